@@ -1,0 +1,76 @@
+# Everything that people and CI run. `make help` lists it.
+# Tests run against the wheel that is installed in .venv, never against the source tree.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_DIR := .run
+SOURCES := $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin)
+export UV_NO_PROGRESS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format bench examples manifests lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.wheel ## real Kubernetes places real models on simulated GPUs (KEEP=1 leaves it running)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e demo --dir $(RUN_DIR)/demo $(if $(KEEP),--keep)
+
+demo-down: $(VENV)/.wheel ## stop what `make demo KEEP=1` left running
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e down --dir $(RUN_DIR)/demo
+
+test: test-unit test-cluster ## unit and cluster tests, with a coverage report
+
+test-unit: $(VENV)/.wheel ## decision code; no cluster needed
+	$(BIN)/coverage run --data-file=.coverage.unit -m pytest tests --ignore=tests/cluster --ignore=tests/torch -q
+	$(BIN)/coverage report --data-file=.coverage.unit
+
+test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
+	$(BIN)/python -m pytest tests/cluster -q
+
+test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
+	$(VENV)-torch/bin/python -m pytest tests/torch -q
+
+lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated manifests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/cotenant crds --check manifests/crds
+
+format: $(VENV)/.dependencies ## rewrite to the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench
+
+manifests: $(VENV)/.wheel ## write the CRDs from the types
+	$(BIN)/cotenant crds --write manifests/crds
+
+examples: $(VENV)-torch/.wheel ## extract the example graphs again
+	$(VENV)-torch/bin/python -m examples_of_models --write manifests/examples/graphs
+
+lock: $(VENV)/.dependencies ## choose exact versions of every dependency again
+	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra dev -o locks/dev.txt pyproject.toml
+	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra torch-tests -o locks/torch.txt pyproject.toml
+
+clean: ## remove everything that these targets made here (not the cache of Kubernetes binaries)
+	rm -rf $(VENV) $(VENV)-torch $(RUN_DIR) dist .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(VENV)/.dependencies: locks/dev.txt
+	@scripts/make-venv $(PYTHON) $(VENV) locks/dev.txt
+	@touch $@
+
+$(VENV)/.wheel: $(VENV)/.dependencies pyproject.toml README.md $(SOURCES)
+	@scripts/install-wheel $(VENV)
+	@touch $@
+
+$(VENV)-torch/.dependencies: locks/torch.txt
+	@scripts/make-venv $(PYTHON) $(VENV)-torch locks/torch.txt
+	@touch $@
+
+$(VENV)-torch/.wheel: $(VENV)-torch/.dependencies pyproject.toml README.md $(SOURCES)
+	@scripts/install-wheel $(VENV)-torch
+	@touch $@

@@ -1,0 +1,21 @@
+"""What a subcommand of `cotenant` is: a module with these three names.
+
+The module itself imports nothing heavy, so that `cotenant --help` is quick and works without extras;
+what needs an extra is imported inside `run`.
+"""
+
+from argparse import ArgumentParser, Namespace
+from typing import Protocol
+
+
+class Command(Protocol):
+    """A module named by an entry point of the group `cotenant.commands`."""
+
+    SUMMARY: str
+    """One line for the list of commands."""
+
+    def configure(self, parser: ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, arguments: Namespace) -> int:
+        """Do it; the exit code. A CotenantError ends with its message and exit code 1."""

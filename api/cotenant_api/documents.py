@@ -1,0 +1,87 @@
+"""How documents are written and read: JSON in annotations, files and lines.
+
+Compact, keys sorted, `"v"` the major version: a reader refuses a higher one and ignores unknown keys.
+"""
+
+import json
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from cotenant_api import errors
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Model(BaseModel):
+    """A value with camelCase keys in JSON and snake_case names in Python. Immutable."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", frozen=True
+    )
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object; keys that are not set are absent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Document(Model):
+    """A versioned document; the JSON key `v` is its major version."""
+
+    MAJOR: ClassVar[int] = 1
+
+    v: int = Field(default=1, ge=1)
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object; what is unknown is null, so that its digest is the same for every writer."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def to_json(self) -> str:
+        """The canonical text: compact, keys sorted."""
+        return canonical(self.to_object())
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, source: str) -> Self:
+        """Read a document.
+
+        Args:
+            text: the JSON text.
+            source: where it came from, for the message of an error.
+
+        Raises:
+            UnsupportedVersionError: the document is of a higher major version.
+            InvalidInputError: it is no JSON object or a field is wrong; the first wrong field is named.
+        """
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise errors.InvalidInputError(source, text[:64], f"must be JSON: {error}") from error
+        return cls.from_object(value, source=source)
+
+    @classmethod
+    def from_object(cls, value: object, *, source: str) -> Self:
+        """As `from_json`, from a decoded value."""
+        if not isinstance(value, dict):
+            raise errors.InvalidInputError(source, value, "must be a JSON object")
+        major = value.get("v", 1)
+        if isinstance(major, int) and major > cls.MAJOR:
+            remedy = f"this release reads version {cls.MAJOR}: upgrade it, or write the document with its version"
+            raise errors.UnsupportedVersionError(f"{source}.v", major, remedy)
+        return validated(cls, value, source=source)
+
+
+def validated(model: type[M], value: object, *, source: str) -> M:
+    """The value as `model`; the first wrong field becomes an InvalidInputError."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise errors.InvalidInputError(f"{source}{path}", first.get("input"), first["msg"]) from error
+
+
+def canonical(value: object) -> str:
+    """Compact JSON with sorted keys. NaN and infinities are refused (ValueError)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""The error tree.
+
+    CotenantError
+    +-- InvalidInputError      what somebody wrote cannot be used; it names field, value and remedy
+    |   +-- UnsupportedVersionError
+    +-- PermanentError         trying again changes nothing
+    +-- TemporaryError         worth trying again after `delay_seconds`
+
+Each error is raised once, at the boundary where the foreign error is known, and chained from it.
+"""
+
+MAX_FOREIGN_TEXT = 256
+
+
+class CotenantError(Exception):
+    """Base of every error that Cotenant raises on purpose."""
+
+
+class InvalidInputError(CotenantError):
+    """A document, object or argument that cannot be used.
+
+    Args:
+        field: path of the field, as the reader would write it (`spec.model.configMapRef.key`).
+        value: what stands there; shortened in the message.
+        remedy: what to write instead.
+    """
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        self.field, self.value, self.remedy = field, value, remedy
+        super().__init__(f"{field}: {shortened(value)}: {remedy}")
+
+
+class UnsupportedVersionError(InvalidInputError):
+    """A document of a higher major version than this program reads."""
+
+
+class PermanentError(CotenantError):
+    """Trying again changes nothing."""
+
+
+class TemporaryError(CotenantError):
+    """Worth trying again after `delay_seconds`."""
+
+    def __init__(self, message: str, *, delay_seconds: float) -> None:
+        self.delay_seconds = delay_seconds
+        super().__init__(message)
+
+
+def shortened(value: object, *, limit: int = MAX_FOREIGN_TEXT) -> str:
+    """The value as text, quoted if it is a string, cut to `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

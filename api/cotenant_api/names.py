@@ -1,0 +1,54 @@
+"""Names that more than one component writes or reads, and the types of identifiers."""
+
+from typing import Final, NewType
+
+NodeName = NewType("NodeName", str)
+GPUUID = NewType("GPUUID", str)
+GPUModel = NewType("GPUModel", str)
+PodUID = NewType("PodUID", str)
+Namespace = NewType("Namespace", str)
+GraphDigest = NewType("GraphDigest", str)
+
+GROUP: Final = "cotenant.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+GPU_SHARE: Final = f"{GROUP}/gpu-share"
+"""The extended resource: hundredths of a GPU."""
+HUNDREDTHS: Final = 100
+"""How many of them a whole GPU has."""
+
+PACKING_GATE: Final = f"{GROUP}/packing"
+SCHEDULER_NAME: Final = "cotenant"
+GPU_NODE_LABEL: Final = f"{GROUP}/gpu"
+"""`cotenant.dev/gpu=true`: the node is served by a node agent."""
+STARTUP_TAINT: Final = f"{GROUP}/agent-not-ready"
+
+RELEASE_NAMESPACE: Final = "cotenant-system"
+SCHEDULER_ACCOUNT: Final = "cotenant-scheduler"
+"""kube-scheduler and the extender, its sidecar: a pod has one account."""
+SCHEDULER_LEASE: Final = "cotenant-scheduler"
+OPERATOR_ACCOUNT: Final = "cotenant-operator"
+NODE_AGENT_ACCOUNT: Final = "cotenant-node-agent"
+AGENT_LEASE_PREFIX: Final = "node-"
+"""The agent of node `n1` renews the Lease `node-n1` in the release namespace."""
+
+PREDICTION: Final = f"{GROUP}/prediction"
+PLACEMENT: Final = f"{GROUP}/placement"
+EARMARK: Final = f"{GROUP}/earmark"
+GPU_MEMORY: Final = f"{GROUP}/gpu-memory"
+GPU_MODELS: Final = f"{GROUP}/gpu-models"
+WORKLOAD_TYPE: Final = f"{GROUP}/workload-type"
+PROCESSES_PER_GPU: Final = f"{GROUP}/processes-per-gpu"
+GANG: Final = f"{GROUP}/gang"
+QUEUED_SINCE: Final = f"{GROUP}/queued-since"
+MINIMUM_RUN_SECONDS: Final = f"{GROUP}/minimum-run-seconds"
+
+DLJOB_LABEL: Final = f"{GROUP}/dljob"
+"""On everything that the operator makes for a DLJob: the DLJob's name."""
+ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+
+PACKED: Final = f"{GROUP}/Packed"
+"""The pod condition that the extender writes."""
+
+MAX_ANNOTATION_BYTES: Final = 8 * 1024

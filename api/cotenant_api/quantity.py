@@ -1,0 +1,55 @@
+"""Kubernetes quantities: `10Gi`, `500m`, `4e9`."""
+
+import re
+from decimal import Decimal, InvalidOperation
+
+from cotenant_api import errors
+
+BYTES_PER_MIB = 1024 * 1024
+PATTERN = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+
+_SUFFIXES = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+}
+_SHAPE = re.compile(PATTERN)
+
+
+def parse(text: str | int, *, field: str) -> Decimal:
+    """The number that a quantity stands for.
+
+    Raises:
+        InvalidInputError: the text is no quantity, or negative.
+    """
+    found = _SHAPE.match(str(text))
+    if not found:
+        raise errors.InvalidInputError(field, text, 'must be a quantity such as "8Gi", "512Mi" or "100"')
+    number, _, suffix = found.groups()
+    try:
+        if (suffix or "") in _SUFFIXES:
+            return Decimal(number) * _SUFFIXES[suffix or ""]
+        return Decimal(number + suffix)
+    except InvalidOperation as error:
+        raise errors.InvalidInputError(field, text, "is out of range") from error
+
+
+def mebibytes(text: str | int, *, field: str) -> int:
+    """A quantity of bytes as MiB, rounded up."""
+    return -int(-parse(text, field=field) // BYTES_PER_MIB)
+
+
+def integer(text: str | int, *, field: str) -> int:
+    """A quantity that must be whole, such as a count of extended resources."""
+    value = parse(text, field=field)
+    if value != value.to_integral_value():
+        raise errors.InvalidInputError(field, text, "must be a whole number")
+    return int(value)
+
+
+def millis(text: str | int, *, field: str) -> int:
+    """A quantity of CPU in thousandths, rounded up."""
+    return -int(-parse(text, field=field) * 1000 // 1)
