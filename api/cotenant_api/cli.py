@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = parser.parse_args(argv)
     entry = commands[known.command]
     try:
-        return cast(Command, entry.load()).run(known)
+        return cast("Command", entry.load()).run(known)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cotenant_"):
             raise
@@ -35,11 +35,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(commands: dict[str, metadata.EntryPoint]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="cotenant", description="GPU co-tenancy for deep-learning jobs on Kubernetes.")
+    parser = argparse.ArgumentParser(
+        prog="cotenant", description="GPU co-tenancy for deep-learning jobs on Kubernetes."
+    )
     parser.add_argument("--version", action="version", version=f"cotenant {cotenant_api.__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, entry in sorted(commands.items()):
-        module = cast(Command, entry.load())
+        module = cast("Command", entry.load())
         module.configure(subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY))
     return parser
 
@@ -50,5 +52,5 @@ def _extra(entry: metadata.EntryPoint) -> str:
 
 
 def _fail(message: str) -> int:
-    print(f"cotenant: {message}", file=sys.stderr)  # noqa: T201
+    print(f"cotenant: {message}", file=sys.stderr)
     return 1

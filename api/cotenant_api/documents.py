@@ -11,7 +11,6 @@ from pydantic.alias_generators import to_camel
 
 from cotenant_api import errors
 
-
 M = TypeVar("M", bound=BaseModel)
 
 
