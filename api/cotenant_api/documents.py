@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from cotenant_api import errors
 
 M = TypeVar("M", bound=BaseModel)
+D = TypeVar("D", bound="Document")
 
 
 class Model(BaseModel):

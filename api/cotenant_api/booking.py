@@ -1,0 +1,63 @@
+"""What a job is booked for: hundredths of a GPU, and memory. Pure arithmetic.
+
+`cost(job, model) = max(share, clamp(ceil(100 x upper[model] / maxUtilizationPercent), 1, 100))`
+
+where `upper` is the prediction's upper bound of the policy's metric on that GPU model, and `share` the
+pod's request: the smallest such clamp over the models that the job may use.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+from cotenant_api import packingpolicy, prediction
+from cotenant_api.names import HUNDREDTHS, GPUModel
+
+PackingOf = Callable[[GPUModel], packingpolicy.Packing]
+
+
+def hundredths(upper_percent: float, *, max_utilization_percent: int) -> int:
+    """The share, 1 to 100, that an upper bound in percent of a GPU stands for."""
+    # Rounded first: 100 x 0.55 / 100 must not become 56 through binary fractions.
+    return min(max(math.ceil(round(100 * upper_percent / max_utilization_percent, 6)), 1), HUNDREDTHS)
+
+
+def upper_percent(predicted: prediction.GPUPrediction, metric: packingpolicy.Metric) -> float:
+    """The upper bound of the policy's metric."""
+    match metric:
+        case packingpolicy.Metric.GPU_UTILIZATION:
+            return predicted.utilization.upper
+        case packingpolicy.Metric.SM_ACTIVITY:
+            return predicted.sm_activity.upper
+
+
+def cost(*, share: int, predicted: prediction.GPUPrediction | None, packing: packingpolicy.Packing) -> int:
+    """Hundredths of one GPU that a pod is booked for; never less than its request."""
+    if predicted is None:
+        return share
+    upper = upper_percent(predicted, packing.metric)
+    return max(share, hundredths(upper, max_utilization_percent=packing.max_utilization_percent))
+
+
+def requested_share(by_gpu: Mapping[GPUModel, prediction.GPUPrediction], packing_of: PackingOf) -> int:
+    """The pod's request: the smallest cost over the GPU models that the job may use.
+
+    Raises:
+        ValueError: there is no model.
+    """
+    return min(cost(share=1, predicted=predicted, packing=packing_of(model)) for model, predicted in by_gpu.items())
+
+
+def bookable_mib(memory_mib: int, packing: packingpolicy.Packing) -> int:
+    """Memory of a GPU that may be booked, in MiB."""
+    return memory_mib * (100 - packing.memory_headroom_percent) // 100
+
+
+def booked_mib(
+    *, share: int, annotated_mib: int | None, predicted: prediction.GPUPrediction | None, bookable: int
+) -> int:
+    """Memory that a pod is booked for on one shared GPU, in MiB: annotated, else predicted, else by its share."""
+    if annotated_mib is not None:
+        return annotated_mib
+    if predicted is not None:
+        return predicted.memory_mib.upper
+    return bookable * share // HUNDREDTHS

@@ -1,0 +1,63 @@
+"""Conditions by the rules of `metav1.Condition`. Pure: the time is a parameter."""
+
+import enum
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from cotenant_api import documents
+
+MAX_MESSAGE = 32768
+
+
+class Status(enum.StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(documents.Model):
+    """One condition; `reason` is CamelCase and required, `message` is for people."""
+
+    type: str = Field(min_length=1, max_length=316)
+    status: Status
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", min_length=1, max_length=1024)]
+    message: str = Field(default="", max_length=MAX_MESSAGE)
+    observed_generation: Annotated[int, Field(ge=0)] | None = None
+    last_transition_time: str = Field(default="", json_schema_extra={"format": "date-time"})
+
+
+def find(conditions: Sequence[Condition], condition_type: str) -> Condition | None:
+    """The condition of a type, if it is there."""
+    return next((condition for condition in conditions if condition.type == condition_type), None)
+
+
+def is_true(conditions: Sequence[Condition], condition_type: str) -> bool:
+    """Whether a condition is there and True."""
+    found = find(conditions, condition_type)
+    return found is not None and found.status is Status.TRUE
+
+
+def updated(conditions: Sequence[Condition], new: Condition, *, now: datetime) -> tuple[Condition, ...]:
+    """The list with `new` in it; its transition time changes only when the status does."""
+    old = find(conditions, new.type)
+    unchanged = old is not None and old.status is new.status
+    time = old.last_transition_time if old is not None and unchanged else timestamp(now)
+    stamped = new.model_copy(update={"last_transition_time": time, "message": new.message[:MAX_MESSAGE]})
+    if old is None:
+        return (*conditions, stamped)
+    return tuple(stamped if condition.type == new.type else condition for condition in conditions)
+
+
+def timestamp(now: datetime) -> str:
+    """RFC 3339 in UTC with seconds, as `metav1.Time`."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def from_objects(objects: Any) -> tuple[Condition, ...]:
+    """Conditions of an object's status, as read from the API server."""
+    return tuple(Condition.model_validate(item) for item in objects or ())

@@ -1,0 +1,163 @@
+"""The PackingPolicy: the one object that an admin tunes, cluster-scoped and named `default`.
+
+An enumeration lists what this release does; what it does not do, the API server refuses.
+"""
+
+import enum
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from cotenant_api import conditions, documents
+from cotenant_api.names import GPUModel
+
+NAME = "default"
+
+
+class Mode(enum.StrEnum):
+    """Pack jobs, or predict and advise only."""
+
+    PACK = "Pack"
+    OBSERVE = "Observe"
+
+
+class Metric(enum.StrEnum):
+    """Which predicted figure a share stands for."""
+
+    GPU_UTILIZATION = "GPUUtilization"
+    SM_ACTIVITY = "SMActivity"
+
+
+class Placement(enum.StrEnum):
+    """How a GPU is chosen among those that fit."""
+
+    FIRST_FIT = "FirstFit"
+
+
+class ThreadPartition(enum.StrEnum):
+    """Which percentage of the SMs a tenant's kernels may use."""
+
+    DEMAND = "Demand"
+    PROPORTIONAL = "Proportional"
+    NONE = "None"
+
+
+class Tenancy(enum.StrEnum):
+    """Who may share a GPU."""
+
+    SAME_NAMESPACE = "SameNamespace"
+    ANY = "Any"
+    LABEL = "Label"
+
+
+class MemoryOveruse(enum.StrEnum):
+    """What happens to a tenant that uses more memory than it booked."""
+
+    EVENT = "Event"
+
+
+class Order(enum.StrEnum):
+    """The order of the queue among jobs of one priority."""
+
+    DECREASING_SHARE = "DecreasingShare"
+    FIFO = "FIFO"
+
+
+class OnMissingPrediction(enum.StrEnum):
+    """What becomes of a DLJob without a prediction."""
+
+    EXCLUSIVE = "Exclusive"
+    HOLD = "Hold"
+
+
+Tenants = Annotated[int, Field(ge=1, le=16)]
+UtilizationPercent = Annotated[int, Field(ge=10, le=300)]
+HeadroomPercent = Annotated[int, Field(ge=0, le=90)]
+
+
+class Queue(documents.Model):
+    """How waiting jobs are ordered and when they are helped."""
+
+    order: Order = Order.DECREASING_SHARE
+    max_wait_seconds: Annotated[int, Field(ge=1, le=604800)] = 3600
+    scale_up_after_seconds: Annotated[int, Field(ge=1, le=86400)] = 30
+    on_missing_prediction: OnMissingPrediction = OnMissingPrediction.EXCLUSIVE
+
+
+class Packing(documents.Model):
+    """The packing fields in force for one GPU model."""
+
+    max_tenants_per_gpu: Tenants = Field(default=3, alias="maxTenantsPerGPU")
+    metric: Metric = Metric.GPU_UTILIZATION
+    max_utilization_percent: UtilizationPercent = 100
+    memory_headroom_percent: HeadroomPercent = 5
+    placement: Placement = Placement.FIRST_FIT
+    thread_partition: ThreadPartition = ThreadPartition.DEMAND
+    tenancy: Tenancy = Tenancy.SAME_NAMESPACE
+    memory_overuse: MemoryOveruse = MemoryOveruse.EVENT
+
+
+class Override(documents.Model):
+    """Packing fields that differ for some GPU models."""
+
+    gpu_models: Annotated[tuple[GPUModel, ...], Field(min_length=1, max_length=64)]
+    max_tenants_per_gpu: Tenants | None = Field(default=None, alias="maxTenantsPerGPU")
+    metric: Metric | None = None
+    max_utilization_percent: UtilizationPercent | None = None
+    memory_headroom_percent: HeadroomPercent | None = None
+    placement: Placement | None = None
+    thread_partition: ThreadPartition | None = None
+    tenancy: Tenancy | None = None
+    memory_overuse: MemoryOveruse | None = None
+
+
+class Spec(Packing):
+    """What an admin writes."""
+
+    mode: Mode = Mode.PACK
+    tenancy_label: Annotated[str, Field(min_length=1, max_length=316)] | None = None
+    queue: Queue = Queue()
+    paused: bool = False
+    overrides: Annotated[tuple[Override, ...], Field(max_length=32)] = ()
+
+    def packing(self, gpu_model: GPUModel) -> Packing:
+        """The packing fields in force for one GPU model; the first override that names it wins."""
+        base = {name: getattr(self, name) for name in Packing.model_fields}
+        for override in self.overrides:
+            if gpu_model in override.gpu_models:
+                changed = override.model_dump(exclude_none=True, exclude={"gpu_models"})
+                return Packing.model_validate(base | changed)
+        return Packing.model_validate(base)
+
+
+class ModelNames(documents.Model):
+    """The prediction models, as `name@sha256:..`."""
+
+    active: str | None = None
+    candidate: str | None = None
+
+
+class Status(documents.Model):
+    """What is in force."""
+
+    observed_generation: int | None = None
+    conditions: Annotated[tuple[conditions.Condition, ...], Field(max_length=16)] = ()
+    model: ModelNames | None = None
+
+
+class PackingPolicy(documents.Model):
+    """A policy as read from the API server; `generation` names the version that a placement rests on."""
+
+    generation: int
+    spec: Spec
+
+    @classmethod
+    def from_object(cls, value: dict[str, Any]) -> Self:
+        """Read the object.
+
+        Raises:
+            InvalidInputError: a field is wrong; nothing of it may be applied.
+        """
+        metadata = value.get("metadata") or {}
+        spec = documents.validated(Spec, value.get("spec") or {}, source="PackingPolicy.spec")
+        return cls(generation=metadata.get("generation", 0), spec=spec)

@@ -1,0 +1,199 @@
+"""What a pod says of the GPU share that it asks for, and what the extender says back.
+
+Any author may write these annotations; the operator writes them for a DLJob's pods.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from cotenant_api import documents, errors, names, prediction, quantity
+from cotenant_api.names import GPUModel, Namespace, PodUID
+
+Object = Mapping[str, Any]
+
+
+class WorkloadType(enum.StrEnum):
+    """Training waits and works through; inference answers."""
+
+    TRAINING = "Training"
+    INFERENCE = "Inference"
+
+
+class PackedReason(enum.StrEnum):
+    """Reason of the condition `cotenant.dev/Packed`: the words used everywhere."""
+
+    PLACED = "Placed"
+    INSUFFICIENT_SHARE = "InsufficientShare"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    TENANT_LIMIT = "TenantLimit"
+    TENANCY_CONFLICT = "TenancyConflict"
+    GPU_MODEL_MISMATCH = "GPUModelMismatch"
+    UNHEALTHY_GPU = "UnhealthyGPU"
+    FOREIGN_USE = "ForeignUse"
+    WAITING_FOR_GANG = "WaitingForGang"
+    WAITING_FOR_TURN = "WaitingForTurn"
+    INSUFFICIENT_HOST_RESOURCES = "InsufficientHostResources"
+    WAITING_FOR_SCALE_UP = "WaitingForScaleUp"
+
+
+class Gang(documents.Document):
+    """A gang document, version 1: pods of one namespace with equal name start together."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    size: Annotated[int, Field(ge=1, le=1024)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What one pod asks for.
+
+    Attributes:
+        share: hundredths of a GPU, 1 to 100, or n x 100 for n whole GPUs of one node.
+        memory_mib: GPU memory as annotated, in MiB.
+        gpu_models: the models that it may use; empty: any.
+        queued_since: when its job first asked, if that was earlier than the pod's creation.
+    """
+
+    uid: PodUID
+    namespace: Namespace
+    name: str
+    container: str
+    share: int
+    predicted: prediction.Prediction | None
+    memory_mib: int | None
+    gpu_models: frozenset[GPUModel]
+    workload_type: WorkloadType
+    processes_per_gpu: int
+    gang: Gang | None
+    queued_since: datetime | None
+    minimum_run_seconds: int
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs: 1, or n whole ones."""
+        return max(self.share // names.HUNDREDTHS, 1)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it asks for nothing but whole GPUs."""
+        return self.share >= names.HUNDREDTHS
+
+
+def asks_for_share(pod: Object) -> bool:
+    """Whether any ordinary container asks for `cotenant.dev/gpu-share`."""
+    return any(_share_of(container) is not None for container in _containers(pod))
+
+
+def requested_share(pod: Object) -> tuple[str, int]:
+    """Name of the one container that asks, and its request in hundredths.
+
+    Raises:
+        InvalidInputError: no container or several ask, or the request is none that can be served.
+    """
+    asking = [(str(container.get("name", "")), _share_of(container)) for container in _containers(pod)]
+    found = [(name, value) for name, value in asking if value is not None]
+    if len(found) != 1:
+        remedy = f"exactly one container must ask for {names.GPU_SHARE}"
+        raise errors.InvalidInputError("spec.containers", [name for name, _ in found], remedy)
+    name, value = found[0]
+    share = quantity.integer(value, field=f"spec.containers[{name}].resources.limits[{names.GPU_SHARE}]")
+    if share < 1 or (share > names.HUNDREDTHS and share % names.HUNDREDTHS):
+        remedy = "must be 1 to 100 hundredths of one GPU, or n x 100 for n whole GPUs"
+        raise errors.InvalidInputError(f"spec.containers[{name}].resources.limits[{names.GPU_SHARE}]", share, remedy)
+    return name, share
+
+
+def demand(pod: Object) -> Demand:
+    """What a pod asks for, from its containers and annotations.
+
+    Raises:
+        InvalidInputError: a request or annotation cannot be read; it names which.
+    """
+    metadata: Object = pod.get("metadata") or {}
+    notes: Object = metadata.get("annotations") or {}
+    container, share = requested_share(pod)
+    memory = notes.get(names.GPU_MEMORY)
+    return Demand(
+        uid=PodUID(metadata.get("uid", "")),
+        namespace=Namespace(metadata.get("namespace", "")),
+        name=metadata.get("name", ""),
+        container=container,
+        share=share,
+        predicted=_document(prediction.Prediction, notes, names.PREDICTION),
+        memory_mib=None if memory is None else quantity.mebibytes(memory, field=_path(names.GPU_MEMORY)),
+        gpu_models=frozenset(GPUModel(m.strip()) for m in notes.get(names.GPU_MODELS, "").split(",") if m.strip()),
+        workload_type=_choice(notes),
+        processes_per_gpu=_count(notes, names.PROCESSES_PER_GPU, default=1, least=1),
+        gang=_document(Gang, notes, names.GANG),
+        queued_since=_time(notes),
+        minimum_run_seconds=_count(notes, names.MINIMUM_RUN_SECONDS, default=0, least=0),
+    )
+
+
+def gates(pod: Object) -> tuple[str, ...]:
+    """Names of the pod's scheduling gates."""
+    return tuple(gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
+
+
+def _containers(pod: Object) -> list[Object]:
+    return (pod.get("spec") or {}).get("containers") or []
+
+
+def _share_of(container: Object) -> str | int | None:
+    resources = container.get("resources") or {}
+    for kind in ("limits", "requests"):
+        value: str | int | None = (resources.get(kind) or {}).get(names.GPU_SHARE)
+        if value is not None:
+            return value
+    return None
+
+
+def _path(annotation: str) -> str:
+    return f"metadata.annotations[{annotation}]"
+
+
+def _document(model: type[documents.D], notes: Object, annotation: str) -> documents.D | None:
+    text = notes.get(annotation)
+    if text is None:
+        return None
+    if len(text.encode()) > names.MAX_ANNOTATION_BYTES:
+        remedy = f"must be at most {names.MAX_ANNOTATION_BYTES} bytes"
+        raise errors.InvalidInputError(_path(annotation), text[:64], remedy)
+    return model.from_json(text, source=_path(annotation))
+
+
+def _choice(notes: Object) -> WorkloadType:
+    text = notes.get(names.WORKLOAD_TYPE, WorkloadType.TRAINING)
+    try:
+        return WorkloadType(text)
+    except ValueError as error:
+        remedy = f"must be one of {', '.join(WorkloadType)}"
+        raise errors.InvalidInputError(_path(names.WORKLOAD_TYPE), text, remedy) from error
+
+
+def _count(notes: Object, annotation: str, *, default: int, least: int) -> int:
+    text = notes.get(annotation)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
+        raise errors.InvalidInputError(_path(annotation), text, f"must be a whole number of at least {least}")
+    return int(text)
+
+
+def _time(notes: Object) -> datetime | None:
+    text = notes.get(names.QUEUED_SINCE)
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        remedy = 'must be an RFC 3339 time such as "2026-01-31T12:00:00Z"'
+        raise errors.InvalidInputError(_path(names.QUEUED_SINCE), text, remedy) from error
+    if time.tzinfo is None:
+        raise errors.InvalidInputError(_path(names.QUEUED_SINCE), text, 'must name its time zone, such as "Z"')
+    return time
