@@ -1,0 +1,117 @@
+"""The numbers of the formula that are neither the graph's nor the GPU maker's, each with where it comes from.
+
+Values only. A measured or learned set replaces `FORMULA_1` without a change of any formula.
+"""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Final
+
+from cotenant_api.graph import OperatorClass
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Coefficients:
+    """What the formula assumes of kernels, launches, the host and memory."""
+
+    name: str
+
+    compute_efficiency: Mapping[OperatorClass, float]
+    """Share of the peak rate that a full wave of tiles reaches."""
+    tensor_core_efficiency: Mapping[OperatorClass, float]
+    """A further factor where the type runs on tensor cores."""
+    memory_efficiency: float
+    """Share of the peak bandwidth that a streaming kernel reaches."""
+    memory_saturation: float
+    """Share of the SMs that is enough to reach it."""
+    kernel_seconds: float
+    """What the shortest kernel takes."""
+    tile_elements: int
+    """Output elements that one thread block of a matrix kernel computes."""
+    split_reduction: int
+    """Length of a reduction from which matrix kernels split it over more blocks."""
+    block_bytes: int
+    """Bytes that one thread block of a streaming kernel moves."""
+
+    forward_launch_seconds: float
+    """CPU time of one operator that launches a kernel, eager, with the Python around it."""
+    backward_launch_seconds: float
+    """The same where the autograd engine runs it, without Python."""
+    view_launch_seconds: float
+    """CPU time of one operator that launches nothing."""
+    extra_kernel_seconds: float
+    """CPU time of each further kernel of one operator."""
+    optimizer_tensor_seconds: float
+    """CPU time of an optimizer's Python per parameter tensor."""
+    compiled_launch_factor: float
+    """What is left of the CPU time where the graph is compiled."""
+    loader_bytes_per_second: float
+    """Bytes of ready samples that one loader worker makes; decoding and augmentation included."""
+
+    context_mib: float
+    """CUDA context and libraries: constant part."""
+    context_mib_per_sm: float
+    allocator_slack: float
+    """Share by which the caching allocator holds more than is alive."""
+    convolution_workspace: float
+    """Workspace of a convolution as a share of the bytes that it reads and writes."""
+    matmul_workspace_mib: float
+
+    speed_kept: float
+    """Speed that the thread percentage must leave."""
+    widening: float
+    """Upper bound of a utilization over its median."""
+    memory_widening: float
+    """Upper bound of what liveness only estimates, over its median."""
+    exact_memory_widening: float
+    """The same of what is counted exactly: weights, gradients, optimizer state."""
+    max_unknown_share: float
+    """Share of unknown operators or FLOPs above which a graph is out of domain."""
+
+
+_EFFICIENCY: Final = {
+    OperatorClass.CONV: 0.70,
+    OperatorClass.MATMUL: 0.60,
+    OperatorClass.ATTENTION: 0.46,
+    OperatorClass.RNN: 0.50,
+}
+
+FORMULA_1: Final = Coefficients(
+    name="formula-1",
+    # Medians of roofline / latency after wave quantisation with 64 x 64 tiles over the 144,509 fp32 kernels that
+    # NeuSight published for P4, T4, P100, V100 and A100: conv 0.70, linear 0.53 (0.66 on V100 and A100), bmm 0.46.
+    # Vector work seldom reaches half of the fp32 rate; it is bound by memory anyway.
+    compute_efficiency=types.MappingProxyType({cls: _EFFICIENCY.get(cls, 0.5) for cls in OperatorClass}),
+    # Assumption: convolutions in NCHW convert their layout around tensor-core kernels; large matmuls do not.
+    tensor_core_efficiency=types.MappingProxyType(
+        {cls: 0.6 if cls is OperatorClass.CONV else 1.0 for cls in OperatorClass}
+    ),
+    memory_efficiency=0.80,  # STREAM-like kernels reach 75 to 90 % of the data sheet on every generation
+    memory_saturation=0.5,  # assumption: half of the SMs keep DRAM busy
+    kernel_seconds=2.7e-6,  # the shortest kernels in Orion's V100 traces: 2.69 us in every one of 7 training jobs
+    tile_elements=64 * 64,
+    split_reduction=1024,
+    block_bytes=4096,  # 256 threads, one 16-byte vector each
+    # Assumption for a server core: eager ResNet-50 and BERT-base take 7 to 8 ms a forward on any recent GPU.
+    forward_launch_seconds=25e-6,
+    backward_launch_seconds=12e-6,
+    view_launch_seconds=4e-6,
+    extra_kernel_seconds=4e-6,
+    optimizer_tensor_seconds=6e-6,
+    compiled_launch_factor=0.3,
+    loader_bytes_per_second=60e6,  # about 100 images of 224 x 224 decoded and augmented by one core, as fp32
+    # Assumption, between nvidia-smi's 300 MiB on a T4 (40 SMs) and 520 MiB on an H100 (132 SMs) for an empty context.
+    context_mib=220.0,
+    context_mib_per_sm=2.3,
+    allocator_slack=0.08,
+    convolution_workspace=0.5,
+    matmul_workspace_mib=32.0,  # cuBLAS' workspace on Hopper; 8 MiB before
+    speed_kept=0.95,
+    # Untuned physics against measured utilization of whole jobs had an RMSLE of 0.27 at best on public measurements:
+    # exp(1.28 x 0.27) covers 90 % of a log-normal error.
+    widening=1.41,
+    memory_widening=1.30,  # naive liveness missed the peak of unseen CNNs by 21 % in the median
+    exact_memory_widening=1.03,  # the allocator rounds blocks to 2 MiB
+    max_unknown_share=0.05,
+)

@@ -1,0 +1,1 @@
+"""The predictor's subcommands of `cotenant`; modules import nothing heavy before `run`."""

@@ -1,0 +1,149 @@
+"""How long each operator takes on each GPU, given a share of its SMs. Pure arithmetic over arrays.
+
+Per occurrence of an operator, with a of the GPU's S multiprocessors (SMs) allowed,
+
+    t = max(FLOPs / compute rate, bytes / memory rate, kernels x t_kernel)
+
+    compute rate = peak(type) x efficiency(class) x tiles / (ceil(tiles / a) x S)
+    memory rate  = bandwidth x efficiency x min(1, min(blocks, a) / (S x saturation))
+
+The first is the roofline model (Williams, Waterman, Patterson 2009) with wave quantisation: `tiles` thread
+blocks run in whole waves over a SMs. The second says that a part of the SMs is enough to saturate DRAM.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant_api.graph import Graph, Operator, OperatorClass, Phase
+from cotenant_predictor import devices
+from cotenant_predictor.coefficients import Coefficients
+from cotenant_predictor.devices import Device
+
+Array: TypeAlias = npt.NDArray[Any]
+
+MATRIX_CLASSES = frozenset({OperatorClass.CONV, OperatorClass.MATMUL, OperatorClass.ATTENTION, OperatorClass.RNN})
+"""Classes whose rate depends on the type: the others compute outside tensor cores."""
+_TYPE_INDEX = {name: index for index, name in enumerate(devices.PEAK_TYPES)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Operators:
+    """The operators of one graph, as arrays of shape (n_operators,). Amounts are of one occurrence."""
+
+    repeat: Array
+    kernels: Array
+    flops: Array
+    moved_bytes: Array
+    written_bytes: Array
+    parallel: Array
+    """Thread blocks that one kernel can spread over the SMs."""
+    efficiency: Array
+    """Share of the peak that a full wave reaches."""
+    tensor_efficiency: Array
+    type_index: Array
+    """Position in `devices.PEAK_TYPES`."""
+    forward: Array
+    """Whether Python runs the operator (the forward pass), not the autograd engine."""
+    optimizer_tensors: Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Devices:
+    """GPU models, as arrays of shape (n_devices, 1); `peak` has shape (n_devices, n_types)."""
+
+    sm_count: Array
+    bandwidth: Array
+    host_bandwidth: Array
+    peak: Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Busy:
+    """Times of all operators on all devices; shapes (n_devices, n_operators), or (n_devices, 1) where summed."""
+
+    seconds: Array
+    """Of all occurrences of an operator."""
+    total_seconds: Array
+    compute_seconds: Array
+    """The part of `total_seconds` in operators bound by arithmetic; the rest is bound by memory."""
+
+
+def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
+    """The graph's operators as arrays."""
+    rows = [_row(operator, coefficients) for operator in graph.operators]
+    fields = [field.name for field in dataclasses.fields(Operators)]
+    return Operators(**{name: np.array(column) for name, column in zip(fields, zip(*rows, strict=True), strict=True)})
+
+
+def devices_of(rows: Sequence[Device]) -> Devices:
+    """The GPU models as arrays."""
+
+    def column(values: list[float]) -> Array:
+        return np.array(values, dtype=np.float64)[:, None]
+
+    return Devices(
+        sm_count=column([row.sm_count for row in rows]),
+        bandwidth=column([row.memory_gigabytes_per_second * 1e9 for row in rows]),
+        host_bandwidth=column([row.host_gigabytes_per_second * 1e9 for row in rows]),
+        peak=np.array([[row.peak_flops(dtype) for dtype in devices.PEAK_TYPES] for row in rows]),
+    )
+
+
+def busy(operators: Operators, gpus: Devices, *, sm_share: Array, coefficients: Coefficients) -> Busy:
+    """How long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed."""
+    active = np.maximum(1.0, np.floor(gpus.sm_count * sm_share))
+    compute = _compute_seconds(operators, gpus, active=active)
+    used = np.minimum(operators.parallel, active)
+    saturated = np.minimum(1.0, used / (gpus.sm_count * coefficients.memory_saturation))
+    memory = operators.moved_bytes / (gpus.bandwidth * coefficients.memory_efficiency * saturated)
+    floor = operators.kernels * coefficients.kernel_seconds
+    seconds = operators.repeat * np.maximum(np.maximum(compute, memory), floor)
+    return Busy(
+        seconds=seconds,
+        total_seconds=seconds.sum(axis=1, keepdims=True),
+        compute_seconds=np.where(compute >= memory, seconds, 0.0).sum(axis=1, keepdims=True),
+    )
+
+
+def _compute_seconds(operators: Operators, gpus: Devices, *, active: Array) -> Array:
+    peak = gpus.peak[:, operators.type_index]
+    tensor = peak > gpus.peak[:, :1]
+    rate = peak * operators.efficiency * np.where(tensor, operators.tensor_efficiency, 1.0)
+    waves = np.ceil(operators.parallel / active)
+    seconds: Array = operators.flops * waves * gpus.sm_count / (operators.parallel * rate)
+    return seconds
+
+
+def _row(operator: Operator, coefficients: Coefficients) -> tuple[float, ...]:
+    """The values of `Operators`, in its order."""
+    matrix = operator.operator_class in MATRIX_CLASSES
+    return (
+        operator.repeat,
+        operator.kernels,
+        float(operator.flops),
+        float(operator.bytes_read + operator.bytes_written),
+        float(operator.bytes_written),
+        _parallel(operator, coefficients) if matrix else _blocks(operator, coefficients),
+        coefficients.compute_efficiency[operator.operator_class],
+        coefficients.tensor_core_efficiency[operator.operator_class],
+        _TYPE_INDEX.get(operator.dtype, 0) if matrix else 0,
+        operator.phase is Phase.FORWARD,
+        operator.dims.get("tensors", 0) if operator.phase is Phase.OPTIMIZER else 0,
+    )
+
+
+def _parallel(operator: Operator, coefficients: Coefficients) -> float:
+    """Tiles of the output; a long reduction (K = FLOPs / 2 per output element) is split into more."""
+    outputs = max(1, operator.output_elements)
+    reduction = operator.flops / (2 * outputs)
+    split = max(1.0, reduction / coefficients.split_reduction)
+    return max(1.0, outputs * split / (coefficients.tile_elements * max(1, operator.kernels)))
+
+
+def _blocks(operator: Operator, coefficients: Coefficients) -> float:
+    largest = max(operator.bytes_read, operator.bytes_written)
+    return max(1.0, largest / (coefficients.block_bytes * max(1, operator.kernels)))
