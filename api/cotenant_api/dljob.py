@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from cotenant_api import conditions, documents, graph, pod, prediction
+from cotenant_api import documents, graph, pod, prediction
+from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUUID, GPUModel
 
 MAX_NAME = 52
@@ -38,6 +39,7 @@ class Sharing(enum.StrEnum):
     EXCLUSIVE = "Exclusive"
 
 
+ModelName = Annotated[GPUModel, Field(min_length=1, max_length=63)]
 ShortName = Annotated[str, Field(min_length=1, max_length=253)]
 Quantity = Annotated[str, Field(json_schema_extra={"x-cotenant-quantity": True})]
 
@@ -171,7 +173,7 @@ class Status(documents.Model):
 
     observed_generation: int | None = None
     phase: Phase | None = None
-    conditions: Annotated[tuple[conditions.Condition, ...], Field(max_length=16)] = ()
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
     attempts: Annotated[int, Field(ge=0)] | None = None
     start_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     completion_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})

@@ -19,7 +19,12 @@ class Model(BaseModel):
     """A value with camelCase keys in JSON and snake_case names in Python. Immutable."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", frozen=True
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
     def to_object(self) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cotenant_api import conditions, documents
+from cotenant_api import documents
+from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUUID, GPUModel, PodUID
 
 READY = "Ready"
@@ -121,6 +122,6 @@ class Status(documents.Model):
     container_runtime: Name | None = None
     simulated: bool = False
     """Whether the GPUs are simulated; whatever shows them must say so."""
-    conditions: Annotated[tuple[conditions.Condition, ...], Field(max_length=16)] = ()
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
     refused: Annotated[tuple[Refused, ...], Field(max_length=128)] = ()
     gpus: Annotated[tuple[GPU, ...], Field(max_length=64)] = ()

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from cotenant_api import conditions, documents
+from cotenant_api import documents
+from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUModel
 
 NAME = "default"
@@ -100,7 +101,9 @@ class Packing(documents.Model):
 class Override(documents.Model):
     """Packing fields that differ for some GPU models."""
 
-    gpu_models: Annotated[tuple[GPUModel, ...], Field(min_length=1, max_length=64)]
+    gpu_models: Annotated[
+        tuple[Annotated[GPUModel, Field(min_length=1, max_length=63)], ...], Field(min_length=1, max_length=16)
+    ]
     max_tenants_per_gpu: Tenants | None = Field(default=None, alias="maxTenantsPerGPU")
     metric: Metric | None = None
     max_utilization_percent: UtilizationPercent | None = None
@@ -118,7 +121,7 @@ class Spec(Packing):
     tenancy_label: Annotated[str, Field(min_length=1, max_length=316)] | None = None
     queue: Queue = Queue()
     paused: bool = False
-    overrides: Annotated[tuple[Override, ...], Field(max_length=32)] = ()
+    overrides: Annotated[tuple[Override, ...], Field(max_length=16)] = ()
 
     def packing(self, gpu_model: GPUModel) -> Packing:
         """The packing fields in force for one GPU model; the first override that names it wins."""
@@ -141,7 +144,7 @@ class Status(documents.Model):
     """What is in force."""
 
     observed_generation: int | None = None
-    conditions: Annotated[tuple[conditions.Condition, ...], Field(max_length=16)] = ()
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
     model: ModelNames | None = None
 
 

@@ -1,0 +1,1 @@
+"""The subcommands of `cotenant` that need nothing but the API package."""

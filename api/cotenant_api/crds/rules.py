@@ -1,0 +1,204 @@
+"""CEL rules and list kinds that types alone cannot say: what is contradictory, and what may not change.
+
+Each message names the field and the remedy. A path leads through properties; `[]` is an array's item.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotenant_api import names
+from cotenant_api.crds import structural
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One `x-kubernetes-validations` entry; `field_path` is relative to where the rule stands."""
+
+    rule: str
+    message: str
+    field_path: str = ""
+    reason: str = "FieldValueInvalid"
+
+    def to_object(self) -> dict[str, Any]:
+        """As the CRD writes it."""
+        entry = {"rule": self.rule, "message": self.message, "reason": self.reason}
+        return entry | ({"fieldPath": self.field_path} if self.field_path else {})
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What is added to a generated schema: rules and extra keywords by path."""
+
+    rules: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
+    keywords: dict[str, structural.Schema] = field(default_factory=dict)
+
+
+_CONDITIONS: structural.Schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+_SET: structural.Schema = {"x-kubernetes-list-type": "set"}
+_POSITIVE = (
+    "type(self) == int ? int(self) > 0 : "
+    "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))"
+)
+
+
+def _one_of(*fields: str) -> str:
+    return f"[{', '.join(f'has(self.{name})' for name in fields)}].filter(x, x).size() <= 1"
+
+
+def _only_training(name: str) -> Rule:
+    message = f"{name} belongs to workloadType Training: an inference job has no end; remove it"
+    return Rule(f"self.workloadType == 'Training' || !has(self.{name})", message, f".{name}", "FieldValueForbidden")
+
+
+def _only_with_extraction(name: str) -> Rule:
+    rule = f"!has(self.{name}) || (has(self.model) && (has(self.model.onnx) || has(self.model.entrypoint)))"
+    message = f"{name} belongs to model.onnx and model.entrypoint: a graph document carries its own; remove it"
+    return Rule(rule, message, f".{name}", "FieldValueForbidden")
+
+
+def _fixed_for_training(name: str) -> Rule:
+    message = f"{name} of a training job is immutable: delete the DLJob and create it again"
+    return Rule(f"self.workloadType != 'Training' || self.{name} == oldSelf.{name}", message, f".{name}")
+
+
+def _absent(field_name: str, message: str) -> Rule:
+    return Rule(f"!has(self.{field_name})", message, f".{field_name}", "FieldValueForbidden")
+
+
+def _not_true(field_name: str, message: str) -> Rule:
+    return Rule(f"!has(self.{field_name}) || !self.{field_name}", message, f".{field_name}", "FieldValueForbidden")
+
+
+_NO_GPU_REQUEST = tuple(
+    Rule(
+        f"!has(self.resources) || !has(self.resources.{kind}) || !('{resource}' in self.resources.{kind})",
+        f"remove {resource}: the operator asks for the GPU share that the prediction calls for",
+        f".resources.{kind}",
+        "FieldValueForbidden",
+    )
+    for kind in ("limits", "requests")
+    for resource in (names.GPU_SHARE, "nvidia.com/gpu")
+)
+_NOT_PRIVILEGED = Rule(
+    "!has(self.securityContext) || !has(self.securityContext.privileged) || !self.securityContext.privileged",
+    "a privileged container could use every GPU of its node: remove privileged",
+    ".securityContext.privileged",
+    "FieldValueForbidden",
+)
+
+DLJOB = Refinement(
+    rules={
+        "": (
+            Rule(
+                "size(self.metadata.name) <= 52",
+                "metadata.name must be at most 52 characters: the names of its Jobs and pods are made from it",
+            ),
+        ),
+        "spec": (
+            Rule(
+                "self.workloadType == oldSelf.workloadType",
+                "workloadType is immutable: delete the DLJob and create it again",
+                ".workloadType",
+            ),
+            Rule(
+                "self.workloadType != 'Training' || self.replicas >= 1",
+                "replicas of a training job must be at least 1: use suspend to stop it",
+                ".replicas",
+            ),
+            *(_fixed_for_training(name) for name in ("replicas", "gpusPerReplica", "processesPerGPU")),
+            *(
+                _only_training(name)
+                for name in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "managedBy")
+            ),
+            *(_only_with_extraction(name) for name in ("batchSize", "precision", "inputShapes")),
+            Rule(
+                "self.workloadType == 'Inference' || !has(self.slo)",
+                "slo belongs to workloadType Inference: remove it, or set workloadType: Inference",
+                ".slo",
+                "FieldValueForbidden",
+            ),
+            Rule(
+                "!has(self.container) || self.template.spec.containers.exists(c, c.name == self.container)",
+                "container must name a container of template.spec.containers",
+                ".container",
+            ),
+            Rule(
+                "self.workloadType != 'Training' || !has(self.template.spec.restartPolicy) "
+                "|| self.template.spec.restartPolicy == 'Never'",
+                "restartPolicy of a training job must be Never (the default): the Job controller restarts its pods",
+                ".template.spec.restartPolicy",
+            ),
+            Rule(
+                "self.workloadType != 'Inference' || !has(self.template.spec.restartPolicy) "
+                "|| self.template.spec.restartPolicy == 'Always'",
+                "restartPolicy of an inference job must be Always (the default): it runs as a Deployment",
+                ".template.spec.restartPolicy",
+            ),
+        ),
+        "spec.model": (
+            Rule(
+                _one_of("features", "configMapRef", "onnx", "entrypoint"),
+                "model must have at most one of features, configMapRef, onnx and entrypoint",
+            ),
+        ),
+        "spec.gpuMemory": (Rule(_POSITIVE, 'gpuMemory must be a quantity above zero, such as "10Gi"'),),
+        "spec.slo.requestsPerSecond": (Rule(_POSITIVE, "requestsPerSecond must be a quantity above zero"),),
+        "spec.template.spec": (
+            _absent("nodeName", "remove nodeName: the scheduler chooses the node and the GPU"),
+            Rule(
+                f"!has(self.schedulerName) || self.schedulerName == '{names.SCHEDULER_NAME}'",
+                f"schedulerName must be {names.SCHEDULER_NAME} (the default)",
+                ".schedulerName",
+            ),
+            _not_true("hostPID", "a pod in the host's PID namespace cannot share a GPU: remove hostPID"),
+            _not_true("hostIPC", "a pod in the host's IPC namespace cannot share a GPU: remove hostIPC"),
+        ),
+        "spec.template.spec.containers[]": (*_NO_GPU_REQUEST, _NOT_PRIVILEGED),
+        "spec.template.spec.initContainers[]": (*_NO_GPU_REQUEST, _NOT_PRIVILEGED),
+    },
+    keywords={
+        "spec.gpuModels": _SET,
+        "status.conditions": _CONDITIONS,
+    },
+)
+
+PACKING_POLICY = Refinement(
+    rules={
+        "": (
+            Rule(
+                "self.metadata.name == 'default'",
+                "metadata.name must be default: a cluster has one PackingPolicy",
+            ),
+        ),
+        "spec": (
+            Rule(
+                "(self.tenancy == 'Label') == has(self.tenancyLabel)",
+                "tenancyLabel must be set with tenancy Label, and only then",
+                ".tenancyLabel",
+            ),
+            Rule(
+                "!has(self.overrides) || self.overrides.all(o, !has(o.tenancy) || o.tenancy != 'Label')",
+                "an override's tenancy must be SameNamespace or Any: tenancyLabel is the whole cluster's",
+                ".overrides",
+            ),
+            Rule(
+                "!has(self.overrides) || self.overrides.all(o, o.gpuModels.all(m, "
+                "self.overrides.exists_one(p, m in p.gpuModels)))",
+                "overrides must name each GPU model once",
+                ".overrides",
+            ),
+        ),
+    },
+    keywords={
+        "spec.overrides[].gpuModels": _SET,
+        "status.conditions": _CONDITIONS,
+    },
+)
+
+GPU_NODE = Refinement(
+    keywords={
+        "spec.excludedGPUs": _SET,
+        "status.conditions": _CONDITIONS,
+        "status.gpus": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uuid"]},
+    },
+)
