@@ -1,0 +1,87 @@
+"""Writes what the components read: certificates, kubeconfigs, configuration files."""
+
+import datetime as dt
+import functools
+import shutil
+import ssl
+import string
+from pathlib import Path
+
+import yaml
+
+from cotenant_api import errors
+from cotenant_e2e import certificates, components, kubeconfigs
+from cotenant_e2e import client as clients
+from cotenant_e2e.components import Settings
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KUBERNETES = REPOSITORY / "e2e" / "kubernetes"
+SCHEDULER_MANIFEST = REPOSITORY / "manifests" / "scheduler" / "kube-scheduler.yaml"
+DATA = ("etcd", "pki", "config", "kubeconfigs", "kubectl-cache")
+"""The folders of a cluster that `down` removes."""
+
+
+class Probe:
+    """Whether a URL answers with 200; servers of this cluster are asked as administrator."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def __call__(self, url: str) -> bool:
+        """Within five seconds."""
+        return clients.answers(url, self._tls if url.startswith("https:") else None)
+
+    @functools.cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return client_tls(self._settings, user="admin")
+
+
+def prepare(directory: Path) -> None:
+    """Empty folders for a new cluster."""
+    for name in (*DATA, "logs"):
+        shutil.rmtree(directory / name, ignore_errors=True)
+        (directory / name).mkdir(mode=0o700)
+
+
+def write(settings: Settings, *, now: dt.datetime) -> None:
+    """Everything that the components of the control plane read."""
+    certificates.write(settings.pki, addresses=sorted({components.SERVICE_IP, settings.host}), now=now)
+    server = server_of(settings)
+    for user in certificates.USERS:
+        certificate, key = ((settings.pki / f"{user}.{kind}").read_bytes() for kind in ("crt", "key"))
+        kubeconfig = kubeconfigs.with_certificate(server, user=user, certificate=certificate, key=key)
+        kubeconfigs.write(settings.kubeconfig(user), kubeconfig)
+    _render("default-scheduler.yaml", settings, kubeconfig=settings.kubeconfig("scheduler"))
+    shutil.copyfile(KUBERNETES / "config" / "kwok.yaml", settings.configuration("kwok.yaml"))
+
+
+def write_scheduler(settings: Settings, *, name: str, kubeconfig: Path, extender_port: int) -> None:
+    """The configuration of our kube-scheduler from its manifest, which in a pod needs no kubeconfig.
+
+    Raises:
+        PermanentError: the manifest is no KubeSchedulerConfiguration.
+    """
+    text = string.Template(SCHEDULER_MANIFEST.read_text()).safe_substitute(extender_port=extender_port)
+    document = yaml.safe_load(text)
+    if not isinstance(document, dict) or document.get("kind") != "KubeSchedulerConfiguration":
+        raise errors.PermanentError(f"{SCHEDULER_MANIFEST} holds no KubeSchedulerConfiguration")
+    document.setdefault("clientConnection", {})["kubeconfig"] = str(kubeconfig)
+    settings.configuration(f"{name}.yaml").write_text(yaml.safe_dump(document))
+
+
+def server_of(settings: Settings) -> kubeconfigs.Server:
+    """The API server as kubeconfigs name it."""
+    return kubeconfigs.Server(settings.server, (settings.pki / "ca.crt").read_bytes())
+
+
+def client_tls(settings: Settings, *, user: str | None) -> ssl.SSLContext:
+    """Trusts this cluster alone. `user`: whose client certificate to show; None: nobody's."""
+    tls = ssl.create_default_context(cafile=str(settings.pki / "ca.crt"))
+    if user:
+        tls.load_cert_chain(settings.pki / f"{user}.crt", settings.pki / f"{user}.key")
+    return tls
+
+
+def _render(name: str, settings: Settings, **values: object) -> None:
+    template = string.Template((KUBERNETES / "config" / name).read_text())
+    settings.configuration(name).write_text(template.substitute(values))
