@@ -97,6 +97,9 @@ def _set_default(result: Schema, *, keep: bool) -> None:
     """An object's default is {}, and its fields bring theirs; nothing is defaulted to emptiness otherwise."""
     if "default" not in result:
         return
+    if result["default"] is None:
+        del result["default"]
+        return
     inner = any("default" in child for child in result.get("properties", {}).values())
     if keep and inner:
         result["default"] = {}
