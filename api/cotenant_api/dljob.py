@@ -104,26 +104,43 @@ class Spec(documents.Model):
     """What a user writes."""
 
     workload_type: pod.WorkloadType = pod.WorkloadType.TRAINING
+    """Training runs to its end; Inference serves until it is deleted. Immutable."""
     replicas: Annotated[int, Field(ge=0, le=1024)] = 1
+    """Pods of the job; those of a training job start and fail together."""
     gpus_per_replica: Annotated[int, Field(ge=1, le=64)] = 1
+    """GPUs of each pod; above 1 they are whole GPUs of one node."""
     processes_per_gpu: Annotated[int, Field(ge=1, le=16)] = Field(default=1, alias="processesPerGPU")
+    """CUDA processes on each GPU: limits are divided by them."""
     model: ModelSource | None = None
+    """Where the computation graph comes from; without it there is no prediction."""
     batch_size: Annotated[int, Field(ge=1)] | None = None
+    """Samples of one step, for onnx and entrypoint."""
     precision: graph.Precision | None = None
+    """Type of the matrix work, for onnx and entrypoint."""
     input_shapes: Annotated[tuple[InputShape, ...], Field(max_length=64)] = ()
+    """Input tensors, for onnx and entrypoint."""
     gpu_memory: Quantity | None = None
-    gpu_models: Annotated[
-        tuple[Annotated[GPUModel, Field(min_length=1, max_length=63)], ...], Field(max_length=64)
-    ] = ()
+    """GPU memory to book, instead of the predicted."""
+    gpu_models: Annotated[tuple[ModelName, ...], Field(max_length=64)] = ()
+    """GPU models that the job may use, as NVIDIA feature discovery names them; empty: any."""
     sharing: Sharing = Sharing.SHARED
+    """Exclusive: a GPU without co-tenants."""
     container: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """The container that gets the GPU; default: the first."""
     slo: SLO | None = None
+    """What an inference job promises."""
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
+    """What happens when the job runs out of GPU memory."""
     suspend: bool = False
+    """No pods while true."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Failures before the job is Failed; default 6."""
     active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
+    """Time from the first Placed after which the job is Failed."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
+    """Time after its end when the DLJob is deleted; default: never."""
     managed_by: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """Another controller of the Job, as batch/v1 managedBy."""
     template: dict[str, Any]
     """A PodTemplateSpec; the API server checks the parts that the protocol depends on."""
 

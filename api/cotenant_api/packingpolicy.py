@@ -80,22 +80,34 @@ class Queue(documents.Model):
     """How waiting jobs are ordered and when they are helped."""
 
     order: Order = Order.DECREASING_SHARE
+    """Order among jobs of one priority."""
     max_wait_seconds: Annotated[int, Field(ge=1, le=604800)] = 3600
+    """A job that has waited longer goes before all others of its priority, and GPUs are reserved for it."""
     scale_up_after_seconds: Annotated[int, Field(ge=1, le=86400)] = 30
+    """When a job that fits nowhere is shown to the autoscaler."""
     on_missing_prediction: OnMissingPrediction = OnMissingPrediction.EXCLUSIVE
+    """What becomes of a DLJob without a prediction: a whole GPU, or nothing until there is one."""
 
 
 class Packing(documents.Model):
     """The packing fields in force for one GPU model."""
 
     max_tenants_per_gpu: Tenants = Field(default=3, alias="maxTenantsPerGPU")
+    """Jobs on one GPU at most."""
     metric: Metric = Metric.GPU_UTILIZATION
+    """What the upper bound of a prediction is taken from."""
     max_utilization_percent: UtilizationPercent = 100
+    """Predicted utilization that counts as one GPU; above 100 packs more tightly than predicted."""
     memory_headroom_percent: HeadroomPercent = 5
+    """Part of a GPU memory that is never booked."""
     placement: Placement = Placement.FIRST_FIT
+    """How a GPU is chosen among those that fit."""
     thread_partition: ThreadPartition = ThreadPartition.DEMAND
+    """Which percentage of the SMs a tenant may use: what it needs, its share, or all."""
     tenancy: Tenancy = Tenancy.SAME_NAMESPACE
+    """Who may share a GPU."""
     memory_overuse: MemoryOveruse = MemoryOveruse.EVENT
+    """What happens to a tenant that uses more memory than it booked."""
 
 
 class Override(documents.Model):
@@ -118,10 +130,15 @@ class Spec(Packing):
     """What an admin writes."""
 
     mode: Mode = Mode.PACK
+    """Pack shares GPUs; Observe predicts and advises, and shares none."""
     tenancy_label: Annotated[str, Field(min_length=1, max_length=316)] | None = None
+    """The pod label whose equal values may share a GPU, with tenancy Label."""
     queue: Queue = Queue()
+    """How waiting jobs are ordered and when they are helped."""
     paused: bool = False
+    """Lift and place nothing; what runs goes on."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=16)] = ()
+    """Packing fields that differ for some GPU models."""
 
     def packing(self, gpu_model: GPUModel) -> Packing:
         """The packing fields in force for one GPU model; the first override that names it wins."""
