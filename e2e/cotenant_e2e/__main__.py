@@ -1,0 +1,40 @@
+"""`python -m cotenant_e2e COMMAND`: the dispatcher, nothing else."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import cast
+
+from cotenant_api import errors
+from cotenant_api.command import Command
+
+COMMANDS = ("up", "down", "status")
+"""Modules of `cotenant_e2e.commands`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; its exit code. 2: the arguments are wrong; 1: what is wrong was printed as one line."""
+    parser = argparse.ArgumentParser(
+        prog="cotenant_e2e", description="Real Kubernetes on this machine, with simulated GPUs."
+    )
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        module = _command(name)
+        module.configure(subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY))
+    arguments = parser.parse_args(argv)
+    try:
+        return _command(arguments.command).run(arguments)
+    except errors.CotenantError as error:
+        print(f"cotenant: {arguments.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _command(name: str) -> Command:
+    return cast("Command", importlib.import_module(f"cotenant_e2e.commands.{name}"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

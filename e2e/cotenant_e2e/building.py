@@ -1,0 +1,106 @@
+"""Builds Kubernetes programs into the cache: each appears there whole or not at all, and one build runs at a time."""
+
+import fcntl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from cotenant_api import errors
+from cotenant_e2e import commandline, files, recipes, toolchain
+from cotenant_e2e.progress import Detail, Progress
+from cotenant_e2e.recipes import Target
+
+COLD_SPACE_MIB = 6 * 1024
+WARM_SPACE_MIB = 1024
+SPACE_REMEDY = "free some, or set XDG_CACHE_HOME to a folder on another disk"
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds into a cache.
+
+    Args:
+        tools: the folder of the pinned modules (`NAME/go.mod`) and of `go.txt`.
+        cache: the folder that keeps what is built.
+        environment: that of the go command, as far as it may reach it.
+        progress: shows what is built.
+    """
+
+    tools: Path
+    cache: Path
+    environment: Mapping[str, str]
+    progress: Progress
+
+    def path(self, target: Target) -> Path:
+        """Where the program is, or will be when it is built."""
+        module = self.tools / target.tool
+        name = recipes.folder(target, go_mod=(module / "go.mod").read_text(), go_sum=(module / "go.sum").read_text())
+        return self.cache / "bin" / name / target.program
+
+    def build(self, targets: Sequence[Target]) -> None:
+        """Build those that are not there yet.
+
+        Raises:
+            PermanentError: no Go, no space, no network, or the cache cannot be written; the message has the remedy.
+        """
+        files.make_directory(self.cache, remedy="set XDG_CACHE_HOME to a folder that can be written")
+        with _locked(self.cache / "build.lock", self.progress), (self.cache / "build.log").open("w") as log:
+            missing = [target for target in targets if not self.path(target).exists()]
+            if missing:
+                self._build(missing, log)
+
+    def _build(self, targets: Sequence[Target], log: TextIO) -> None:
+        needed = WARM_SPACE_MIB if _go_cache(self.environment).exists() else COLD_SPACE_MIB
+        files.require_space(self.cache, mib=needed, remedy=SPACE_REMEDY)
+        pins = self.tools / "go.txt"
+        go = toolchain.find(pins, cache=self.cache, environment=self.environment, progress=self.progress)
+        with self.progress.step("downloading Go modules"):
+            for tool in dict.fromkeys(target.tool for target in targets):
+                packages = [target.package for target in targets if target.tool == tool]
+                self._go(recipes.download_command(go, packages), tool, log)
+        for number, target in enumerate(targets, 1):
+            with self.progress.step(f"building {target.program} ({number} of {len(targets)})") as detail:
+                self._build_one(go, target, log, detail)
+
+    def _build_one(self, go: Path, target: Target, log: TextIO, detail: Detail) -> None:
+        result = self.path(target)
+        result.parent.mkdir(parents=True, exist_ok=True)
+        partial = result.with_name(f".{result.name}.partial")
+        version = recipes.module_version((self.tools / target.tool / "go.mod").read_text(), target.module)
+        command = recipes.build_command(go, target, version=version, output=partial)
+        self._go(command, target.tool, log, lambda count: detail(f"{count} packages compiled"))
+        partial.rename(result)
+
+    def _go(self, argv: Sequence[str], tool: str, log: TextIO, printed: Callable[[int], None] = lambda _: None) -> None:
+        """Run go in the folder of a module; `printed` gets the number of lines so far."""
+        lines: list[str] = []
+
+        def line(text: str) -> None:
+            lines.append(text)
+            printed(len(lines))
+
+        environment = recipes.go_environment(self.environment)
+        code = commandline.follow(argv, environment=environment, directory=self.tools / tool, log=log, line=line)
+        if code:
+            raise errors.PermanentError(recipes.explanation(lines, command=argv[1], log=Path(log.name)))
+
+
+@contextmanager
+def _locked(path: Path, progress: Progress) -> Iterator[None]:
+    """The lock ends with its process, however that ends."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with progress.step("waiting for another build"):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _go_cache(environment: Mapping[str, str]) -> Path:
+    """Where go keeps what it has compiled."""
+    if named := environment.get("GOCACHE"):
+        return Path(named)
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-build"

@@ -1,0 +1,59 @@
+"""Which versions of which programs the kit runs, and how they print theirs. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+Version = tuple[int, int, int]
+
+_VERSION = re.compile(r"(?<![\w.])(?:v|go)?(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Versions from `least` on, and below `below`. `text`: how a person says that."""
+
+    text: str
+    least: Version
+    below: Version
+
+    def allows(self, version: Version | None) -> bool:
+        """Whether this version will do; an unknown one will not."""
+        return version is not None and self.least <= version < self.below
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that the kit runs. `ask`: the arguments with which it prints its version."""
+
+    name: str
+    requirement: Requirement
+    ask: tuple[str, ...] = ("--version",)
+
+
+_KUBERNETES = Requirement("1.36.x", (1, 36, 0), (1, 37, 0))
+
+PROGRAMS: Final = (
+    Program("etcd", Requirement("3.6.x", (3, 6, 0), (3, 7, 0))),
+    Program("kube-apiserver", _KUBERNETES),
+    Program("kube-controller-manager", _KUBERNETES),
+    Program("kube-scheduler", _KUBERNETES),
+    Program("kubectl", _KUBERNETES, ask=("version", "--client")),
+    Program("kwok", Requirement(">= 0.8", (0, 8, 0), (1_000, 0, 0))),
+)
+
+GO: Final = Program("go", Requirement(">= 1.26.8", (1, 26, 8), (2, 0, 0)), ask=("version",))
+
+
+def parse(text: str) -> Version | None:
+    """The first version in what a program prints; None where there is none. A missing third number counts as 0."""
+    found = _VERSION.search(text)
+    if not found:
+        return None
+    major, minor, patch = found.groups(default="0")
+    return int(major), int(minor), int(patch)
+
+
+def show(version: Version | None) -> str:
+    """As a person writes it."""
+    return ".".join(map(str, version)) if version else "unknown"
