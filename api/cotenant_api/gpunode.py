@@ -110,6 +110,7 @@ class Spec(documents.Model):
     """What an admin may set."""
 
     excluded_gpus: Annotated[tuple[GPUUID, ...], Field(max_length=64)] = Field(default=(), alias="excludedGPUs")
+    """UUIDs of GPUs that give no shares."""
 
 
 class Status(documents.Model):

@@ -1,11 +1,14 @@
 """Kubernetes quantities: `10Gi`, `500m`, `4e9`."""
 
+import math
 import re
 from decimal import Decimal, InvalidOperation
 
 from cotenant_api import errors
 
 BYTES_PER_MIB = 1024 * 1024
+MAX = 2**63 - 1
+"""As in Kubernetes: what fits into 64 bits."""
 PATTERN = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 
 _SUFFIXES = {
@@ -30,16 +33,18 @@ def parse(text: str | int, *, field: str) -> Decimal:
         raise errors.InvalidInputError(field, text, 'must be a quantity such as "8Gi", "512Mi" or "100"')
     number, _, suffix = found.groups()
     try:
-        if (suffix or "") in _SUFFIXES:
-            return Decimal(number) * _SUFFIXES[suffix or ""]
-        return Decimal(number + suffix)
+        scale = _SUFFIXES.get(suffix or "")
+        value = Decimal(number + suffix) if scale is None else Decimal(number) * scale
     except InvalidOperation as error:
         raise errors.InvalidInputError(field, text, "is out of range") from error
+    if value > MAX:
+        raise errors.InvalidInputError(field, text, f"must be at most {MAX}")
+    return value
 
 
 def mebibytes(text: str | int, *, field: str) -> int:
     """A quantity of bytes as MiB, rounded up."""
-    return -int(-parse(text, field=field) // BYTES_PER_MIB)
+    return math.ceil(parse(text, field=field) / BYTES_PER_MIB)
 
 
 def integer(text: str | int, *, field: str) -> int:
@@ -52,4 +57,4 @@ def integer(text: str | int, *, field: str) -> int:
 
 def millis(text: str | int, *, field: str) -> int:
     """A quantity of CPU in thousandths, rounded up."""
-    return -int(-parse(text, field=field) * 1000 // 1)
+    return math.ceil(parse(text, field=field) * 1000)

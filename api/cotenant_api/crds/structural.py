@@ -51,7 +51,7 @@ def schema_of(model: type[BaseModel], *, defaults: bool) -> Schema:
 def _converted(node: Schema, definitions: Mapping[str, Schema], *, defaults: bool) -> Schema:
     node = _without_null(_resolved(node, definitions), definitions)
     if node.get("x-cotenant-quantity"):
-        return dict(QUANTITY)
+        return QUANTITY | ({"description": node["description"]} if "description" in node else {})
     result = {key: node[key] for key in _KEPT if key in node}
     if "properties" in node:
         result["properties"] = {

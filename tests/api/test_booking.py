@@ -1,0 +1,90 @@
+"""What a job is booked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant_api import booking, packingpolicy, prediction
+from cotenant_api.names import GPUModel
+
+H200, T4 = GPUModel("NVIDIA-H200"), GPUModel("Tesla-T4")
+
+
+def predicted(upper: float, *, sm_upper: float = 10.0, memory_mib: int = 1000) -> prediction.GPUPrediction:
+    return prediction.GPUPrediction.model_validate(
+        {
+            "utilization": {"q50": upper / 2, "upper": upper},
+            "smActivity": {"q50": sm_upper / 2, "upper": sm_upper},
+            "dramActivity": {"q50": 1, "upper": 2},
+            "memoryMiB": {"q50": memory_mib // 2, "upper": memory_mib},
+            "stepMilliseconds": 10.0,
+            "threadPercentage": 40,
+            "regime": "Compute",
+        }
+    )
+
+
+def packing(**changes: object) -> packingpolicy.Packing:
+    return packingpolicy.Packing.model_validate(changes)
+
+
+@pytest.mark.parametrize(
+    ("upper", "maximum", "expected"),
+    [
+        (55.0, 100, 55),
+        (54.1, 100, 55),
+        (0.0, 100, 1),
+        (250.0, 100, 100),
+        (55.0, 110, 50),
+        (30.0, 300, 10),
+        (57, 100, 57),
+    ],
+)
+def test_hundredths_are_rounded_up_and_clamped(upper: float, maximum: int, expected: int) -> None:
+    assert booking.hundredths(upper, max_utilization_percent=maximum) == expected
+
+
+@given(st.integers(1, 100))
+def test_a_whole_percentage_costs_itself(upper: int) -> None:
+    assert booking.hundredths(upper / 100 * 100, max_utilization_percent=100) == upper
+
+
+def test_a_cost_is_never_below_the_request() -> None:
+    assert booking.cost(share=40, predicted=predicted(20), packing=packing()) == 40
+
+
+def test_a_cost_follows_the_model_that_is_slower() -> None:
+    assert booking.cost(share=40, predicted=predicted(70), packing=packing()) == 70
+
+
+def test_without_prediction_the_cost_is_the_share() -> None:
+    assert booking.cost(share=40, predicted=None, packing=packing()) == 40
+
+
+def test_the_metric_chooses_which_bound_counts() -> None:
+    sm_activity = packing(metric="SMActivity")
+    assert booking.cost(share=1, predicted=predicted(70, sm_upper=33), packing=sm_activity) == 33
+
+
+def test_the_request_is_the_smallest_cost_over_the_models() -> None:
+    by_gpu = {H200: predicted(20), T4: predicted(90)}
+    assert booking.requested_share(by_gpu, lambda _: packing()) == 20
+
+
+def test_the_request_uses_each_models_own_limits() -> None:
+    by_gpu = {H200: predicted(40), T4: predicted(40)}
+    assert booking.requested_share(by_gpu, lambda m: packing(maxUtilizationPercent=200 if m == T4 else 100)) == 20
+
+
+def test_headroom_is_never_booked() -> None:
+    assert booking.bookable_mib(1000, packing(memoryHeadroomPercent=5)) == 950
+
+
+@pytest.mark.parametrize(
+    ("annotated", "prediction_mib", "expected"), [(300, 700, 300), (None, 700, 700), (None, None, 400)]
+)
+def test_memory_is_annotated_else_predicted_else_by_share(
+    annotated: int | None, prediction_mib: int | None, expected: int
+) -> None:
+    known = None if prediction_mib is None else predicted(10, memory_mib=prediction_mib)
+    assert booking.booked_mib(share=40, annotated_mib=annotated, predicted=known, bookable=1000) == expected
