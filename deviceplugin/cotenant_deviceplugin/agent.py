@@ -1,0 +1,191 @@
+"""One node's agent: follows the node's pods, publishes its GPUNode and renews its Lease.
+
+It decides nothing about where pods go. What it knows beside the hardware is rebuilt from the API server.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+from cotenant_api import conditions, errors, gpunode
+from cotenant_api.names import Namespace, NodeName
+from cotenant_deviceplugin import changes, cluster, hardware, manifests, status, stores
+from cotenant_deviceplugin.reflector import Reflector
+from cotenant_deviceplugin.retry import Retry
+
+MISSING_NODE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose agent it is. `namespace`: where its Lease is."""
+
+    node: NodeName
+    namespace: Namespace
+    agent_version: str
+
+
+@dataclass(frozen=True)
+class GPUs:
+    """The node's GPUs, and whose processes are on them."""
+
+    devices: hardware.Hardware
+    owners: hardware.ProcessOwners
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What the agent needs of its Node."""
+
+    node_uid: str
+    container_runtime: str | None
+    tainted: bool
+
+
+class Agent:
+    """The agent of one node.
+
+    Attributes:
+        ready: set once the GPUNode's status and the Lease are written.
+    """
+
+    def __init__(
+        self, identity: Identity, api: cluster.Cluster, *, gpus: GPUs, pods: stores.Pods, retry: Retry
+    ) -> None:
+        self.ready = asyncio.Event()
+        self._identity = identity
+        self._api = api
+        self._gpus = gpus
+        self._pods = pods
+        self._retry = retry
+        self._gpunode = stores.GPUNode(retry.log)
+        self._wake = asyncio.Event()
+        self._published = asyncio.Event()
+        self._registration: Registration | None = None
+        self._current: gpunode.Status | None = None
+        self._written: gpunode.Status | None = None
+        self._written_at: datetime | None = None
+        pods.changed = self._gpunode.changed = self._wake.set
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        node = self._identity.node
+        following = (
+            Reflector("pods", cluster.pods_of(node), self._pods),
+            Reflector("GPUNode", cluster.gpunode_of(node), self._gpunode),
+        )
+        async with asyncio.TaskGroup() as group:
+            for reflector in following:
+                group.create_task(reflector.follow(self._api, self._retry))
+            group.create_task(self._publish_forever())
+            group.create_task(self._renew_forever())
+
+    async def _publish_forever(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            # Before both are listed, every tenant would look as if it had ended.
+            if self._pods.synced and self._gpunode.synced:
+                await self._retry.until_done("status", self._publish)
+
+    async def _renew_forever(self) -> None:
+        await self._published.wait()
+        while True:
+            # Who cannot see its pods or write its status must not look alive for long.
+            if not self._retry.failing:
+                await self._retry.until_done("Lease", self._renew)
+                await self._retry.until_done("Node", self._untaint)
+                self.ready.set()
+            self._wake.set()
+            await self._retry.clock.sleep(gpunode.LEASE_RENEW_SECONDS)
+
+    async def _publish(self) -> None:
+        """Write the status, if it is worth it."""
+        registration = await self._registered()
+        observed = await self._observe(registration)
+        now = self._retry.clock.now()
+        new = status.of(observed, previous=self._current, now=now)
+        for line in changes.between(self._current, new):
+            self._retry.log.info("%s", line)
+        self._current = new
+        if status.worth_writing(self._written, new, last_written=self._written_at, now=now):
+            await self._write(new)
+            self._written, self._written_at = new, now
+        self._published.set()
+
+    async def _write(self, new: gpunode.Status) -> None:
+        node = self._identity.node
+        try:
+            await self._api.apply(f"{cluster.gpunode_path(node)}/status", manifests.gpu_node_status(node, new))
+        except cluster.NotFoundError as error:
+            self._gpunode.forget()
+            raise errors.TemporaryError("the GPUNode was deleted", delay_seconds=0) from error
+
+    async def _observe(self, registration: Registration) -> status.Observed:
+        machine = await self._machine()
+        return status.Observed(
+            node=self._identity.node,
+            agent_version=self._identity.agent_version,
+            machine=machine,
+            pods=self._pods.all(),
+            container_runtime=registration.container_runtime,
+            generation=self._gpunode.generation,
+            excluded_gpus=frozenset(self._gpunode.spec.excluded_gpus),
+        )
+
+    async def _machine(self) -> status.Machine:
+        gpus = self._gpus.devices
+        try:
+            driver, devices, usage = await gpus.driver(), await gpus.devices(), await gpus.usage()
+        except errors.TemporaryError as error:
+            return status.Machine(simulated=gpus.simulated, fault=str(error))
+        pids = (process.pid for each in usage.values() for process in each.processes)
+        owners = {pid: owner for pid in pids if (owner := self._gpus.owners.pod_of(pid)) is not None}
+        return status.Machine(simulated=gpus.simulated, driver=driver, devices=devices, usage=usage, owners=owners)
+
+    async def _registered(self) -> Registration:
+        """The Node, read when the agent starts and whenever the GPUNode has to be made."""
+        if self._registration is not None and self._gpunode.exists:
+            return self._registration
+        registration = await self._read_node()
+        if not self._gpunode.exists:
+            await self._create_gpunode(registration)
+            self._written = None
+        if self._current is None:
+            self._current = self._gpunode.left_status()
+        self._registration = registration
+        return registration
+
+    async def _read_node(self) -> Registration:
+        try:
+            node = await self._api.get(cluster.node_path(self._identity.node))
+        except cluster.NotFoundError as error:
+            message = f"there is no Node {self._identity.node}"
+            raise errors.TemporaryError(message, delay_seconds=MISSING_NODE_SECONDS) from error
+        runtime = ((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion")
+        return Registration(node["metadata"]["uid"], runtime or None, manifests.has_startup_taint(node))
+
+    async def _create_gpunode(self, registration: Registration) -> None:
+        manifest = manifests.gpu_node(self._identity.node, node_uid=registration.node_uid)
+        try:
+            created = await self._api.create(cluster.GPUNODES, manifest)
+        except cluster.AlreadyExistsError:
+            # Ours, from a create whose reply was lost, or one that the watch has yet to tell of.
+            created = await self._api.get(cluster.gpunode_path(self._identity.node))
+        self._gpunode.apply("ADDED", created)
+
+    async def _renew(self) -> None:
+        node, namespace = self._identity.node, self._identity.namespace
+        uid = self._registration.node_uid if self._registration else ""
+        lease = manifests.lease(node, namespace, node_uid=uid, now=self._retry.clock.now())
+        await self._api.apply(cluster.lease_path(node, namespace), lease)
+
+    async def _untaint(self) -> None:
+        """Let pods in once there is something that serves them."""
+        registration = self._registration
+        serves = self._current is not None and conditions.is_true(self._current.conditions, gpunode.READY)
+        if registration is None or not registration.tainted or not serves:
+            return
+        await self._api.patch(cluster.node_path(self._identity.node), manifests.without_startup_taint())
+        self._registration = Registration(registration.node_uid, registration.container_runtime, tainted=False)
+        self._retry.log.info("startup taint removed")

@@ -1,0 +1,90 @@
+"""What an agent asks of the API server, as an interface, and the errors that it answers with. No I/O."""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cotenant_api import errors, names
+from cotenant_api.names import Namespace, NodeName
+
+Object = Mapping[str, Any]
+Event = tuple[str, Object]
+"""ADDED, MODIFIED, DELETED, BOOKMARK or OPENED, and the object."""
+BOOKMARK = "BOOKMARK"
+"""Carries a resource version and nothing else."""
+OPENED = "OPENED"
+"""Ours, the first of each watch: the API server has accepted it. The object is empty."""
+
+FIELD_MANAGER = "cotenant-node-agent"
+GPUNODES = f"/apis/{names.API_VERSION}/gpunodes"
+
+
+class NotFoundError(errors.PermanentError):
+    """404: there is no such object."""
+
+
+class AlreadyExistsError(errors.PermanentError):
+    """409 to a create: there is such an object."""
+
+
+class RefusedError(errors.PermanentError):
+    """The API server understands and will not: validation, admission, RBAC."""
+
+
+class ExpiredError(errors.PermanentError):
+    """410: the resource version is too old; list again."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Objects of a collection. `field_selector` as the API server reads it."""
+
+    path: str
+    field_selector: str
+
+
+class Cluster(Protocol):
+    """The API server, seen by one account. Every method raises TemporaryError while it cannot be reached."""
+
+    async def get(self, path: str) -> Object:
+        """One object."""
+
+    async def create(self, path: str, manifest: Object) -> Object:
+        """Create one; `path` is the collection's."""
+
+    async def apply(self, path: str, manifest: Object) -> Object:
+        """Server-side apply by `FIELD_MANAGER`, forced: repeating it changes nothing."""
+
+    async def patch(self, path: str, patch: Object) -> Object:
+        """Strategic merge patch."""
+
+    async def list(self, selection: Selection) -> Object:
+        """All objects of a selection, as a List with its resource version."""
+
+    def watch(self, selection: Selection, *, resource_version: str) -> AsyncGenerator[Event, None]:
+        """Events since a resource version, until the API server ends the stream."""
+
+
+def node_path(node: NodeName) -> str:
+    """The Node."""
+    return f"/api/v1/nodes/{node}"
+
+
+def gpunode_path(node: NodeName) -> str:
+    """The GPUNode of a node."""
+    return f"{GPUNODES}/{node}"
+
+
+def lease_path(node: NodeName, namespace: Namespace) -> str:
+    """The Lease by which a node's agent says that it lives."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{names.AGENT_LEASE_PREFIX}{node}"
+
+
+def pods_of(node: NodeName) -> Selection:
+    """The pods bound to a node."""
+    return Selection("/api/v1/pods", f"spec.nodeName={node}")
+
+
+def gpunode_of(node: NodeName) -> Selection:
+    """The GPUNode of a node, to be watched."""
+    return Selection(GPUNODES, f"metadata.name={node}")

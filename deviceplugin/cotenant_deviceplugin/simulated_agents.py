@@ -1,0 +1,24 @@
+"""`cotenant simulated-agents`: agents of nodes whose GPUs are simulated, all in one process."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+SUMMARY = "publish simulated GPUs of simulated nodes (for trying Cotenant without a GPU)"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="YAML: agents: [{node, gpuModel, gpus, kubeconfig}], and optionally namespace",
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    from cotenant_deviceplugin import agents_config, agents_process
+
+    return agents_process.run(agents_config.load(arguments.config))
