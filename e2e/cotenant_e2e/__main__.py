@@ -9,7 +9,7 @@ from typing import cast
 from cotenant_api import errors
 from cotenant_api.command import Command
 
-COMMANDS = ("up", "down", "status")
+COMMANDS = ("programs", "up", "down", "status")
 """Modules of `cotenant_e2e.commands`."""
 
 
@@ -26,10 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _command(arguments.command).run(arguments)
     except errors.CotenantError as error:
-        print(f"cotenant: {arguments.command}: {error}", file=sys.stderr)
-        return 1
+        return _fail(arguments.command, str(error))
+    except OSError as error:
+        return _fail(arguments.command, f"{error.filename or 'this machine'}: {error.strerror or error}")
     except KeyboardInterrupt:
         return 130
+
+
+def _fail(command: str, message: str) -> int:
+    print(f"cotenant: {command}: {message}", file=sys.stderr)
+    return 1
 
 
 def _command(name: str) -> Command:

@@ -51,7 +51,7 @@ def present(program: Program, environment: Mapping[str, str]) -> Path | None:
         return path
     on_path = shutil.which(program.name, path=environment.get("PATH"))
     if on_path and program.requirement.allows(version_of(program, Path(on_path))):
-        return Path(on_path).resolve()
+        return Path(on_path).absolute()
     return None
 
 
@@ -73,7 +73,7 @@ def _named(program: Program, directory: Path) -> Path | None:
         raise errors.InvalidInputError(
             VARIABLE, str(directory), "name a folder of Kubernetes 1.36 programs, or unset it"
         )
-    path = (directory / program.name).resolve()
+    path = (directory / program.name).absolute()
     if not path.exists():
         return None
     version = version_of(program, path)

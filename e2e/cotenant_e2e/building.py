@@ -1,8 +1,6 @@
 """Builds Kubernetes programs into the cache: each appears there whole or not at all, and one build runs at a time."""
 
-import fcntl
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -46,10 +44,11 @@ class Builder:
             PermanentError: no Go, no space, no network, or the cache cannot be written; the message has the remedy.
         """
         files.make_directory(self.cache, remedy="set XDG_CACHE_HOME to a folder that can be written")
-        with _locked(self.cache / "build.lock", self.progress), (self.cache / "build.log").open("w") as log:
+        with files.locked(self.cache / "build.lock", waiting=lambda: self.progress.step("waiting for another build")):
             missing = [target for target in targets if not self.path(target).exists()]
             if missing:
-                self._build(missing, log)
+                with (self.cache / "build.log").open("w") as log:
+                    self._build(missing, log)
 
     def _build(self, targets: Sequence[Target], log: TextIO) -> None:
         needed = WARM_SPACE_MIB if _go_cache(self.environment).exists() else COLD_SPACE_MIB
@@ -85,18 +84,6 @@ class Builder:
         code = commandline.follow(argv, environment=environment, directory=self.tools / tool, log=log, line=line)
         if code:
             raise errors.PermanentError(recipes.explanation(lines, command=argv[1], log=Path(log.name)))
-
-
-@contextmanager
-def _locked(path: Path, progress: Progress) -> Iterator[None]:
-    """The lock ends with its process, however that ends."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with progress.step("waiting for another build"):
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _go_cache(environment: Mapping[str, str]) -> Path:

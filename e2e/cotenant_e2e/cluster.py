@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +23,7 @@ from cotenant_e2e.supervisor import Status, Supervisor
 
 TOKEN_SECONDS = 7 * 24 * 3600
 KUBECTL_SECONDS = 120
+NODE_WRITERS = 8
 
 
 class KubectlError(errors.CotenantError):
@@ -155,9 +157,9 @@ class Cluster:
         `name`: of the process; a second one may run beside the first, and they elect their leader.
         """
         token = self.token(names.RELEASE_NAMESPACE, names.SCHEDULER_ACCOUNT)
-        kubeconfig = self.kubeconfig_for_token(name, token, namespace=names.RELEASE_NAMESPACE)
+        self.kubeconfig_for_token(name, token, namespace=names.RELEASE_NAMESPACE)
         settings = self.settings.with_port(name, self.free_port(name))
-        configuration.write_scheduler(settings, name=name, kubeconfig=kubeconfig, extender_port=extender_port)
+        configuration.write_scheduler(settings, name=name, extender_port=extender_port)
         component = components.cotenant_scheduler(settings, name=name)
         return self.start_process(component.name, component.argv, ready=component.ready)
 
@@ -173,16 +175,14 @@ class Cluster:
         Raises:
             KubectlError: it failed.
         """
-        text = json.dumps(stdin) if isinstance(stdin, dict) else stdin
-        done = subprocess.run(
-            components.kubectl(self.settings, *arguments, user=user),
-            input=text,
-            stdin=subprocess.DEVNULL if text is None else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=KUBECTL_SECONDS,
-        )
+        command = components.kubectl(self.settings, *arguments, user=user)
+        text = json.dumps(stdin) if isinstance(stdin, dict) else stdin or ""
+        try:
+            done = subprocess.run(
+                command, input=text, capture_output=True, text=True, check=False, timeout=KUBECTL_SECONDS
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KubectlError(arguments, -1, f"no answer within {KUBECTL_SECONDS} s") from error
         if done.returncode:
             raise KubectlError(arguments, done.returncode, done.stderr)
         return done.stdout
@@ -220,8 +220,8 @@ class Cluster:
 
     def create_nodes(self, nodes: Sequence[Mapping[str, Any]], *, seconds: float = 120) -> None:
         """Create simulated nodes and wait until they are ready."""
-        for node in nodes:
-            self.client.create(clients.path_of("nodes"), dict(node))
+        with ThreadPoolExecutor(NODE_WRITERS) as pool:
+            list(pool.map(lambda node: self.client.create(clients.path_of("nodes"), dict(node)), nodes))
         wanted = {node["metadata"]["name"] for node in nodes}
 
         def missing() -> set[str]:
@@ -231,8 +231,19 @@ class Cluster:
 
 
 def down(directory: Path, *, keep_data: bool = False) -> None:
-    """Stop the cluster in this folder, whoever started it, and remove its data; the logs stay."""
+    """Stop the cluster in this folder, whoever started it, and remove its data; the logs stay.
+
+    Waits while somebody starts it. Nothing happens where there is none.
+    """
     directory = directory.resolve()
+    if not directory.is_dir():
+        return
+    with configuration.locked(directory):
+        clear(directory, keep_data=keep_data)
+
+
+def clear(directory: Path, *, keep_data: bool = False) -> None:
+    """What `down` does, for a caller that holds the folder's lock."""
     if not (directory / states.FILE).exists():
         return
     supervisor.stop_all(directory)

@@ -153,13 +153,11 @@ def default_scheduler(s: Settings) -> Component:
 
 
 def cotenant_scheduler(s: Settings, *, name: str = COTENANT_SCHEDULER) -> Component:
-    """A kube-scheduler that has nothing but the rights of its ServiceAccount; `NAME.yaml` configures it."""
+    """A kube-scheduler with the rights of its ServiceAccount; kubeconfig and configuration are named as it is."""
     argv = (
         f"{s.programs[DEFAULT_SCHEDULER]}",
         f"--config={s.configuration(f'{name}.yaml')}",
-        # It may not ask the API server who calls: administrators' certificates alone open its metrics.
-        "--authentication-skip-lookup",
-        f"--client-ca-file={s.pki}/ca.crt",
+        *_delegation_flags(s.kubeconfig(name)),
         *_serving_flags(s, name),
     )
     # A scheduler that waits to be the leader is healthy, but not ready.

@@ -5,12 +5,11 @@ import functools
 import shutil
 import ssl
 import string
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-import yaml
-
 from cotenant_api import errors
-from cotenant_e2e import certificates, components, kubeconfigs
+from cotenant_e2e import certificates, components, files, kubeconfigs
 from cotenant_e2e import client as clients
 from cotenant_e2e.components import Settings
 
@@ -36,6 +35,11 @@ class Probe:
         return client_tls(self._settings, user="admin")
 
 
+def locked(directory: Path) -> AbstractContextManager[None]:
+    """Nobody else starts or stops the cluster in this folder during the block."""
+    return files.locked(directory / "lock")
+
+
 def prepare(directory: Path) -> None:
     """Empty folders for a new cluster."""
     for name in (*DATA, "logs"):
@@ -55,18 +59,18 @@ def write(settings: Settings, *, now: dt.datetime) -> None:
     shutil.copyfile(KUBERNETES / "config" / "kwok.yaml", settings.configuration("kwok.yaml"))
 
 
-def write_scheduler(settings: Settings, *, name: str, kubeconfig: Path, extender_port: int) -> None:
-    """The configuration of our kube-scheduler from its manifest, which in a pod needs no kubeconfig.
+def write_scheduler(settings: Settings, *, name: str, extender_port: int) -> None:
+    """The configuration of our kube-scheduler, from its manifest.
 
     Raises:
-        PermanentError: the manifest is no KubeSchedulerConfiguration.
+        PermanentError: the manifest is not there, or has another variable than `extender_port` and `kubeconfig`.
     """
-    text = string.Template(SCHEDULER_MANIFEST.read_text()).safe_substitute(extender_port=extender_port)
-    document = yaml.safe_load(text)
-    if not isinstance(document, dict) or document.get("kind") != "KubeSchedulerConfiguration":
-        raise errors.PermanentError(f"{SCHEDULER_MANIFEST} holds no KubeSchedulerConfiguration")
-    document.setdefault("clientConnection", {})["kubeconfig"] = str(kubeconfig)
-    settings.configuration(f"{name}.yaml").write_text(yaml.safe_dump(document))
+    values = {"extender_port": extender_port, "kubeconfig": settings.kubeconfig(name)}
+    try:
+        text = string.Template(SCHEDULER_MANIFEST.read_text()).substitute(values)
+    except (OSError, KeyError, ValueError) as error:
+        raise errors.PermanentError(f"{SCHEDULER_MANIFEST} cannot be used as template: {error}") from error
+    settings.configuration(f"{name}.yaml").write_text(text)
 
 
 def server_of(settings: Settings) -> kubeconfigs.Server:

@@ -1,7 +1,10 @@
-"""Files that are written whole or not at all, and files that only their owner reads."""
+"""Files that are written whole or not at all, that only their owner reads, or that lock a folder."""
 
+import fcntl
 import os
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from cotenant_api import errors
@@ -40,3 +43,18 @@ def require_space(path: Path, *, mib: int, remedy: str) -> None:
     free_mib = shutil.disk_usage(path).free >> 20
     if free_mib < mib:
         raise errors.PermanentError(f"{free_mib} MiB are free at {path}, {mib} MiB are needed: {remedy}")
+
+
+@contextmanager
+def locked(path: Path, *, waiting: Callable[[], AbstractContextManager[object]] = nullcontext) -> Iterator[None]:
+    """Hold the lock file's lock for the block. It ends with its process, however that ends.
+
+    `waiting`: entered while somebody else holds the lock.
+    """
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with waiting():
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant_api import errors
 from cotenant_e2e import client as clients
 from cotenant_e2e import cluster as clusters
-from cotenant_e2e import components, configuration, files, waiting
+from cotenant_e2e import components, configuration, files, supervisor, waiting
 from cotenant_e2e import ports as network
 from cotenant_e2e import state as states
 from cotenant_e2e.cluster import Cluster
@@ -36,10 +37,13 @@ class Options:
     api_server_port: int = 0
 
 
+DEFAULTS = Options()
+
+
 def start(
     directory: Path,
     programs: Mapping[str, Path],
-    options: Options = Options(),
+    options: Options = DEFAULTS,
     *,
     report: Callable[[str], None] = lambda _: None,
 ) -> Cluster:
@@ -58,16 +62,29 @@ def start(
     directory = directory.resolve()
     files.make_directory(directory, remedy="choose another folder with --dir")
     files.require_space(directory, mib=SPACE_MIB, remedy="free some, or choose another folder with --dir")
-    states.claim(directory)
-    ports = Ports()
-    try:
-        configuration.prepare(directory)
-        settings = Settings(directory, ports.host, _hold(ports, options), programs, _lease_seconds(options))
-        return _start(settings, ports, options, _Stopwatch(report))
-    except BaseException:
-        ports.close()
-        clusters.down(directory)
-        raise
+    with configuration.locked(directory):
+        _make_room(directory)
+        ports = Ports()
+        try:
+            configuration.prepare(directory)
+            settings = Settings(directory, ports.host, _hold(ports, options), programs, _lease_seconds(options))
+            return _start(settings, ports, options, _Stopwatch(report))
+        except BaseException:
+            ports.close()
+            clusters.clear(directory)
+            raise
+
+
+def _make_room(directory: Path) -> None:
+    """A cluster that was not stopped, but of which nothing runs any more, leaves nothing worth keeping."""
+    if any(process.alive() for process in supervisor.all_of(directory)):
+        raise errors.PermanentError(
+            f"{directory} holds a running cluster: stop it with `down --dir {directory}`, or choose another folder"
+        )
+    clusters.clear(directory)
+    foreign = [name for name in configuration.DATA if (directory / name).exists()]
+    if foreign:
+        raise errors.PermanentError(f"{directory} holds {foreign[0]}, which no cluster left: choose an empty folder")
 
 
 def _start(settings: Settings, ports: Ports, options: Options, stopwatch: "_Stopwatch") -> Cluster:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,27 +58,13 @@ class State:
         return dataclasses.replace(self, records=tuple(record for record in self.records if record.name != name))
 
 
-def claim(directory: Path) -> None:
-    """Make the folder this cluster's.
-
-    Raises:
-        PermanentError: it holds a cluster already, or somebody claims it at the same time.
-    """
-    try:
-        os.close(os.open(directory / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError as error:
-        raise errors.PermanentError(
-            f"{directory} holds a cluster already: stop it with `down --dir {directory}`, or choose another folder"
-        ) from error
-
-
 def write(state: State) -> None:
     """Replace the state file in one step."""
     files.write_private(state.settings.directory / FILE, json.dumps(encode(state), indent=1).encode())
 
 
 def read(directory: Path) -> State | None:
-    """The state of the cluster in this folder; None where there is none, or where `claim` was the last that happened.
+    """The state of the cluster in this folder; None where there is none.
 
     Raises:
         InvalidInputError: the file cannot be read.
@@ -88,8 +73,6 @@ def read(directory: Path) -> State | None:
     try:
         text = path.read_text()
     except FileNotFoundError:
-        return None
-    if not text:
         return None
     try:
         return decode(json.loads(text))

@@ -112,11 +112,15 @@ class Supervisor:
 
 def stop_all(directory: Path) -> None:
     """Stop every process of the cluster in this folder: those it remembers in reverse order, then any it does not."""
-    state = states.read(directory)
-    for record in reversed(state.records if state else ()):
-        record.process.stop()
-    for process in processes.with_variable(MARK, str(directory)):
+    for process in all_of(directory):
         process.stop()
+
+
+def all_of(directory: Path) -> list[Process]:
+    """Every process of the cluster in this folder, the last that started first; some may have ended."""
+    state = states.read(directory)
+    known = [record.process for record in reversed(state.records if state else ())]
+    return [*known, *(process for process in processes.with_variable(MARK, str(directory)) if process not in known)]
 
 
 def log_of(directory: Path, name: str) -> Path:
