@@ -39,6 +39,8 @@ class PackedReason(enum.StrEnum):
     WAITING_FOR_TURN = "WaitingForTurn"
     INSUFFICIENT_HOST_RESOURCES = "InsufficientHostResources"
     WAITING_FOR_SCALE_UP = "WaitingForScaleUp"
+    INVALID_REQUEST = "InvalidRequest"
+    """What the pod says of its GPU share cannot be read; it is never placed as it stands."""
 
 
 class Gang(documents.Document):
