@@ -1,0 +1,77 @@
+"""The main job: real Kubernetes places real models on simulated GPUs, from nothing to the last summary."""
+
+import os
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+
+from rich.console import Console
+
+from cotenant_e2e import binaries, installation, nodes, progress, startup
+from cotenant_e2e import cluster as clusters
+from cotenant_e2e.cluster import Cluster
+from cotenant_e2e.commands import arguments as shared
+from cotenant_e2e.demo import examples, follow, screen
+
+SUMMARY = "start Kubernetes and Cotenant, run the examples on simulated GPUs, show what becomes of them"
+SECONDS = 300
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    shared.add_directory(parser)
+    parser.add_argument("--keep", action="store_true", help="leave it running at the end")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, metavar="N", help=f"give up after N seconds (default: {SECONDS})"
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """0 only if every job was placed and finished, and every promise was kept."""
+    console = Console(highlight=False)
+    programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
+    clusters.down(arguments.directory)
+    began = time.monotonic()
+    started = startup.start(arguments.directory, programs, startup.Options(nodes=nodes.demo()), report=_say)
+    try:
+        installation.install(started)
+        _say(f"{time.monotonic() - began:5.1f} s  from nothing to Kubernetes with Cotenant on it, ready")
+        succeeded = _follow(started, console, arguments.seconds)
+    except BaseException:
+        started.stop()
+        raise
+    if arguments.keep:
+        started.close()
+        console.print(_KEPT.format(kubeconfig=started.kubeconfig()), soft_wrap=True, markup=False)
+    else:
+        started.stop()
+        console.print("Next: `make demo KEEP=1` leaves it running; manifests/examples/ is what was applied.")
+    return 0 if succeeded else 1
+
+
+def _follow(cluster: Cluster, console: Console, seconds: float) -> bool:
+    found = follow.follow(
+        cluster.client,
+        screen.of(console),
+        expected=examples.expected_rows(),
+        seconds=seconds,
+        apply=lambda: examples.apply(cluster),
+    )
+    console.print(screen.summary(found))
+    memory = ", ".join(f"{name} {mib} MiB" for name, mib in cluster.memory_mib().items())
+    console.print(f"memory: {memory}", soft_wrap=True)
+    return found.succeeded
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+_KEPT = """
+It goes on running. Try:
+  export KUBECONFIG={kubeconfig}
+  kubectl get dljobs --all-namespaces
+  kubectl describe dljob --namespace vision resnet50
+  kubectl get gpunodes --output yaml          # simulated GPUs and their tenants
+  kubectl edit packingpolicy default          # maxTenantsPerGPU: 1, and apply the examples again
+and stop it with `make demo-down`."""

@@ -1,0 +1,122 @@
+"""One row for each job: what the table shows, from objects as the API server has them. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant_api import names
+from cotenant_api.dljob import Phase
+
+Json = Mapping[str, Any]
+SETTLED = (Phase.SUCCEEDED, Phase.FAILED)
+_ORDER = {
+    phase: place for place, phase in enumerate(("Failed", "Running", "Queued", "Pending", "Suspended", "Succeeded"))
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One job, or one pod of somebody else's Job or Deployment that asked for a share.
+
+    Attributes:
+        utilization_percent: predicted median and upper bound; None without a prediction.
+        memory_mib: predicted or booked.
+        gpus: as `node/index`.
+        serves: whether it runs until it is deleted.
+        reason: why it waits, or what failed.
+    """
+
+    namespace: str
+    name: str
+    kind: str
+    phase: str
+    utilization_percent: tuple[int, int] | None = None
+    memory_mib: int | None = None
+    share: int | None = None
+    gpus: tuple[str, ...] = ()
+    co_tenants: tuple[str, ...] = ()
+    serves: bool = False
+    reason: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether all that the demo waits for has happened: trained to the end, or serving."""
+        return self.phase == Phase.SUCCEEDED or (self.serves and self.phase == Phase.RUNNING)
+
+    @property
+    def order(self) -> tuple[int, str, str]:
+        """What runs comes first, what has succeeded last."""
+        return (_ORDER.get(self.phase, 0), self.namespace, self.name)
+
+
+def of_all(dljobs: Iterable[Json], pods: Iterable[Json], gpu_names: Mapping[str, str]) -> list[Row]:
+    """Every row. `gpu_names`: UUID -> `node/index`."""
+    known = list(pods)
+    others = [pod for pod in known if names.DLJOB_LABEL not in (pod["metadata"].get("labels") or {})]
+    rows = [_of_dljob(job, gpu_names) for job in dljobs] + [_of_pod(pod, gpu_names) for pod in others]
+    return sorted(rows, key=lambda row: row.order)
+
+
+def _of_dljob(job: Json, gpu_names: Mapping[str, str]) -> Row:
+    status: Json = job.get("status") or {}
+    predicted: Json = status.get("prediction") or {}
+    gpus = [gpu for replica in status.get("replicas", []) for gpu in replica.get("gpus", [])]
+    co_tenants = [name for replica in status.get("replicas", []) for name in replica.get("coTenants", [])]
+    median, upper = predicted.get("utilizationPercent"), predicted.get("upperPercent")
+    return Row(
+        namespace=job["metadata"]["namespace"],
+        name=job["metadata"]["name"],
+        kind=job["spec"].get("workloadType", "Training"),
+        phase=status.get("phase", Phase.PENDING),
+        utilization_percent=None if median is None or upper is None else (median, upper),
+        memory_mib=predicted.get("memoryMiB"),
+        share=gpus[0]["share"] if gpus else None,
+        gpus=tuple(dict.fromkeys(gpu_names.get(gpu["uuid"], gpu["uuid"]) for gpu in gpus)),
+        co_tenants=tuple(dict.fromkeys(_short(name) for name in co_tenants)),
+        serves=job["spec"].get("workloadType") == "Inference",
+        reason=_reason(status),
+    )
+
+
+def _of_pod(pod: Json, gpu_names: Mapping[str, str]) -> Row:
+    metadata = pod["metadata"]
+    text = (metadata.get("annotations") or {}).get(names.PLACEMENT)
+    gpus = json.loads(text)["gpus"] if text else []
+    phase = str((pod.get("status") or {}).get("phase", "Pending"))
+    waiting = phase == "Pending" and not text
+    owner = (metadata.get("ownerReferences") or [{}])[0].get("kind", "Pod")
+    return Row(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        kind={"ReplicaSet": "Deployment"}.get(owner, owner),
+        phase=Phase.QUEUED if waiting else (Phase.RUNNING if phase == "Pending" else phase),
+        memory_mib=gpus[0]["memoryMiB"] if gpus else None,
+        share=gpus[0]["share"] if gpus else None,
+        gpus=tuple(gpu_names.get(gpu["uuid"], gpu["uuid"]) for gpu in gpus),
+        serves=owner == "ReplicaSet",
+        reason=packed_reason(pod) if waiting else "",
+    )
+
+
+def packed_reason(pod: Json) -> str:
+    """What the extender says of a pod that waits; empty where it says nothing."""
+    for condition in (pod.get("status") or {}).get("conditions") or []:
+        if condition["type"] == names.PACKED and condition["status"] == "False":
+            return f"{condition['reason']}: {condition.get('message', '')}"
+    return ""
+
+
+def _reason(status: Json) -> str:
+    """Why a job is not where it should be: the first condition that says so."""
+    conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
+    for kind, value in (("Failed", "True"), ("Queued", "True"), ("Predicted", "False")):
+        condition = conditions.get(kind)
+        if condition is not None and condition["status"] == value:
+            return f"{condition['reason']}: {condition.get('message', '')}"
+    return ""
+
+
+def _short(name: str) -> str:
+    """A co-tenant's pod without its namespace, which is one's own."""
+    return name.rpartition("/")[2]

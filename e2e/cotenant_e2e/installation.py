@@ -1,0 +1,153 @@
+"""Installs Cotenant on a cluster from `manifests/` and starts its processes, each with its own account's token.
+
+Images and the chart's Deployments come later in the way of a release; here the same programs run as processes.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from cotenant_api import names
+from cotenant_e2e import client as clients
+from cotenant_e2e import nodes, waiting
+from cotenant_e2e.client import Json
+from cotenant_e2e.cluster import Cluster
+
+MANIFESTS: Final = Path(__file__).resolve().parents[2] / "manifests"
+COTENANT: Final = Path(sys.executable).with_name("cotenant")
+EXTENDER: Final = "cotenant-extender"
+OPERATOR: Final = "cotenant-operator"
+AGENTS: Final = "cotenant-simulated-agents"
+READY_SECONDS: Final = 60
+_PLURALS: Final[Sequence[str]] = ("dljobs", "gpunodes", "packingpolicies")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Cotenant on a cluster. `extender_port`: on loopback."""
+
+    cluster: Cluster
+    extender_port: int
+
+    def extender_url(self, path: str) -> str:
+        """An address of the extender: `readyz`, `metrics`, `scheduler/filter`."""
+        return f"http://127.0.0.1:{self.extender_port}/{path}"
+
+
+def install(cluster: Cluster) -> Installation:
+    """CRDs, RBAC, admission policies, the default policy, then every process; returns when all are ready."""
+    apply_manifests(cluster)
+    return start_processes(cluster)
+
+
+def apply_manifests(cluster: Cluster) -> None:
+    """What the API server must know first. Returns when the CRDs are served and the admission policies in force."""
+    cluster.kubectl("apply", "--server-side", "--kustomize", str(MANIFESTS))
+    waiting.wait_until(lambda: _crds_are_established(cluster), "CRDs of cotenant.dev", READY_SECONDS)
+    # The kind is served a moment after its CRD says so.
+    waiting.wait_until(lambda: _kinds_are_served(cluster), "kinds of cotenant.dev", READY_SECONDS)
+    cluster.kubectl("apply", "--server-side", "--filename", str(MANIFESTS / "policy.yaml"))
+    waiting.wait_until(lambda: _admission_is_in_force(cluster), "admission policies", READY_SECONDS)
+
+
+def start_processes(cluster: Cluster) -> Installation:
+    """Extender, our kube-scheduler, operator and agents, at the same time."""
+    port = cluster.free_port(EXTENDER)
+    installation = Installation(cluster, port)
+    with ThreadPoolExecutor(4) as pool:
+        steps: list[Callable[[], object]] = [
+            lambda: _start_extender(cluster, port),
+            lambda: _start_operator(cluster),
+            lambda: _start_agents(cluster),
+            lambda: cluster.start_scheduler(extender_port=port),
+        ]
+        for started in [pool.submit(step) for step in steps]:
+            started.result()
+    waiting.wait_until(lambda: clients.answers(installation.extender_url("readyz")), "ready extender", READY_SECONDS)
+    return installation
+
+
+def _start_extender(cluster: Cluster, port: int) -> None:
+    kubeconfig = _kubeconfig(cluster, EXTENDER, names.SCHEDULER_ACCOUNT)
+    flags = ("--kubeconfig", kubeconfig, "--port", str(port), "--namespace", names.RELEASE_NAMESPACE)
+    cluster.start_process(EXTENDER, (COTENANT, "extender", *flags), ready=f"http://127.0.0.1:{port}/healthz")
+
+
+def _start_operator(cluster: Cluster) -> None:
+    port = cluster.free_port(OPERATOR)
+    kubeconfig = _kubeconfig(cluster, OPERATOR, names.OPERATOR_ACCOUNT)
+    flags = ("--kubeconfig", kubeconfig, "--liveness-port", str(port))
+    cluster.start_process(OPERATOR, (COTENANT, "operator", *flags), ready=f"http://127.0.0.1:{port}/healthz")
+
+
+def _start_agents(cluster: Cluster) -> None:
+    """One process runs the agents of all simulated nodes, each with a token that is bound to its Node."""
+    simulated = cluster.client.items(clients.path_of("nodes"), labelSelector=nodes.SELECTOR)
+    if not simulated:
+        return
+    agents = [_agent(cluster, node["metadata"]) for node in simulated]
+    config = cluster.directory / "config" / "simulated-agents.yaml"
+    config.write_text(yaml.safe_dump({"namespace": names.RELEASE_NAMESPACE, "agents": agents}))
+    cluster.start_process(AGENTS, [COTENANT, "simulated-agents", "--config", config])
+    wanted = {node["metadata"]["name"] for node in simulated}
+    waiting.wait_until(lambda: _ready_gpu_nodes(cluster) >= wanted, f"{len(wanted)} GPUNodes", READY_SECONDS)
+
+
+def _agent(cluster: Cluster, metadata: Mapping[str, Any]) -> Json:
+    node = str(metadata["name"])
+    kubeconfig = _kubeconfig(cluster, f"node-agent-{node}", names.NODE_AGENT_ACCOUNT, bound_node=node)
+    model = metadata["labels"][nodes.PRODUCT_LABEL]
+    count = int(metadata["labels"][nodes.COUNT_LABEL])
+    return {"node": node, "gpuModel": model, "gpus": count, "kubeconfig": str(kubeconfig)}
+
+
+def _kubeconfig(cluster: Cluster, name: str, account: str, *, bound_node: str | None = None) -> Path:
+    token = cluster.token(names.RELEASE_NAMESPACE, account, bound_node=bound_node)
+    return cluster.kubeconfig_for_token(name, token, namespace=names.RELEASE_NAMESPACE)
+
+
+def _crds_are_established(cluster: Cluster) -> bool:
+    path = clients.path_of("customresourcedefinitions", group="apiextensions.k8s.io")
+    ours = [crd for crd in cluster.client.items(path) if crd["spec"]["group"] == names.GROUP]
+    return len(ours) == len(_PLURALS) and all(_is_true(crd, "Established") for crd in ours)
+
+
+def _kinds_are_served(cluster: Cluster) -> bool:
+    paths = (clients.path_of(plural, group=names.GROUP, version=names.VERSION) for plural in _PLURALS)
+    return all(cluster.client.find(path) is not None for path in paths)
+
+
+def _ready_gpu_nodes(cluster: Cluster) -> set[str]:
+    path = clients.path_of("gpunodes", group=names.GROUP, version=names.VERSION)
+    return {item["metadata"]["name"] for item in cluster.client.items(path) if _is_true(item, "Ready")}
+
+
+def _admission_is_in_force(cluster: Cluster) -> bool:
+    """Policies act a moment after they are stored: a pod that must be refused and one that must be changed tell."""
+    forged = _probe(annotations={names.PLACEMENT: "{}"})
+    try:
+        cluster.client.create(f"{clients.path_of('pods', namespace='default')}?dryRun=All", forged)
+    except clients.APIError as error:
+        refused = "cotenant-placements" in error.message
+    else:
+        refused = False
+    if not refused:
+        return False
+    changed = cluster.client.create(f"{clients.path_of('pods', namespace='default')}?dryRun=All", _probe())
+    return bool(changed["spec"].get("schedulerName") == names.SCHEDULER_NAME)
+
+
+def _probe(annotations: Mapping[str, str] | None = None) -> Json:
+    container = {"name": "main", "image": "none", "resources": {"limits": {names.GPU_SHARE: "1"}}}
+    metadata = {"name": "admission-probe", "annotations": dict(annotations or {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+def _is_true(item: Json, condition_type: str) -> bool:
+    conditions = item.get("status", {}).get("conditions", [])
+    return any(one["type"] == condition_type and one["status"] == "True" for one in conditions)
