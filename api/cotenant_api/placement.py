@@ -39,13 +39,7 @@ class Placement(documents.Document):
 
 
 class Earmark(documents.Document):
-    """An earmark document, version 1: the annotation `cotenant.dev/earmark`.
-
-    Attributes:
-        attempt: counts the pod's earmarks. A patch that changes nothing is no event; this one always wakes
-            kube-scheduler, even for the same GPUs.
-    """
+    """An earmark document, version 1: the annotation `cotenant.dev/earmark`."""
 
     node: NodeName
     gpus: Annotated[tuple[GPUUID, ...], Field(min_length=1)]
-    attempt: Annotated[int, Field(ge=1)] = 1
