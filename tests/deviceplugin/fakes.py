@@ -1,0 +1,285 @@
+"""An API server and a clock in memory, and the objects that tests put into them."""
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cotenant_api import errors, names
+from cotenant_api.names import NodeName
+from cotenant_deviceplugin import cluster, simulated
+
+NODE = NodeName("n1")
+NODE_UID = "node-uid"
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+POD_PATH = "/api/v1/namespaces/team/pods"
+
+
+async def settled() -> None:
+    """Let every task go on until all of them wait for something that only the test can cause."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+class FakeClock:
+    """Time that stands still until the test moves it."""
+
+    def __init__(self) -> None:
+        self._now = START
+        self._waiting: list[tuple[datetime, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        """Where the test has put it."""
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for the test."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._now + timedelta(seconds=seconds), future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Move on, stopping at every moment for which somebody waits."""
+        end = self._now + timedelta(seconds=seconds)
+        await settled()
+        while due := [waiting for waiting in self._waiting if waiting[0] <= end and not waiting[1].done()]:
+            moment, future = min(due, key=lambda waiting: waiting[0])
+            self._now = max(self._now, moment)
+            self._waiting.remove((moment, future))
+            future.set_result(None)
+            await settled()
+        self._now = end
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the next request of a kind. `done`: it was carried out, only its reply is lost."""
+
+    method: str
+    path: str
+    error: errors.CotenantError
+    done: bool = False
+
+
+class FakeCluster:
+    """Objects by path, watches as queues, and faults on demand."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.faults: list[Fault] = []
+        self.down: errors.CotenantError | None = None
+        self.deaf = False
+        """Whether watches are told nothing."""
+        self._version = 0
+        self._watches: list[tuple[cluster.Selection, asyncio.Queue[cluster.Event | errors.CotenantError | None]]] = []
+
+    async def get(self, path: str) -> cluster.Object:
+        """As the API server."""
+        self._begin("GET", path)
+        return copy.deepcopy(self._found(path))
+
+    async def create(self, path: str, manifest: cluster.Object) -> cluster.Object:
+        """409 if it is there."""
+        fault = self._begin("POST", path)
+        full = f"{path}/{manifest['metadata']['name']}"
+        if full in self.objects:
+            raise cluster.AlreadyExistsError(f"{full} exists")
+        self.put(full, manifest)
+        self._end(fault)
+        return copy.deepcopy(self.objects[full])
+
+    async def apply(self, path: str, manifest: cluster.Object) -> cluster.Object:
+        """Replaces, as one field manager's apply does; a status needs its object."""
+        fault = self._begin("APPLY", path)
+        if path.endswith("/status"):
+            path = path.removesuffix("/status")
+            self.put(path, {**self._found(path), "status": manifest["status"]})
+        else:
+            self.put(path, manifest)
+        self._end(fault)
+        return copy.deepcopy(self.objects[path])
+
+    async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
+        """Knows one patch: taints deleted by key."""
+        fault = self._begin("PATCH", path)
+        gone = {taint["key"] for taint in patch["spec"]["taints"] if taint["$patch"] == "delete"}
+        manifest = copy.deepcopy(self._found(path))
+        manifest["spec"]["taints"] = [taint for taint in manifest["spec"]["taints"] if taint["key"] not in gone]
+        self.put(path, manifest)
+        self._end(fault)
+        return manifest
+
+    async def list(self, selection: cluster.Selection) -> cluster.Object:
+        """All that is selected."""
+        self._begin("LIST", selection.path)
+        items = [each for path, each in sorted(self.objects.items()) if _selected(selection, path, each)]
+        return {"metadata": {"resourceVersion": str(self._version)}, "items": copy.deepcopy(items)}
+
+    async def watch(
+        self, selection: cluster.Selection, *, resource_version: str
+    ) -> AsyncGenerator[cluster.Event, None]:
+        """What changed since, then what changes."""
+        self._begin("WATCH", selection.path)
+        queue: asyncio.Queue[cluster.Event | errors.CotenantError | None] = asyncio.Queue()
+        for path, manifest in self.objects.items():
+            newer = int(manifest["metadata"]["resourceVersion"]) > int(resource_version)
+            if newer and _selected(selection, path, manifest):
+                queue.put_nowait(("MODIFIED", manifest))
+        entry = (selection, queue)
+        self._watches.append(entry)
+        try:
+            yield cluster.OPENED, {}
+            while (event := await queue.get()) is not None:
+                if isinstance(event, errors.CotenantError):
+                    raise event
+                yield event
+        finally:
+            self._watches.remove(entry)
+
+    def put(self, path: str, manifest: Mapping[str, Any]) -> None:
+        """Create or replace an object, and tell the watches."""
+        known = path in self.objects
+        self._version += 1
+        stored = copy.deepcopy(dict(manifest))
+        stored["metadata"] = {**stored["metadata"], "resourceVersion": str(self._version)}
+        self.objects[path] = stored
+        self._tell("MODIFIED" if known else "ADDED", path, stored)
+
+    def delete(self, path: str) -> None:
+        """Remove an object, and tell the watches."""
+        self._version += 1
+        gone = self.objects.pop(path)
+        gone["metadata"]["resourceVersion"] = str(self._version)
+        self._tell("DELETED", path, gone)
+
+    def repeat_event(self, path: str) -> None:
+        """Deliver an object's last event once more."""
+        self._tell("MODIFIED", path, self.objects[path])
+
+    def end_watches(self, path: str, error: errors.CotenantError | None = None) -> None:
+        """End the streams of a collection, cleanly or with an error."""
+        for selection, queue in self._watches:
+            if selection.path == path:
+                queue.put_nowait(error)
+
+    def count(self, method: str, path: str) -> int:
+        """How many such requests there were."""
+        return self.requests.count((method, path))
+
+    def status(self) -> dict[str, Any]:
+        """The GPUNode's status."""
+        found: dict[str, Any] = self.objects[cluster.gpunode_path(NODE)]["status"]
+        return found
+
+    def _begin(self, method: str, path: str) -> Fault | None:
+        self.requests.append((method, path))
+        if self.down is not None:
+            raise self.down
+        fault = next((each for each in self.faults if (each.method, each.path) == (method, path)), None)
+        if fault is None:
+            return None
+        self.faults.remove(fault)
+        if not fault.done:
+            raise fault.error
+        return fault
+
+    def _end(self, fault: Fault | None) -> None:
+        if fault is not None:
+            raise fault.error
+
+    def _found(self, path: str) -> dict[str, Any]:
+        if path not in self.objects:
+            raise cluster.NotFoundError(f"there is no {path}")
+        return self.objects[path]
+
+    def _tell(self, kind: str, path: str, manifest: dict[str, Any]) -> None:
+        for selection, queue in self._watches:
+            if not self.deaf and _selected(selection, path, manifest):
+                queue.put_nowait((kind, copy.deepcopy(manifest)))
+
+
+def _selected(selection: cluster.Selection, path: str, manifest: Mapping[str, Any]) -> bool:
+    """Understands the two selections that an agent makes."""
+    key, _, value = selection.field_selector.partition("=")
+    if key == "spec.nodeName":
+        return path.startswith("/api/v1/namespaces/") and manifest["spec"].get("nodeName") == value
+    return path == f"{selection.path}/{value}"
+
+
+@dataclass(frozen=True)
+class PodSpec:
+    """A pod for tests: where it is placed, and what it asks for."""
+
+    name: str = "train"
+    uid: str = "uid-train"
+    share: int = 30
+    booked: int = 30
+    gpus: tuple[int, ...] = (0,)
+    memory_mib: int = 8000
+    backend: str = "MPS"
+    phase: str = "Running"
+    prediction: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Of the placement."""
+    annotations: Mapping[str, str] | None = None
+    """In place of the placement."""
+
+
+def placement(spec: PodSpec) -> dict[str, Any]:
+    """The placement document of a pod."""
+    booking = {"share": spec.booked, "activeThreadPercentage": 50, "memoryMiB": spec.memory_mib}
+    return {
+        "v": 1,
+        "podUID": spec.uid,
+        "node": NODE,
+        "container": "main",
+        "policyGeneration": 1,
+        "backend": spec.backend,
+        "gpus": [{"uuid": simulated.gpu_uuid(NODE, index), **booking} for index in spec.gpus],
+        **spec.changes,
+    }
+
+
+def pod(spec: PodSpec) -> dict[str, Any]:
+    """A pod that is bound to the node."""
+    notes = {names.PLACEMENT: json.dumps(placement(spec))} if spec.annotations is None else dict(spec.annotations)
+    if spec.prediction is not None:
+        notes[names.PREDICTION] = spec.prediction
+    return {
+        "metadata": {"name": spec.name, "namespace": "team", "uid": spec.uid, "annotations": notes},
+        "spec": {
+            "nodeName": NODE,
+            "containers": [{"name": "main", "resources": {"limits": {names.GPU_SHARE: str(spec.share)}}}],
+        },
+        "status": {"phase": spec.phase},
+    }
+
+
+def prediction(*, utilization: float, memory_mib: int, model: str = "Tesla-T4") -> str:
+    """A prediction document with these medians."""
+    percent = {"q50": utilization, "upper": utilization + 10}
+    gpu = {
+        "utilization": percent,
+        "smActivity": percent,
+        "dramActivity": percent,
+        "memoryMiB": {"q50": memory_mib, "upper": memory_mib + 1000},
+        "stepMilliseconds": 10.0,
+        "threadPercentage": 50,
+        "regime": "Compute",
+    }
+    return json.dumps({"v": 1, "graph": "sha256:1", "source": "Formula", "model": "m", "byGPU": {model: gpu}})
+
+
+def node(*, tainted: bool = False) -> dict[str, Any]:
+    """The Node."""
+    others = [{"key": "example.com/other", "effect": "NoSchedule"}]
+    taint = [{"key": names.STARTUP_TAINT, "effect": "NoSchedule"}]
+    return {
+        "metadata": {"name": NODE, "uid": NODE_UID},
+        "spec": {"taints": others + (taint if tainted else [])},
+        "status": {"nodeInfo": {"containerRuntimeVersion": "simulated://"}},
+    }

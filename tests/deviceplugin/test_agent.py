@@ -1,0 +1,319 @@
+"""One agent against an API server and a clock in memory."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cotenant_api import errors, gpunode, names
+from cotenant_api.names import GPUModel, Namespace
+from cotenant_deviceplugin import agents_config, agents_process, cluster, simulated
+from cotenant_deviceplugin.agent import Agent
+from cotenant_deviceplugin.retry import Retry
+from deviceplugin import fakes
+
+NODE = cluster.node_path(fakes.NODE)
+GPUNODE = cluster.gpunode_path(fakes.NODE)
+STATUS = f"{GPUNODE}/status"
+LEASE = cluster.lease_path(fakes.NODE, Namespace(names.RELEASE_NAMESPACE))
+PODS = "/api/v1/pods"
+POD = f"{fakes.POD_PATH}/train"
+LOST = errors.TemporaryError("connection reset", delay_seconds=0)
+
+Started = Callable[[], AbstractAsyncContextManager[Agent]]
+
+
+@pytest.fixture
+def api() -> fakes.FakeCluster:
+    made = fakes.FakeCluster()
+    made.put(NODE, fakes.node())
+    return made
+
+
+@pytest.fixture
+def clock() -> fakes.FakeClock:
+    return fakes.FakeClock()
+
+
+@pytest.fixture
+def started(api: fakes.FakeCluster, clock: fakes.FakeClock) -> Started:
+    """An agent that runs; at the end it is killed as by SIGKILL: nothing is tidied up."""
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator[Agent]:
+        configured = agents_config.SimulatedAgent(
+            node=fakes.NODE, gpu_model=GPUModel("Tesla-T4"), gpus=2, kubeconfig=Path("unused")
+        )
+        retry = Retry(clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
+        agent = agents_process.assembled(configured, Namespace(names.RELEASE_NAMESPACE), api=api, retry=retry)
+        task = asyncio.create_task(agent.run())
+        await fakes.settled()
+        try:
+            yield agent
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return start
+
+
+def tenants(api: fakes.FakeCluster, gpu: int = 0) -> list[str]:
+    return [tenant["pod"] for tenant in api.status()["gpus"][gpu]["tenants"]]
+
+
+async def test_it_makes_the_gpunode_and_the_lease_and_is_ready(api: fakes.FakeCluster, started: Started) -> None:
+    async with started() as agent:
+        assert agent.ready.is_set()
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": fakes.NODE_UID}
+    assert api.objects[GPUNODE]["metadata"]["ownerReferences"] == [owner]
+    read = gpunode.Status.model_validate(api.status())
+    assert (read.simulated, len(read.gpus), read.container_runtime) == (True, 2, "simulated://")
+    assert api.objects[LEASE]["spec"] == {
+        "holderIdentity": "n1",
+        "leaseDurationSeconds": 40,
+        "renewTime": "2026-03-01T12:00:00.000000Z",
+    }
+
+
+async def test_it_renews_its_lease_every_ten_seconds(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        await clock.advance(100)
+    assert api.count("APPLY", LEASE) == 11
+    assert api.objects[LEASE]["spec"]["renewTime"] == "2026-03-01T12:01:40.000000Z"
+
+
+async def test_an_idle_node_writes_its_status_once(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        await clock.advance(3600)
+    assert api.count("APPLY", STATUS) == 1
+
+
+async def test_tenants_follow_pods_at_once(api: fakes.FakeCluster, started: Started) -> None:
+    async with started():
+        api.put(POD, fakes.pod(fakes.PodSpec(phase="Pending")))
+        await fakes.settled()
+        assert tenants(api) == ["train"]
+        api.put(POD, fakes.pod(fakes.PodSpec(prediction=fakes.prediction(utilization=41, memory_mib=5000))))
+        await fakes.settled()
+        gpu = api.status()["gpus"][0]
+        assert (gpu["utilizationPercent"], gpu["memoryUsedMiB"], gpu["tenants"][0]["memoryUsedMiB"]) == (41, 5000, 5000)
+        api.put(POD, fakes.pod(fakes.PodSpec(phase="Succeeded")))
+        await fakes.settled()
+        assert tenants(api) == []
+        assert api.status()["gpus"][0]["ended"] == [
+            {"podUID": "uid-train", "memoryPeakMiB": 5000, "time": "2026-03-01T12:00:00Z"}
+        ]
+
+
+async def test_a_repeated_event_writes_nothing(api: fakes.FakeCluster, started: Started) -> None:
+    async with started():
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        before = api.count("APPLY", STATUS)
+        api.repeat_event(POD)
+        await fakes.settled()
+        assert api.count("APPLY", STATUS) == before
+
+
+async def test_a_deleted_pod_has_ended(api: fakes.FakeCluster, started: Started) -> None:
+    async with started():
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        api.delete(POD)
+        await fakes.settled()
+        assert tenants(api) == []
+
+
+async def test_an_admin_excludes_a_gpu(api: fakes.FakeCluster, started: Started) -> None:
+    async with started():
+        changed = {**api.objects[GPUNODE], "spec": {"excludedGPUs": [simulated.gpu_uuid(fakes.NODE, 1)]}}
+        api.put(GPUNODE, changed)
+        await fakes.settled()
+        assert [gpu["mode"] for gpu in api.status()["gpus"]] == ["Shared", "Excluded"]
+
+
+async def test_a_restart_keeps_peaks_and_ended_tenants(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    api.put(POD, fakes.pod(fakes.PodSpec(prediction=fakes.prediction(utilization=41, memory_mib=5000))))
+    api.put(f"{fakes.POD_PATH}/short", fakes.pod(fakes.PodSpec(name="short", uid="uid-short")))
+    async with started():
+        assert tenants(api) == ["short", "train"]
+    api.put(POD, fakes.pod(fakes.PodSpec(prediction=fakes.prediction(utilization=41, memory_mib=2000))))
+    api.delete(f"{fakes.POD_PATH}/short")
+    await clock.advance(60)
+    async with started():
+        gpu = api.status()["gpus"][0]
+        assert [(each["memoryUsedMiB"], each["memoryPeakMiB"]) for each in gpu["tenants"]] == [(2000, 5000)]
+        assert [(each["podUID"], each["memoryPeakMiB"]) for each in gpu["ended"]] == [("uid-short", 6400)]
+
+
+async def test_no_tenant_ends_while_the_pods_are_not_listed(api: fakes.FakeCluster, started: Started) -> None:
+    api.put(POD, fakes.pod(fakes.PodSpec()))
+    async with started():
+        pass
+    api.faults.append(fakes.Fault("LIST", PODS, LOST))
+    async with started():
+        assert (tenants(api), api.status()["gpus"][0]["ended"]) == (["train"], [])
+
+
+async def test_a_create_whose_reply_was_lost_is_not_made_twice(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    api.faults.append(fakes.Fault("POST", cluster.GPUNODES, LOST, done=True))
+    api.deaf = True  # No watch tells of it: the second create is answered with 409.
+    async with started() as agent:
+        await clock.advance(2)
+        assert agent.ready.is_set()
+    assert api.count("POST", cluster.GPUNODES) == 2
+
+
+async def test_a_status_whose_reply_was_lost_is_written_again(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    api.faults.append(fakes.Fault("APPLY", STATUS, LOST, done=True))
+    async with started() as agent:
+        await clock.advance(2)
+        assert agent.ready.is_set()
+    assert api.count("APPLY", STATUS) == 2
+
+
+async def test_a_conflict_is_tried_again(api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started) -> None:
+    api.faults.append(fakes.Fault("APPLY", LEASE, errors.TemporaryError("409 Conflict", delay_seconds=1)))
+    async with started() as agent:
+        assert not agent.ready.is_set()
+        await clock.advance(2)
+        assert agent.ready.is_set()
+
+
+async def test_a_watch_that_is_too_old_is_listed_again(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        api.end_watches(PODS, cluster.ExpiredError("410"))
+        await fakes.settled()
+        # Deleted while nobody watched: only a new list can tell.
+        api.delete(POD)
+        await clock.advance(2)
+        assert tenants(api) == []
+    assert api.count("LIST", PODS) == 2
+
+
+async def test_a_watch_that_ends_is_resumed_where_it_stood(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.end_watches(PODS)
+        await fakes.settled()
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await clock.advance(2)
+        assert tenants(api) == ["train"]
+    assert api.count("LIST", PODS) == 1
+
+
+async def test_an_api_server_that_was_away_is_followed_again(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.down = LOST
+        api.end_watches(PODS, LOST)
+        api.end_watches(cluster.GPUNODES, LOST)
+        await clock.advance(120)
+        api.down = None
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await clock.advance(30)
+        assert tenants(api) == ["train"]
+        assert api.objects[LEASE]["spec"]["renewTime"] > "2026-03-01T12:02:00"
+
+
+async def test_an_agent_that_cannot_write_its_status_does_not_look_alive(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        refused = cluster.RefusedError("403")
+        api.faults.extend(fakes.Fault("APPLY", STATUS, refused) for _ in range(20))
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await clock.advance(100)
+        assert api.objects[LEASE]["spec"]["renewTime"] == "2026-03-01T12:00:00.000000Z"
+        api.faults.clear()
+        await clock.advance(60)
+        assert tenants(api) == ["train"]
+        assert api.objects[LEASE]["spec"]["renewTime"] > "2026-03-01T12:01:40"
+
+
+async def test_a_deleted_gpunode_is_made_again_with_its_memory(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        api.delete(POD)
+        await fakes.settled()
+        api.delete(GPUNODE)
+        await clock.advance(1)
+        assert [each["podUID"] for each in api.status()["gpus"][0]["ended"]] == ["uid-train"]
+
+
+async def test_a_gpunode_deleted_unseen_is_made_again(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.faults.append(fakes.Fault("APPLY", STATUS, cluster.NotFoundError("404")))
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await clock.advance(2)
+        assert tenants(api) == ["train"]
+
+
+async def test_it_waits_for_its_node(api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started) -> None:
+    api.delete(NODE)
+    async with started() as agent:
+        await clock.advance(30)
+        assert not agent.ready.is_set()
+        api.put(NODE, fakes.node())
+        await clock.advance(10)
+        assert agent.ready.is_set()
+
+
+async def test_it_removes_the_startup_taint_and_no_other(api: fakes.FakeCluster, started: Started) -> None:
+    api.put(NODE, fakes.node(tainted=True))
+    async with started():
+        assert [taint["key"] for taint in api.objects[NODE]["spec"]["taints"]] == ["example.com/other"]
+
+
+async def test_a_node_without_the_taint_is_not_patched(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        await clock.advance(60)
+    assert api.count("PATCH", NODE) == 0
+
+
+async def test_a_status_that_cannot_be_read_is_dropped(
+    api: fakes.FakeCluster, started: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    manifest = {"metadata": {"name": "n1"}, "status": {"gpus": [{"uuid": 3}]}}
+    api.put(GPUNODE, manifest)
+    async with started() as agent:
+        assert agent.ready.is_set()
+    assert "the status left by an earlier agent is dropped" in caplog.text
+
+
+async def test_a_failure_is_logged_once_until_it_changes(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with started():
+        api.faults.extend(fakes.Fault("APPLY", LEASE, LOST) for _ in range(5))
+        await clock.advance(60)
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Lease")]
+    assert lines == ["Lease: connection reset", "Lease: works again"]

@@ -1,0 +1,182 @@
+"""What the API server's answers become, against a server on loopback."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from cotenant_api import errors
+from cotenant_deviceplugin import cluster, kubernetes_cluster
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Connect = Callable[[Answer], Awaitable[kubernetes_cluster.KubernetesCluster]]
+PODS = cluster.Selection("/api/v1/pods", "spec.nodeName=n1")
+
+
+def write_kubeconfig(path: Path, *, url: str, token: str) -> None:
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": url}}],
+                "users": [{"name": "u", "user": {"token": token}}],
+            }
+        )
+    )
+
+
+@pytest.fixture
+async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
+    """A client of a server that answers everything with one function."""
+    servers: list[TestServer] = []
+    clients: list[kubernetes_cluster.KubernetesCluster] = []
+
+    async def make(answer: Answer) -> kubernetes_cluster.KubernetesCluster:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        servers.append(TestServer(app))
+        await servers[-1].start_server()
+        write_kubeconfig(tmp_path / "n1.conf", url=str(servers[-1].make_url("/")), token="old")
+        clients.append(kubernetes_cluster.KubernetesCluster(tmp_path / "n1.conf"))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.close()
+    for server in servers:
+        await server.close()
+
+
+def answering(status: int, body: object, **headers: str) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=status, headers=headers)
+
+    return answer
+
+
+def streaming(*events: object) -> Answer:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for event in events:
+            await response.write(json.dumps(event).encode() + b"\n")
+        return response
+
+    return answer
+
+
+async def watched(api: kubernetes_cluster.KubernetesCluster) -> list[cluster.Event]:
+    return [event async for event in api.watch(PODS, resource_version="7")]
+
+
+async def test_apply_names_its_field_manager_and_forces(connect: Connect) -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append((request.method, request.path_qs, request.headers["Content-Type"]))
+        return web.json_response(await request.json())
+
+    api = await connect(answer)
+    assert await api.apply("/apis/g/v1/things/a", {"kind": "Thing"}) == {"kind": "Thing"}
+    assert seen == [
+        ("PATCH", "/apis/g/v1/things/a?fieldManager=cotenant-node-agent&force=true", "application/apply-patch+yaml")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (403, "Forbidden", cluster.RefusedError),
+        (404, "NotFound", cluster.NotFoundError),
+        (409, "AlreadyExists", cluster.AlreadyExistsError),
+        (409, "Conflict", errors.TemporaryError),
+        (410, "Expired", cluster.ExpiredError),
+        (422, "Invalid", cluster.RefusedError),
+        (429, "TooManyRequests", errors.TemporaryError),
+        (500, "InternalError", errors.TemporaryError),
+    ],
+)
+async def test_every_refusal_becomes_its_error(
+    connect: Connect, status: int, reason: str, expected: type[errors.CotenantError]
+) -> None:
+    api = await connect(answering(status, {"reason": reason, "message": "the words"}))
+    with pytest.raises(expected, match=rf"GET /api/v1/nodes/n1: {status} 'the words'"):
+        await api.get("/api/v1/nodes/n1")
+
+
+async def test_the_delay_that_the_api_server_asks_for_is_kept(connect: Connect) -> None:
+    api = await connect(answering(429, {}, **{"Retry-After": "7"}))
+    with pytest.raises(errors.TemporaryError) as caught:
+        await api.get("/x")
+    assert caught.value.delay_seconds == 7
+
+
+async def test_a_renewed_kubeconfig_is_read_after_a_refused_token(connect: Connect, tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        known = request.headers["Authorization"] == "Bearer new"
+        return web.json_response({"known": known}, status=200 if known else 401)
+
+    api = await connect(answer)
+    with pytest.raises(errors.TemporaryError, match="401"):
+        await api.get("/x")
+    path = tmp_path / "n1.conf"
+    path.write_text(path.read_text().replace('"old"', '"new"'))
+    assert await api.get("/x") == {"known": True}
+
+
+async def test_a_server_that_is_not_there_is_temporary(tmp_path: Path) -> None:
+    write_kubeconfig(tmp_path / "n1.conf", url="http://127.0.0.1:1", token="t")
+    api = kubernetes_cluster.KubernetesCluster(tmp_path / "n1.conf")
+    with pytest.raises(errors.TemporaryError, match="cannot be reached"):
+        await api.get("/x")
+    await api.close()
+
+
+async def test_an_answer_that_is_no_json_is_temporary(connect: Connect) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>")
+
+    api = await connect(answer)
+    with pytest.raises(errors.TemporaryError, match="no JSON"):
+        await api.get("/x")
+
+
+async def test_a_kubeconfig_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "n1.conf"
+    path.write_text("{}")
+    with pytest.raises(errors.InvalidInputError, match=r"kubeconfig: .*n1.conf.*must be a kubeconfig"):
+        await kubernetes_cluster.KubernetesCluster(path).get("/x")
+
+
+async def test_a_watch_opens_and_gives_events(connect: Connect) -> None:
+    pod = {"metadata": {"name": "p", "resourceVersion": "8"}}
+    api = await connect(streaming({"type": "ADDED", "object": pod}))
+    assert await watched(api) == [(cluster.OPENED, {}), ("ADDED", pod)]
+
+
+async def test_a_watch_that_is_too_old_says_so(connect: Connect) -> None:
+    api = await connect(streaming({"type": "ERROR", "object": {"code": 410, "message": "too old"}}))
+    with pytest.raises(cluster.ExpiredError, match="too old"):
+        await watched(api)
+
+
+async def test_any_other_end_of_a_watch_is_temporary(connect: Connect) -> None:
+    api = await connect(streaming({"type": "ERROR", "object": {"code": 500, "message": "storage"}}))
+    with pytest.raises(errors.TemporaryError, match="storage"):
+        await watched(api)
+
+
+async def test_a_watch_that_breaks_in_a_line_is_temporary(connect: Connect) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type":"ADD')
+        return response
+
+    api = await connect(answer)
+    with pytest.raises(errors.TemporaryError, match="no JSON"):
+        await watched(api)
