@@ -1,0 +1,58 @@
+"""A real control plane with Cotenant on it, once for the session; a namespace of its own for each test."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cotenant_e2e import client as clients
+from cotenant_e2e import installation, nodes, startup, testing, waiting
+from cotenant_e2e.cluster import Cluster
+from cotenant_e2e.installation import Installation
+
+from cluster.workloads import Workspace
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Six simulated nodes with 20 simulated GPUs, and every process of ours."""
+    directory: Path = tmp_path_factory.mktemp("cluster")
+    with testing.control_plane(directory, startup.Options(nodes=nodes.demo())) as cluster:
+        yield installation.install(cluster)
+
+
+@pytest.fixture
+def cluster(installed: Installation) -> Cluster:
+    """The control plane."""
+    return installed.cluster
+
+
+@pytest.fixture
+def workspace(installed: Installation) -> Iterator[Workspace]:
+    """A namespace; at the end everything in it is gone and no GPU is held for it."""
+    space = Workspace(installed, f"test-{next(_numbers)}")
+    space.create()
+    yield space
+    space.remove()
+
+
+@pytest.fixture
+def refused() -> Callable[[Callable[[], Any]], str]:
+    """The API server's message when a call must be refused."""
+
+    def message(call: Callable[[], Any]) -> str:
+        with pytest.raises(clients.APIError) as caught:
+            call()
+        assert caught.value.code in {403, 422}, caught.value
+        return caught.value.message
+
+    return message
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Wait for a condition, with a deadline."""
+    return waiting.wait_until

@@ -1,0 +1,236 @@
+"""What the cluster tests submit and ask: a namespace with DLJobs, pods and graphs in it."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from cotenant_api import graph, names
+from cotenant_api.dljob import Phase
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+from cotenant_e2e.client import Client, Json
+from cotenant_e2e.demo.follow import PODS, Run
+from cotenant_e2e.installation import Installation
+from cotenant_e2e.watching import Follower
+
+SECONDS = 60
+CONTAINER = {"name": "main", "image": "registry.example/train:1"}
+
+
+def graph_document(name: str = "small", *, flops: int = 10**9, repeat: int = 100) -> graph.Graph:
+    """A training step that keeps a GPU partly busy."""
+    operator = {
+        "class": "matmul",
+        "name": "aten::mm",
+        "phase": "Forward",
+        "repeat": repeat,
+        "flops": flops,
+        "bytesRead": 10**6,
+        "bytesWritten": 10**6,
+        "outputElements": 10**6,
+        "dims": {"m": 1024, "n": 1024, "k": 512},
+    }
+    document = {
+        "name": name,
+        "mode": "Training",
+        "batchSize": 32,
+        "parameters": 10**7,
+        "parameterBytes": 4 * 10**7,
+        "savedActivationBytes": 10**8,
+        "inputBytesPerStep": 10**6,
+        "criticalPathOperators": repeat,
+        "optimizer": "adamw",
+        "operators": [operator],
+    }
+    return graph.Graph.from_object(document, source="test").sealed()
+
+
+def template(*, run_for: str = "1s", **spec: Any) -> Json:
+    """A pod template that kwok runs for so long."""
+    annotations = {"demo.cotenant.dev/run-for": run_for} if run_for else {}
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [CONTAINER], **spec}}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One namespace on an installation."""
+
+    installation: Installation
+    namespace: str
+
+    @property
+    def client(self) -> Client:
+        """The administrator's."""
+        return self.installation.cluster.client
+
+    # --- submitting
+
+    def create(self) -> None:
+        """Make the namespace."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        self.client.create(clients.path_of("namespaces"), body)
+
+    def remove(self) -> None:
+        """Delete everything; returns when no pod is left."""
+        for path in (self.dljobs(), self.jobs(), self.deployments()):
+            self.client.delete(path, propagationPolicy="Foreground")
+        self.client.delete(self.pods())
+        waiting.wait_until(lambda: not self.client.items(self.pods()), f"no pods in {self.namespace}", SECONDS)
+        self.client.delete(clients.path_of("namespaces", name=self.namespace))
+
+    def dljob(self, name: str, **spec: Any) -> Json:
+        """Create a DLJob; without `template` it is one that runs for a second."""
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": "DLJob",
+            "metadata": {"name": name},
+            "spec": {"template": template()} | spec,
+        }
+        return self.client.create(self.dljobs(), body)
+
+    def graph(self, name: str, document: graph.Graph | None = None, *, data: str | None = None) -> Json:
+        """Put a graph document into a ConfigMap; the reference to it, for `model.configMapRef`."""
+        text = data if data is not None else (document or graph_document()).to_json()
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"graph.json": text}}
+        self.client.create(clients.path_of("configmaps", namespace=self.namespace), body)
+        return {"configMapRef": {"name": name, "key": "graph.json"}}
+
+    def pod(self, name: str, share: int | str = 40, **changes: Any) -> Json:
+        """Create a pod of nobody's that asks for a share. `annotations` and `metadata` aside, changes go into its spec."""
+        return self.client.create(self.pods(), pod_object(name, share, **changes))
+
+    # --- asking
+
+    def status(self, name: str) -> Json:
+        """A DLJob's status."""
+        return dict(self.client.get(self.dljobs(name)).get("status") or {})
+
+    def phase(self, name: str) -> str:
+        """A DLJob's phase; empty before the operator has seen it."""
+        return str(self.status(name).get("phase", ""))
+
+    def condition(self, name: str, kind: str) -> Json:
+        """A DLJob's condition; empty before there is one."""
+        conditions = self.status(name).get("conditions", [])
+        return next((condition for condition in conditions if condition["type"] == kind), {})
+
+    def wait_for_phase(self, name: str, phase: Phase, seconds: float = SECONDS) -> Json:
+        """The status when the phase is reached."""
+
+        def reached() -> bool:
+            found = self.phase(name)
+            if found == Phase.FAILED and phase is not Phase.FAILED:
+                raise waiting.NotReadyError(f"{name} has failed: {self.condition(name, 'Failed')}")
+            return found == phase
+
+        waiting.wait_until(reached, f"{self.namespace}/{name} {phase}", seconds)
+        return self.status(name)
+
+    def wait_for_condition(self, name: str, kind: str, status: str, reason: str = "") -> Json:
+        """The condition when it has this status (and reason)."""
+
+        def holds() -> bool:
+            found = self.condition(name, kind)
+            return found.get("status") == status and (not reason or found.get("reason") == reason)
+
+        waiting.wait_until(holds, f"{kind}={status} {reason} of {self.namespace}/{name}", SECONDS)
+        return self.condition(name, kind)
+
+    def bound_pod(self, name: str) -> Json:
+        """A pod when it is bound."""
+
+        def bound() -> Json | None:
+            found = self.client.get(self.pods(name))
+            return found if found["spec"].get("nodeName") else None
+
+        return dict(waiting.wait_until(bound, f"{self.namespace}/{name} bound", SECONDS) or {})
+
+    def packed(self, name: str) -> Json:
+        """The extender's condition of a pod; empty before there is one."""
+        conditions = self.client.get(self.pods(name)).get("status", {}).get("conditions") or []
+        return next((condition for condition in conditions if condition["type"] == names.PACKED), {})
+
+    def events(self) -> list[Json]:
+        """Events of the namespace."""
+        return self.client.items(clients.path_of("events", namespace=self.namespace))
+
+    # --- paths
+
+    def dljobs(self, name: str = "") -> str:
+        """Path of the DLJobs, or of one."""
+        return clients.path_of("dljobs", group=names.GROUP, version=names.VERSION, namespace=self.namespace, name=name)
+
+    def jobs(self) -> str:
+        """Path of the Jobs."""
+        return clients.path_of("jobs", group="batch", namespace=self.namespace)
+
+    def deployments(self) -> str:
+        """Path of the Deployments."""
+        return clients.path_of("deployments", group="apps", namespace=self.namespace)
+
+    def pods(self, name: str = "") -> str:
+        """Path of the pods, or of one."""
+        return clients.path_of("pods", namespace=self.namespace, name=name)
+
+
+def pod_object(name: str, share: int | str = 40, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> Json:
+    """A pod that asks for a share."""
+    container = CONTAINER | {"resources": {"limits": {names.GPU_SHARE: str(share)}}}
+    metadata = {"name": name, "annotations": dict(annotations or {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def placement_of(pod: Json) -> Json:
+    """A bound pod's placement document."""
+    return dict(json.loads(pod["metadata"]["annotations"][names.PLACEMENT]))
+
+
+class Watchdog(AbstractContextManager["Watchdog"]):
+    """Follows every pod in the background; at its end no promise may have been broken at any moment."""
+
+    def __init__(self, client: Client) -> None:
+        self._run = Run.of(client)
+        self._follower = Follower(client, PODS)
+        self._stopped = threading.Event()
+        self._failures: list[Exception] = []
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self._follower)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join(timeout=SECONDS)
+        self._stack.close()
+        if kind is None and self._failures:
+            raise self._failures[0]
+
+    @property
+    def violations(self) -> list[str]:
+        """Broken promises so far."""
+        return list(self._run.occupancy.violations)
+
+    def placed(self) -> int:
+        """How many pods have been bound so far."""
+        return sum(1 for one in list(self._run.occupancy.timelines.values()) if one.bound is not None)
+
+    def _follow(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._run.take((), self._follower.events(seconds=0.1), now=0)
+        except Exception as error:  # noqa: BLE001 - raised where the block ends
+            self._failures.append(error)
+
+
+def count(condition: Callable[[Json], bool], items: list[Json]) -> int:
+    """How many items the condition holds for."""
+    return sum(1 for item in items if condition(item))
