@@ -3,8 +3,9 @@
 import subprocess
 import sys
 
-import cotenant_api
 import pytest
+
+import cotenant_api
 from cotenant_api import cli
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cluster.workloads import Workspace
 from cotenant_e2e import client as clients
 from cotenant_e2e import installation, nodes, startup, testing, waiting
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.installation import Installation
-
-from cluster.workloads import Workspace
 
 _numbers = itertools.count(1)
 

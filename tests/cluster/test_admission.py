@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from cluster.workloads import CONTAINER, Workspace, pod_object, template
 from cotenant_api import names
 from cotenant_e2e import client as clients
 from cotenant_e2e import installation
 from cotenant_e2e.client import Client, Json
-
-from cluster.workloads import CONTAINER, Workspace, pod_object, template
 
 Refused = Callable[[Callable[[], Any]], str]
 

@@ -1,6 +1,7 @@
 """What each account may do, asked of the API server; the rest is refused."""
 
 import pytest
+
 from cotenant_api import names
 from cotenant_e2e.cluster import Cluster
 

@@ -100,7 +100,7 @@ class Workspace:
         return {"configMapRef": {"name": name, "key": "graph.json"}}
 
     def pod(self, name: str, share: int | str = 40, **changes: Any) -> Json:
-        """Create a pod of nobody's that asks for a share. `annotations` and `metadata` aside, changes go into its spec."""
+        """Create a pod of nobody's that asks for a share; changes other than `annotations` go into its spec."""
         return self.client.create(self.pods(), pod_object(name, share, **changes))
 
     # --- asking
@@ -143,11 +143,11 @@ class Workspace:
     def bound_pod(self, name: str) -> Json:
         """A pod when it is bound."""
 
-        def bound() -> Json | None:
-            found = self.client.get(self.pods(name))
-            return found if found["spec"].get("nodeName") else None
+        def bound() -> bool:
+            return bool(self.client.get(self.pods(name))["spec"].get("nodeName"))
 
-        return dict(waiting.wait_until(bound, f"{self.namespace}/{name} bound", SECONDS) or {})
+        waiting.wait_until(bound, f"{self.namespace}/{name} bound", SECONDS)
+        return self.client.get(self.pods(name))
 
     def packed(self, name: str) -> Json:
         """The extender's condition of a pod; empty before there is one."""

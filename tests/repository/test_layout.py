@@ -6,9 +6,10 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-import cotenant_api
 import pytest
 import yaml
+
+import cotenant_api
 
 ROOT = Path(__file__).parents[2]
 

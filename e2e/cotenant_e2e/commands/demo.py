@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -21,6 +22,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     shared.add_directory(parser)
     parser.add_argument("--keep", action="store_true", help="leave it running at the end")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="write the fullest table as SVG")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="N", help=f"give up after N seconds (default: {SECONDS})"
     )
@@ -36,7 +38,7 @@ def run(arguments: Namespace) -> int:
     try:
         installation.install(started)
         _say(f"{time.monotonic() - began:5.1f} s  from nothing to Kubernetes with Cotenant on it, ready")
-        succeeded = _follow(started, console, arguments.seconds)
+        succeeded = _follow(started, console, arguments)
     except BaseException:
         started.stop()
         raise
@@ -49,15 +51,18 @@ def run(arguments: Namespace) -> int:
     return 0 if succeeded else 1
 
 
-def _follow(cluster: Cluster, console: Console, seconds: float) -> bool:
-    found = follow.follow(
+def _follow(cluster: Cluster, console: Console, arguments: Namespace) -> bool:
+    run = follow.follow(
         cluster.client,
         screen.of(console),
         expected=examples.expected_rows(),
-        seconds=seconds,
+        seconds=arguments.seconds,
         apply=lambda: examples.apply(cluster),
     )
+    found = run.summary()
     console.print(screen.summary(found))
+    if arguments.picture and run.fullest:
+        screen.picture(run.fullest.rows, run.fullest.headline, arguments.picture)
     memory = ", ".join(f"{name} {mib} MiB" for name, mib in cluster.memory_mib().items())
     console.print(f"memory: {memory}", soft_wrap=True)
     return found.succeeded

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from cotenant_api import booking, names, packingpolicy, pod
+from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID, GPUModel
 from cotenant_e2e import client as clients
 from cotenant_e2e.client import Client, Json
@@ -24,6 +25,19 @@ POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VER
 PODS = clients.path_of("pods")
 
 
+@dataclass(frozen=True)
+class Moment:
+    """What the table showed at some time."""
+
+    rows: list[Row]
+    headline: str
+
+    @property
+    def running(self) -> int:
+        """How many jobs ran."""
+        return sum(row.phase == Phase.RUNNING for row in self.rows)
+
+
 @dataclass
 class Run:
     """Everything that is known of a run, by its events."""
@@ -33,6 +47,8 @@ class Run:
     dljobs: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
     reasons: dict[tuple[str, str], None] = field(default_factory=dict)
+    fullest: Moment | None = None
+    seconds: float = 0
 
     @classmethod
     def of(cls, client: Client) -> "Run":
@@ -60,10 +76,21 @@ class Run:
         """The table of now."""
         return rows.of_all(self.dljobs.values(), self.pods.values(), self.gpu_names)
 
-    def summary(self, *, seconds: float) -> Summary:
+    def moment(self, *, seconds: float) -> Moment:
+        """The table of now, `seconds` after the run began; the fullest is kept."""
+        rows_now = self.rows()
+        in_use = self.occupancy.gpus_in_use()
+        words = screen.headline(rows_now, seconds=seconds, gpus_in_use=in_use, gpus=len(self.gpu_names))
+        moment = Moment(rows_now, words)
+        if self.fullest is None or moment.running > self.fullest.running:
+            self.fullest = moment
+        self.seconds = seconds
+        return moment
+
+    def summary(self) -> Summary:
         """The figures so far."""
         counted = Counter(reason for _, reason in self.reasons)
-        return summary.of_run(self.occupancy, self.rows(), counted, seconds=seconds, gpus=len(self.gpu_names))
+        return summary.of_run(self.occupancy, self.rows(), counted, seconds=self.seconds, gpus=len(self.gpu_names))
 
     def _note_reason(self, waiting: Json) -> None:
         reason = rows.packed_reason(waiting).partition(":")[0]
@@ -71,7 +98,7 @@ class Run:
             self.reasons[waiting["metadata"]["uid"], reason] = None
 
 
-def follow(client: Client, shown: Screen, *, expected: int, seconds: float, apply: Callable[[], object]) -> Summary:
+def follow(client: Client, shown: Screen, *, expected: int, seconds: float, apply: Callable[[], object]) -> Run:
     """Follow from before `apply` is called until all `expected` rows are done.
 
     Args:
@@ -80,6 +107,9 @@ def follow(client: Client, shown: Screen, *, expected: int, seconds: float, appl
         expected: how many rows there will be.
         seconds: when to give up; what is not done then is in the summary.
         apply: submits the jobs.
+
+    Returns:
+        the run, as far as it came.
     """
     run = Run.of(client)
     with ExitStack() as stack:
@@ -92,16 +122,13 @@ def follow(client: Client, shown: Screen, *, expected: int, seconds: float, appl
         while True:
             run.take(dljobs.events(seconds=0.05), pods.events(seconds=0.2), now=time.monotonic() - began)
             passed = time.monotonic() - began
-            now = run.rows()
-            headline = screen.headline(
-                now, seconds=passed, gpus_in_use=run.occupancy.gpus_in_use(), gpus=len(run.gpu_names)
-            )
-            shown.show(now, headline, seconds=passed)
+            moment = run.moment(seconds=passed)
+            shown.show(moment.rows, moment.headline, seconds=passed)
             if submitted.done():
                 submitted.result()
-            finished = len(now) >= expected and all(row.done for row in now)
+            finished = len(moment.rows) >= expected and all(row.done for row in moment.rows)
             if finished or passed > seconds:
-                return run.summary(seconds=passed)
+                return run
 
 
 def _keep(objects: dict[str, Json], event: Event) -> None:

@@ -1,6 +1,8 @@
 """What people see: a live table on a terminal, plain lines elsewhere, and the summary at the end."""
 
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
@@ -83,6 +85,13 @@ class PlainLines:
 
     def _print(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def picture(rows: Sequence[Row], headline: str, path: Path) -> None:
+    """Write the table as an SVG picture."""
+    console = Console(record=True, width=150, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(table(rows, title=headline, room=len(rows), width=console.width))
+    console.save_svg(str(path), title="make demo: real Kubernetes, simulated GPUs")
 
 
 def headline(rows: Sequence[Row], *, seconds: float, gpus_in_use: int, gpus: int) -> str:
