@@ -4,6 +4,7 @@ It decides nothing about where pods go. What it knows beside the hardware is reb
 """
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,9 @@ from cotenant_deviceplugin.reflector import Reflector
 from cotenant_deviceplugin.retry import Retry
 
 MISSING_NODE_SECONDS = 5.0
+
+# What can fail, as the log names it.
+PODS, GPUNODE, STATUS, LEASE, TAINT = "pods", "GPUNode", "status", "Lease", "startup taint"
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,15 @@ class Agent:
         """Go on until cancelled."""
         node = self._identity.node
         following = (
-            Reflector("pods", cluster.pods_of(node), self._pods),
-            Reflector("GPUNode", cluster.gpunode_of(node), self._gpunode),
+            Reflector(PODS, cluster.pods_of(node), self._pods),
+            Reflector(GPUNODE, cluster.gpunode_of(node), self._gpunode),
         )
         async with asyncio.TaskGroup() as group:
             for reflector in following:
                 group.create_task(reflector.follow(self._api, self._retry))
             group.create_task(self._publish_forever())
             group.create_task(self._renew_forever())
+            group.create_task(self._untaint_forever())
 
     async def _publish_forever(self) -> None:
         while True:
@@ -86,17 +91,22 @@ class Agent:
             self._wake.clear()
             # Before both are listed, every tenant would look as if it had ended.
             if self._pods.synced and self._gpunode.synced:
-                await self._retry.until_done("status", self._publish)
+                await self._retry.until_done(STATUS, self._publish)
 
     async def _renew_forever(self) -> None:
         await self._published.wait()
         while True:
             # Who cannot see its pods or write its status must not look alive for long.
-            if not self._retry.failing:
-                await self._retry.until_done("Lease", self._renew)
-                await self._retry.until_done("Node", self._untaint)
+            if not self._retry.failing(PODS, GPUNODE, STATUS):
+                await self._retry.until_done(LEASE, self._renew)
                 self.ready.set()
             self._wake.set()
+            await self._retry.clock.sleep(gpunode.LEASE_RENEW_SECONDS)
+
+    async def _untaint_forever(self) -> None:
+        await self.ready.wait()
+        while True:
+            await self._retry.until_done(TAINT, self._untaint)
             await self._retry.clock.sleep(gpunode.LEASE_RENEW_SECONDS)
 
     async def _publish(self) -> None:
@@ -186,6 +196,9 @@ class Agent:
         serves = self._current is not None and conditions.is_true(self._current.conditions, gpunode.READY)
         if registration is None or not registration.tainted or not serves:
             return
-        await self._api.patch(cluster.node_path(self._identity.node), manifests.without_startup_taint())
-        self._registration = Registration(registration.node_uid, registration.container_runtime, tainted=False)
-        self._retry.log.info("startup taint removed")
+        path = cluster.node_path(self._identity.node)
+        node = await self._api.get(path)
+        if manifests.has_startup_taint(node):
+            await self._api.patch(path, manifests.without_startup_taint(node))
+            self._retry.log.info("startup taint removed")
+        self._registration = dataclasses.replace(registration, tainted=False)

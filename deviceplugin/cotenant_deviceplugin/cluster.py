@@ -56,7 +56,7 @@ class Cluster(Protocol):
         """Server-side apply by `FIELD_MANAGER`, forced: repeating it changes nothing."""
 
     async def patch(self, path: str, patch: Object) -> Object:
-        """Strategic merge patch."""
+        """Merge patch; a resource version in it is a precondition."""
 
     async def list(self, selection: Selection) -> Object:
         """All objects of a selection, as a List with its resource version."""

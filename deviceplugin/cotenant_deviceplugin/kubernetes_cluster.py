@@ -25,7 +25,7 @@ RETRY_SECONDS = 1.0
 
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
-_STRATEGIC = "application/strategic-merge-patch+json"
+_MERGE = "application/merge-patch+json"
 _UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 _REFUSED = frozenset({400, 403, 405, 409, 415, 422})
 _EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", cluster.BOOKMARK})
@@ -61,9 +61,9 @@ class KubernetesCluster:
         return await self._request("PATCH", url, body=manifest, content_type=_APPLY)
 
     async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
-        """Strategic merge patch."""
+        """Merge patch."""
         url = f"{path}?{urlencode({'fieldManager': cluster.FIELD_MANAGER})}"
-        return await self._request("PATCH", url, body=patch, content_type=_STRATEGIC)
+        return await self._request("PATCH", url, body=patch, content_type=_MERGE)
 
     async def list(self, selection: cluster.Selection) -> cluster.Object:
         """All objects of a selection."""

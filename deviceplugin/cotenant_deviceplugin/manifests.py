@@ -37,9 +37,10 @@ def lease(node: NodeName, namespace: Namespace, *, node_uid: str, now: datetime)
     }
 
 
-def without_startup_taint() -> Object:
-    """A strategic merge patch of a Node; taints merge by key, so that nobody else's is touched."""
-    return {"spec": {"taints": [{"$patch": "delete", "key": names.STARTUP_TAINT}]}}
+def without_startup_taint(node: Object) -> Object:
+    """A merge patch of a Node. Taints are replaced as a whole, hence the resource version: nobody else's is lost."""
+    kept = [taint for taint in node["spec"]["taints"] if taint.get("key") != names.STARTUP_TAINT]
+    return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": kept}}
 
 
 def has_startup_taint(node: Object) -> bool:

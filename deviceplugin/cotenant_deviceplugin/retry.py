@@ -43,10 +43,9 @@ class Retry:
         self._random = rng
         self._failing: dict[str, Failure] = {}
 
-    @property
-    def failing(self) -> bool:
-        """Whether anything fails at the moment."""
-        return bool(self._failing)
+    def failing(self, *what: str) -> bool:
+        """Whether any of these fails at the moment."""
+        return any(each in self._failing for each in what)
 
     async def until_done(self, what: str, action: Callable[[], Awaitable[T]]) -> T:
         """The result of `action`, tried again on every CotenantError. `what` names it in the log."""

@@ -104,11 +104,12 @@ class FakeCluster:
         return copy.deepcopy(self.objects[path])
 
     async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
-        """Knows one patch: taints deleted by key."""
+        """Knows one patch: a Node's taints, at a resource version."""
         fault = self._begin("PATCH", path)
-        gone = {taint["key"] for taint in patch["spec"]["taints"] if taint["$patch"] == "delete"}
         manifest = copy.deepcopy(self._found(path))
-        manifest["spec"]["taints"] = [taint for taint in manifest["spec"]["taints"] if taint["key"] not in gone]
+        if patch["metadata"]["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
+            raise errors.TemporaryError("409 Conflict", delay_seconds=1)
+        manifest["spec"]["taints"] = patch["spec"]["taints"]
         self.put(path, manifest)
         self._end(fault)
         return manifest

@@ -290,6 +290,32 @@ async def test_it_removes_the_startup_taint_and_no_other(api: fakes.FakeCluster,
         assert [taint["key"] for taint in api.objects[NODE]["spec"]["taints"]] == ["example.com/other"]
 
 
+async def test_a_taint_that_cannot_be_removed_does_not_stop_the_lease(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    api.put(NODE, fakes.node(tainted=True))
+    api.faults.extend(fakes.Fault("PATCH", NODE, cluster.RefusedError("422")) for _ in range(3))
+    async with started():
+        await clock.advance(60)
+        assert api.objects[LEASE]["spec"]["renewTime"] == "2026-03-01T12:01:00.000000Z"
+        await clock.advance(60)
+        assert [taint["key"] for taint in api.objects[NODE]["spec"]["taints"]] == ["example.com/other"]
+
+
+async def test_a_node_that_changes_meanwhile_loses_no_other_taint(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    api.put(NODE, fakes.node(tainted=True))
+    api.faults.append(fakes.Fault("PATCH", NODE, errors.TemporaryError("409 Conflict", delay_seconds=1)))
+    async with started():
+        changed = fakes.node(tainted=True)
+        changed["spec"]["taints"].append({"key": "example.com/new", "effect": "NoSchedule"})
+        api.put(NODE, changed)
+        await clock.advance(10)
+        taints = [taint["key"] for taint in api.objects[NODE]["spec"]["taints"]]
+        assert taints == ["example.com/other", "example.com/new"]
+
+
 async def test_a_node_without_the_taint_is_not_patched(
     api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
 ) -> None:
