@@ -2,8 +2,10 @@
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import cast
 
 from cotenant_api import errors
@@ -42,5 +44,13 @@ def _command(name: str) -> Command:
     return cast("Command", importlib.import_module(f"cotenant_e2e.commands.{name}"))
 
 
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End as after Ctrl-C, so that what was started is stopped."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, _end)
     sys.exit(main())

@@ -1,5 +1,6 @@
 """Builds Kubernetes programs into the cache: each appears there whole or not at all, and one build runs at a time."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,10 @@ class Builder:
     def _build_one(self, go: Path, target: Target, log: TextIO, detail: Detail) -> None:
         result = self.path(target)
         result.parent.mkdir(parents=True, exist_ok=True)
-        partial = result.with_name(f".{result.name}.partial")
+        for abandoned in result.parent.glob(f".{result.name}.*.partial"):
+            abandoned.unlink()
+        # Of this process alone: the go command of a builder that was killed may still be writing its own.
+        partial = result.with_name(f".{result.name}.{os.getpid()}.partial")
         version = recipes.module_version((self.tools / target.tool / "go.mod").read_text(), target.module)
         command = recipes.build_command(go, target, version=version, output=partial)
         self._go(command, target.tool, log, lambda count: detail(f"{count} packages compiled"))

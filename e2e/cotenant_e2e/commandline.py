@@ -1,5 +1,6 @@
 """Runs programs to their end and reads what they print. For processes that stay, see `processes`."""
 
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,7 @@ def follow(
                 log.write(text)
                 line(text.rstrip("\n"))
         except BaseException:
-            running.terminate()
+            # go cleans up after SIGINT, and does not after SIGTERM.
+            running.send_signal(signal.SIGINT)
             raise
     return running.returncode
