@@ -1,0 +1,44 @@
+"""`cotenant operator`: run the operator until a signal."""
+
+import argparse
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+SUMMARY = "run the operator: DLJobs become predicted, gated Jobs and Deployments"
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        default=os.environ.get("KUBECONFIG") or None,
+        metavar="FILE",
+        help="credentials of the API server; default: $KUBECONFIG, else the pod's ServiceAccount",
+    )
+    parser.add_argument(
+        "--liveness-port", type=int, metavar="PORT", help="serve /healthz on this port; default: not at all"
+    )
+    parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    from cotenant_operator import service
+
+    configure_logging(verbose=arguments.verbose)
+    options = service.Options(kubeconfig=arguments.kubeconfig, liveness_port=arguments.liveness_port)
+    asyncio.run(service.serve(options))
+    return 0
+
+
+def configure_logging(*, verbose: bool) -> None:
+    """One line a message, on standard error; of kopf only what went wrong, unless asked for."""
+    logging.basicConfig(format=_FORMAT, level=logging.DEBUG if verbose else logging.INFO)
+    if not verbose:
+        for name in ("kopf", "asyncio"):
+            logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,20 @@
+"""Labels and annotations that the operator alone writes and reads, on what it makes."""
+
+from typing import Final
+
+from cotenant_api import names
+
+FIELD_MANAGER: Final = "cotenant-operator"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+DLJOB_UID: Final = f"{names.GROUP}/dljob-uid"
+"""On pods: a DLJob made again under the same name does not take over the pods of the old one."""
+SPEC_DIGEST: Final = f"{names.GROUP}/spec-digest"
+"""On Jobs and Deployments: which spec of the DLJob they were made from."""
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+KUEUE: Final = "kueue.x-k8s.io/"
+"""Labels of Kueue on a DLJob go to its Job, which Kueue then starts and stops."""
+
+
+def is_kept(label: str) -> bool:
+    """Whether a label is needed after an object was read."""
+    return label == names.DLJOB_LABEL or label.startswith(KUEUE)

@@ -1,0 +1,31 @@
+"""What came of predicting a DLJob: a prediction, or why there is none."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cotenant_api import prediction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Predicted:
+    """A prediction for the GPU models that the job may use; at least one."""
+
+    prediction: prediction.Prediction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Missing:
+    """There is no prediction.
+
+    Attributes:
+        reason: of the condition Predicted.
+        message: what is wrong and what to do.
+        may_come: whether waiting may help, without a change of the DLJob.
+    """
+
+    reason: str
+    message: str
+    may_come: bool = False
+
+
+Outcome: TypeAlias = Predicted | Missing

@@ -1,0 +1,50 @@
+"""Reasons of conditions and events: stable words that people and programs match on. `README.md` lists them."""
+
+from typing import Final
+
+# Predicted
+PREDICTED: Final = "Predicted"
+NO_MODEL: Final = "NoModel"
+CONFIG_MAP_NOT_FOUND: Final = "ConfigMapNotFound"
+GRAPH_UNREADABLE: Final = "GraphUnreadable"
+MODEL_SOURCE_NOT_SUPPORTED: Final = "ModelSourceNotSupported"
+UNKNOWN_GPU_MODEL: Final = "UnknownGPUModel"
+OUT_OF_DOMAIN: Final = "OutOfDomain"
+
+# Queued, Placed, Ready: why nothing waits, or what it waits for
+SUBMITTED: Final = "Submitted"
+WAITING_FOR_SCHEDULER: Final = "WaitingForScheduler"
+WAITING_FOR_ADMISSION: Final = "WaitingForAdmission"
+WAITING_FOR_PLACEMENT: Final = "WaitingForPlacement"
+PLACED: Final = "Placed"
+PODS_READY: Final = "PodsReady"
+PODS_NOT_READY: Final = "PodsNotReady"
+SCALED_TO_ZERO: Final = "ScaledToZero"
+FINISHED: Final = "Finished"
+
+# Nothing is created
+PREDICTION_PENDING: Final = "PredictionPending"
+PREDICTION_MISSING: Final = "PredictionMissing"
+PACKING_POLICY_MISSING: Final = "PackingPolicyMissing"
+PREVIOUS_PODS_ENDING: Final = "PreviousPodsEnding"
+RESTART_BACKOFF: Final = "RestartBackoff"
+INVALID_SPEC: Final = "InvalidSpec"
+INVALID_TEMPLATE: Final = "InvalidTemplate"
+QUOTA_EXCEEDED: Final = "QuotaExceeded"
+CREATION_FORBIDDEN: Final = "CreationForbidden"
+NAME_TAKEN: Final = "NameTaken"
+
+# Suspended
+SUSPENDED: Final = "Suspended"
+RESUMED: Final = "Resumed"
+
+# Complete and Failed
+COMPLETED: Final = "Completed"
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+
+# Events alone
+CREATED: Final = "Created"
+UPDATED: Final = "Updated"
+ATTEMPT_FAILED: Final = "AttemptFailed"
+SPEC_CHANGE_IGNORED: Final = "SpecChangeIgnored"

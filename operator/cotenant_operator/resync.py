@@ -1,0 +1,76 @@
+"""Reading whole kinds: at the start, so that nothing is decided on half of the state, and every few minutes, so
+that a deletion which no watch reported is noticed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from cotenant_api import errors
+from cotenant_operator import api
+from cotenant_operator.store import Keys, Kind, Store
+
+_LOGGER = logging.getLogger(__name__)
+
+SWEEP_SECONDS: Final = 300.0
+START_RETRY_SECONDS: Final = 2.0
+
+
+async def read_all(client: api.API, store: Store) -> None:
+    """Take in every object of every kind; waits until the kinds are there and may be read."""
+    for kind in Kind:
+        while True:
+            try:
+                items = await client.list(kind)
+            except (api.NotFoundError, api.ForbiddenError, errors.TemporaryError) as error:
+                _LOGGER.warning("waiting for %s to be readable: %s", kind.value, error)
+                await asyncio.sleep(START_RETRY_SECONDS)
+                continue
+            for item in items:
+                store.put(kind, item)
+            break
+
+
+async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:
+    """Forget what is not there any more; the DLJobs that it concerned."""
+    known = store.uids(kind)
+    there = {item["metadata"]["uid"] for item in await client.list(kind, metadata_only=True)}
+    concerned: Keys = frozenset()
+    for uid in known - there:
+        concerned |= store.remove(kind, uid)
+    return concerned
+
+
+class Sweeper:
+    """Sweeps every kind now and then, and a kind soon after its watch had to begin anew."""
+
+    def __init__(self, client: api.API, store: Store, *, enqueue: Callable[[Keys], None]) -> None:
+        self._api, self._store, self._enqueue = client, store, enqueue
+        self._wanted: set[Kind] = set()
+        self._wake = asyncio.Event()
+
+    def want(self, kind: Kind) -> None:
+        """Sweep a kind soon."""
+        self._wanted.add(kind)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Sweep for ever."""
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), timeout=SWEEP_SECONDS)
+            except TimeoutError:
+                self._wanted.update(Kind)
+            self._wake.clear()
+            await self.sweep_wanted()
+
+    async def sweep_wanted(self) -> None:
+        """Sweep the kinds that are due; what fails is due again."""
+        wanted, self._wanted = self._wanted, set()
+        for kind in sorted(wanted, key=lambda kind: kind.value):
+            try:
+                self._enqueue(await sweep(self._api, self._store, kind))
+            except (api.APIError, errors.TemporaryError) as error:
+                _LOGGER.warning("%s could not be listed, tried again later: %s", kind.value, error)
+                self._wanted.add(kind)

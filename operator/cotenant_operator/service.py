@@ -1,0 +1,75 @@
+"""The operator as a process: connection, observed state, watches and workers put together."""
+
+import asyncio
+import functools
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import kopf
+
+from cotenant_operator import api, connection, controller, handlers, predictions, resync
+from cotenant_operator.store import Store
+from cotenant_predictor import devices
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """`kubeconfig`: None: the pod's ServiceAccount. `liveness_port`: None: no endpoint."""
+
+    kubeconfig: Path | None
+    liveness_port: int | None
+
+
+def utc_now() -> datetime:
+    """The time of day."""
+    return datetime.now(UTC)
+
+
+async def serve(options: Options) -> None:
+    """Run until a signal. Actions that are being done are finished first."""
+    load = functools.partial(connection.load, options.kubeconfig)
+    send = connection.Connection(load)
+    client, store = api.API(send), Store()
+    work = controller.Controller(
+        store=store,
+        client=client,
+        predictor=predictions.Predictor(client.config_map, devices=devices.load()),
+        clock=controller.Clock(now=utc_now, monotonic=time.monotonic),
+    )
+    sweeper = resync.Sweeper(client, store, enqueue=work.enqueue)
+
+    async def log_in() -> kopf.ConnectionInfo:
+        return await connection.kopf_credentials(await load())
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(_work(client, work))
+            sweeping = group.create_task(sweeper.run())
+            await kopf.operator(
+                registry=handlers.registry(work, sweeper, login=log_in),
+                settings=handlers.settings(),
+                standalone=True,
+                clusterwide=True,
+                liveness_endpoint=_endpoint(options.liveness_port),
+            )
+            work.stop()
+            sweeping.cancel()
+            await asyncio.wait([working], timeout=5)
+            working.cancel()
+    finally:
+        await send.close()
+
+
+async def _work(client: api.API, work: controller.Controller) -> None:
+    await resync.read_all(client, work.store)
+    _LOGGER.info("watching %d DLJobs", len(work.store.keys()))
+    await work.run()
+
+
+def _endpoint(port: int | None) -> str | None:
+    return None if port is None else f"http://0.0.0.0:{port}/healthz"
