@@ -72,8 +72,10 @@ class FakeCluster:
         self.requests: list[tuple[str, str]] = []
         self.faults: list[Fault] = []
         self.down: errors.CotenantError | None = None
-        self.deaf = False
-        """Whether watches are told nothing."""
+        self.deaf: set[str] = set()
+        """Collections whose watches are told nothing."""
+        self.watched_from: list[tuple[str, str]] = []
+        """Collection and resource version of each watch."""
         self._version = 0
         self._watches: list[tuple[cluster.Selection, asyncio.Queue[cluster.Event | errors.CotenantError | None]]] = []
 
@@ -125,6 +127,7 @@ class FakeCluster:
     ) -> AsyncGenerator[cluster.Event, None]:
         """What changed since, then what changes."""
         self._begin("WATCH", selection.path)
+        self.watched_from.append((selection.path, resource_version))
         queue: asyncio.Queue[cluster.Event | errors.CotenantError | None] = asyncio.Queue()
         for path, manifest in self.objects.items():
             newer = int(manifest["metadata"]["resourceVersion"]) > int(resource_version)
@@ -199,7 +202,7 @@ class FakeCluster:
 
     def _tell(self, kind: str, path: str, manifest: dict[str, Any]) -> None:
         for selection, queue in self._watches:
-            if not self.deaf and _selected(selection, path, manifest):
+            if selection.path not in self.deaf and _selected(selection, path, manifest):
                 queue.put_nowait((kind, copy.deepcopy(manifest)))
 
 

@@ -169,7 +169,7 @@ async def test_a_create_whose_reply_was_lost_is_not_made_twice(
     api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
 ) -> None:
     api.faults.append(fakes.Fault("POST", cluster.GPUNODES, LOST, done=True))
-    api.deaf = True  # No watch tells of it: the second create is answered with 409.
+    api.deaf.add(cluster.GPUNODES)  # No watch tells of it: the second create is answered with 409.
     async with started() as agent:
         await clock.advance(2)
         assert agent.ready.is_set()
@@ -213,11 +213,12 @@ async def test_a_watch_that_ends_is_resumed_where_it_stood(
     api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
 ) -> None:
     async with started():
-        api.end_watches(PODS)
-        await fakes.settled()
         api.put(POD, fakes.pod(fakes.PodSpec()))
+        version = api.objects[POD]["metadata"]["resourceVersion"]
+        await fakes.settled()
+        api.end_watches(PODS)
         await clock.advance(2)
-        assert tenants(api) == ["train"]
+    assert api.watched_from[-1] == (PODS, version)
     assert api.count("LIST", PODS) == 1
 
 
@@ -268,7 +269,8 @@ async def test_a_gpunode_deleted_unseen_is_made_again(
     api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
 ) -> None:
     async with started():
-        api.faults.append(fakes.Fault("APPLY", STATUS, cluster.NotFoundError("404")))
+        api.deaf.add(cluster.GPUNODES)
+        api.delete(GPUNODE)
         api.put(POD, fakes.pod(fakes.PodSpec()))
         await clock.advance(2)
         assert tenants(api) == ["train"]
