@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cotenant_api import errors, gpunode, names
-from cotenant_api.names import GPUModel, Namespace
-from cotenant_deviceplugin import agents_config, agents_process, cluster, simulated
-from cotenant_deviceplugin.agent import Agent
+from cotenant_api.names import GPUUID, GPUModel, Namespace, PodUID
+from cotenant_deviceplugin import agents_config, agents_process, cluster, hardware, simulated, simulated_models, stores
+from cotenant_deviceplugin.agent import Agent, GPUs, Identity
 from cotenant_deviceplugin.retry import Retry
 from deviceplugin import fakes
 
@@ -345,3 +345,47 @@ async def test_a_failure_is_logged_once_until_it_changes(
         await clock.advance(60)
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Lease")]
     assert lines == ["Lease: connection reset", "Lease: works again"]
+
+
+class _LateDriver:
+    """Hardware whose driver comes late."""
+
+    simulated = False
+
+    def __init__(self) -> None:
+        self.there = False
+        self.owners: dict[int, PodUID] = {}
+
+    async def driver(self) -> hardware.Driver:
+        if not self.there:
+            raise errors.TemporaryError("libnvidia-ml.so.1 is not there", delay_seconds=5)
+        return hardware.Driver(driver_version="600.1", cuda_version="13.4")
+
+    async def devices(self) -> tuple[hardware.Device, ...]:
+        return simulated.devices(fakes.NODE, model=simulated_models.MODELS[GPUModel("Tesla-T4")], count=1)
+
+    async def usage(self) -> dict[GPUUID, hardware.Usage]:
+        return {}
+
+    def pod_of(self, pid: int) -> PodUID | None:
+        return self.owners.get(pid)
+
+
+async def test_it_waits_for_the_driver_and_keeps_the_taint_until_then(
+    api: fakes.FakeCluster, clock: fakes.FakeClock
+) -> None:
+    api.put(NODE, fakes.node(tainted=True))
+    late = _LateDriver()
+    retry = Retry(clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
+    identity = Identity(fakes.NODE, Namespace(names.RELEASE_NAMESPACE), "1")
+    agent = Agent(identity, api, gpus=GPUs(late, late), pods=stores.Pods(), retry=retry)
+    task = asyncio.create_task(agent.run())
+    await fakes.settled()
+    assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [("False", "DriverMissing")]
+    assert len(api.objects[NODE]["spec"]["taints"]) == 2
+    late.there = True
+    await clock.advance(20)
+    assert (api.status()["conditions"][0]["message"], api.status()["simulated"]) == ("1 GPU", False)
+    assert len(api.objects[NODE]["spec"]["taints"]) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
