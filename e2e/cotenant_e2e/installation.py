@@ -63,7 +63,7 @@ def start_processes(cluster: Cluster) -> Installation:
         steps: list[Callable[[], object]] = [
             lambda: _start_extender(cluster, port),
             lambda: _start_operator(cluster),
-            lambda: _start_agents(cluster),
+            lambda: start_agents(cluster),
             lambda: cluster.start_scheduler(extender_port=port),
         ]
         for started in [pool.submit(step) for step in steps]:
@@ -85,7 +85,7 @@ def _start_operator(cluster: Cluster) -> None:
     cluster.start_process(OPERATOR, (COTENANT, "operator", *flags), ready=f"http://127.0.0.1:{port}/healthz")
 
 
-def _start_agents(cluster: Cluster) -> None:
+def start_agents(cluster: Cluster) -> None:
     """One process runs the agents of all simulated nodes, each with a token that is bound to its Node."""
     simulated = cluster.client.items(clients.path_of("nodes"), labelSelector=nodes.SELECTOR)
     if not simulated:

@@ -1,0 +1,80 @@
+"""SIGKILL in the middle: no job is lost, none is made twice, no GPU is booked twice."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cluster.workloads import Watchdog, Workspace, template
+from cotenant_api import names
+from cotenant_api.dljob import Phase
+from cotenant_e2e import client as clients
+from cotenant_e2e import components, installation, waiting
+
+JOBS = 30
+LONG_SECONDS = 150
+
+
+def submit(workspace: Workspace) -> None:
+    model = workspace.graph("graph")
+    for number in range(JOBS):
+        workspace.dljob(f"job-{number:02}", model=model, template=template(run_for="1s"))
+
+
+def finished(workspace: Workspace) -> int:
+    jobs = workspace.client.items(workspace.dljobs())
+    return sum(job.get("status", {}).get("phase") == Phase.SUCCEEDED for job in jobs)
+
+
+@pytest.mark.parametrize(
+    "victim", [installation.EXTENDER, installation.OPERATOR, components.COTENANT_SCHEDULER, installation.AGENTS]
+)
+def test_a_killed_process_loses_no_job_and_books_no_gpu_twice(workspace: Workspace, victim: str) -> None:
+    cluster = workspace.installation.cluster
+    with Watchdog(workspace.client) as watchdog:
+        submit(workspace)
+        waiting.wait_until(lambda: watchdog.placed() >= JOBS // 5, "some jobs placed", LONG_SECONDS)
+        cluster.kill(victim)
+        cluster.restart(victim)
+        waiting.wait_until(lambda: finished(workspace) == JOBS, f"{JOBS} jobs succeeded", LONG_SECONDS)
+        assert watchdog.violations == []
+    assert len(workspace.client.items(workspace.jobs())) == JOBS
+    assert len(workspace.client.items(workspace.pods())) == JOBS
+
+
+def test_both_killed_at_once_and_again(workspace: Workspace) -> None:
+    cluster = workspace.installation.cluster
+    with Watchdog(workspace.client) as watchdog:
+        submit(workspace)
+        for part in (4, 2):
+            enough: Callable[[], bool] = lambda part=part: watchdog.placed() >= JOBS // part  # type: ignore[misc]
+            waiting.wait_until(enough, "some jobs placed", LONG_SECONDS)
+            for victim in (installation.EXTENDER, installation.OPERATOR):
+                cluster.kill(victim)
+            for victim in (installation.EXTENDER, installation.OPERATOR):
+                cluster.restart(victim)
+        waiting.wait_until(lambda: finished(workspace) == JOBS, f"{JOBS} jobs succeeded", LONG_SECONDS)
+        assert watchdog.violations == []
+    assert len(workspace.client.items(workspace.jobs())) == JOBS
+
+
+def test_a_job_deleted_while_the_operator_is_down_leaves_nothing(workspace: Workspace) -> None:
+    cluster = workspace.installation.cluster
+    workspace.dljob("gone", model=workspace.graph("graph"), template=template(run_for="300s"))
+    workspace.wait_for_phase("gone", Phase.RUNNING)
+    cluster.kill(installation.OPERATOR)
+    workspace.client.delete(workspace.dljobs("gone"))
+    waiting.wait_until(lambda: not workspace.client.items(workspace.pods()), "no pods", LONG_SECONDS)
+    cluster.restart(installation.OPERATOR)
+    assert workspace.client.items(workspace.jobs()) == []
+
+
+def test_a_node_whose_agent_is_silent_takes_no_new_placement_and_comes_back(workspace: Workspace) -> None:
+    """The Lease of a node tells; here it is made old instead of waiting for it to become so."""
+    cluster = workspace.installation.cluster
+    cluster.stop_process(installation.AGENTS)
+    lease = clients.path_of("leases", group="coordination.k8s.io", namespace=names.RELEASE_NAMESPACE, name="node-t4-0")
+    workspace.client.patch(lease, {"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}})
+    workspace.pod("waits", 10, annotations={names.GPU_MODELS: "Tesla-T4"})
+    waiting.wait_until(lambda: workspace.packed("waits").get("reason") == "UnhealthyGPU", "condition", LONG_SECONDS)
+    installation.start_agents(cluster)
+    workspace.bound_pod("waits")
