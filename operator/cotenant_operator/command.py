@@ -40,5 +40,5 @@ def configure_logging(*, verbose: bool) -> None:
     """One line a message, on standard error; of kopf only what went wrong, unless asked for."""
     logging.basicConfig(format=_FORMAT, level=logging.DEBUG if verbose else logging.INFO)
     if not verbose:
-        for name in ("kopf", "asyncio"):
+        for name in ("kopf", "asyncio", "aiohttp.access"):
             logging.getLogger(name).setLevel(logging.WARNING)

@@ -84,4 +84,5 @@ def described(outcome: outcomes.Outcome) -> str:
     if isinstance(outcome, Missing):
         return outcome.message
     document = outcome.prediction
-    return f"predicted by {document.model} for {', '.join(sorted(document.by_gpu))}"
+    models = ", ".join(sorted(document.by_gpu)) if len(document.by_gpu) <= 4 else f"{len(document.by_gpu)} GPU models"
+    return f"predicted by {document.model} for {models}"

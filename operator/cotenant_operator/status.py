@@ -95,7 +95,7 @@ def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
 
     def core(status: dljob.Status) -> tuple[object, ...]:
         states = tuple((found.type, found.status, found.reason) for found in status.conditions)
-        where = tuple((replica.index, replica.pod, replica.node) for replica in status.replicas)
+        where = tuple((replica.pod, replica.node) for replica in status.replicas if replica.node)
         model = None if status.prediction is None else status.prediction.gpu_model
         return states, where, model, status.attempts, status.phase, status.observed_generation
 

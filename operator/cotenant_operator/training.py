@@ -71,10 +71,11 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, attempt: int
 def created(manifest: actions.Manifest, grant: grants.Grant) -> str:
     """What was created, in words."""
     name = f"{manifest['kind']} {manifest['metadata']['name']}"
+    gpus = f"{grant.gpus} GPU" if grant.gpus == 1 else f"{grant.gpus} GPUs"
     if grant.observed_only:
-        return f"created {name}: {grant.gpus} GPU of the default scheduler a replica (PackingPolicy mode: Observe)"
+        return f"created {name}: {gpus} of the default scheduler a replica (PackingPolicy mode: Observe)"
     if grant.prediction is None:
-        return f"created {name}: {grant.gpus} whole GPU a replica"
+        return f"created {name}: {gpus} to itself a replica"
     return f"created {name}: {grant.share} hundredths of a GPU a replica"
 
 

@@ -1,0 +1,262 @@
+"""The operator in a cluster in memory, step by step. Nothing sleeps and nothing runs by itself."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cotenant_api import names
+from cotenant_api.names import GPUUID
+from cotenant_operator import api, controller, handlers, labels, predictions, resync
+from cotenant_operator.store import Kind, Store
+from cotenant_operator.testing import objects
+from cotenant_operator.testing.server import Crashed, Server, Time, Watched
+from cotenant_predictor import devices
+
+Json = dict[str, Any]
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "dljobs": Kind.DLJOB,
+    "packingpolicies": Kind.POLICY,
+    "gpunodes": Kind.GPU_NODE,
+    "jobs": Kind.JOB,
+    "deployments": Kind.DEPLOYMENT,
+    "pods": Kind.POD,
+}
+
+
+class Cluster:
+    """A control plane in memory and one operator.
+
+    Attributes:
+        delivered: how many of the server's watch events the operator has been told or has lost.
+    """
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.server = Server(self.time)
+        self.delivered = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Another operator process in the place of the former; it knows nothing until `start`."""
+        self.client = api.API(self.server)
+        self.store = Store()
+        predictor = predictions.Predictor(self.client.config_map, devices=devices.load())
+        clock = controller.Clock(now=self.time.now, monotonic=self.time.monotonic)
+        self.work = controller.Controller(store=self.store, client=self.client, predictor=predictor, clock=clock)
+        self.sweeper = resync.Sweeper(self.client, self.store, enqueue=self.work.enqueue)
+
+    async def start(self) -> None:
+        """What a process does before its workers begin."""
+        await resync.read_all(self.client, self.store)
+        self.delivered = len(self.server.watched)
+        self.work.enqueue(self.store.keys())
+
+    async def deliver(self, count: int | None = None) -> None:
+        """Tell the operator the next watch events; all of them without a count."""
+        end = len(self.server.watched) if count is None else min(self.delivered + count, len(self.server.watched))
+        for event in self.server.watched[self.delivered : end]:
+            await self.tell(event)
+        self.delivered = end
+
+    async def tell(self, event: Watched) -> None:
+        """Tell the operator one event, if it watches for such."""
+        kind = _KINDS.get(event.plural)
+        labelled = names.DLJOB_LABEL in (event.object["metadata"].get("labels") or {})
+        if kind is None or (kind in api.LABELLED and not labelled):
+            return
+        take_in = handlers.handler(kind, self.work, self.sweeper)
+        await take_in(event={"type": event.type, "object": event.object})
+
+    def lose(self, count: int) -> None:
+        """Lose the next watch events."""
+        self.delivered = min(self.delivered + count, len(self.server.watched))
+
+    async def relist(self) -> None:
+        """What happens after a watch was lost: every object is listed again, and what is gone is swept."""
+        self.delivered = len(self.server.watched)
+        for plural, kind in _KINDS.items():
+            for value in self.server.all(plural):
+                await self.tell(Watched(plural, "ADDED", value))
+            self.sweeper.want(kind)
+        await self.sweeper.sweep_wanted()
+
+    async def step(self) -> bool:
+        """Let a worker look at one DLJob that is due; a crash starts another process."""
+        try:
+            return await self.work.process_due()
+        except Crashed:
+            self.restart()
+            await self.start()
+            return True
+
+    async def settle(self) -> None:
+        """Deliver and work until nothing is due at this time."""
+        while True:
+            await self.deliver()
+            if not await self.step():
+                return
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, then settle."""
+        self.time.seconds += seconds
+        await self.settle()
+
+    async def run(self, *steps: str) -> None:
+        """Settle after each step of the other programs, by their names below."""
+        await self.settle()
+        for step in steps:
+            getattr(self, step)()
+            await self.settle()
+
+    def apply(self, value: Json, *, plural: str = "dljobs") -> Json:
+        """Create an object as a user does."""
+        return self.server.put(plural, value)
+
+    def dljob(self, name: str = "train") -> Json:
+        """A DLJob as it stands."""
+        return self.server.find("dljobs", name) or {}
+
+    def condition(self, condition_type: str, *, name: str = "train") -> Json:
+        """A condition of a DLJob; empty where it is not there."""
+        found = self.dljob(name).get("status", {}).get("conditions", ())
+        return next((item for item in found if item["type"] == condition_type), {})
+
+    def events(self) -> list[str]:
+        """Reasons of the events that were told, in order."""
+        return [event["reason"] for event in self.server.all("events")]
+
+    def create_pods(self) -> None:
+        """What the controllers of Jobs and Deployments do: make the pods that are missing."""
+        for job in self.server.all("jobs"):
+            if _over(job) or job["spec"].get("suspend"):
+                continue
+            present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
+            for index in set(range(job["spec"]["completions"])) - present:
+                self._make_pod(job, index)
+        for deployment in self.server.all("deployments"):
+            missing = deployment["spec"]["replicas"] - len(self._pods_of(deployment))
+            for _ in range(missing):
+                self._make_pod(deployment, None)
+
+    def stop_suspended(self) -> None:
+        """What the controllers do with the pods of suspended Jobs and of replicas too many."""
+        for job in self.server.all("jobs"):
+            for pod in self._pods_of(job):
+                if job["spec"].get("suspend") and pod["status"]["phase"] in ("Pending", "Running"):
+                    self.server.delete("pods", pod["metadata"]["name"])
+        for deployment in self.server.all("deployments"):
+            for pod in self._pods_of(deployment)[deployment["spec"]["replicas"] :]:
+                self.server.delete("pods", pod["metadata"]["name"])
+
+    def place(self, *, gpu: GPUUID = objects.GPU) -> None:
+        """What the extender does: bind every pod that waits."""
+        for pod in self.server.all("pods"):
+            if not pod["spec"].get("nodeName"):
+                self.server.change("pods", pod["metadata"]["name"], lambda value: _bind(value, gpu, self.time.text()))
+
+    def run_pods(self) -> None:
+        """What kubelets do: start every pod that is bound."""
+        for pod in self.server.all("pods"):
+            if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
+                self.server.change("pods", pod["metadata"]["name"], _run)
+        for deployment in self.server.all("deployments"):
+            ready = sum(pod["status"]["phase"] == "Running" for pod in self._pods_of(deployment))
+            self.server.change("deployments", deployment["metadata"]["name"], _available(ready))
+
+    def succeed(self) -> None:
+        """Every running pod succeeds, and the Jobs of which all did are complete."""
+        for job in self.server.all("jobs"):
+            pods = self._pods_of(job)
+            for pod in pods:
+                if pod["status"]["phase"] == "Running":
+                    self.server.change("pods", pod["metadata"]["name"], _end("Succeeded"))
+            if pods and not _over(job) and all(pod["status"]["phase"] != "Pending" for pod in pods):
+                self.end_job(job["metadata"]["name"], "Complete", reason="CompletionsReached")
+
+    def fail(self) -> None:
+        """One pod of every Job that runs fails, and its Job with it; the other pods are ended."""
+        for job in self.server.all("jobs"):
+            if _over(job):
+                continue
+            for pod in self._pods_of(job):
+                self.server.change("pods", pod["metadata"]["name"], _end("Failed"))
+            self.end_job(job["metadata"]["name"], "Failed", reason="BackoffLimitExceeded")
+
+    def end_job(self, name: str, condition: str, *, reason: str) -> None:
+        """What the Job controller writes at the end."""
+        time = self.time.text()
+        item = {"type": condition, "status": "True", "reason": reason, "message": "", "lastTransitionTime": time}
+
+        def edit(value: Json) -> None:
+            value["status"] = {**value.get("status", {}), "conditions": [item], "terminating": 0}
+
+        self.server.change("jobs", name, edit)
+
+    def enforce_deadlines(self) -> None:
+        """What the Job controller does with Jobs that have a deadline."""
+        for job in self.server.all("jobs"):
+            if job["spec"].get("activeDeadlineSeconds") and not _over(job):
+                for pod in self._pods_of(job):
+                    self.server.delete("pods", pod["metadata"]["name"])
+                self.end_job(job["metadata"]["name"], "Failed", reason="DeadlineExceeded")
+
+    def _pods_of(self, owner: Json) -> list[Json]:
+        uid = owner["metadata"]["uid"]
+        return [pod for pod in self.server.all("pods") if pod["metadata"]["ownerReferences"][0]["uid"] == uid]
+
+    def _make_pod(self, owner: Json, index: int | None) -> None:
+        template = owner["spec"]["template"]
+        notes = dict(template["metadata"]["annotations"])
+        if index is not None:
+            notes[labels.COMPLETION_INDEX] = str(index)
+        count = len(self.server.watched)
+        metadata = {
+            "name": f"{owner['metadata']['name']}-{0 if index is None else index}-{count}",
+            "namespace": owner["metadata"]["namespace"],
+            "labels": template["metadata"]["labels"],
+            "annotations": notes,
+            "ownerReferences": [{"uid": owner["metadata"]["uid"], "controller": True}],
+        }
+        self.server.put("pods", {"metadata": metadata, "spec": dict(template["spec"])}, phase="Pending")
+
+
+def _over(job: Json) -> bool:
+    return bool(job.get("status", {}).get("conditions"))
+
+
+def _index(pod: Json) -> int:
+    return int(pod["metadata"]["annotations"][labels.COMPLETION_INDEX])
+
+
+def _bind(pod: Json, gpu: GPUUID, time: str) -> None:
+    pod["spec"] = {**pod["spec"], "nodeName": str(objects.NODE), "schedulingGates": []}
+    pod["metadata"]["annotations"][names.PLACEMENT] = objects.placed_on(pod, gpu=gpu)
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": time}
+    pod["status"] = {**pod["status"], "conditions": [scheduled]}
+
+
+def _run(pod: Json) -> None:
+    conditions = [*pod["status"].get("conditions", ()), {"type": "Ready", "status": "True"}]
+    pod["status"] = {**pod["status"], "phase": "Running", "conditions": conditions}
+
+
+def _end(phase: str) -> Any:
+    def edit(pod: Json) -> None:
+        kept = [item for item in pod["status"].get("conditions", ()) if item["type"] != "Ready"]
+        pod["status"] = {**pod["status"], "phase": phase, "conditions": kept}
+        if phase == "Failed":
+            ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+            pod["status"]["containerStatuses"] = [{"name": "main", "state": ended}]
+
+    return edit
+
+
+def _available(ready: int) -> Any:
+    def edit(value: Json) -> None:
+        value["status"] = {
+            "observedGeneration": value["metadata"]["generation"],
+            "availableReplicas": ready,
+            "updatedReplicas": value["spec"]["replicas"],
+        }
+
+    return edit

@@ -1,0 +1,243 @@
+"""An API server in memory, for tests of the operator: what `api.Send` may be instead of a connection.
+
+It knows what the operator relies on, and nothing else: UIDs and versions, names that are taken, preconditions,
+apply with owners of whole objects, the status subresource, and deletion with garbage collection. Requests can be
+made to fail before or after they took effect.
+"""
+
+import copy
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from cotenant_api import conditions, errors, names
+from cotenant_operator import api
+
+Json = dict[str, Any]
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Crashed(Exception):  # noqa: N818 - the end of a process, not an error of it
+    """The process that sent the request is gone."""
+
+
+@dataclass
+class Time:
+    """A clock that a test sets."""
+
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return START + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """Seconds since the start."""
+        return self.seconds
+
+    def text(self) -> str:
+        """The time of day as objects carry it."""
+        return conditions.timestamp(self.now())
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a request: `effect` first, then an answer of `status`, none (0), or a crash (-1)."""
+
+    effect: bool
+    status: int
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An event of a watch: plural, type, object."""
+
+    plural: str
+    type: EventType
+    object: Json
+
+
+@dataclass
+class Server:
+    """The API server.
+
+    Attributes:
+        requests: every request, in order.
+        watched: every event, in order.
+        fault: decides what goes wrong with a request.
+    """
+
+    time: Time
+    requests: list[api.Request] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
+    fault: Callable[[api.Request], Fault | None] = lambda _: None
+    _objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
+    _version: int = 0
+
+    async def __call__(self, request: api.Request) -> tuple[int, Any]:
+        """Answer a request. Raises TemporaryError or Crashed where a fault says so."""
+        self.requests.append(request)
+        fault = self.fault(request)
+        if fault is None or fault.effect:
+            answer = self._answer(request)
+        if fault is None:
+            return answer
+        if fault.status < 0:
+            raise Crashed
+        if fault.status == 0:
+            raise errors.TemporaryError("connection lost", delay_seconds=0.0)
+        return fault.status, {"message": fault.message}
+
+    def put(self, plural: str, value: Json, **status: Any) -> Json:
+        """Create an object as some other program does."""
+        metadata = {"namespace": "team", **value["metadata"]}
+        return self._create(plural, {**value, "metadata": metadata, **({"status": status} if status else {})})
+
+    def change(self, plural: str, name: str, edit: Callable[[Json], None], *, namespace: str = "team") -> Json:
+        """Edit an object as some other program does; a change of the spec is a new generation."""
+        key = (plural, namespace, name)
+        new = copy.deepcopy(self._objects[key])
+        edit(new)
+        return self._store(key, new)
+
+    def find(self, plural: str, name: str, *, namespace: str = "team") -> Json | None:
+        """A copy of an object."""
+        return copy.deepcopy(self._objects.get((plural, namespace, name)))
+
+    def all(self, plural: str) -> list[Json]:
+        """Copies of all objects of a kind."""
+        return [copy.deepcopy(value) for (kind, _, _), value in self._objects.items() if kind == plural]
+
+    def delete(self, plural: str, name: str, *, namespace: str = "team") -> None:
+        """Delete an object and what it owns."""
+        value = self._objects.pop((plural, namespace, name), None)
+        if value is None:
+            return
+        self._note(plural, "DELETED", value)
+        for kind, inner, owned in self._owned_by(value["metadata"]["uid"]):
+            self.delete(kind, owned, namespace=inner)
+
+    def _owned_by(self, uid: str) -> Iterable[tuple[str, str, str]]:
+        return [
+            key
+            for key, value in self._objects.items()
+            if any(owner["uid"] == uid for owner in value["metadata"].get("ownerReferences") or ())
+        ]
+
+    def _answer(self, request: api.Request) -> tuple[int, Any]:
+        plural, namespace, name, subresource = parts(request.path)
+        found = self._objects.get((plural, namespace, name))
+        match request.method:
+            case "GET" if not name:
+                return 200, self._list(plural, request)
+            case "GET":
+                return (200, copy.deepcopy(found)) if found else (404, {"message": f"{plural} {name} not found"})
+            case "POST":
+                return self._post(plural, namespace, dict(request.body or {}))
+            case "DELETE":
+                self.delete(plural, name, namespace=namespace)
+                return 200, {}
+        body = copy.deepcopy(dict(request.body or {}))
+        if request.content_type == api.APPLY:
+            return self._apply((plural, namespace, name), body, force=request.query.get("force") == "true")
+        return self._merge((plural, namespace, name), body, subresource)
+
+    def _list(self, plural: str, request: api.Request) -> Json:
+        labelled = "labelSelector" in request.query
+        items = [
+            value
+            for value in self.all(plural)
+            if not labelled or names.DLJOB_LABEL in (value["metadata"].get("labels") or {})
+        ]
+        if request.metadata_only:
+            items = [{"metadata": item["metadata"]} for item in items]
+        return {"items": items, "metadata": {}}
+
+    def _post(self, plural: str, namespace: str, body: Json) -> tuple[int, Any]:
+        key = (plural, namespace, body["metadata"]["name"])
+        if key in self._objects:
+            return 409, {"message": f'{plural} "{key[2]}" already exists'}
+        return 201, self._create(plural, body)
+
+    def _create(self, plural: str, body: Json) -> Json:
+        value = copy.deepcopy(body)
+        metadata = value["metadata"]
+        metadata["uid"] = f"uid-{self._version + 1}"
+        metadata["creationTimestamp"] = self.time.text()
+        return self._store((plural, metadata.get("namespace", ""), metadata["name"]), value)
+
+    def _apply(self, key: tuple[str, str, str], body: Json, *, force: bool) -> tuple[int, Any]:
+        found, uid = self._objects.get(key), body["metadata"].pop("uid", None)
+        if found is None:
+            return (409, {"message": "uid mismatch"}) if uid else (201, self._create(key[0], body))
+        if (uid and uid != found["metadata"]["uid"]) or not force:
+            return 409, {"message": "conflict with another manager"}
+        found = copy.deepcopy(found)
+        found["spec"] = body["spec"]
+        for name in ("labels", "annotations"):
+            found["metadata"][name] = {**(found["metadata"].get(name) or {}), **(body["metadata"].get(name) or {})}
+        return 200, self._store(key, found)
+
+    def _merge(self, key: tuple[str, str, str], patch: Json, subresource: str) -> tuple[int, Any]:
+        found = self._objects.get(key)
+        if found is None:
+            return 404, {"message": f"{key[0]} {key[2]} not found"}
+        wanted = patch.pop("metadata", {})
+        for name in ("uid", "resourceVersion"):
+            if name in wanted and wanted[name] != found["metadata"][name]:
+                return 409, {"message": f"the object has been modified: {name}"}
+        allowed = "status" if subresource == "status" else "spec"
+        new = copy.deepcopy(found)
+        new[allowed] = merged(new.get(allowed) or {}, patch.get(allowed) or {})
+        return 200, self._store(key, new)
+
+    def _store(self, key: tuple[str, str, str], value: Json) -> Json:
+        old = self._objects.get(key)
+        metadata = value["metadata"]
+        if old is not None and without_version(old) == without_version(value):
+            return copy.deepcopy(old)
+        self._version += 1
+        metadata["resourceVersion"] = str(self._version)
+        changed = old is None or old.get("spec") != value.get("spec")
+        metadata["generation"] = (old or {}).get("metadata", {}).get("generation", 0) + (1 if changed else 0)
+        self._objects[key] = value
+        self._note(key[0], "ADDED" if old is None else "MODIFIED", value)
+        return copy.deepcopy(value)
+
+    def _note(self, plural: str, kind: EventType, value: Json) -> None:
+        self.watched.append(Watched(plural, kind, copy.deepcopy(value)))
+
+
+def parts(path: str) -> tuple[str, str, str, str]:
+    """Plural, namespace, name and subresource of a path."""
+    words = path.strip("/").split("/")
+    words = words[2:] if words[0] == "api" else words[3:]
+    namespace = ""
+    if words[0] == "namespaces" and len(words) > 2:
+        namespace, words = words[1], words[2:]
+    words += ["", ""]
+    return words[0], namespace, words[1], words[2]
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """A JSON merge patch."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def without_version(value: Json) -> str:
+    """An object without what every write changes, to see whether a write changes it."""
+    metadata = {k: v for k, v in value["metadata"].items() if k not in ("resourceVersion", "generation")}
+    return json.dumps({**value, "metadata": metadata}, sort_keys=True)
