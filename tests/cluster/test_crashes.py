@@ -1,7 +1,5 @@
 """SIGKILL in the middle: no job is lost, none is made twice, no GPU is booked twice."""
 
-from collections.abc import Callable
-
 import pytest
 
 from cluster.workloads import Watchdog, Workspace, template
@@ -25,6 +23,10 @@ def finished(workspace: Workspace) -> int:
     return sum(job.get("status", {}).get("phase") == Phase.SUCCEEDED for job in jobs)
 
 
+def wait_for_placed(watchdog: Watchdog, enough: int) -> None:
+    waiting.wait_until(lambda: watchdog.placed() >= enough, f"{enough} jobs placed", LONG_SECONDS)
+
+
 @pytest.mark.parametrize(
     "victim", [installation.EXTENDER, installation.OPERATOR, components.COTENANT_SCHEDULER, installation.AGENTS]
 )
@@ -32,7 +34,7 @@ def test_a_killed_process_loses_no_job_and_books_no_gpu_twice(workspace: Workspa
     cluster = workspace.installation.cluster
     with Watchdog(workspace.client) as watchdog:
         submit(workspace)
-        waiting.wait_until(lambda: watchdog.placed() >= JOBS // 5, "some jobs placed", LONG_SECONDS)
+        wait_for_placed(watchdog, JOBS // 5)
         cluster.kill(victim)
         cluster.restart(victim)
         waiting.wait_until(lambda: finished(workspace) == JOBS, f"{JOBS} jobs succeeded", LONG_SECONDS)
@@ -45,9 +47,8 @@ def test_both_killed_at_once_and_again(workspace: Workspace) -> None:
     cluster = workspace.installation.cluster
     with Watchdog(workspace.client) as watchdog:
         submit(workspace)
-        for part in (4, 2):
-            enough: Callable[[], bool] = lambda part=part: watchdog.placed() >= JOBS // part  # type: ignore[misc]
-            waiting.wait_until(enough, "some jobs placed", LONG_SECONDS)
+        for enough in (JOBS // 4, JOBS // 2):
+            wait_for_placed(watchdog, enough)
             for victim in (installation.EXTENDER, installation.OPERATOR):
                 cluster.kill(victim)
             for victim in (installation.EXTENDER, installation.OPERATOR):
