@@ -1,0 +1,147 @@
+"""The HTTP service for kube-scheduler: filter, prioritize, bind; and healthz, readyz, metrics. On loopback only."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import orjson
+from fastapi import FastAPI, Request, Response
+
+from cotenant_api import errors
+from cotenant_extender import metrics, wire
+
+PREFIX = "/scheduler"
+JSON = "application/json"
+
+
+class Service(Protocol):
+    """What stands behind the verbs."""
+
+    def missing(self) -> list[str]:
+        """What the ledger still lacks; empty: it is whole."""
+
+    def serving(self) -> bool:
+        """Whether this extender leads and may answer."""
+
+    def standing(self) -> str:
+        """Why it does not serve, for a person."""
+
+    async def filter(self, args: wire.Args) -> bytes:
+        """ExtenderFilterResult."""
+
+    def prioritize(self, args: wire.Args) -> bytes:
+        """HostPriorityList."""
+
+    async def bind(self, args: wire.BindingArgs) -> bytes:
+        """ExtenderBindingResult."""
+
+
+Refuse = Callable[[errors.InvalidInputError], Response]
+
+
+def create(service: Service, counts: metrics.Metrics) -> FastAPI:
+    """The application."""
+    app = FastAPI(title="Cotenant scheduler extender", docs_url=None, redoc_url=None)
+    routes = _Routes(service, counts)
+    app.add_api_route(f"{PREFIX}/filter", routes.filter, methods=["POST"], summary="The node that takes a pod")
+    app.add_api_route(f"{PREFIX}/prioritize", routes.prioritize, methods=["POST"], summary="Scores of nodes for a pod")
+    app.add_api_route(f"{PREFIX}/bind", routes.bind, methods=["POST"], summary="Commit a pod to GPUs of a node")
+    app.add_api_route("/healthz", routes.healthz, methods=["GET"], summary="Whether the process answers")
+    app.add_api_route("/readyz", routes.readyz, methods=["GET"], summary="Whether the ledger is whole")
+    app.add_api_route("/metrics", routes.metrics, methods=["GET"], summary="Metrics in Prometheus' text format")
+    return app
+
+
+class _Routes:
+    """The handlers: bytes in, bytes out, no model on the way."""
+
+    def __init__(self, service: Service, counts: metrics.Metrics) -> None:
+        self._service, self._counts = service, counts
+
+    async def filter(self, request: Request) -> Response:
+        """ExtenderArgs to ExtenderFilterResult."""
+
+        async def answer(body: bytes) -> bytes:
+            return await self._service.filter(wire.decode_args(body))
+
+        return await self._measured(request, "filter", answer, _in_filter_result)
+
+    async def prioritize(self, request: Request) -> Response:
+        """ExtenderArgs to HostPriorityList."""
+
+        async def answer(body: bytes) -> bytes:
+            return self._service.prioritize(wire.decode_args(body))
+
+        return await self._measured(request, "prioritize", answer, _in_status)
+
+    async def bind(self, request: Request) -> Response:
+        """ExtenderBindingArgs to ExtenderBindingResult."""
+
+        async def answer(body: bytes) -> bytes:
+            return await self._service.bind(wire.decode_binding(body))
+
+        return await self._measured(request, "bind", answer, _in_binding_result)
+
+    async def healthz(self) -> Response:
+        """Alive."""
+        return Response("ok", media_type="text/plain")
+
+    async def readyz(self) -> Response:
+        """Ready, or what is missing."""
+        missing = self._service.missing()
+        body = {"ready": not missing, "missing": missing, "serving": self._service.serving()}
+        return Response(orjson.dumps(body), status_code=503 if missing else 200, media_type=JSON)
+
+    async def metrics(self) -> Response:
+        """All metrics."""
+        return Response(self._counts.text(), media_type="text/plain; version=0.0.4")
+
+    async def _measured(
+        self, request: Request, verb: str, answer: Callable[[bytes], Awaitable[bytes]], refuse: Refuse
+    ) -> Response:
+        began = time.perf_counter()
+        try:
+            body = await _body(request)
+            if self._service.serving():
+                result, response = "ok", _json(await answer(body))
+            else:
+                result, response = "unavailable", _json(wire.error(self._service.standing()), status=503)
+        except errors.InvalidInputError as error:
+            result, response = "malformed", refuse(error)
+        self._counts.verb_seconds.labels(verb).observe(time.perf_counter() - began)
+        self._counts.requests.labels(verb, result).inc()
+        return response
+
+
+async def _body(request: Request) -> bytes:
+    """The body, up to the limit.
+
+    Raises:
+        OversizedError: it is larger, by its Content-Length or as it came.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared) > wire.MAX_BODY_BYTES:
+        raise wire.OversizedError
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > wire.MAX_BODY_BYTES:
+            raise wire.OversizedError
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _json(body: bytes, *, status: int = 200) -> Response:
+    return Response(body, status_code=status, media_type=JSON)
+
+
+def _in_filter_result(error: errors.InvalidInputError) -> Response:
+    return _json(wire.filter_error(str(error)))
+
+
+def _in_binding_result(error: errors.InvalidInputError) -> Response:
+    return _json(wire.binding_result(str(error)))
+
+
+def _in_status(error: errors.InvalidInputError) -> Response:
+    return _json(wire.error(str(error)), status=413 if isinstance(error, wire.OversizedError) else 400)

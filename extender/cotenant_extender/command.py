@@ -1,0 +1,45 @@
+"""`cotenant extender`: serve kube-scheduler on loopback."""
+
+import argparse
+import logging
+import socket
+import sys
+
+from cotenant_api import names
+
+SUMMARY = "Serve kube-scheduler: pack pods that ask for cotenant.dev/gpu-share"
+
+PORT = 8888
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The arguments."""
+    parser.add_argument("--kubeconfig", metavar="FILE", help="default: the ServiceAccount of the pod")
+    parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 (default {PORT})")
+    parser.add_argument(
+        "--namespace",
+        default=names.RELEASE_NAMESPACE,
+        help=f"where the Leases of kube-scheduler and of the node agents are (default {names.RELEASE_NAMESPACE})",
+    )
+    parser.add_argument(
+        "--assume-leader",
+        action="store_true",
+        help="lead without a Lease: only where there is one kube-scheduler, without leader election",
+    )
+    parser.add_argument(
+        "--identity",
+        metavar="HOSTNAME",
+        default=socket.gethostname(),
+        help="host name by which kube-scheduler beside this extender holds its Lease (default: this host's)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal."""
+    from cotenant_extender import logs, serve, service
+
+    logs.configure(sys.stderr, level=logging.INFO)
+    settings = service.Settings(
+        namespace=arguments.namespace, identity=arguments.identity, assume_leader=arguments.assume_leader
+    )
+    return serve.run(settings, kubeconfig=arguments.kubeconfig, port=arguments.port)

@@ -1,0 +1,182 @@
+"""From watches into the ledger: raw objects become records, and records events. It decides nothing."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from cotenant_api import errors, names, packingpolicy
+from cotenant_api.names import NodeName
+from cotenant_extender import leadership, records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import policies
+
+LOG = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+Clock = Callable[[], float]
+Changed = Callable[[], None]
+
+
+class Pods:
+    """Pods of all namespaces."""
+
+    def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
+        self._ledger, self._clock, self._changed = target, clock, changed
+
+    def listed(self, items: list[Object], version: int) -> None:
+        """All pods."""
+        found = [records.pod_record(item) for item in items]
+        self._ledger.pods_listed(found, version=version, now=self._clock())
+        self._changed()
+
+    def changed(self, item: Object) -> None:
+        """One pod."""
+        self._ledger.pod(records.pod_record(item), now=self._clock())
+        self._changed()
+
+    def gone(self, item: Object) -> None:
+        """A pod less."""
+        record = records.pod_record(item)
+        self._ledger.pod_gone(record.uid, last=record)
+        self._changed()
+
+
+class Nodes:
+    """Nodes."""
+
+    def __init__(self, target: ledger.Ledger, changed: Changed) -> None:
+        self._ledger, self._changed = target, changed
+
+    def listed(self, items: list[Object], _version: int) -> None:
+        """All nodes."""
+        self._ledger.nodes_listed(records.node_record(item) for item in items)
+        self._changed()
+
+    def changed(self, item: Object) -> None:
+        """One node."""
+        self._ledger.node(records.node_record(item))
+        self._changed()
+
+    def gone(self, item: Object) -> None:
+        """A node less."""
+        self._ledger.node_gone(NodeName(item["metadata"]["name"]))
+        self._changed()
+
+
+class GPUNodes:
+    """GPUNodes; one that cannot be read counts as not ready, without GPUs."""
+
+    def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
+        self._ledger, self._clock, self._changed = target, clock, changed
+
+    def listed(self, items: list[Object], _version: int) -> None:
+        """All GPUNodes."""
+        self._ledger.gpunodes_listed([_gpunode(item) for item in items], now=self._clock())
+        self._changed()
+
+    def changed(self, item: Object) -> None:
+        """One GPUNode."""
+        self._ledger.gpunode(_gpunode(item), now=self._clock())
+        self._changed()
+
+    def gone(self, item: Object) -> None:
+        """A GPUNode less."""
+        self._ledger.gpunode_gone(NodeName(item["metadata"]["name"]))
+        self._changed()
+
+
+class Leases:
+    """Leases of the release namespace: kube-scheduler's, and those of the node agents."""
+
+    def __init__(self, target: ledger.Ledger, leader: leadership.Leadership, clock: Clock, changed: Changed) -> None:
+        self._ledger, self._leader, self._clock, self._changed = target, leader, clock, changed
+
+    def listed(self, items: list[Object], _version: int) -> None:
+        """All Leases."""
+        found = [records.lease_record(item) for item in items]
+        agents = {name: lease.renewed for lease in found if (name := _agent_of(lease)) is not None}
+        self._ledger.leases_listed(agents, now=self._clock())
+        self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None))
+        self._changed()
+
+    def changed(self, item: Object) -> None:
+        """One Lease."""
+        lease = records.lease_record(item)
+        name = _agent_of(lease)
+        if name is not None:
+            self._ledger.lease(name, lease.renewed, now=self._clock())
+        elif lease.name == names.SCHEDULER_LEASE:
+            self._leader.observe(lease)
+            self._changed()
+
+    def gone(self, item: Object) -> None:
+        """A Lease less."""
+        lease = records.lease_record(item)
+        name = _agent_of(lease)
+        if name is not None:
+            self._ledger.lease_gone(name, now=self._clock())
+        elif lease.name == names.SCHEDULER_LEASE:
+            self._leader.observe(None)
+        self._changed()
+
+
+class Policies:
+    """The PackingPolicy. One that cannot be read leaves the one before in force, whole.
+
+    Attributes:
+        raw: the object as it stands.
+        error: why it is not in force.
+    """
+
+    def __init__(self, target: ledger.Ledger, changed: Changed) -> None:
+        self._ledger, self._changed = target, changed
+        self.raw: Object | None = None
+        self.error: errors.InvalidInputError | None = None
+
+    def listed(self, items: list[Object], _version: int) -> None:
+        """All policies: there is one name that counts."""
+        found = next((item for item in items if item["metadata"]["name"] == packingpolicy.NAME), None)
+        if found is None:
+            self._forget()
+        else:
+            self.changed(found)
+
+    def changed(self, item: Object) -> None:
+        """One policy."""
+        if item["metadata"]["name"] != packingpolicy.NAME:
+            return
+        self.raw, self.error = item, None
+        try:
+            policy = packingpolicy.PackingPolicy.from_object(item)
+        except errors.InvalidInputError as error:
+            self.error = error
+            LOG.warning("PackingPolicy %s is not applied: %s", packingpolicy.NAME, error)
+        else:
+            standing = self._ledger.policy
+            if standing is None or standing.generation != policy.generation or standing.spec != policy.spec:
+                self._ledger.policy_changed(policies.InForce(policy))
+                LOG.info("PackingPolicy %s: generation %d in force", packingpolicy.NAME, policy.generation)
+        self._changed()
+
+    def gone(self, item: Object) -> None:
+        """A policy less."""
+        if item["metadata"]["name"] == packingpolicy.NAME:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.raw, self.error = None, None
+        self._ledger.policy = None
+        self._changed()
+
+
+def _gpunode(item: Object) -> records.GPUNode:
+    try:
+        return records.gpunode_record(item)
+    except errors.InvalidInputError as error:
+        LOG.warning("a GPUNode is taken for not ready: %s", error)
+        return records.GPUNode(name=NodeName(item["metadata"]["name"]), ready=False, excluded=frozenset(), gpus=())
+
+
+def _agent_of(lease: records.Lease) -> NodeName | None:
+    prefix = names.AGENT_LEASE_PREFIX
+    return NodeName(lease.name.removeprefix(prefix)) if lease.name.startswith(prefix) else None

@@ -1,0 +1,149 @@
+"""Requests to the API server, with the answers translated once into values and errors.
+
+An answer 429 was not carried out: it is retried, as its Retry-After says. An answer 5xx, or none, may have been: it is
+retried only where that is harmless; a Binding is not (see `binder`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from cotenant_api import errors
+from cotenant_extender.kube import transport
+
+Object = dict[str, Any]
+Sleep = Callable[[float], Awaitable[None]]
+
+ATTEMPTS = 4
+FIRST_DELAY_SECONDS = 0.2
+MAX_DELAY_SECONDS = 10.0
+
+
+class APIError(errors.PermanentError):
+    """The API server refused a request.
+
+    Args:
+        status: the HTTP status.
+        message: what it says.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status, self.message = status, message
+        super().__init__(f"{status}: {message}")
+
+
+class NotFoundError(APIError):
+    """The object is not there."""
+
+
+class ConflictError(APIError):
+    """A precondition did not hold."""
+
+
+class GoneError(APIError):
+    """The resource version is too old to watch or list from."""
+
+
+class BusyError(errors.TemporaryError):
+    """The API server answered 429 or 5xx until the attempts were used up."""
+
+
+class Client:
+    """JSON over a transport."""
+
+    def __init__(self, carrier: transport.Transport, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.carrier, self.sleep = carrier, sleep
+
+    async def get(self, path: str, *, timeout_seconds: float = 30.0) -> Object:
+        """Read."""
+        return await self._retried(transport.Request("GET", path, timeout_seconds=timeout_seconds))
+
+    async def patch(self, path: str, change: Mapping[str, Any], *, content_type: str) -> Object:
+        """Change; such a patch may be applied twice without harm."""
+        body = orjson.dumps(change)
+        return await self._retried(transport.Request("PATCH", path, body, content_type, timeout_seconds=10.0))
+
+    async def post(self, path: str, value: Mapping[str, Any]) -> Object:
+        """Create, retried: only where doing it twice is harmless."""
+        return await self._retried(transport.Request("POST", path, orjson.dumps(value), timeout_seconds=10.0))
+
+    async def delete(self, path: str, options: Mapping[str, Any]) -> Object:
+        """Delete, with preconditions in `options`."""
+        return await self._retried(transport.Request("DELETE", path, orjson.dumps(options), timeout_seconds=10.0))
+
+    async def post_once(self, path: str, value: Mapping[str, Any], *, timeout_seconds: float) -> Object:
+        """Create, sent once; the API server gives up when the time is over, too.
+
+        Raises:
+            UnansweredError: no answer, or 5xx: it may have been carried out.
+        """
+        # The API server ends a request by its query parameter `timeout`; it takes whole seconds rounded down here.
+        bounded = f"{path}?timeout={max(int(timeout_seconds), 1)}s"
+        request = transport.Request("POST", bounded, orjson.dumps(value), timeout_seconds=timeout_seconds)
+        answer = await self.carrier.request(request)
+        if answer.status >= 500:
+            raise transport.UnansweredError(f"{answer.status}: {message_of(answer)}")
+        return result(answer)
+
+    async def _retried(self, request: transport.Request) -> Object:
+        delay = FIRST_DELAY_SECONDS
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                answer = await self.carrier.request(request)
+            except transport.UnansweredError:
+                if attempt == ATTEMPTS:
+                    raise
+                await self.sleep(delay)
+            else:
+                if answer.status != 429 and answer.status < 500:
+                    return result(answer)
+                if attempt == ATTEMPTS:
+                    raise BusyError(f"{answer.status}: {message_of(answer)}", delay_seconds=MAX_DELAY_SECONDS)
+                await self.sleep(_retry_after(answer) or delay)
+            delay = min(2 * delay, MAX_DELAY_SECONDS)
+        raise errors.PermanentError("no attempt was made")
+
+
+def result(answer: transport.Answer) -> Object:
+    """The JSON of a good answer, or the error of another."""
+    if answer.status < 300:
+        return decoded(answer.body)
+    message = message_of(answer)
+    kinds = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+    if answer.status == 429:
+        raise BusyError(f"429: {message}", delay_seconds=_retry_after(answer) or FIRST_DELAY_SECONDS)
+    raise kinds.get(answer.status, APIError)(answer.status, message)
+
+
+def decoded(body: bytes) -> Object:
+    """A JSON object.
+
+    Raises:
+        UnansweredError: it was cut, or is none.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise transport.UnansweredError(f"no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise transport.UnansweredError("no JSON object")
+    return value
+
+
+def message_of(answer: transport.Answer) -> str:
+    """The message of a Status, or the start of the text; bounded."""
+    try:
+        value = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        value = None
+    text = value.get("message") if isinstance(value, dict) else None
+    if not isinstance(text, str):
+        text = answer.body[: errors.MAX_FOREIGN_TEXT].decode("utf-8", "replace")
+    return text[: errors.MAX_FOREIGN_TEXT]
+
+
+def _retry_after(answer: transport.Answer) -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    return min(float(text), MAX_DELAY_SECONDS) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,117 @@
+"""Requests about pods: what the extender writes. Paths and bodies are pure; it may change nothing else of a pod."""
+
+from typing import Any
+from urllib.parse import quote
+
+from cotenant_api import conditions, names, packingpolicy, placement
+from cotenant_api.names import Namespace
+from cotenant_extender import records
+from cotenant_extender.ledger import earmarks
+from cotenant_extender.queue import reporting
+
+Object = dict[str, Any]
+
+PODS = "/api/v1/pods"
+NODES = "/api/v1/nodes"
+GPUNODES = f"/apis/{names.API_VERSION}/gpunodes"
+POLICIES = f"/apis/{names.API_VERSION}/packingpolicies"
+POLICY_STATUS = f"{POLICIES}/{packingpolicy.NAME}/status"
+COMPONENT = "cotenant-extender"
+
+
+def leases_path(namespace: str) -> str:
+    """The Leases of a namespace."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+
+
+def pod_path(namespace: Namespace, name: str, subresource: str = "") -> str:
+    """A pod, or a subresource of it. Names come from requests too, so they are quoted."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def events_path(namespace: Namespace) -> str:
+    """The events of a namespace."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+
+
+def lift(record: records.Pod, earmark: earmarks.Earmark) -> Object:
+    """Merge patch: the earmark and, where ours is the only gate, no gate. The UID is a precondition."""
+    change: Object = {
+        "metadata": {"uid": record.uid, "annotations": {names.EARMARK: earmark.note().to_json()}},
+    }
+    if record.gates:
+        change["spec"] = {"schedulingGates": None}
+    return change
+
+
+def condition(report: reporting.Report, *, now: str) -> Object:
+    """Strategic merge patch of the status: the one condition. Its transition time changes only with its status."""
+    record = report.record
+    stood = record.packed is not None and (record.packed[0] == "Placed") is report.placed
+    value = {
+        "type": names.PACKED,
+        "status": conditions.Status.TRUE if report.placed else conditions.Status.FALSE,
+        "reason": report.reason,
+        "message": report.message[: conditions.MAX_MESSAGE],
+    }
+    if not stood:
+        value["lastTransitionTime"] = now
+    return {"metadata": {"uid": record.uid}, "status": {"conditions": [value]}}
+
+
+def binding(record: records.Pod, placed: placement.Placement) -> Object:
+    """A Binding: the UID is a precondition, the placement is merged into the pod's annotations."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": record.name,
+            "namespace": record.namespace,
+            "uid": record.uid,
+            "annotations": {names.PLACEMENT: placed.to_json()},
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": placed.node},
+    }
+
+
+def eviction(record: records.Pod) -> Object:
+    """An Eviction of exactly this pod."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": record.name, "namespace": record.namespace},
+        "deleteOptions": {"preconditions": {"uid": record.uid}},
+    }
+
+
+def deletion(record: records.Pod) -> Object:
+    """DeleteOptions for exactly this state of this pod."""
+    preconditions: Object = {"uid": record.uid}
+    if record.version:
+        preconditions["resourceVersion"] = str(record.version)
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+
+
+def event(record: records.Pod, *, reason: str, message: str, now: str) -> Object:
+    """A warning event about a pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{record.name[:200]}.", "namespace": record.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": record.name,
+            "namespace": record.namespace,
+            "uid": record.uid,
+        },
+        "reason": reason,
+        "message": message[:1024],
+        "type": "Warning",
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -1,0 +1,55 @@
+"""What carries requests to the API server."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+
+from cotenant_api import errors
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+
+class UnansweredError(errors.TemporaryError):
+    """No whole answer came: whether the request took effect is not known."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, delay_seconds=1.0)
+
+
+class Request(NamedTuple):
+    """One request; `path` includes the query."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+    timeout_seconds: float = 30.0
+
+
+class Answer(NamedTuple):
+    """One answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Stream(Protocol):
+    """An answer that comes line by line."""
+
+    status: int
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """The lines; raises UnansweredError when the connection breaks."""
+
+
+class Transport(Protocol):
+    """Carries requests."""
+
+    async def request(self, request: Request) -> Answer:
+        """Send one; raises UnansweredError where no whole answer came."""
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        """Send one whose answer is read line by line; raises UnansweredError as `request` does."""

@@ -1,0 +1,158 @@
+"""List and watch one kind of object, for ever.
+
+A list is followed by a watch from its resource version. Bookmarks keep that version young. A watch that ends is
+continued; one that is too old (410), or that fails to be read, is followed by a new list, whose difference shows what
+was missed, deletions too. What is delivered, is delivered in order.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import orjson
+
+from cotenant_api import errors
+from cotenant_extender.kube import client, transport
+
+LOG = logging.getLogger(__name__)
+
+PAGE = 500
+WATCH_SECONDS = 300
+SILENCE_SECONDS = 90.0
+"""Bookmarks come every minute: a longer silence is a dead connection."""
+FIRST_DELAY_SECONDS = 0.2
+MAX_DELAY_SECONDS = 10.0
+PAUSE_SECONDS = 0.05
+"""Between two watches, so that a server that ends each at once is not flooded."""
+
+Object = dict[str, Any]
+
+
+class Sink(Protocol):
+    """Where objects are delivered."""
+
+    def listed(self, items: list[Object], version: int, /) -> None:
+        """All objects there are, as of a resource version."""
+
+    def changed(self, item: Object, /) -> None:
+        """An object was added or modified."""
+
+    def gone(self, item: Object, /) -> None:
+        """An object was deleted; this was its last state."""
+
+
+class Watch:
+    """Keeps a sink up to date with one collection.
+
+    Attributes:
+        lists: how many lists have been delivered; 0: the sink knows nothing yet.
+    """
+
+    def __init__(self, api: client.Client, path: str, sink: Sink) -> None:
+        self.path, self.lists = path, 0
+        self._api, self._sink = api, sink
+        self._version = ""
+        self._again = asyncio.Event()
+        self._progress = asyncio.Event()
+
+    async def relist(self) -> None:
+        """List again, and wait until that list was delivered."""
+        wanted = self.lists + 1
+        self._again.set()
+        await self.listed(wanted)
+
+    async def listed(self, count: int = 1) -> None:
+        """Wait until so many lists have been delivered."""
+        while self.lists < count:
+            self._progress.clear()
+            await self._progress.wait()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        delay = FIRST_DELAY_SECONDS
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch_unless_asked_again()
+                delay = FIRST_DELAY_SECONDS
+                await self._api.sleep(PAUSE_SECONDS)
+            except client.GoneError as error:
+                LOG.info("%s: listing again: %s", self.path, error)
+                self._version = ""
+                await self._api.sleep(PAUSE_SECONDS)
+            except errors.CotenantError as error:
+                LOG.warning("%s: trying again in %.1f s: %s", self.path, delay, error)
+                self._version = self._version if isinstance(error, transport.UnansweredError) else ""
+                await self._api.sleep(delay)
+                delay = min(2 * delay, MAX_DELAY_SECONDS)
+
+    async def _list(self) -> None:
+        items: list[Object] = []
+        token = ""
+        self._again.clear()
+        while True:
+            query = f"?limit={PAGE}" + (f"&continue={token}" if token else "")
+            page = await self._api.get(self.path + query)
+            items.extend(page.get("items") or ())
+            metadata = page.get("metadata") or {}
+            token = metadata.get("continue") or ""
+            if not token:
+                break
+        self._version = metadata.get("resourceVersion") or ""
+        version = int(self._version) if self._version.isdigit() else 0
+        self._sink.listed(items, version)
+        self.lists += 1
+        self._progress.set()
+
+    async def _watch_unless_asked_again(self) -> None:
+        """Watch; when a new list is wanted, stop and forget the version."""
+        watching = asyncio.ensure_future(self._watch())
+        asking = asyncio.ensure_future(self._again.wait())
+        try:
+            await asyncio.wait({watching, asking}, return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                self._version = ""
+                return
+        finally:
+            for task in (watching, asking):
+                task.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            await asyncio.wait({watching})
+        await watching
+
+    async def _watch(self) -> None:
+        query = f"?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={self._version}"
+        request = transport.Request("GET", self.path + query, timeout_seconds=SILENCE_SECONDS)
+        async with self._api.carrier.stream(request) as stream:
+            if stream.status != 200:
+                body = b"".join([line async for line in stream.lines()])
+                client.result(transport.Answer(stream.status, {}, body))
+            async for event in _events(stream):
+                self._deliver(event)
+
+    def _deliver(self, event: Object) -> None:
+        kind, item = event.get("type"), event.get("object") or {}
+        match kind:
+            case "ADDED" | "MODIFIED":
+                self._sink.changed(item)
+            case "DELETED":
+                self._sink.gone(item)
+            case "ERROR":
+                code = int(item.get("code") or 500)
+                failure = client.GoneError if code in (410, 504) else client.APIError
+                raise failure(code, str(item.get("message")))
+            case _:
+                pass
+        version = (item.get("metadata") or {}).get("resourceVersion")
+        self._version = version or self._version
+
+
+async def _events(stream: transport.Stream) -> AsyncIterator[Object]:
+    async for line in stream.lines():
+        if line.strip():
+            try:
+                yield orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise transport.UnansweredError(f"a watch was cut: {error}") from error

@@ -1,0 +1,140 @@
+"""The leader's loop: takes over, runs the queue when something changed, steps down. It decides nothing itself."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from cotenant_extender import binder, context, feed, leadership, writer
+from cotenant_extender.kube import watches
+from cotenant_extender.ledger import drift, earmarks, ledger, views
+from cotenant_extender.packing import needs, placing, policies, rules
+from cotenant_extender.queue import cleanup, planning, reporting
+
+LOG = logging.getLogger(__name__)
+
+TICK_SECONDS = 1.0
+DRIFT_SECONDS = 60.0
+MIN_PAUSE_SECONDS = 0.005
+MAX_PAUSE_SECONDS = 0.1
+
+
+class Leader:
+    """Whether this extender serves, and what the queue does while it serves.
+
+    Attributes:
+        serving: whether verbs are answered; see `leadership`.
+    """
+
+    def __init__(
+        self, shared: context.Context, policy: feed.Policies, *, writes: writer.Writer, binds: binder.Binder
+    ) -> None:
+        self._ledger, self._leading, self._metrics = shared.ledger, shared.leadership, shared.metrics
+        self._clock = shared.clock
+        self._policy, self._writes, self._binds = policy, writes, binds
+        self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
+        self._changed = asyncio.Event()
+        self._started = self._clock()
+        self._drift_checked = self._clock()
+        self.serving = False
+
+    def changed(self) -> None:
+        """Something is new: look at the queue."""
+        self._changed.set()
+
+    async def run(self, lists: Sequence[watches.Watch]) -> None:
+        """Until cancelled. `lists`: what must be listed again before a new leader serves."""
+        while True:
+            self._ledger.tick(now=self._clock())
+            leads = self._leading.leads(now=self._clock())
+            if leads and not self.serving:
+                await self._take_over(lists)
+            elif self.serving and not leads:
+                self.step_down()
+            pause = self._work() if self.serving else MIN_PAUSE_SECONDS
+            await self._wait(pause)
+
+    def step_down(self) -> None:
+        """Serve no longer: another may."""
+        LOG.info("steps down: %s", self._leading.describe())
+        self.serving = False
+        self._metrics.leading.set(0)
+        self._ledger.end_all_earmarks()
+        self._ledger.set_hold(None)
+
+    async def _take_over(self, lists: Sequence[watches.Watch]) -> None:
+        """List what a former leader may have changed, after its last Binding has ended one way or the other."""
+        for watch in lists:
+            await watch.listed()
+        if self._ledger.policy is None:
+            return
+        if any(not record.gates for record in self._ledger.index.pending.values()):
+            rest = self._started + leadership.SETTLE_SECONDS - self._clock()
+            LOG.info("takes over: waits %.1f s for Bindings that may be in flight", max(rest, 0.0))
+            await asyncio.sleep(max(rest, 0.0))
+        for watch in lists:
+            await watch.relist()
+        if not self._leading.leads(now=self._clock()) or self._ledger.policy is None:
+            return
+        adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
+        self.serving = True
+        self._metrics.leading.set(1)
+        LOG.info("serves: %s", self._leading.describe())
+
+    def _work(self) -> float:
+        """One pass over the queue; how long to let changes gather before the next, by what this one cost."""
+        policy, now = self._ledger.policy, self._clock()
+        if policy is None:
+            return MIN_PAUSE_SECONDS
+        began = time.perf_counter()
+        plan = planning.plan(self._ledger, policy, now=now)
+        for lift in plan.lifts:
+            self._writes.start(self._writes.lift(lift))
+        for report in self._reporter.due(self._ledger, policy, plan.waiting, now=now):
+            self._writes.start(self._writes.report(report, self._reporter))
+        for removal in self._cleaner.due(self._ledger, now=now):
+            self._writes.start(self._writes.remove(removal))
+        took = time.perf_counter() - began
+        self._measure(plan, took, now=now)
+        return min(max(2 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
+
+    def _measure(self, plan: planning.Plan, took: float, *, now: float) -> None:
+        self._metrics.pass_seconds.observe(took)
+        self._metrics.queue_pods.set(len(plan.waiting))
+        self._metrics.earmarks.set(len(self._ledger.earmarks))
+        oldest = min((pod.record.since for pod in plan.waiting), default=now)
+        self._metrics.queue_oldest_seconds.set(max(now - oldest, 0.0))
+        if now - self._drift_checked >= DRIFT_SECONDS:
+            self._drift_checked = now
+            found = drift.differences(self._ledger)
+            self._metrics.ledger_drift.set(len(found))
+            for line in found:
+                LOG.error("ledger drift: %s", line)
+
+    async def _wait(self, pause: float) -> None:
+        """Let changes gather, then wait for one, or for the next tick."""
+        await asyncio.sleep(pause)
+        try:
+            await asyncio.wait_for(self._changed.wait(), TICK_SECONDS)
+        except TimeoutError:
+            await self._chores()
+        self._changed.clear()
+
+    async def _chores(self) -> None:
+        if self.serving:
+            await self._binds.resolve_leftovers()
+            if self._policy.raw is not None:
+                await self._writes.policy_status(self._policy.raw, self._policy.error)
+
+
+def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
+    """Take over what a former leader promised to pods that kube-scheduler has not bound yet."""
+    for record in list(source.index.pending.values()):
+        written = earmarks.note(record)
+        if record.gates or written is None or record.request is None:
+            continue
+        for node in views.View(source, among=(written.node,), gpus=written.gpus):
+            if len(node.gpus) == len(written.gpus):
+                needed = tuple(needs.need(record.request.demand, gpu, policy) for gpu in node.gpus)
+                option = rules.Option(node, node.gpus, needed)
+                source.adopt(record.uid, placing.document(option, record.request, policy), now=now)

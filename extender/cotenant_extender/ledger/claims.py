@@ -1,0 +1,91 @@
+"""What one pod counts: its claim on a node and its GPUs."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cotenant_api import placement, pod, prediction
+from cotenant_api.names import GPUUID, Namespace, NodeName, PodUID
+from cotenant_extender import records
+from cotenant_extender.packing import view
+
+
+class Kind(enum.Enum):
+    """What a claim rests on."""
+
+    BOUND = "a placement on a bound pod"
+    RESERVED = "a Binding in flight"
+    EARMARK = "an earmark"
+    HOST_ONLY = "a bound pod that asks for no share"
+    UNPLACED = "a bound pod without valid placement that has not started"
+    UNREADABLE = "a running pod without valid placement"
+
+
+class Booking(NamedTuple):
+    """What is booked on one GPU: hundredths, and memory in MiB."""
+
+    uuid: GPUUID
+    share: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What one pod counts.
+
+    Attributes:
+        share: hundredths of `cotenant.dev/gpu-share` that it requests of the node.
+        bookings: what it books on GPUs; empty where no placement says which.
+    """
+
+    uid: PodUID
+    kind: Kind
+    node: NodeName
+    share: int
+    host: view.HostNeed
+    bookings: tuple[Booking, ...]
+    namespace: Namespace
+    labels: Mapping[str, str]
+    workload_type: pod.WorkloadType
+    predicted: prediction.Prediction | None
+
+
+def claim(
+    record: records.Pod, *, reserved: placement.Placement | None, earmarked: placement.Placement | None
+) -> Claim | None:
+    """What a pod counts, by the strongest evidence there is: bound, then reserved, then earmarked."""
+    if record.finished:
+        return None
+    if record.node is not None:
+        return _claim(record, _bound_kind(record), record.node, record.placement)
+    if reserved is not None:
+        return _claim(record, Kind.RESERVED, reserved.node, reserved)
+    if earmarked is not None and not record.deleting:
+        return _claim(record, Kind.EARMARK, earmarked.node, earmarked)
+    return None
+
+
+def _bound_kind(record: records.Pod) -> Kind:
+    if not record.asks:
+        return Kind.HOST_ONLY
+    if record.placement is not None:
+        return Kind.BOUND
+    return Kind.UNREADABLE if record.phase == records.RUNNING else Kind.UNPLACED
+
+
+def _claim(record: records.Pod, kind: Kind, node: NodeName, placed: placement.Placement | None) -> Claim:
+    demand = None if record.request is None else record.request.demand
+    bookings = () if placed is None else placed.gpus
+    return Claim(
+        uid=record.uid,
+        kind=kind,
+        node=node,
+        share=record.share,
+        host=record.host,
+        bookings=tuple(Booking(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in bookings),
+        namespace=record.namespace,
+        labels=record.labels,
+        workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
+        predicted=None if demand is None else demand.predicted,
+    )

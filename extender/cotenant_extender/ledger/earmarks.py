@@ -1,0 +1,154 @@
+"""Earmarks: GPUs promised to pods whose gate was lifted and that kube-scheduler has not bound yet.
+
+An earmark ends when its pod is bound, deleted or finished; when its GPU or node closes; and when kube-scheduler
+reports that it found no node. kube-scheduler writes no event for a report that equals the standing one: where one
+stood already when the earmark was made, it also ends after `STANDING_SECONDS`. After a report the pod waits, longer
+each time, before it is earmarked again, and first where it did not fail.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from cotenant_api import errors, names, placement
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import records
+
+STANDING_SECONDS = 20.0
+BACKOFF_SECONDS = 2.0
+BACKOFF_LIMIT_SECONDS = 300.0
+
+
+class Note(placement.Earmark):
+    """The earmark as annotated.
+
+    Attributes:
+        attempt: counts the pod's earmarks. A patch that changes nothing is no event; this one always wakes
+            kube-scheduler, even for the same GPUs.
+    """
+
+    attempt: Annotated[int, Field(ge=1)] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earmark:
+    """A promise.
+
+    Attributes:
+        placed: what is promised.
+        report: kube-scheduler's report that stood when it was made.
+        made: when, in seconds since the epoch.
+    """
+
+    placed: placement.Placement
+    attempt: int
+    report: str | None
+    made: float
+
+    def note(self) -> Note:
+        """The annotation."""
+        return Note(node=self.placed.node, gpus=tuple(gpu.uuid for gpu in self.placed.gpus), attempt=self.attempt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setback:
+    """A promise that came to nothing.
+
+    Attributes:
+        node: where it was.
+        until: when the pod may be earmarked again, in seconds since the epoch.
+    """
+
+    count: int
+    node: NodeName
+    until: float
+
+
+class Earmarks:
+    """Standing earmarks and setbacks by pod."""
+
+    def __init__(self) -> None:
+        self._live: dict[PodUID, Earmark] = {}
+        self._setbacks: dict[PodUID, Setback] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def items(self) -> Iterator[tuple[PodUID, Earmark]]:
+        """All that stand, as of now."""
+        return iter(list(self._live.items()))
+
+    def get(self, uid: PodUID) -> Earmark | None:
+        """The pod's earmark."""
+        return self._live.get(uid)
+
+    def setback(self, uid: PodUID) -> Setback | None:
+        """The pod's last setback."""
+        return self._setbacks.get(uid)
+
+    def put(self, record: records.Pod, placed: placement.Placement, *, now: float) -> Earmark:
+        """Promise GPUs to a pod."""
+        standing, written = self._live.get(record.uid), note(record)
+        last = max(standing.attempt if standing else 0, written.attempt if written else 0)
+        made = Earmark(placed=placed, attempt=last + 1, report=record.unschedulable, made=now)
+        self._live[record.uid] = made
+        return made
+
+    def adopt(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
+        """Take over an earmark that a former leader wrote."""
+        written = note(record)
+        attempt = 1 if written is None else written.attempt
+        self._live[record.uid] = Earmark(placed=placed, attempt=attempt, report=record.unschedulable, made=now)
+
+    def observe(self, record: records.Pod, *, now: float) -> None:
+        """What a pod's state says of its earmark."""
+        if record.node is not None or record.deleting or record.finished:
+            self.forget(record.uid)
+            return
+        standing = self._live.get(record.uid)
+        if standing is not None and record.unschedulable not in (None, standing.report):
+            self.fail(record.uid, now=now)
+
+    def overdue(self, *, now: float) -> list[PodUID]:
+        """Pods that kube-scheduler had reported before, and has not bound since."""
+        return [
+            uid
+            for uid, earmark in self._live.items()
+            if earmark.report is not None and now - earmark.made >= STANDING_SECONDS
+        ]
+
+    def fail(self, uid: PodUID, *, now: float) -> None:
+        """It came to nothing: the pod waits before the next."""
+        ended = self._live.pop(uid, None)
+        if ended is None:
+            return
+        before = self._setbacks.get(uid)
+        count = 1 if before is None else before.count + 1
+        delay = min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_LIMIT_SECONDS)
+        self._setbacks[uid] = Setback(count=count, node=ended.placed.node, until=now + delay)
+
+    def drop(self, uid: PodUID) -> None:
+        """It ends through no fault of the pod's: the next may come at once."""
+        self._live.pop(uid, None)
+
+    def forget(self, uid: PodUID) -> None:
+        """The pod needs none any more."""
+        self._live.pop(uid, None)
+        self._setbacks.pop(uid, None)
+
+    def clear(self) -> None:
+        """Another leader promises now."""
+        self._live.clear()
+        self._setbacks.clear()
+
+
+def note(record: records.Pod) -> Note | None:
+    """The pod's earmark annotation; one that cannot be read promises nothing."""
+    if record.earmark is None:
+        return None
+    try:
+        return Note.from_json(record.earmark, source=names.EARMARK)
+    except errors.InvalidInputError:
+        return None

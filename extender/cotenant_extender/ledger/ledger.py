@@ -1,0 +1,314 @@
+"""The ledger itself: events in, views and the set of waiting pods out.
+
+A claim ends by evidence. A bound pod's: it finished, or it is gone and no GPUNode lists it, or its Node is gone. A
+reservation's: the pod is seen bound or gone, or the binder read that the Binding failed. An earmark's: see `earmarks`.
+"""
+
+import bisect
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cotenant_api import gpunode, placement
+from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import claims, earmarks, index, nodes
+from cotenant_extender.packing import policies, view
+
+GONE_LIMIT = 20_000
+"""Deleted pods whose late events are still recognised."""
+
+
+class Ledger:
+    """Pods, nodes, GPUs and what counts where.
+
+    Attributes:
+        policy: the policy in force; None until one was read.
+        pods: every living pod that asks for a share or is bound.
+        vanished: pods that are gone but that a node agent still lists: they count on.
+        departed: pods that finished and are gone, but that a node agent still lists: they count no more.
+        index: pods that wait, gangs, and placed pods whose condition does not say so yet.
+        nodes: what is known of each node.
+        order: names of the nodes that have a GPUNode, sorted.
+        hold: for whom GPUs are kept.
+        version: grows with every change.
+    """
+
+    def __init__(self) -> None:
+        self.policy: policies.InForce | None = None
+        self.pods: dict[PodUID, records.Pod] = {}
+        self.vanished: dict[PodUID, records.Pod] = {}
+        self.departed: dict[PodUID, NodeName] = {}
+        self.index = index.Index()
+        self.earmarks = earmarks.Earmarks()
+        self.reserved: dict[PodUID, placement.Placement] = {}
+        self.claims: dict[PodUID, claims.Claim] = {}
+        self.nodes: dict[NodeName, nodes.NodeState] = {}
+        self.leases: dict[NodeName, float] = {}
+        self.order: list[NodeName] = []
+        self.hold: view.Hold | None = None
+        self.version = 0
+        self._held_node: NodeName | None = None
+        self._gone: OrderedDict[PodUID, None] = OrderedDict()
+
+    def pod(self, record: records.Pod, *, now: float) -> None:
+        """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
+        known = self.pods.get(record.uid)
+        if record.uid in self._gone or (known is not None and record.version < known.version):
+            return
+        if known is None and not record.asks and record.node is None:
+            return
+        self.pods[record.uid] = record
+        if record.node is not None:
+            self.reserved.pop(record.uid, None)
+        self.earmarks.observe(record, now=now)
+        self.index.put(record)
+        self._settle(record)
+
+    def pod_gone(self, uid: PodUID, *, last: records.Pod | None = None) -> None:
+        """A pod is gone; `last` is its last state, where the event carried it."""
+        record = last or self.pods.get(uid)
+        if uid in self._gone:
+            return
+        self._gone[uid] = None
+        while len(self._gone) > GONE_LIMIT:
+            self._gone.popitem(last=False)
+        self.pods.pop(uid, None)
+        self.index.remove(uid)
+        self.earmarks.forget(uid)
+        reserved = self.reserved.pop(uid, None)
+        if record is None:
+            return
+        if record.node is None and reserved is not None:
+            # Its Binding may have arrived just before it was deleted.
+            record = replace(record, node=reserved.node, placement=reserved)
+        self._bury(record)
+
+    def pods_listed(self, listed: Iterable[records.Pod], *, version: int, now: float) -> None:
+        """All pods as of a list. Known pods that it lacks are gone, unless they are younger than the list."""
+        seen = set()
+        for record in listed:
+            seen.add(record.uid)
+            self.pod(record, now=now)
+        for uid in [uid for uid, record in self.pods.items() if uid not in seen and record.version <= version]:
+            self.pod_gone(uid)
+
+    def node(self, record: records.Node) -> None:
+        """A Node as it is."""
+        state = self._state(record.name)
+        state.record = record
+        self._changed(state)
+
+    def node_gone(self, name: NodeName) -> None:
+        """A Node is gone, and whatever ran there with it."""
+        state = self._state(name)
+        state.record = None
+        self._changed(state)
+        self._forget_vanished(state)
+
+    def nodes_listed(self, listed: Iterable[records.Node]) -> None:
+        """All Nodes as of a list."""
+        found = {record.name: record for record in listed}
+        for record in found.values():
+            self.node(record)
+        for name in [name for name, state in self.nodes.items() if state.record is not None and name not in found]:
+            self.node_gone(name)
+
+    def gpunode(self, record: records.GPUNode, *, now: float) -> None:
+        """A GPUNode as it is."""
+        state = self._state(record.name)
+        if state.agent is None:
+            bisect.insort(self.order, record.name)
+        state.agent = record
+        self._changed(state)
+        self._judge_liveness(record.name, now=now)
+        self._forget_vanished(state)
+
+    def gpunode_gone(self, name: NodeName) -> None:
+        """A GPUNode is gone: nothing is listed there any more."""
+        state = self._state(name)
+        if state.agent is not None:
+            self.order.remove(name)
+        state.agent = None
+        self._changed(state)
+        self._forget_vanished(state)
+
+    def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, now: float) -> None:
+        """All GPUNodes as of a list."""
+        found = {record.name: record for record in listed}
+        for record in found.values():
+            self.gpunode(record, now=now)
+        for name in [name for name in self.order if name not in found]:
+            self.gpunode_gone(name)
+
+    def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
+        """The Lease of a node's agent. A clock that runs ahead counts as ours."""
+        self.leases[name] = min(renewed, now)
+        self._judge_liveness(name, now=now)
+
+    def lease_gone(self, name: NodeName, *, now: float) -> None:
+        """The Lease of a node's agent is gone."""
+        self.leases.pop(name, None)
+        self._judge_liveness(name, now=now)
+
+    def leases_listed(self, renewed: dict[NodeName, float], *, now: float) -> None:
+        """All agents' Leases as of a list."""
+        for name, time in renewed.items():
+            self.lease(name, time, now=now)
+        for name in [name for name in self.leases if name not in renewed]:
+            self.lease_gone(name, now=now)
+
+    def tick(self, *, now: float) -> None:
+        """Time has passed: Leases may have expired."""
+        for name in self.order:
+            self._judge_liveness(name, now=now)
+
+    def policy_changed(self, policy: policies.InForce) -> None:
+        """Another policy is in force, whole, from the next placement on."""
+        self.policy = policy
+        for state in self.nodes.values():
+            state.changed()
+        self.version += 1
+
+    def earmark(self, uid: PodUID, placed: placement.Placement, *, now: float) -> earmarks.Earmark:
+        """Promise GPUs to a pod that waits."""
+        record = self.pods[uid]
+        made = self.earmarks.put(record, placed, now=now)
+        self._settle(record)
+        return made
+
+    def adopt(self, uid: PodUID, placed: placement.Placement, *, now: float) -> None:
+        """Take over the earmark that a former leader wrote on a pod."""
+        record = self.pods[uid]
+        self.earmarks.adopt(record, placed, now=now)
+        self._settle(record)
+
+    def end_earmark(self, uid: PodUID, *, now: float | None = None) -> None:
+        """An earmark ends; with a time, as a setback of the pod's."""
+        if now is None:
+            self.earmarks.drop(uid)
+        else:
+            self.earmarks.fail(uid, now=now)
+        if uid in self.pods:
+            self._settle(self.pods[uid])
+
+    def end_all_earmarks(self) -> None:
+        """Another leader promises now."""
+        held = [uid for uid, _ in self.earmarks.items()]
+        self.earmarks.clear()
+        for uid in held:
+            if uid in self.pods:
+                self._settle(self.pods[uid])
+
+    def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
+        """A Binding is about to be sent."""
+        self.reserved[uid] = placed
+        if uid in self.pods:
+            self._settle(self.pods[uid])
+
+    def release(self, uid: PodUID) -> None:
+        """It is known that the Binding did not and will not happen."""
+        self.reserved.pop(uid, None)
+        if uid in self.pods:
+            self._settle(self.pods[uid])
+
+    def set_hold(self, hold: view.Hold | None, node: NodeName | None = None, gpus: Iterable[GPUUID] = ()) -> None:
+        """Keep GPUs of one node for the oldest job that does not fit; what was kept before is free again."""
+        if self._held_node is not None and self._held_node in self.nodes:
+            state = self.nodes[self._held_node]
+            state.holds = {}
+            self._changed(state)
+        self.hold, self._held_node = hold, node
+        if hold is not None and node is not None:
+            state = self._state(node)
+            state.holds = dict.fromkeys(gpus, hold)
+            self._changed(state)
+
+    def held_gpus(self) -> tuple[NodeName, frozenset[GPUUID]] | None:
+        """Where GPUs are held."""
+        if self._held_node is None or self._held_node not in self.nodes:
+            return None
+        return self._held_node, frozenset(self.nodes[self._held_node].holds)
+
+    def offers(self, name: NodeName) -> bool:
+        """Whether a node has a GPUNode."""
+        state = self.nodes.get(name)
+        return state is not None and state.agent is not None
+
+    def finished(self, uid: PodUID) -> bool:
+        """Whether a pod is known to have finished, so that its being listed means nothing."""
+        known = self.pods.get(uid)
+        return uid in self.departed if known is None else known.finished
+
+    def _bury(self, record: records.Pod) -> None:
+        """What becomes of a deleted pod's claim."""
+        state = None if record.node is None else self.nodes.get(record.node)
+        if state is None or state.record is None or not state.lists(record.uid):
+            self._set_claim(record.uid, None)
+        elif record.finished:
+            self.departed[record.uid] = state.name
+            self._set_claim(record.uid, None)
+        else:
+            self.vanished[record.uid] = record
+            self._settle(record)
+
+    def _forget_vanished(self, state: nodes.NodeState) -> None:
+        """Those that the agent lists no longer, or whose Node is gone, have ended."""
+
+        def ended(uid: PodUID) -> bool:
+            return state.record is None or not state.lists(uid)
+
+        for uid, record in list(self.vanished.items()):
+            if record.node == state.name and ended(uid):
+                del self.vanished[uid]
+                self._set_claim(uid, None)
+        for uid, name in list(self.departed.items()):
+            if name == state.name and ended(uid):
+                del self.departed[uid]
+        if state.forgettable:
+            del self.nodes[state.name]
+
+    def _settle(self, record: records.Pod) -> None:
+        if record.finished and record.node in self.nodes:
+            # Its agent may list it still: that closes the GPU no longer.
+            self.nodes[record.node].changed()
+        standing = self.earmarks.get(record.uid)
+        self._set_claim(
+            record.uid,
+            claims.claim(
+                record,
+                reserved=self.reserved.get(record.uid),
+                earmarked=None if standing is None else standing.placed,
+            ),
+        )
+
+    def _set_claim(self, uid: PodUID, claim: claims.Claim | None) -> None:
+        before = self.claims.pop(uid, None)
+        self.version += 1
+        if before is not None:
+            state = self._state(before.node)
+            state.drop(before)
+            if state.forgettable and (claim is None or claim.node != before.node):
+                del self.nodes[state.name]
+        if claim is not None:
+            self.claims[uid] = claim
+            self._state(claim.node).add(claim)
+
+    def _state(self, name: NodeName) -> nodes.NodeState:
+        found = self.nodes.get(name)
+        if found is None:
+            found = self.nodes[name] = nodes.NodeState(name)
+        return found
+
+    def _changed(self, state: nodes.NodeState) -> None:
+        state.changed()
+        self.version += 1
+
+    def _judge_liveness(self, name: NodeName, *, now: float) -> None:
+        state = self.nodes.get(name)
+        if state is None:
+            return
+        alive = now < self.leases.get(name, 0.0) + gpunode.LEASE_SECONDS
+        if state.alive is not alive:
+            state.alive = alive
+            self._changed(state)

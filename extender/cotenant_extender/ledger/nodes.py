@@ -1,0 +1,170 @@
+"""One node in the ledger: the sums of its claims, and its view, built when asked for and kept until it changes."""
+
+from collections.abc import Callable
+
+from cotenant_api import booking, gpunode
+from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import claims
+from cotenant_extender.packing import policies, view
+from cotenant_extender.packing.causes import Cause
+
+Explains = Callable[[PodUID], bool]
+
+
+class NodeState:
+    """What is known of one node and what its pods claim. Sums change by one claim at a time.
+
+    Attributes:
+        record: the Node, if it exists.
+        agent: the GPUNode, if it exists.
+        alive: whether the agent's Lease has not expired.
+        tenants: claims by GPU; only GPUs that have some.
+        holds: GPUs held for the oldest job that does not fit.
+    """
+
+    __slots__ = (
+        "_view", "agent", "alive", "cpu_millis", "holds", "memory_bytes", "name", "pods", "record", "share", "tenants",
+        "unreadable",
+    )  # fmt: skip
+
+    def __init__(self, name: NodeName) -> None:
+        self.name = name
+        self.record: records.Node | None = None
+        self.agent: records.GPUNode | None = None
+        self.alive = False
+        self.share = self.cpu_millis = self.memory_bytes = self.pods = 0
+        self.tenants: dict[GPUUID, dict[PodUID, claims.Claim]] = {}
+        self.unreadable: set[PodUID] = set()
+        self.holds: dict[GPUUID, view.Hold] = {}
+        self._view: view.Node | None = None
+
+    @property
+    def forgettable(self) -> bool:
+        """Whether nothing is known of it any more."""
+        return self.record is None and self.agent is None and self.pods == 0
+
+    def changed(self) -> None:
+        """What was built no longer holds."""
+        self._view = None
+
+    def add(self, claim: claims.Claim) -> None:
+        """Count a claim."""
+        self._count(claim, 1)
+        for entry in claim.bookings:
+            self.tenants.setdefault(entry.uuid, {})[claim.uid] = claim
+        if claim.kind is claims.Kind.UNREADABLE:
+            self.unreadable.add(claim.uid)
+
+    def drop(self, claim: claims.Claim) -> None:
+        """Count it no longer."""
+        self._count(claim, -1)
+        for entry in claim.bookings:
+            here = self.tenants.get(entry.uuid, {})
+            here.pop(claim.uid, None)
+            if not here:
+                self.tenants.pop(entry.uuid, None)
+        self.unreadable.discard(claim.uid)
+
+    def _count(self, claim: claims.Claim, sign: int) -> None:
+        self.share += sign * claim.share
+        self.cpu_millis += sign * claim.host.cpu_millis
+        self.memory_bytes += sign * claim.host.memory_bytes
+        self.pods += sign
+        self.changed()
+
+    def lists(self, uid: PodUID) -> bool:
+        """Whether its agent lists a pod as tenant of a GPU."""
+        return self.agent is not None and any(
+            tenant.pod_uid == uid for gpu in self.agent.gpus for tenant in gpu.tenants
+        )
+
+    def seen(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None = None) -> view.Node:
+        """The node as packing sees it, without one claim: the pod's own.
+
+        `explains` tells whether a pod is known to have finished, so that its being listed closes nothing.
+        """
+        if without is not None:
+            return self._built(policy, explains, without)
+        if self._view is None:
+            self._view = self._built(policy, explains, None)
+        return self._view
+
+    def _built(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None) -> view.Node:
+        known = () if self.agent is None else self.agent.gpus
+        gpus = tuple(self._gpu(gpu, policy, explains, without) for gpu in known)
+        return view.Node(name=self.name, gpus=gpus, closed=self._closed(), host=self._host(without))
+
+    def _closed(self) -> Cause | None:
+        if self.record is None:
+            return Cause.NODE_GONE
+        if self.agent is None or not self.agent.ready:
+            return Cause.AGENT_NOT_READY
+        if not self.alive:
+            return Cause.AGENT_SILENT
+        return Cause.UNREADABLE if self.unreadable else None
+
+    def _host(self, without: claims.Claim | None) -> view.Host:
+        record = self.record or _NOTHING
+        own = without.host if without else records.NO_NEED
+        return view.Host(
+            free_share=record.share - self.share + (without.share if without else 0),
+            free_cpu_millis=record.cpu_millis - self.cpu_millis + own.cpu_millis,
+            free_memory_bytes=record.memory_bytes - self.memory_bytes + own.memory_bytes,
+            free_pods=record.pods - self.pods + (1 if without else 0),
+            schedulable=record.schedulable,
+            labels=record.labels,
+            taints=record.taints,
+        )
+
+    def _gpu(
+        self, gpu: gpunode.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
+    ) -> view.GPU:
+        claimed = self.tenants.get(gpu.uuid, {})
+        tenants = tuple(
+            _tenant(claim, gpu, policy) for uid, claim in claimed.items() if without is None or uid != without.uid
+        )
+        return view.GPU(
+            uuid=gpu.uuid,
+            index=gpu.index,
+            model=gpu.model,
+            memory_mib=gpu.memory_mib,
+            closed=self._gpu_closed(gpu, claimed, explains),
+            tenants=tenants,
+            share=sum(tenant.share for tenant in tenants),
+            booked_mib=sum(tenant.memory_mib for tenant in tenants),
+            hold=self.holds.get(gpu.uuid),
+        )
+
+    def _gpu_closed(self, gpu: gpunode.GPU, claimed: dict[PodUID, claims.Claim], explains: Explains) -> Cause | None:
+        excluded = self.agent is not None and gpu.uuid in self.agent.excluded
+        if gpu.mode is gpunode.Mode.EXCLUDED or excluded:
+            return Cause.EXCLUDED
+        if gpu.mode is gpunode.Mode.MIG:
+            return Cause.MIG
+        if gpu.health is not gpunode.Health.HEALTHY:
+            return Cause.UNHEALTHY
+        if gpu.foreign_processes > 0:
+            return Cause.FOREIGN_USE
+        if any(tenant.pod_uid not in claimed and not explains(tenant.pod_uid) for tenant in gpu.tenants):
+            return Cause.UNEXPLAINED
+        return None
+
+
+_NOTHING = records.Node(
+    name=NodeName(""), share=0, cpu_millis=0, memory_bytes=0, pods=0, schedulable=False, labels={}, taints=()
+)
+
+
+def _tenant(claim: claims.Claim, gpu: gpunode.GPU, policy: policies.InForce) -> view.Tenant:
+    """A claim on this GPU. A policy that now counts the pod for more than was booked does so at once."""
+    mine = next(entry for entry in claim.bookings if entry.uuid == gpu.uuid)
+    predicted = None if claim.predicted is None else claim.predicted.by_gpu.get(gpu.model)
+    return view.Tenant(
+        uid=claim.uid,
+        namespace=claim.namespace,
+        labels=claim.labels,
+        workload_type=claim.workload_type,
+        share=booking.cost(share=mine.share, predicted=predicted, packing=policy.packing(gpu.model)),
+        memory_mib=mine.memory_mib,
+    )

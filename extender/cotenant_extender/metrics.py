@@ -1,0 +1,47 @@
+"""What the extender counts, in a registry of its own."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_PREFIX = "cotenant_extender"
+_VERB_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_PLACEMENT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_WAIT_BUCKETS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+
+
+class Metrics:
+    """Every metric; names follow Prometheus' rules. README.md lists them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.verb_seconds = self._histogram("verb_seconds", "Time to answer a request.", _VERB_BUCKETS, ["verb"])
+        self.requests = self._counter("requests_total", "Requests by result.", ["verb", "result"])
+        self.rejections = self._counter("rejections_total", "Pods that filter refused, by reason.", ["reason"])
+        self.binds = self._counter("binds_total", "Binds by result.", ["result"])
+        self.binds_in_flight = self._gauge("binds_in_flight", "Bindings sent and not yet answered.")
+        self.queue_pods = self._gauge("queue_pods", "Pods that wait for a GPU.")
+        self.queue_oldest_seconds = self._gauge("queue_oldest_seconds", "Age of the pod that has waited longest.")
+        self.lifts = self._counter("lifts_total", "Gates lifted and earmarks renewed, by result.", ["kind", "result"])
+        self.earmarks = self._gauge("earmarks", "GPUs promised to pods that are not yet bound, in pods.")
+        self.removals = self._counter("removals_total", "Pods deleted or evicted, by reason.", ["reason", "result"])
+        self.ledger_drift = self._gauge("ledger_drift", "Differences between the ledger and a recount; must be 0.")
+        self.leading = self._gauge("leading", "1 while this extender serves.")
+        self.pass_seconds = self._histogram("queue_pass_seconds", "Time of one pass over the queue.", _VERB_BUCKETS, [])
+        self.queue_wait_seconds = self._histogram(
+            "queue_wait_seconds", "From joining the queue to the lifted gate.", _WAIT_BUCKETS, []
+        )
+        self.placement_seconds = self._histogram(
+            "placement_seconds", "From the lifted gate to the binding.", _PLACEMENT_BUCKETS, []
+        )
+
+    def text(self) -> bytes:
+        """All metrics in the text format."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
+        return Counter(f"{_PREFIX}_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", text, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], labels: list[str]) -> Histogram:
+        return Histogram(f"{_PREFIX}_{name}", text, labels, buckets=buckets, registry=self.registry)

@@ -1,0 +1,172 @@
+"""Why a GPU refuses a pod, in the words that are used everywhere.
+
+A refusal is the cause on one GPU; a rejection is the tally of them: the reason of the pod's condition and a message
+such as "2 GPUs hold 3 jobs, 1 lacks 3.1 GiB, 4 are another model".
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cotenant_api.pod import PackedReason
+
+MIB_PER_GIB = 1024
+
+
+class Cause(enum.Enum):
+    """Why one GPU refuses; reason of the condition, and the predicate for one GPU and for several.
+
+    In the order of the checks: what never passes by waiting comes before what does.
+    """
+
+    OTHER_MODEL = PackedReason.GPU_MODEL_MISMATCH, "is another model", "are another model"
+    NOT_PREDICTED = PackedReason.GPU_MODEL_MISMATCH, "is a model without prediction", "are models without prediction"
+    EXCLUDED = PackedReason.UNHEALTHY_GPU, "is excluded by its GPUNode", "are excluded by their GPUNode"
+    MIG = PackedReason.UNHEALTHY_GPU, "is in MIG mode", "are in MIG mode"
+    UNHEALTHY = PackedReason.UNHEALTHY_GPU, "is not healthy", "are not healthy"
+    NODE_GONE = PackedReason.UNHEALTHY_GPU, "is on a node that is gone", "are on nodes that are gone"
+    AGENT_NOT_READY = PackedReason.UNHEALTHY_GPU, "has a node agent that is not ready", "have node agents not ready"
+    AGENT_SILENT = PackedReason.UNHEALTHY_GPU, "has a silent node agent", "have silent node agents"
+    UNREADABLE = (
+        PackedReason.FOREIGN_USE,
+        "is on a node that runs a pod without readable placement",
+        "are on nodes that run a pod without readable placement",
+    )
+    UNEXPLAINED = PackedReason.FOREIGN_USE, "has a tenant that no pod explains", "have tenants that no pod explains"
+    FOREIGN_USE = PackedReason.FOREIGN_USE, "is used by foreign processes", "are used by foreign processes"
+    NODE_REFUSES = (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "is on a node that is cordoned, not ready, tainted or not selected",
+        "are on nodes that are cordoned, not ready, tainted or not selected",
+    )
+    LACKS_TOKENS = (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "is on a node that offers too little cotenant.dev/gpu-share",
+        "are on nodes that offer too little cotenant.dev/gpu-share",
+    )
+    LACKS_CPU = PackedReason.INSUFFICIENT_HOST_RESOURCES, "is on a node short of cpu", "are on nodes short of cpu"
+    LACKS_HOST_MEMORY = (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "is on a node short of memory",
+        "are on nodes short of memory",
+    )
+    LACKS_PODS = (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "is on a node that holds as many pods as it may",
+        "are on nodes that hold as many pods as they may",
+    )
+    HELD = PackedReason.WAITING_FOR_TURN, "is held for a job that waits longer", "are held for a job that waits longer"
+    TENANCY = PackedReason.TENANCY_CONFLICT, "serves another tenancy", "serve another tenancy"
+    TENANT_LIMIT = PackedReason.TENANT_LIMIT, "holds {}", "hold {}"
+    LACKS_SHARE = PackedReason.INSUFFICIENT_SHARE, "lacks {}", "lack {}"
+    LACKS_MEMORY = PackedReason.INSUFFICIENT_MEMORY, "lacks {}", "lack {}"
+    TOO_FEW = (
+        PackedReason.INSUFFICIENT_SHARE,
+        "is on a node with too few free GPUs",
+        "are on nodes with too few free GPUs",
+    )
+
+    def __init__(self, reason: PackedReason, one: str, several: str) -> None:
+        self.reason, self.one, self.several = reason, one, several
+
+    @property
+    def passes_by_waiting(self) -> bool:
+        """Whether another job's end can lift this refusal."""
+        return self.reason in _TRANSIENT
+
+
+_TRANSIENT = frozenset(
+    {
+        PackedReason.TENANCY_CONFLICT,
+        PackedReason.TENANT_LIMIT,
+        PackedReason.INSUFFICIENT_SHARE,
+        PackedReason.INSUFFICIENT_MEMORY,
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        PackedReason.WAITING_FOR_TURN,
+    }
+)
+
+
+class Refusal(NamedTuple):
+    """One GPU's refusal.
+
+    Attributes:
+        amount: tenants that it holds, hundredths or MiB that it lacks; 0 where the cause has no amount.
+    """
+
+    cause: Cause
+    amount: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """Why no GPU takes a pod.
+
+    Attributes:
+        counts: GPUs by reason.
+        message: the tally in words.
+    """
+
+    reason: PackedReason
+    counts: dict[PackedReason, int]
+    message: str
+
+
+def rejection(refusals: Iterable[Refusal]) -> Rejection:
+    """The tally of all GPUs' refusals."""
+    counts: Counter[Cause] = Counter()
+    amounts: dict[Cause, list[int]] = {}
+    for cause, amount in refusals:
+        counts[cause] += 1
+        amounts.setdefault(cause, []).append(amount)
+    if not counts:
+        message = "no node offers a GPU"
+        return Rejection(reason=PackedReason.INSUFFICIENT_SHARE, counts={}, message=message)
+    by_reason: Counter[PackedReason] = Counter()
+    for cause, count in counts.items():
+        by_reason[cause.reason] += count
+    parts = [_phrase(cause, amounts[cause], first=place == 0) for place, cause in enumerate(_in_order(counts))]
+    return Rejection(reason=_headline(counts), counts=dict(by_reason), message=", ".join(parts))
+
+
+def _in_order(counts: Counter[Cause]) -> list[Cause]:
+    """What other jobs' ends can change first, then by number."""
+    order = {cause: place for place, cause in enumerate(Cause)}
+    return sorted(counts, key=lambda cause: (not cause.passes_by_waiting, -counts[cause], order[cause]))
+
+
+def _headline(counts: Counter[Cause]) -> PackedReason:
+    """The most frequent reason among those that pass by waiting; where there is none, among all."""
+    transient = Counter({cause: count for cause, count in counts.items() if cause.passes_by_waiting})
+    return _in_order(transient or counts)[0].reason
+
+
+def _phrase(cause: Cause, amounts: list[int], *, first: bool) -> str:
+    count = len(amounts)
+    noun = (" GPU" if count == 1 else " GPUs") if first else ""
+    predicate = cause.one if count == 1 else cause.several
+    return f"{count}{noun} {predicate.format(_amount(cause, amounts))}"
+
+
+def _amount(cause: Cause, amounts: list[int]) -> str:
+    least = min(amounts)
+    bound = "" if least == max(amounts) else "at least "
+    match cause:
+        case Cause.TENANT_LIMIT:
+            return f"{bound}{least} {'job' if least == 1 else 'jobs'}"
+        case Cause.LACKS_SHARE:
+            return f"{bound}{least} hundredths"
+        case Cause.LACKS_MEMORY:
+            return f"{bound}{_memory(least)}"
+        case _:
+            return ""
+
+
+def _memory(mib: int) -> str:
+    """As a person says it, rounded up: never "lacks 0.0 GiB"."""
+    if mib < MIB_PER_GIB:
+        return f"{mib} MiB"
+    tenths = -(-mib * 10 // MIB_PER_GIB)
+    return f"{tenths // 10}.{tenths % 10} GiB"

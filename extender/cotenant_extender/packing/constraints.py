@@ -1,0 +1,148 @@
+"""Which nodes a pod may go to at all: node selector, required node affinity, taints and tolerations.
+
+Follows kube-scheduler's NodeAffinity and TaintToleration plugins; an operator that is not known excludes the node.
+The queue asks it before it earmarks. kube-scheduler stays the judge: what is not known here (inter-pod affinity,
+volumes, ports), it refuses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = Mapping[str, Any]
+
+BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A toleration of a pod; an empty effect or key stands for any."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the taint keeps this pod away no longer."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.operator == "Exists":
+            return not self.key or self.key == taint.key
+        return self.operator in ("", "Equal") and self.key == taint.key and self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One requirement on a label (or, as `matchFields`, on a field)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it. An unknown operator is met by none."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return self._compares(value)
+            case _:
+                return False
+
+    def _compares(self, value: str | None) -> bool:
+        try:
+            left, right = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        return left > right if self.operator == "Gt" else left < right
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One node selector term: all of its expressions must match; an empty term matches no node."""
+
+    expressions: tuple[Expression, ...]
+    fields: tuple[Expression, ...]
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node meets it; the only field is `metadata.name`."""
+        if not self.expressions and not self.fields:
+            return False
+        named = {"metadata.name": name}
+        return all(e.matches(labels) for e in self.expressions) and all(
+            f.key in named and f.matches(named) for f in self.fields
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """Where a pod may go.
+
+    Attributes:
+        selector: labels that the node must have.
+        terms: alternatives of the required node affinity; None: no affinity.
+    """
+
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[Term, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+    def allow(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
+        """Whether the pod may go to a node."""
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        if self.terms is not None and not any(term.matches(name, labels) for term in self.terms):
+            return False
+        blocking = (taint for taint in taints if taint.effect in BLOCKING_EFFECTS)
+        return all(any(t.tolerates(taint) for t in self.tolerations) for taint in blocking)
+
+
+def of_pod(spec: Object) -> Constraints:
+    """The constraints in a pod's spec."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return Constraints(
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        terms=None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
+    )
+
+
+def taints(spec: Object) -> tuple[Taint, ...]:
+    """The taints in a node's spec."""
+    return tuple(
+        Taint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
+        for taint in spec.get("taints") or ()
+    )
+
+
+def _toleration(value: Object) -> Toleration:
+    return Toleration(value.get("key", ""), value.get("operator", ""), value.get("value", ""), value.get("effect", ""))
+
+
+def _term(value: Object) -> Term:
+    return Term(_expressions(value.get("matchExpressions")), _expressions(value.get("matchFields")))
+
+
+def _expressions(values: list[Object] | None) -> tuple[Expression, ...]:
+    return tuple(
+        Expression(value.get("key", ""), value.get("operator", ""), tuple(value.get("values") or ()))
+        for value in values or ()
+    )

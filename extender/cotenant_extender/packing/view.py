@@ -1,0 +1,127 @@
+"""What packing sees: nodes, their GPUs and tenants, and the request. Frozen values.
+
+A view is a re-iterable of nodes in strict order: by name, and the GPUs of a node by index. Whoever makes one keeps it.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from cotenant_api import pod
+from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_extender.packing import causes, constraints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A pod that counts against a GPU: bound, being bound or earmarked.
+
+    Attributes:
+        labels: the pod's labels, for `tenancy: Label`.
+        share: hundredths booked on this GPU.
+        memory_mib: memory booked on this GPU, in MiB.
+    """
+
+    uid: PodUID
+    namespace: Namespace
+    labels: Mapping[str, str]
+    workload_type: pod.WorkloadType
+    share: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """GPUs kept for the oldest job that does not fit: nothing newer of no higher priority goes there.
+
+    Attributes:
+        since: when that job joined the queue, in seconds since the epoch.
+    """
+
+    uid: PodUID
+    priority: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPU:
+    """One GPU and what is booked on it.
+
+    Attributes:
+        memory_mib: the GPU's whole memory, in MiB.
+        closed: why it takes none at all, if it does not.
+        share: sum of the tenants' hundredths.
+        booked_mib: sum of the tenants' memory, in MiB.
+    """
+
+    uuid: GPUUID
+    index: int
+    model: GPUModel
+    memory_mib: int
+    closed: causes.Cause | None
+    tenants: tuple[Tenant, ...]
+    share: int
+    booked_mib: int
+    hold: Hold | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostNeed:
+    """What a pod requests of its node beside the GPU share."""
+
+    cpu_millis: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What is free on a node, and who may go there. Free amounts are negative where more is requested than offered.
+
+    Attributes:
+        free_share: hundredths of `cotenant.dev/gpu-share` that no pod has requested.
+        free_pods: how many more pods the node takes.
+        schedulable: whether it is Ready and not cordoned.
+    """
+
+    free_share: int
+    free_cpu_millis: int
+    free_memory_bytes: int
+    free_pods: int
+    schedulable: bool
+    labels: Mapping[str, str]
+    taints: tuple[constraints.Taint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node with GPUs.
+
+    Attributes:
+        closed: why none of its GPUs takes any pod, if so.
+    """
+
+    name: NodeName
+    gpus: tuple[GPU, ...]
+    closed: causes.Cause | None
+    host: Host
+
+
+View = Iterable[Node]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A pod that wants a place.
+
+    Attributes:
+        priority: `spec.priority`.
+        since: when it joined the queue, in seconds since the epoch.
+        fit_key: requests with equal keys, and equal tenancy labels, are taken and refused alike by any view.
+    """
+
+    demand: pod.Demand
+    labels: Mapping[str, str]
+    priority: int
+    since: float
+    host: HostNeed
+    constraints: constraints.Constraints
+    fit_key: Hashable

@@ -1,0 +1,95 @@
+"""The order of the queue.
+
+Priority first. Among pods of one priority, those that have waited longer than `maxWaitSeconds` go first, the oldest of
+them before all; then the larger share (`order: DecreasingShare`) or the one that came first (`FIFO`); then the UID.
+
+The bound on waiting: from `maxWaitSeconds` on, no pod of the same priority that joined later goes before, and the GPUs
+that the oldest of them needs are held (see `holds`). A gang counts as one, with the sum of its shares.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cotenant_api import packingpolicy
+from cotenant_extender import records
+from cotenant_extender.ledger import index, ledger
+
+LOOSE_SECONDS = 10.0
+"""A pod that never had our gate is left to kube-scheduler alone for this long."""
+
+Key = tuple[int, int, float, float, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One place in the queue: a pod, or the waiting pods of a gang.
+
+    Attributes:
+        gang: how many pods the gang must have, and how many it has; None for a single pod.
+        aged: whether it has waited longer than `maxWaitSeconds`.
+    """
+
+    key: Key
+    members: tuple[records.Pod, ...]
+    gang: tuple[int, int] | None
+    aged: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is a single pod, or a gang of which all are there."""
+        return self.gang is None or self.gang[1] >= self.gang[0]
+
+
+def entries(source: ledger.Ledger, policy: packingpolicy.Queue, *, now: float) -> list[Entry]:
+    """Everything that waits for GPUs, in order."""
+    gangs: dict[index.GangKey, list[records.Pod]] = {}
+    found = []
+    for record in source.index.pending.values():
+        if not waits(source, record, now=now):
+            continue
+        if record.gang is not None and record.gated:
+            gangs.setdefault(record.gang, []).append(record)
+        else:
+            found.append(_entry((record,), None, policy, now=now))
+    for key, members in gangs.items():
+        members.sort(key=lambda member: (member.since, member.name))
+        found.append(_entry(tuple(members), _count(source.index.gangs[key].values()), policy, now=now))
+    return sorted(found, key=lambda entry: entry.key)
+
+
+def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
+    """Whether the queue considers a pod: ours is its last gate, or it has none and was left without a place."""
+    if record.request is None or record.uid in source.reserved or source.earmarks.get(record.uid) is not None:
+        return False
+    if record.gates:
+        return record.gated
+    return record.earmark is not None or record.unschedulable is not None or now - record.since > LOOSE_SECONDS
+
+
+def _entry(
+    members: tuple[records.Pod, ...], gang: tuple[int, int] | None, policy: packingpolicy.Queue, *, now: float
+) -> Entry:
+    priority = max(member.priority for member in members)
+    since = min(member.since for member in members)
+    share = sum(member.share for member in members)
+    aged = now - since > policy.max_wait_seconds
+    uid = members[0].uid
+    key: Key
+    if aged:
+        key = (-priority, 0, since, 0.0, uid)
+    elif policy.order is packingpolicy.Order.FIFO:
+        key = (-priority, 1, since, 0.0, uid)
+    else:
+        key = (-priority, 1, -float(share), since, uid)
+    return Entry(key=key, members=members, gang=gang, aged=aged)
+
+
+def _count(members: Iterable[records.Pod]) -> tuple[int, int]:
+    """How many pods a gang must have (by the member that says the most), and how many are bound, lifted or wait."""
+    size = there = 0
+    for member in members:
+        gang = None if member.request is None else member.request.demand.gang
+        size = max(size, 0 if gang is None else gang.size)
+        ready = member.node is not None or member.gated or not member.gates
+        there += 1 if ready and not member.deleting else 0
+    return size, there

@@ -1,0 +1,215 @@
+"""One pass over the queue: what can be placed is earmarked in the ledger and handed back to be written."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from cotenant_api import placement
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from cotenant_extender.ledger import earmarks, ledger, views
+from cotenant_extender.packing import causes, placing, policies, rules, view
+from cotenant_extender.queue import holds, order
+
+MAX_FOREIGN_TEXT = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """A pod whose gate is to be lifted, or which is to be earmarked again where it has none."""
+
+    record: records.Pod
+    earmark: earmarks.Earmark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A pod that stays.
+
+    Attributes:
+        position: its place in the queue, from 1; 0 where it has none.
+        told: reason and message, where the rules of packing need not be asked.
+    """
+
+    record: records.Pod
+    position: int
+    told: tuple[PackedReason, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a pass decided."""
+
+    lifts: tuple[Lift, ...]
+    waiting: tuple[Waiting, ...]
+
+
+@dataclass
+class _Pass:
+    """State of one pass.
+
+    Attributes:
+        failed: requests that no GPU took; later ones like them are not tried: within a pass nothing becomes free.
+    """
+
+    source: ledger.Ledger
+    policy: policies.InForce
+    now: float
+    failed: set[Hashable]
+    lifts: list[Lift]
+    waiting: list[Waiting]
+    hold_kept: bool = False
+
+
+def plan(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
+    """End the earmarks that have lost their ground, then place whom the order and the rules allow."""
+    end_lost_earmarks(source, now=now)
+    this = _Pass(source, policy, now, failed=set(), lifts=[], waiting=[])
+    for entry in order.entries(source, policy.spec.queue, now=now):
+        told = _obstacle(this, entry)
+        if told is None:
+            told = _place(this, entry)
+            if told is _PLACED:
+                continue
+            _hold(this, entry)
+        position = len(this.waiting) + 1
+        this.waiting.extend(Waiting(record=record, position=position, told=told) for record in entry.members)
+    if not this.hold_kept:
+        source.set_hold(None)
+    return Plan(lifts=tuple(this.lifts), waiting=(*this.waiting, *_invalid(source)))
+
+
+def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
+    """Earmarks end where their GPU or node has closed, and where kube-scheduler left them too long."""
+    for uid in source.earmarks.overdue(now=now):
+        source.end_earmark(uid, now=now)
+    for uid, earmark in source.earmarks.items():
+        wanted = {gpu.uuid for gpu in earmark.placed.gpus}
+        nodes = views.View(source, among=(earmark.placed.node,), gpus=wanted)
+        open_gpus = {
+            gpu.uuid
+            for node in nodes
+            if node.closed is None and node.host.schedulable
+            for gpu in node.gpus
+            if gpu.closed is None
+        }
+        if open_gpus != wanted:
+            source.end_earmark(uid)
+
+
+def explain(source: ledger.Ledger, policy: policies.InForce, waiting: Waiting) -> tuple[PackedReason, str]:
+    """Why a pod waits: reason and message, with its place in the queue."""
+    request = waiting.record.request
+    if waiting.told is not None or request is None:
+        reason, message = waiting.told or (PackedReason.INVALID_REQUEST, waiting.record.invalid or "")
+    else:
+        nodes = views.View(source, without=waiting.record.uid)
+        rejected = rules.rejection(nodes, request, policy, check_host=True)
+        reason, message = rejected.reason, rejected.message
+    return reason, message if waiting.position < 1 else f"{message}; {ordinal(waiting.position)} in the queue"
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+_PLACED = PackedReason.PLACED, ""
+
+
+def _obstacle(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | None:
+    """Why an entry is not even tried."""
+    if not this.policy.places:
+        return PackedReason.WAITING_FOR_TURN, this.policy.standstill
+    if entry.gang is not None and not entry.complete:
+        size, there = entry.gang
+        return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
+    record = entry.members[0]
+    setback = this.source.earmarks.setback(record.uid)
+    if setback is not None and setback.until > this.now:
+        report = (record.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
+        return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
+    return None
+
+
+def _place(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | None:
+    """Earmark all members or none; what they are told if none, None to let the rules say."""
+    if entry.gang is None:
+        return _place_one(this, entry.members[0])
+    made: list[Lift] = []
+    for record in entry.members:
+        placed = _try(this, record)
+        if placed is None:
+            return _undo(this, entry, made, record)
+        made.append(_earmark(this, record, placed))
+    this.lifts.extend(made)
+    return _PLACED
+
+
+def _place_one(this: _Pass, record: records.Pod) -> tuple[PackedReason, str] | None:
+    key = _fit_key(this, record)
+    if key in this.failed:
+        return None
+    placed = _try(this, record)
+    if placed is None:
+        this.failed.add(key)
+        return None
+    this.lifts.append(_earmark(this, record, placed))
+    return _PLACED
+
+
+def _undo(this: _Pass, entry: order.Entry, made: list[Lift], stuck: records.Pod) -> tuple[PackedReason, str]:
+    """Take back what a gang was promised, having asked why it does not fit beside its own."""
+    rejected = _rejection(this, stuck)
+    for lift in made:
+        this.source.end_earmark(lift.record.uid)
+    message = f"{len(made)} of the gang's {len(entry.members)} waiting pods fit; for the next {rejected.message}"
+    return rejected.reason, message
+
+
+def _rejection(this: _Pass, record: records.Pod) -> causes.Rejection:
+    request = _request(record)
+    return rules.rejection(views.View(this.source, without=record.uid), request, this.policy, check_host=True)
+
+
+def _try(this: _Pass, record: records.Pod) -> placement.Placement | None:
+    """A place for a pod; where kube-scheduler refused it last is tried last."""
+    request = _request(record)
+    setback = this.source.earmarks.setback(record.uid)
+    if setback is not None:
+        others = [name for name in this.source.order if name != setback.node]
+        found = placing.choose(views.View(this.source, among=others), request, this.policy)
+        if found is not None:
+            return found
+    return placing.choose(views.View(this.source), request, this.policy)
+
+
+def _earmark(this: _Pass, record: records.Pod, placed: placement.Placement) -> Lift:
+    return Lift(record=record, earmark=this.source.earmark(record.uid, placed, now=this.now))
+
+
+def _hold(this: _Pass, entry: order.Entry) -> None:
+    """The first that has waited too long and does not fit gets GPUs held; a gang's pods cannot all be held for."""
+    if this.hold_kept or not entry.aged or entry.gang is not None:
+        return
+    holds.keep(this.source, _request(entry.members[0]), this.policy)
+    this.hold_kept = this.source.hold is not None
+
+
+def _fit_key(this: _Pass, record: records.Pod) -> Hashable:
+    label = this.policy.spec.tenancy_label
+    return _request(record).fit_key, None if label is None else record.labels.get(label)
+
+
+def _request(record: records.Pod) -> view.Request:
+    if record.request is None:
+        raise ValueError(f"pod {record.namespace}/{record.name} has no request that can be placed")
+    return record.request
+
+
+def _invalid(source: ledger.Ledger) -> list[Waiting]:
+    return [
+        Waiting(record=record, position=0, told=(PackedReason.INVALID_REQUEST, record.invalid))
+        for record in source.index.pending.values()
+        if record.invalid is not None
+    ]

@@ -1,0 +1,96 @@
+"""Which pods' condition `cotenant.dev/Packed` is to be written now.
+
+`Placed` and `InvalidRequest` at once; why a pod waits when it has waited `FIRST_SECONDS`, and after that when the
+reason changes, at most every `INTERVAL_SECONDS` per pod.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cotenant_api import placement
+from cotenant_api.names import PodUID
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import policies
+from cotenant_extender.queue import planning
+
+FIRST_SECONDS = 1.0
+INTERVAL_SECONDS = 30.0
+RECHECK_SECONDS = 5.0
+"""How often the reason of a pod that waits is asked for."""
+
+AT_ONCE = (PackedReason.INVALID_REQUEST,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A condition to write."""
+
+    record: records.Pod
+    reason: PackedReason
+    message: str
+
+    @property
+    def placed(self) -> bool:
+        """Whether the condition is True."""
+        return self.reason is PackedReason.PLACED
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a pod was told last, and when it is to be looked at again."""
+
+    reason: str | None
+    again: float
+
+
+class Reporter:
+    """Remembers what was written when."""
+
+    def __init__(self) -> None:
+        self._told: dict[PodUID, _Told] = {}
+
+    def due(
+        self, source: ledger.Ledger, policy: policies.InForce, waiting: Iterable[planning.Waiting], *, now: float
+    ) -> list[Report]:
+        """The conditions to write now; they count as written."""
+        found = [self._placed(record, now=now) for record in source.index.unreported.values()]
+        found.extend(self._waiting(source, policy, pod, now=now) for pod in waiting)
+        if len(self._told) > 2 * len(source.pods) + 100:
+            self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
+        return [report for report in found if report is not None]
+
+    def failed(self, report: Report, *, now: float) -> None:
+        """It could not be written: soon again."""
+        self._told[report.record.uid] = _Told(None, now + RECHECK_SECONDS)
+
+    def _placed(self, record: records.Pod, *, now: float) -> Report | None:
+        told = self._told.get(record.uid)
+        if record.placement is None or (told and told.reason == PackedReason.PLACED and now < told.again):
+            return None
+        self._told[record.uid] = _Told(PackedReason.PLACED, now + INTERVAL_SECONDS)
+        return Report(record=record, reason=PackedReason.PLACED, message=_where(record.placement))
+
+    def _waiting(
+        self, source: ledger.Ledger, policy: policies.InForce, pod: planning.Waiting, *, now: float
+    ) -> Report | None:
+        record = pod.record
+        told = self._told.get(record.uid)
+        if told is None:
+            at_once = pod.told is not None and pod.told[0] in AT_ONCE
+            standing = None if record.packed is None else record.packed[0]
+            told = self._told[record.uid] = _Told(standing, now if at_once else now + FIRST_SECONDS)
+        if now < told.again:
+            return None
+        reason, message = planning.explain(source, policy, pod)
+        if reason == told.reason:
+            told.again = now + RECHECK_SECONDS
+            return None
+        self._told[record.uid] = _Told(reason, now + INTERVAL_SECONDS)
+        return Report(record=record, reason=reason, message=message)
+
+
+def _where(placed: placement.Placement) -> str:
+    gpus = ", ".join(f"{gpu.uuid} ({gpu.share} hundredths, {gpu.memory_mib} MiB)" for gpu in placed.gpus)
+    return f"on node {placed.node}: {gpus}"

@@ -1,0 +1,333 @@
+"""Raw Kubernetes objects as records: only what packing needs, frozen, read once at the boundary. Pure.
+
+A pod whose GPU request or annotations cannot be read still makes a record, which says why: it counts, and goes nowhere.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cotenant_api import conditions, documents, errors, gpunode, names, placement, pod, quantity
+from cotenant_api.names import GPUUID, Namespace, NodeName, PodUID
+from cotenant_extender.packing import constraints, view
+
+Object = Mapping[str, Any]
+
+RUNNING = "Running"
+TERMINAL_PHASES = ("Succeeded", "Failed")
+UNSCHEDULABLE = "Unschedulable"
+NO_NEED = view.HostNeed(cpu_millis=0, memory_bytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod.
+
+    Attributes:
+        version: resource version; 0 where it is no number.
+        node: where it is bound.
+        share: hundredths it requests; 0: none.
+        request: what to place; None where it asks for no share, or in a way that cannot be read.
+        invalid: why its request cannot be read.
+        earmark: the annotation as it stands.
+        placement: a placement that names this pod and its node.
+        unschedulable: the standing report of kube-scheduler that it found no node: time and message.
+        packed: reason and message of the standing condition `cotenant.dev/Packed`.
+    """
+
+    uid: PodUID
+    namespace: Namespace
+    name: str
+    version: int
+    node: NodeName | None
+    phase: str
+    deleting: bool
+    share: int
+    request: view.Request | None
+    invalid: str | None
+    gates: tuple[str, ...]
+    host: view.HostNeed
+    priority: int
+    since: float
+    earmark: str | None
+    placement: placement.Placement | None
+    unschedulable: str | None
+    packed: tuple[str, str] | None
+    labels: Mapping[str, str]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for a GPU share."""
+        return self.share > 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether kubelet reported that all of its containers ended for good."""
+        return self.phase in TERMINAL_PHASES
+
+    @property
+    def pending(self) -> bool:
+        """Whether it asks for a share, is alive and not yet bound."""
+        return self.asks and self.node is None and not self.deleting and not self.finished
+
+    @property
+    def gated(self) -> bool:
+        """Whether our gate is its last one."""
+        return self.gates == (names.PACKING_GATE,)
+
+    @property
+    def gang(self) -> tuple[Namespace, str] | None:
+        """Namespace and name of its gang."""
+        gang = None if self.request is None else self.request.demand.gang
+        return None if gang is None else (self.namespace, gang.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A Kubernetes Node: what it offers, and who may go there."""
+
+    name: NodeName
+    share: int
+    cpu_millis: int
+    memory_bytes: int
+    pods: int
+    schedulable: bool
+    labels: Mapping[str, str]
+    taints: tuple[constraints.Taint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUNode:
+    """What a node agent tells."""
+
+    name: NodeName
+    ready: bool
+    excluded: frozenset[GPUUID]
+    gpus: tuple[gpunode.GPU, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A Lease, with times in seconds since the epoch.
+
+    Attributes:
+        renewed: last renewal; 0: never.
+        acquired: when the present holder took it; 0: unknown.
+    """
+
+    name: str
+    holder: str
+    renewed: float
+    acquired: float
+    duration_seconds: float
+    transitions: int
+
+
+def pod_record(raw: Object) -> Pod:
+    """The record of a pod as the API server gives it."""
+    metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    notes: Object = metadata.get("annotations") or {}
+    uid, node = PodUID(metadata["uid"]), spec.get("nodeName") or None
+    asks = pod.asks_for_share(raw)
+    host = _host_need(spec)
+    request, invalid, share = None, None, 0
+    if asks:
+        share = _counted_share(spec)
+        try:
+            request = _request(raw, host)
+        except errors.InvalidInputError as error:
+            invalid = str(error)
+    reports = {item.get("type"): item for item in status.get("conditions") or ()}
+    return Pod(
+        uid=uid,
+        namespace=Namespace(metadata.get("namespace", "")),
+        name=metadata.get("name", ""),
+        version=_version(metadata),
+        node=node,
+        phase=status.get("phase", ""),
+        deleting="deletionTimestamp" in metadata,
+        share=share,
+        request=request,
+        invalid=invalid,
+        gates=pod.gates(raw),
+        host=host,
+        priority=spec.get("priority") or 0,
+        since=_created(metadata) if request is None else request.since,
+        earmark=notes.get(names.EARMARK) if asks else None,
+        placement=_placement(notes, uid, node, share=share) if asks else None,
+        labels=metadata.get("labels") or {},
+        unschedulable=_unschedulable(reports.get("PodScheduled")),
+        packed=_packed(reports.get(names.PACKED)),
+    )
+
+
+def node_record(raw: Object) -> Node:
+    """The record of a Node."""
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    offered: Object = status.get("allocatable") or {}
+    ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in status.get("conditions") or ())
+    return Node(
+        name=NodeName(raw["metadata"]["name"]),
+        share=_whole(offered.get(names.GPU_SHARE, 0)),
+        cpu_millis=_millis(offered.get("cpu", 0)),
+        memory_bytes=_whole(offered.get("memory", 0)),
+        pods=_whole(offered.get("pods", 0)),
+        schedulable=ready and not spec.get("unschedulable"),
+        labels=raw["metadata"].get("labels") or {},
+        taints=constraints.taints(spec),
+    )
+
+
+def gpunode_record(raw: Object) -> GPUNode:
+    """The record of a GPUNode.
+
+    Raises:
+        InvalidInputError: a field is wrong. Whoever asked takes the node for closed.
+    """
+    name = NodeName(raw["metadata"]["name"])
+    spec = documents.validated(gpunode.Spec, raw.get("spec") or {}, source=f"GPUNode[{name}].spec")
+    status = documents.validated(gpunode.Status, raw.get("status") or {}, source=f"GPUNode[{name}].status")
+    return GPUNode(
+        name=name,
+        ready=conditions.is_true(status.conditions, gpunode.READY),
+        excluded=frozenset(spec.excluded_gpus),
+        gpus=tuple(sorted(status.gpus, key=lambda gpu: (gpu.index, gpu.uuid))),
+    )
+
+
+def lease_record(raw: Object) -> Lease:
+    """The record of a Lease."""
+    spec = raw.get("spec") or {}
+    return Lease(
+        name=raw["metadata"]["name"],
+        holder=spec.get("holderIdentity") or "",
+        renewed=_seconds(spec.get("renewTime")),
+        acquired=_seconds(spec.get("acquireTime")),
+        duration_seconds=spec.get("leaseDurationSeconds") or 0,
+        transitions=spec.get("leaseTransitions") or 0,
+    )
+
+
+def _request(raw: Object, host: view.HostNeed) -> view.Request:
+    metadata, spec = raw["metadata"], raw.get("spec") or {}
+    notes, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if spec.get("schedulerName") != names.SCHEDULER_NAME:
+        remedy = f'must be "{names.SCHEDULER_NAME}" where {names.GPU_SHARE} is requested'
+        raise errors.InvalidInputError("spec.schedulerName", spec.get("schedulerName"), remedy)
+    demand = pod.demand(raw)
+    where = constraints.of_pod(spec)
+    created = _created(metadata)
+    queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
+    fit_key = (
+        demand.namespace,
+        demand.share,
+        demand.memory_mib,
+        demand.gpu_models,
+        notes.get(names.PREDICTION),
+        host,
+        where,
+    )
+    return view.Request(
+        demand=demand,
+        labels=labels,
+        priority=spec.get("priority") or 0,
+        since=queued,
+        host=host,
+        constraints=where,
+        fit_key=fit_key,
+    )
+
+
+def _counted_share(spec: Object) -> int:
+    """The hundredths that kubelet would count, however the request is written; at least 1 where any is asked."""
+    total = 0
+    for container in spec.get("containers") or ():
+        resources = container.get("resources") or {}
+        value = (resources.get("limits") or {}).get(names.GPU_SHARE)
+        if value is None:
+            value = (resources.get("requests") or {}).get(names.GPU_SHARE, 0)
+        total += _whole(value)
+    return max(total, 1)
+
+
+def _host_need(spec: Object) -> view.HostNeed:
+    """As kube-scheduler counts: containers and sidecars, or the largest init container, plus overhead."""
+    own = (spec.get("resources") or {}).get("requests") or {}
+    overhead = spec.get("overhead") or {}
+    return view.HostNeed(
+        cpu_millis=_millis(own["cpu"])
+        if "cpu" in own
+        else _sum(spec, "cpu", _millis) + _millis(overhead.get("cpu", 0)),
+        memory_bytes=_whole(own["memory"])
+        if "memory" in own
+        else _sum(spec, "memory", _whole) + _whole(overhead.get("memory", 0)),
+    )
+
+
+def _sum(spec: Object, resource: str, read: Any) -> int:
+    def of(container: Object) -> int:
+        requests = (container.get("resources") or {}).get("requests") or {}
+        return int(read(requests.get(resource, 0)))
+
+    running = sum(of(container) for container in spec.get("containers") or ())
+    sidecars, starting = 0, 0
+    for container in spec.get("initContainers") or ():
+        need = of(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars += need
+            starting = max(starting, sidecars)
+        else:
+            starting = max(starting, sidecars + need)
+    return max(running + sidecars, starting)
+
+
+@functools.lru_cache(maxsize=4096)
+def _millis(value: str | int) -> int:
+    return quantity.millis(value, field="cpu")
+
+
+@functools.lru_cache(maxsize=4096)
+def _whole(value: str | int) -> int:
+    """A quantity rounded up to a whole number."""
+    return -int(-quantity.parse(value, field="quantity") // 1)
+
+
+def _version(metadata: Object) -> int:
+    text = metadata.get("resourceVersion") or ""
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _created(metadata: Object) -> float:
+    return _seconds(metadata.get("creationTimestamp"))
+
+
+def _seconds(text: str | None) -> float:
+    if not text:
+        return 0.0
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _placement(notes: Object, uid: PodUID, node: NodeName | None, *, share: int) -> placement.Placement | None:
+    """The placement, if it can be read, is this pod's on this node and covers its share: else there is none."""
+    text = notes.get(names.PLACEMENT)
+    if text is None or node is None:
+        return None
+    try:
+        found = placement.Placement.from_json(text, source=names.PLACEMENT)
+    except errors.InvalidInputError:
+        return None
+    covered = sum(gpu.share for gpu in found.gpus) >= share
+    return found if found.pod_uid == uid and found.node == node and covered else None
+
+
+def _unschedulable(report: Object | None) -> str | None:
+    if report is None or report.get("status") != "False" or report.get("reason") != UNSCHEDULABLE:
+        return None
+    return f"{report.get('lastTransitionTime')} {report.get('message')}"
+
+
+def _packed(report: Object | None) -> tuple[str, str] | None:
+    return None if report is None else (report.get("reason", ""), report.get("message", ""))

@@ -1,0 +1,114 @@
+"""Everything put together: watches feed the ledger, the leader runs the queue, the verbs answer kube-scheduler."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cotenant_api import names, packingpolicy
+from cotenant_extender import binder, context, feed, leader, leadership, metrics, verbs, wire, writer
+from cotenant_extender.kube import client, pods, transport, watches
+from cotenant_extender.ledger import ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the command line says.
+
+    Attributes:
+        namespace: where the Leases are.
+        identity: host name that kube-scheduler's holder identity starts with.
+        assume_leader: lead without a Lease.
+    """
+
+    namespace: str = names.RELEASE_NAMESPACE
+    identity: str
+    assume_leader: bool = False
+
+
+class Extender:
+    """One extender process.
+
+    Args:
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        carrier: transport.Transport,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: client.Sleep = asyncio.sleep,
+    ) -> None:
+        self.metrics = metrics.Metrics()
+        self.ledger = ledger.Ledger()
+        self.leadership = leadership.Leadership(settings.identity, assume=settings.assume_leader)
+        api = client.Client(carrier, sleep=sleep)
+        shared = context.Context(
+            ledger=self.ledger, leadership=self.leadership, api=api, metrics=self.metrics, clock=clock
+        )
+        self.policies = feed.Policies(self.ledger, self._changed)
+        self.binder = binder.Binder(shared)
+        self.writer = writer.Writer(shared)
+        self.leader = leader.Leader(shared, self.policies, writes=self.writer, binds=self.binder)
+        leases = feed.Leases(self.ledger, self.leadership, clock, self._changed)
+        self._watches = {
+            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed)),
+            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed)),
+            "gpunodes": watches.Watch(api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed)),
+            "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),
+            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases),
+        }
+
+    async def run(self) -> None:
+        """Until cancelled; an unexpected failure of any part ends all."""
+        async with asyncio.TaskGroup() as group:
+            for watch in self._watches.values():
+                group.create_task(watch.run())
+            group.create_task(
+                self.leader.run((self._watches["gpunodes"], self._watches["nodes"], self._watches["pods"]))
+            )
+
+    async def stop(self) -> None:
+        """Answer no more, and let what was written be answered."""
+        if self.leader.serving:
+            self.leader.step_down()
+        await self.writer.finish()
+
+    def missing(self) -> list[str]:
+        """What the ledger still lacks."""
+        found = [f"{name} are not listed yet" for name, watch in self._watches.items() if watch.lists == 0]
+        if not found and self.ledger.policy is None:
+            error = self.policies.error
+            found.append(f"no PackingPolicy named {packingpolicy.NAME}" if error is None else f"PackingPolicy: {error}")
+        return found
+
+    def serving(self) -> bool:
+        """Whether it leads and its ledger is whole."""
+        return self.leader.serving and not self.missing()
+
+    def standing(self) -> str:
+        """Why it does not serve."""
+        missing = self.missing()
+        return "; ".join(missing) if missing else f"this extender does not lead: {self.leadership.describe()}"
+
+    async def filter(self, args: wire.Args) -> bytes:
+        """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""
+        if self.binder.full:
+            await self.binder.room()
+        found = verbs.filter_nodes(self.ledger, args.pod, args.names)
+        if found.reason is not None:
+            self.metrics.rejections.labels(found.reason).inc()
+        return wire.filter_result(args, found.chosen, found.failed)
+
+    def prioritize(self, args: wire.Args) -> bytes:
+        """HostPriorityList."""
+        return wire.priorities(verbs.prioritize(self.ledger, args.pod, args.names))
+
+    async def bind(self, args: wire.BindingArgs) -> bytes:
+        """ExtenderBindingResult."""
+        return wire.binding_result(await self.binder.bind(args))
+
+    def _changed(self) -> None:
+        self.leader.changed()

@@ -1,0 +1,101 @@
+"""What filter and prioritize answer. Pure: no side effects, no API call.
+
+filter returns one node: the one the pod is earmarked for while it is offered and takes the pod, else the one that the
+policy's placement chooses among those offered. GPUs that are earmarked for others count as booked. Every other node
+is rejected with its reason.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cotenant_api.names import NodeName
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from cotenant_extender.ledger import claims, ledger, views
+from cotenant_extender.packing import placing, policies, rules, view
+
+MAX_SCORE = 10
+
+
+class Filtered(NamedTuple):
+    """The answer of filter.
+
+    Attributes:
+        chosen: the one node, or all of them for a pod that is none of ours.
+        failed: why each other node is rejected.
+        reason: why all are rejected; None where one was chosen.
+    """
+
+    chosen: tuple[NodeName, ...]
+    failed: dict[NodeName, str]
+    reason: PackedReason | None
+
+
+def filter_nodes(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> Filtered:
+    """Choose one of the nodes for a pod. A pod that the ledger does not know yet is judged from the request."""
+    record = source.pods.get(asked.uid, asked)
+    if not record.asks:
+        return Filtered(tuple(names), {}, None)
+    policy = source.policy
+    if policy is None or not policy.places:
+        message = "there is no PackingPolicy" if policy is None else policy.standstill
+        return _none(names, PackedReason.WAITING_FOR_TURN, message)
+    if record.request is None:
+        return _none(names, PackedReason.INVALID_REQUEST, record.invalid or "")
+    pinned = source.reserved.get(record.uid)
+    if pinned is not None:
+        # A Binding whose reply was lost may still take effect: no other node until that is known.
+        found = pinned.node if pinned.node in names else None
+    else:
+        found = _chosen(source, record.request, policy, names)
+    if found is not None:
+        return Filtered((found,), dict.fromkeys((n for n in names if n != found), f"packing chose {found}"), None)
+    return _rejected(source, record.request, policy, names)
+
+
+def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> list[tuple[NodeName, int]]:
+    """A score for each node: the most for the one that filter would choose, 1 for others that take the pod."""
+    chosen = filter_nodes(source, asked, names).chosen
+    record = source.pods.get(asked.uid, asked)
+    fitting: set[NodeName] = set()
+    if record.request is not None and source.policy is not None and source.policy.places:
+        nodes = views.View(source, without=record.uid, among=names)
+        options = rules.options(nodes, record.request, source.policy, check_host=False)
+        fitting = {option.node.name for option in options}
+    return [(name, MAX_SCORE if name in chosen else int(name in fitting)) for name in names]
+
+
+def earmarked_node(source: ledger.Ledger, record: records.Pod) -> NodeName | None:
+    """Where GPUs are earmarked for a pod."""
+    claim = source.claims.get(record.uid)
+    return claim.node if claim is not None and claim.kind is claims.Kind.EARMARK else None
+
+
+def _chosen(
+    source: ledger.Ledger, request: view.Request, policy: policies.InForce, names: Sequence[NodeName]
+) -> NodeName | None:
+    uid = request.demand.uid
+    claim = source.claims.get(uid)
+    if claim is not None and claim.node in names:
+        here = views.View(source, without=uid, among=(claim.node,))
+        if placing.choose(here, request, policy, check_host=False) is not None:
+            return claim.node
+    offered = views.View(source, without=uid, among=names)
+    found = placing.choose(offered, request, policy, check_host=False)
+    return None if found is None else found.node
+
+
+def _rejected(
+    source: ledger.Ledger, request: view.Request, policy: policies.InForce, names: Sequence[NodeName]
+) -> Filtered:
+    uid = request.demand.uid
+    failed = dict.fromkeys(names, f"{PackedReason.INSUFFICIENT_SHARE}: the node has no GPUNode")
+    for node in views.View(source, without=uid, among=names):
+        rejected = rules.rejection((node,), request, policy, check_host=False)
+        failed[node.name] = f"{rejected.reason}: {rejected.message}"
+    whole = rules.rejection(views.View(source, without=uid, among=names), request, policy, check_host=False)
+    return Filtered((), failed, whole.reason)
+
+
+def _none(names: Sequence[NodeName], reason: PackedReason, message: str) -> Filtered:
+    return Filtered((), dict.fromkeys(names, f"{reason}: {message}"), reason)

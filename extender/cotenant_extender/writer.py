@@ -1,0 +1,168 @@
+"""What the leader writes to the API server besides Bindings: gates, conditions, removals, events, policy status.
+
+Each write is one task; at most `IN_FLIGHT` are under way. A failure is told to whoever decides again: the ledger, the
+reporter or the cleaner.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from cotenant_api import conditions, errors
+from cotenant_api.pod import PackedReason
+from cotenant_extender import context, records
+from cotenant_extender.kube import client, pods, transport
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import cleanup, planning, reporting
+
+LOG = logging.getLogger(__name__)
+
+IN_FLIGHT = 64
+
+Object = dict[str, Any]
+
+
+class Writer:
+    """Carries out decisions."""
+
+    def __init__(self, shared: context.Context) -> None:
+        self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
+        self._clock = shared.clock
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a write."""
+        task = asyncio.ensure_future(self._bounded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def finish(self) -> None:
+        """Wait for all that is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def lift(self, lift: planning.Lift) -> None:
+        """Lift a gate together with its earmark, or renew the earmark of a pod that has no gate."""
+        record, kind = lift.record, "gate" if lift.record.gates else "earmark"
+        path = pods.pod_path(record.namespace, record.name)
+        result = "ok"
+        try:
+            change = pods.lift(record, lift.earmark)
+            found = await self._api.patch(path, change, content_type=transport.MERGE_PATCH)
+        except (client.NotFoundError, client.ConflictError):
+            # That pod is gone, perhaps replaced by another of its name.
+            result = "gone"
+            self._ledger.end_earmark(record.uid)
+        except (client.APIError, errors.TemporaryError) as error:
+            result = "failed"
+            LOG.warning("lifting %s/%s: %s", record.namespace, record.name, error)
+            await self._end_unless_lifted(record)
+        else:
+            self._ledger.pod(records.pod_record(found), now=self._clock())
+            self._metrics.queue_wait_seconds.observe(max(self._clock() - record.since, 0.0))
+        self._metrics.lifts.labels(kind, result).inc()
+
+    async def report(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
+        """Write a pod's condition; an unreadable request is also told by an event."""
+        record = report.record
+        path = pods.pod_path(record.namespace, record.name, "status")
+        try:
+            change = pods.condition(report, now=self._time())
+            await self._api.patch(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
+            if report.reason is PackedReason.INVALID_REQUEST:
+                await self._event(record, reason=report.reason, message=report.message)
+        except (client.NotFoundError, client.ConflictError):
+            return
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("condition of %s/%s: %s", record.namespace, record.name, error)
+            reporter.failed(report, now=self._clock())
+
+    async def remove(self, removal: cleanup.Removal) -> None:
+        """Evict or delete a pod, with an event."""
+        record, result = removal.record, "ok"
+        path = pods.pod_path(record.namespace, record.name)
+        try:
+            await self._event(record, reason=removal.reason, message=removal.message)
+            if removal.evict:
+                await self._api.post(f"{path}/eviction", pods.eviction(record))
+            else:
+                await self._api.delete(path, pods.deletion(record))
+            LOG.warning("removed %s/%s: %s", record.namespace, record.name, removal.message)
+        except (client.APIError, errors.TemporaryError) as error:
+            result = "failed"
+            LOG.warning("removing %s/%s: %s", record.namespace, record.name, error)
+        self._metrics.removals.labels(removal.reason, result).inc()
+
+    async def policy_status(self, raw: Object, error: errors.InvalidInputError | None) -> None:
+        """Say which generation of the policy is in force."""
+        status = policy_status(raw, error, in_force=self._ledger, now=datetime.fromtimestamp(self._clock(), UTC))
+        if status is None:
+            return
+        try:
+            await self._api.patch(pods.POLICY_STATUS, {"status": status}, content_type=transport.MERGE_PATCH)
+        except (client.APIError, errors.TemporaryError) as failure:
+            LOG.warning("status of the PackingPolicy: %s", failure)
+
+    async def _end_unless_lifted(self, record: records.Pod) -> None:
+        """The patch may have been applied: only the pod itself tells."""
+        try:
+            found = await self._api.get(pods.pod_path(record.namespace, record.name))
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("reading %s/%s: %s", record.namespace, record.name, error)
+        else:
+            seen = records.pod_record(found)
+            self._ledger.pod(seen, now=self._clock())
+            if seen.uid == record.uid and not seen.gates and seen.earmark is not None:
+                return
+        self._ledger.end_earmark(record.uid, now=self._clock())
+
+    async def _event(self, record: records.Pod, *, reason: str, message: str) -> None:
+        body = pods.event(record, reason=reason, message=message, now=self._time())
+        await self._api.post(pods.events_path(record.namespace), body)
+
+    def _time(self) -> str:
+        return conditions.timestamp(datetime.fromtimestamp(self._clock(), UTC))
+
+    async def _bounded(self, work: Coroutine[Any, Any, None]) -> None:
+        async with self._slots:
+            await work
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("a write failed", exc_info=task.exception())
+
+
+def policy_status(
+    raw: Object, error: errors.InvalidInputError | None, *, in_force: ledger.Ledger, now: datetime
+) -> Object | None:
+    """The status that the policy should have; None where it has it."""
+    policy = in_force.policy
+    if policy is None and error is None:
+        return None
+    generation = (raw.get("metadata") or {}).get("generation", 0)
+    standing = raw.get("status") or {}
+    accepted = conditions.Condition(
+        type="Accepted",
+        status=conditions.Status.TRUE if error is None else conditions.Status.FALSE,
+        reason="Valid" if error is None else "Invalid",
+        message="" if error is None else str(error),
+        observed_generation=generation,
+    )
+    active = conditions.Condition(
+        type="Active",
+        status=conditions.Status.TRUE if policy is not None and policy.places else conditions.Status.FALSE,
+        reason="InForce" if policy is not None and policy.places else "Standstill",
+        message="" if policy is None or policy.places else policy.standstill,
+        observed_generation=0 if policy is None else policy.generation,
+    )
+    found = conditions.from_objects(standing.get("conditions"))
+    for condition in (accepted, active):
+        found = conditions.updated(found, condition, now=now)
+    wanted: Object = {"conditions": [condition.to_object() for condition in found]}
+    if policy is not None:
+        wanted["observedGeneration"] = policy.generation
+    return None if all(standing.get(key) == value for key, value in wanted.items()) else wanted
