@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ EXTENDER: Final = "cotenant-extender"
 OPERATOR: Final = "cotenant-operator"
 AGENTS: Final = "cotenant-simulated-agents"
 READY_SECONDS: Final = 60
+_NOT_YET_SERVED: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _PLURALS: Final[Sequence[str]] = ("dljobs", "gpunodes", "packingpolicies")
 
 
@@ -49,7 +51,6 @@ def apply_manifests(cluster: Cluster) -> None:
     """What the API server must know first. Returns when the CRDs are served and the admission policies in force."""
     cluster.kubectl("apply", "--server-side", "--kustomize", str(MANIFESTS))
     waiting.wait_until(lambda: _crds_are_established(cluster), "CRDs of cotenant.dev", READY_SECONDS)
-    # The kind is served a moment after its CRD says so.
     waiting.wait_until(lambda: _kinds_are_served(cluster), "kinds of cotenant.dev", READY_SECONDS)
     cluster.kubectl("apply", "--server-side", "--filename", str(MANIFESTS / "policy.yaml"))
     waiting.wait_until(lambda: _admission_is_in_force(cluster), "admission policies", READY_SECONDS)
@@ -118,8 +119,15 @@ def _crds_are_established(cluster: Cluster) -> bool:
 
 
 def _kinds_are_served(cluster: Cluster) -> bool:
-    paths = (clients.path_of(plural, group=names.GROUP, version=names.VERSION) for plural in _PLURALS)
-    return all(cluster.client.find(path) is not None for path in paths)
+    """A kind is served a moment after its CRD says so: until then its storage is "(re)initializing"."""
+    for plural in _PLURALS:
+        try:
+            cluster.client.get(clients.path_of(plural, group=names.GROUP, version=names.VERSION))
+        except clients.APIError as error:
+            if error.code in _NOT_YET_SERVED:
+                return False
+            raise
+    return True
 
 
 def _ready_gpu_nodes(cluster: Cluster) -> set[str]:
