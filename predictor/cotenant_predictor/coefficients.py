@@ -23,6 +23,8 @@ class Coefficients:
     """A further factor where the type runs on tensor cores."""
     memory_efficiency: float
     """Share of the peak bandwidth that a streaming kernel reaches."""
+    depthwise_efficiency: float
+    """The same of a convolution with a group per channel."""
     memory_saturation: float
     """Share of the SMs that is enough to reach it."""
     kernel_seconds: float
@@ -88,6 +90,7 @@ FORMULA_1: Final = Coefficients(
         {cls: 0.6 if cls is OperatorClass.CONV else 1.0 for cls in OperatorClass}
     ),
     memory_efficiency=0.80,  # STREAM-like kernels reach 75 to 90 % of the data sheet on every generation
+    depthwise_efficiency=0.22,  # Orion's V100 traces of MobileNetV2: 0.36 forward, 0.15 backward
     memory_saturation=0.5,  # assumption: half of the SMs keep DRAM busy
     kernel_seconds=2.7e-6,  # the shortest kernels in Orion's V100 traces: 2.69 us in every one of 7 training jobs
     tile_elements=64 * 64,

@@ -30,7 +30,7 @@ def needed(graph: Graph, operators: Operators, device: Device, coefficients: Coe
     slack = 1 + coefficients.allocator_slack
     median = context + slack * (exact + max(estimated, gradients)) / MIB
     wide_exact = coefficients.exact_memory_widening * (exact + gradients)
-    upper = context + slack * (wide_exact + coefficients.memory_widening * estimated) / MIB
+    upper = coefficients.memory_widening * context + slack * (wide_exact + coefficients.memory_widening * estimated) / MIB
     return MemoryRange(q50=math.ceil(median), upper=math.ceil(upper))
 
 

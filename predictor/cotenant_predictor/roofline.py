@@ -44,6 +44,7 @@ class Operators:
     efficiency: Array
     """Share of the peak that a full wave reaches."""
     tensor_efficiency: Array
+    memory_efficiency: Array
     type_index: Array
     """Position in `devices.PEAK_TYPES`."""
     forward: Array
@@ -99,7 +100,7 @@ def busy(operators: Operators, gpus: Devices, *, sm_share: Array, coefficients: 
     compute = _compute_seconds(operators, gpus, active=active)
     used = np.minimum(operators.parallel, active)
     saturated = np.minimum(1.0, used / (gpus.sm_count * coefficients.memory_saturation))
-    memory = operators.moved_bytes / (gpus.bandwidth * coefficients.memory_efficiency * saturated)
+    memory = operators.moved_bytes / (gpus.bandwidth * operators.memory_efficiency * saturated)
     floor = operators.kernels * coefficients.kernel_seconds
     seconds = operators.repeat * np.maximum(np.maximum(compute, memory), floor)
     return Busy(
@@ -130,10 +131,15 @@ def _row(operator: Operator, coefficients: Coefficients) -> tuple[float, ...]:
         _parallel(operator, coefficients) if matrix else _blocks(operator, coefficients),
         coefficients.compute_efficiency[operator.operator_class],
         coefficients.tensor_core_efficiency[operator.operator_class],
+        coefficients.depthwise_efficiency if _is_depthwise(operator) else coefficients.memory_efficiency,
         _TYPE_INDEX.get(operator.dtype, 0) if matrix else 0,
         operator.phase is Phase.FORWARD,
         operator.dims.get("tensors", 0) if operator.phase is Phase.OPTIMIZER else 0,
     )
+
+
+def _is_depthwise(operator: Operator) -> bool:
+    return 1 < operator.dims.get("groups", 1) == operator.dims.get("c")
 
 
 def _parallel(operator: Operator, coefficients: Coefficients) -> float:

@@ -21,16 +21,23 @@ _CLASSES = (
     ("reduction", r"logsumexp|cumsum|cumprod|any|all|topk|sort|bincount|equal"),
     ("elementwise", r"native_dropout\w*|bernoulli|normal|uniform|exponential|random|rand\w*|multinomial|tri[lu]"),
     ("elementwise", r"\w+_loss(_backward)?|\w+_with_logits|binary_cross_entropy_backward|_?prelu\w*|glu\w*|where"),
-    ("elementwise", r"masked_fill|nan_to_num|rrelu_with_noise\w*|_foreach_\w+"),
+    ("elementwise", r"masked_fill|nan_to_num|rrelu_with_noise\w*|_foreach_\w+|hard(tanh|swish|sigmoid)(_backward)?"),
+    ("elementwise", r"(leaky_relu|elu|gelu|silu|mish|softplus|softshrink|hardshrink)_backward"),
     ("copy", r"clone|copy|_to_copy|cat|stack|fill|zero|zeros\w*|ones\w*|full\w*|new_(zeros|ones|full)|scalar_tensor"),
-    ("copy", r"arange|linspace|eye|repeat|roll|flip|\w+_pad(\d?d|_nd)\w*|(slice|select|unfold|diagonal)_backward"),
+    (
+        "copy",
+        r"arange|linspace|eye|tri[lu]_indices|repeat|roll|flip|\w+_pad(\d?d|_nd)\w*|(slice|select|unfold|diagonal)_backward",
+    ),
     ("copy", r"(slice|select)_scatter|im2col|col2im|pixel_(un)?shuffle|channel_shuffle|split_with_sizes_copy"),
     ("sparse", r"index|_?index_(put|put_impl|add|select|copy|fill)|gather\w*|scatter\w*|take|one_hot"),
 )
 _PATTERNS = tuple((name, re.compile(pattern)) for name, pattern in _CLASSES)
 
-_WITHOUT_KERNEL = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|_unsafe_view|lift_fresh|resize|set|unsafe_split")
+_WITHOUT_KERNEL = re.compile(
+    r"(new_)?empty(_like|_strided|_permuted)?|_unsafe_view|lift_fresh|resize|set|unsafe_split|as_strided"
+)
 _WRITE_ONLY = re.compile(r"(copy|fill|zero|bernoulli|normal|uniform|exponential|random)_")
+_TWICE = re.compile(r"(native_|cudnn_)?(batch|group)_norm(_backward)?|_native_batch_norm_legit|_batch_norm_with_update")
 _GATHERING = re.compile(r"embedding|_embedding_bag\w*|index|index_select|gather|nll_loss2?d?_forward")
 
 _KERNELS = {
@@ -60,6 +67,11 @@ def launches_nothing(base: str) -> bool:
 def reads_only_what_it_writes(base: str) -> bool:
     """Whether the operator picks from its first input instead of reading it all."""
     return _GATHERING.fullmatch(base) is not None
+
+
+def reads_twice(base: str) -> bool:
+    """Whether statistics over the whole batch or group must be there before the operator's main pass."""
+    return _TWICE.fullmatch(base) is not None
 
 
 def ignores_first_input(base: str) -> bool:

@@ -169,6 +169,8 @@ def _amounts(base: str, cls: str | None, args: Any, tensors: tuple[list[Tensor],
     read = bytes_of(inputs[1:] if operators.ignores_first_input(base) else inputs)
     if operators.reads_only_what_it_writes(base):
         read = min(read, written + bytes_of(inputs[1:]))
+    if operators.reads_twice(base) and not any(argument is False for argument in args):  # False: not training
+        read *= 2
     elements = sum(tensor.numel() for tensor in outputs)
     row: Row = {"bytesRead": read, "bytesWritten": written, "outputElements": elements}
     row["kernels"] = operators.kernels_of(base)

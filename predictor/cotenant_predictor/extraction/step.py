@@ -21,8 +21,8 @@ class ExtractionError(Exception):
     """The step cannot be run without data, or there is none; says where in the user's code, and what to do."""
 
     def __init__(self, operator: str, place: str, *, reason: str, remedy: str) -> None:
-        self.operator, self.place, self.reason, self.remedy = operator, place, reason, remedy
-        super().__init__(f"{operator} at {place}: {reason}: {remedy}")
+        self.operator, self.place, self.advice = operator, place, f"{reason}: {remedy}"
+        super().__init__(f"{operator} at {place}: {self.advice}")
 
 
 def extract(build: Callable[[], Any], options: Row) -> Row:
@@ -128,11 +128,13 @@ def _default_loss(output: Any) -> Any:
 def _optimizer(text: str, model: torch.nn.Module) -> torch.optim.Optimizer:
     name, _, options = text.partition(":")
     known = {key.lower(): value for key, value in vars(torch.optim).items() if isinstance(value, type)}
+    remedy = "name a class of torch.optim with its options, as sgd:momentum=0.9"
+    if name.lower() not in known:
+        raise ExtractionError(text, "the optimizer", reason="torch.optim has none of this name", remedy=remedy)
     try:
         settings = {key: float(value) for key, value in (pair.split("=") for pair in options.split(",") if pair)}
         result: torch.optim.Optimizer = known[name.lower()](model.parameters(), **{"lr": 1e-3, **settings})
-    except (KeyError, ValueError, TypeError) as error:
-        remedy = "name a class of torch.optim with its options, as sgd:momentum=0.9"
+    except (ValueError, TypeError) as error:
         raise ExtractionError(text, "the optimizer", reason=repr(error), remedy=remedy) from error
     return result
 

@@ -1,0 +1,191 @@
+"""`cotenant extract`: a PyTorch `module:callable` in, a graph document out. Needs torch; loads no weights.
+
+The callable is called on the meta device, with `batch_size` where it takes it and with the arguments given; what it
+may return is said in `extraction/step.py` and in the help text.
+"""
+
+import argparse
+import ast
+import functools
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cotenant_api import errors
+
+if TYPE_CHECKING:
+    from cotenant_api.graph import Graph
+
+SUMMARY = "list what one step of a PyTorch model computes, without weights and without a GPU"
+
+_CONTRACT = """\
+CALLABLE is called on the meta device and returns one of
+  (model, inputs)         inputs: a tensor, a tuple (by position) or a dict (by name)
+  (model, inputs, loss)   loss(output) is a scalar tensor; without it: output.loss, or the sum of the output
+  {"modules": [..], "inputs": .., "step": function}
+                          step(*inputs) does forward, backward and optimizer steps itself
+It may take batch_size, and what --arg gives it (a Python literal, else text).
+
+example: cotenant extract my_models:resnet --arg depth=50 --batch-size 64 --output graph.json.gz
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _CONTRACT
+    parser.add_argument(
+        "target", metavar="MODULE:CALLABLE", help="what builds the job; the current folder is importable"
+    )
+    parser.add_argument("--arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the callable")
+    parser.add_argument("--batch-size", type=_positive, required=True, metavar="N", help="samples of one step")
+    parser.add_argument("--mode", choices=("Training", "Inference"), default="Training")
+    parser.add_argument(
+        "--precision", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32", help="below fp32: mixed"
+    )
+    parser.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as sgd:momentum=0.9; default: adamw")
+    parser.add_argument("--name", help="name of the graph; default: the callable's")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="graph.json or graph.json.gz; default: standard output"
+    )
+    host = parser.add_argument_group("what feeds the GPU, if known")
+    host.add_argument("--loader-workers", type=int, default=0, metavar="N")
+    host.add_argument(
+        "--samples-per-second", type=float, metavar="RATE", help="what the input pipeline delivers at most"
+    )
+    host.add_argument("--data-on-gpu", action="store_true", help="the data set lies in GPU memory")
+    load = parser.add_argument_group("what an inference job is asked for, if known")
+    load.add_argument("--requests-per-second", type=float, metavar="RATE")
+    load.add_argument("--samples-per-request", type=_positive, default=1, metavar="N")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Extract, check, write."""
+    document = _extracted(arguments)
+    if arguments.output is None:
+        print(document.to_json())
+    else:
+        data = document.packed() if arguments.output.suffix == ".gz" else document.to_json().encode() + b"\n"
+        write_whole(arguments.output, data)
+    for name, count in document.coverage.unknown.items():
+        print(f"cotenant: extract: {name} is unknown, {count} times: counted by its bytes only", file=sys.stderr)
+    return 0
+
+
+def build_function(target: str, values: list[str], *, batch_size: int) -> Callable[[], Any]:
+    """The callable with its arguments.
+
+    Raises:
+        InvalidInputError: there is no such module or callable, or it does not take these arguments.
+    """
+    function = _imported(target)
+    given = dict(_pair(text) for text in values)
+    takes = inspect.signature(function).parameters
+    if "batch_size" in takes or any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        given.setdefault("batch_size", batch_size)
+    try:
+        inspect.signature(function).bind(**given)
+    except TypeError as error:
+        raise errors.InvalidInputError("--arg", values, f"{target} takes {inspect.signature(function)}") from error
+    return functools.partial(function, **given)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """The whole file or nothing: written beside it, synced, renamed.
+
+    Raises:
+        InvalidInputError: the folder cannot be written to.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise errors.InvalidInputError("--output", str(path), f"cannot be written: {error.strerror}") from error
+
+
+def _extracted(arguments: argparse.Namespace) -> "Graph":
+    from cotenant_api.graph import Graph
+
+    step = _extractor()
+    build = build_function(arguments.target, arguments.arg, batch_size=arguments.batch_size)
+    options = {
+        "name": arguments.name or arguments.target.rpartition(":")[2],
+        "batchSize": arguments.batch_size,
+        "mode": arguments.mode,
+        "precision": arguments.precision,
+        "optimizer": arguments.optimizer,
+        "host": {
+            "loaderWorkers": arguments.loader_workers,
+            "samplesPerSecond": arguments.samples_per_second,
+            "dataOnGPU": arguments.data_on_gpu,
+        },
+        "inference": _inference(arguments),
+    }
+    try:
+        found = step.extract(build, options)
+    except step.ExtractionError as error:
+        raise errors.InvalidInputError(f"{arguments.target} ({error.place})", error.operator, error.advice) from error
+    return Graph.from_object(found, source=arguments.target).sealed()
+
+
+def _extractor() -> ModuleType:
+    try:
+        return importlib.import_module("cotenant_predictor.extraction.step")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise errors.PermanentError("torch is not installed: pip install 'cotenant[torch]'") from error
+
+
+def _inference(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    if arguments.requests_per_second is None:
+        return None
+    if arguments.mode == "Training":
+        raise errors.InvalidInputError("--requests-per-second", arguments.requests_per_second, "needs --mode Inference")
+    return {"requestsPerSecond": arguments.requests_per_second, "samplesPerRequest": arguments.samples_per_request}
+
+
+def _imported(target: str) -> Callable[..., Any]:
+    name, _, attribute = target.partition(":")
+    remedy = "must be MODULE:CALLABLE, importable from the current folder or PYTHONPATH"
+    if not name or not attribute:
+        raise errors.InvalidInputError("MODULE:CALLABLE", target, remedy)
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = functools.reduce(getattr, attribute.split("."), importlib.import_module(name))
+    except (ImportError, AttributeError) as error:
+        raise errors.InvalidInputError("MODULE:CALLABLE", target, f"{remedy}: {error}") from error
+    if not callable(found):
+        raise errors.InvalidInputError(
+            "MODULE:CALLABLE", target, f"{attribute} is a {type(found).__name__}, not callable"
+        )
+    result: Callable[..., Any] = found
+    return result
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise errors.InvalidInputError("--arg", text, "must be a name, =, and a Python literal or text")
+    try:
+        return key, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return key, value
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
+    return value
