@@ -18,7 +18,7 @@ MIB_PER_GIB = 1024
 class Cause(enum.Enum):
     """Why one GPU refuses; reason of the condition, and the predicate for one GPU and for several.
 
-    In the order of the checks: what never passes by waiting comes before what does.
+    In the order of the checks.
     """
 
     OTHER_MODEL = PackedReason.GPU_MODEL_MISMATCH, "is another model", "are another model"
@@ -41,6 +41,11 @@ class Cause(enum.Enum):
         "is on a node that is cordoned, not ready, tainted or not selected",
         "are on nodes that are cordoned, not ready, tainted or not selected",
     )
+    HELD = PackedReason.WAITING_FOR_TURN, "is held for a job that waits longer", "are held for a job that waits longer"
+    TENANCY = PackedReason.TENANCY_CONFLICT, "serves another tenancy", "serve another tenancy"
+    TENANT_LIMIT = PackedReason.TENANT_LIMIT, "holds {}", "hold {}"
+    LACKS_SHARE = PackedReason.INSUFFICIENT_SHARE, "lacks {}", "lack {}"
+    LACKS_MEMORY = PackedReason.INSUFFICIENT_MEMORY, "lacks {}", "lack {}"
     LACKS_TOKENS = (
         PackedReason.INSUFFICIENT_HOST_RESOURCES,
         "is on a node that offers too little cotenant.dev/gpu-share",
@@ -57,11 +62,6 @@ class Cause(enum.Enum):
         "is on a node that holds as many pods as it may",
         "are on nodes that hold as many pods as they may",
     )
-    HELD = PackedReason.WAITING_FOR_TURN, "is held for a job that waits longer", "are held for a job that waits longer"
-    TENANCY = PackedReason.TENANCY_CONFLICT, "serves another tenancy", "serve another tenancy"
-    TENANT_LIMIT = PackedReason.TENANT_LIMIT, "holds {}", "hold {}"
-    LACKS_SHARE = PackedReason.INSUFFICIENT_SHARE, "lacks {}", "lack {}"
-    LACKS_MEMORY = PackedReason.INSUFFICIENT_MEMORY, "lacks {}", "lack {}"
     TOO_FEW = (
         PackedReason.INSUFFICIENT_SHARE,
         "is on a node with too few free GPUs",

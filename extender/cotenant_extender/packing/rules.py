@@ -28,7 +28,9 @@ def options(nodes: view.View, request: view.Request, policy: policies.InForce, *
     """
     count = request.demand.gpus
     for node in nodes:
-        if refused_by_node(node, request, check_host=check_host) is not None:
+        if refused_by_node(node, request, check_host=check_host) or _short_of_host(
+            node, request, check_host=check_host
+        ):
             continue
         fitting = (gpu for gpu in node.gpus if refused_by_gpu(gpu, request, policy) is None)
         if count == 1:
@@ -43,33 +45,38 @@ def options(nodes: view.View, request: view.Request, policy: policies.InForce, *
 def refusals(
     nodes: view.View, request: view.Request, policy: policies.InForce, *, check_host: bool
 ) -> Iterator[Refusal]:
-    """Why each GPU refuses, one for each; those that would take the pod but are too few on their node say so."""
+    """Why each GPU refuses, one for each: its own reason before what its node is short of.
+
+    GPUs that would take the pod but are too few on their node say so.
+    """
     for node in nodes:
         for_all = refused_by_node(node, request, check_host=check_host)
+        short = _short_of_host(node, request, check_host=check_host) or Refusal(Cause.TOO_FEW)
         for gpu in node.gpus:
-            yield for_all or refused_by_gpu(gpu, request, policy) or Refusal(Cause.TOO_FEW)
+            yield for_all or refused_by_gpu(gpu, request, policy) or short
 
 
 def refused_by_node(node: view.Node, request: view.Request, *, check_host: bool) -> Refusal | None:
-    """Why none of a node's GPUs takes the pod, if so."""
+    """Why none of a node's GPUs may take the pod, whatever is free there."""
     if node.closed is not None:
         return Refusal(node.closed)
     host = node.host
-    if check_host and not (host.schedulable and request.constraints.allow(node.name, host.labels, host.taints)):
-        return Refusal(Cause.NODE_REFUSES)
+    allowed = host.schedulable and request.constraints.allow(node.name, host.labels, host.taints)
+    return Refusal(Cause.NODE_REFUSES) if check_host and not allowed else None
+
+
+def _short_of_host(node: view.Node, request: view.Request, *, check_host: bool) -> Refusal | None:
+    """What the node has too little of for this pod."""
+    host, need = node.host, request.host
     if request.demand.share > host.free_share:
         return Refusal(Cause.LACKS_TOKENS)
-    return _short_of(host, request.host) if check_host else None
-
-
-def _short_of(host: view.Host, need: view.HostNeed) -> Refusal | None:
+    if not check_host:
+        return None
     if need.cpu_millis > max(host.free_cpu_millis, 0):
         return Refusal(Cause.LACKS_CPU)
     if need.memory_bytes > max(host.free_memory_bytes, 0):
         return Refusal(Cause.LACKS_HOST_MEMORY)
-    if host.free_pods < 1:
-        return Refusal(Cause.LACKS_PODS)
-    return None
+    return Refusal(Cause.LACKS_PODS) if host.free_pods < 1 else None
 
 
 def refused_by_gpu(gpu: view.GPU, request: view.Request, policy: policies.InForce) -> Refusal | None:

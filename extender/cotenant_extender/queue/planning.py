@@ -1,5 +1,6 @@
 """One pass over the queue: what can be placed is earmarked in the ledger and handed back to be written."""
 
+import enum
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -43,6 +44,13 @@ class Plan:
     waiting: tuple[Waiting, ...]
 
 
+class _Outcome(enum.Enum):
+    """What became of an entry that was tried."""
+
+    PLACED = enum.auto()
+    REFUSED = enum.auto()
+
+
 @dataclass
 class _Pass:
     """State of one pass.
@@ -67,9 +75,10 @@ def plan(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan
     for entry in order.entries(source, policy.spec.queue, now=now):
         told = _obstacle(this, entry)
         if told is None:
-            told = _place(this, entry)
-            if told is _PLACED:
+            outcome = _place(this, entry)
+            if outcome is _Outcome.PLACED:
                 continue
+            told = None if outcome is _Outcome.REFUSED else outcome
             _hold(this, entry)
         position = len(this.waiting) + 1
         this.waiting.extend(Waiting(record=record, position=position, told=told) for record in entry.members)
@@ -114,9 +123,6 @@ def ordinal(number: int) -> str:
     return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
-_PLACED = PackedReason.PLACED, ""
-
-
 def _obstacle(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | None:
     """Why an entry is not even tried."""
     if not this.policy.places:
@@ -132,8 +138,8 @@ def _obstacle(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | Non
     return None
 
 
-def _place(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | None:
-    """Earmark all members or none; what they are told if none, None to let the rules say."""
+def _place(this: _Pass, entry: order.Entry) -> _Outcome | tuple[PackedReason, str]:
+    """Earmark all members or none; what they are told if none, where the rules do not say it all."""
     if entry.gang is None:
         return _place_one(this, entry.members[0])
     made: list[Lift] = []
@@ -143,19 +149,19 @@ def _place(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | None:
             return _undo(this, entry, made, record)
         made.append(_earmark(this, record, placed))
     this.lifts.extend(made)
-    return _PLACED
+    return _Outcome.PLACED
 
 
-def _place_one(this: _Pass, record: records.Pod) -> tuple[PackedReason, str] | None:
+def _place_one(this: _Pass, record: records.Pod) -> _Outcome:
     key = _fit_key(this, record)
     if key in this.failed:
-        return None
+        return _Outcome.REFUSED
     placed = _try(this, record)
     if placed is None:
         this.failed.add(key)
-        return None
+        return _Outcome.REFUSED
     this.lifts.append(_earmark(this, record, placed))
-    return _PLACED
+    return _Outcome.PLACED
 
 
 def _undo(this: _Pass, entry: order.Entry, made: list[Lift], stuck: records.Pod) -> tuple[PackedReason, str]:
