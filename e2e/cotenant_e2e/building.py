@@ -52,8 +52,11 @@ class Builder:
                     self._build(missing, log)
 
     def _build(self, targets: Sequence[Target], log: TextIO) -> None:
-        needed = WARM_SPACE_MIB if _go_cache(self.environment).exists() else COLD_SPACE_MIB
+        go_cache = recipes.go_cache(self.environment)
+        needed = WARM_SPACE_MIB if go_cache.exists() else COLD_SPACE_MIB
         files.require_space(self.cache, mib=needed, remedy=SPACE_REMEDY)
+        # Go does not fail when its own cache is full: it compiles the same packages for every program again.
+        files.require_space(go_cache, mib=needed, remedy="free some, or set GOCACHE to a folder on another disk")
         pins = self.tools / "go.txt"
         go = toolchain.find(pins, cache=self.cache, environment=self.environment, progress=self.progress)
         with self.progress.step("downloading Go modules"):
@@ -88,10 +91,3 @@ class Builder:
         code = commandline.follow(argv, environment=environment, directory=self.tools / tool, log=log, line=line)
         if code:
             raise errors.PermanentError(recipes.explanation(lines, command=argv[1], log=Path(log.name)))
-
-
-def _go_cache(environment: Mapping[str, str]) -> Path:
-    """Where go keeps what it has compiled."""
-    if named := environment.get("GOCACHE"):
-        return Path(named)
-    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "go-build"

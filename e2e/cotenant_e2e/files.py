@@ -35,12 +35,13 @@ def make_directory(path: Path, *, remedy: str) -> None:
 
 
 def require_space(path: Path, *, mib: int, remedy: str) -> None:
-    """Refuse to go on when the file system of `path` (an existing folder) has less than `mib` MiB left.
+    """Refuse to go on when the file system on which `path` is, or would be, has less than `mib` MiB left.
 
     Raises:
         PermanentError: it has less; the message ends with the remedy.
     """
-    free_mib = shutil.disk_usage(path).free >> 20
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    free_mib = shutil.disk_usage(existing).free >> 20
     if free_mib < mib:
         raise errors.PermanentError(f"{free_mib} MiB are free at {path}, {mib} MiB are needed: {remedy}")
 

@@ -127,6 +127,10 @@ def _start_time(pid: int) -> str:
 
 
 def start_time_of(stat: str) -> str:
-    """The start time in the text of /proc/PID/stat; empty for a zombie. A program's name may hold `)` and spaces."""
+    """The start time in the text of /proc/PID/stat; empty for one that has ended.
+
+    A program's name may hold `)` and spaces. The first thread may have ended (`Z`) while others still hold ports.
+    """
     fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
+    state, threads, started = fields[0], int(fields[17]), fields[19]
+    return "" if state == "X" or (state == "Z" and threads <= 1) else started

@@ -106,6 +106,13 @@ def go_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     return {"GOGC": GO_GARBAGE_COLLECTION} | kept | fixed
 
 
+def go_cache(environment: Mapping[str, str]) -> Path:
+    """Where go keeps what it has compiled."""
+    if named := environment.get("GOCACHE"):
+        return Path(named)
+    return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache") / "go-build"
+
+
 def explanation(lines: Sequence[str], *, command: str, log: Path) -> str:
     """One line that says why the go command failed and what to do. `lines`: what it printed."""
     text = [line.strip() for line in lines if line.strip()]

@@ -76,4 +76,17 @@ def test_a_cache_that_cannot_be_made_is_one_line_with_the_remedy(tmp_path: Path)
 
 def test_too_little_space_is_one_line_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(errors.PermanentError, match=r"MiB are free at .* 1000000000 MiB are needed: free some"):
-        files.require_space(tmp_path, mib=1_000_000_000, remedy="free some")
+        files.require_space(tmp_path / "not" / "yet", mib=1_000_000_000, remedy="free some")
+
+
+def test_space_that_is_there_is_enough(tmp_path: Path) -> None:
+    files.require_space(tmp_path / "not" / "yet", mib=1, remedy="free some")
+
+
+def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
+    fakes.write_go(tmp_path / "go" / "go")
+    abandoned = builder(tmp_path).path(ETCD).with_name(".etcd.1.partial")
+    abandoned.parent.mkdir(parents=True)
+    abandoned.touch()
+    builder(tmp_path).build([ETCD])
+    assert not abandoned.exists()

@@ -75,16 +75,24 @@ def test_processes_are_found_by_a_variable_of_theirs(tmp_path: Path) -> None:
     assert processes.with_variable("MARK", str(tmp_path)) == []
 
 
+def stat(name: str, state: str, *, threads: int) -> str:
+    fields = [str(number) for number in range(4, 30)]
+    fields[20 - 4] = str(threads)
+    return f"7 ({name}) {state} {' '.join(fields)}\n"
+
+
 @pytest.mark.parametrize(
-    ("stat", "started"),
+    ("text", "started"),
     [
-        ("7 (etcd) S " + " ".join(map(str, range(4, 30))), "22"),
-        ("7 (a) b (c) S " + " ".join(map(str, range(4, 30))), "22"),
-        ("7 (etcd) Z " + " ".join(map(str, range(4, 30))), ""),
+        (stat("etcd", "S", threads=9), "22"),
+        (stat("a) b (c", "R", threads=1), "22"),
+        (stat("etcd", "Z", threads=1), ""),
+        (stat("etcd", "Z", threads=9), "22"),
+        (stat("etcd", "X", threads=0), ""),
     ],
 )
-def test_the_start_time_is_read_whatever_the_program_is_called(stat: str, started: str) -> None:
-    assert processes.start_time_of(stat) == started
+def test_a_process_lives_until_its_last_thread_has_ended(text: str, started: str) -> None:
+    assert processes.start_time_of(text) == started
 
 
 def test_the_last_line_of_a_log_explains_an_end(tmp_path: Path) -> None:

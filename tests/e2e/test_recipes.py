@@ -64,6 +64,18 @@ def test_the_users_proxy_and_caches_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"HOME": "/home/a"}, "/home/a/.cache/go-build"),
+        ({"HOME": "/home/a", "XDG_CACHE_HOME": "/cache"}, "/cache/go-build"),
+        ({"HOME": "/home/a", "XDG_CACHE_HOME": "/cache", "GOCACHE": "/go"}, "/go"),
+    ],
+)
+def test_gos_own_cache_is_where_go_puts_it(environment: dict[str, str], folder: str) -> None:
+    assert recipes.go_cache(environment) == Path(folder)
+
+
+@pytest.mark.parametrize(
     ("printed", "explained"),
     [
         ("write /tmp/x: no space left on device", "no space left while building .*: free 6 GiB"),
