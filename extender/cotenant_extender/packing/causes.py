@@ -157,7 +157,7 @@ def _amount(cause: Cause, amounts: list[int]) -> str:
         case Cause.TENANT_LIMIT:
             return f"{bound}{least} {'job' if least == 1 else 'jobs'}"
         case Cause.LACKS_SHARE:
-            return f"{bound}{least} hundredths"
+            return f"{bound}{least} {'hundredth' if least == 1 else 'hundredths'}"
         case Cause.LACKS_MEMORY:
             return f"{bound}{_memory(least)}"
         case _:

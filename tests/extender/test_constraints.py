@@ -1,0 +1,78 @@
+"""Node selectors, node affinity, taints and tolerations, as kube-scheduler judges them."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_extender.packing import constraints
+
+Object = dict[str, Any]
+
+LABELS = {"zone": "a", "gpus": "4"}
+
+
+def affinity(*terms: Object) -> Object:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def expression(key: str, operator: str, *values: str) -> Object:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def allowed(spec: Object, taints: list[Object] | None = None) -> bool:
+    found = constraints.taints({"taints": taints or []})
+    return constraints.of_pod(spec).allow("n1", LABELS, found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        ({}, True),
+        ({"nodeSelector": {"zone": "a"}}, True),
+        ({"nodeSelector": {"zone": "b"}}, False),
+        (affinity(expression("zone", "In", "a", "b")), True),
+        (affinity(expression("zone", "In", "b")), False),
+        (affinity(expression("zone", "NotIn", "b")), True),
+        (affinity(expression("absent", "NotIn", "b")), True),
+        (affinity(expression("zone", "Exists")), True),
+        (affinity(expression("zone", "DoesNotExist")), False),
+        (affinity(expression("gpus", "Gt", "3")), True),
+        (affinity(expression("gpus", "Gt", "4")), False),
+        (affinity(expression("gpus", "Lt", "5")), True),
+        (affinity(expression("zone", "Gt", "3")), False),
+        (affinity(expression("gpus", "Gt")), False),
+        (affinity(expression("zone", "Fuzzy", "a")), False),
+        (affinity(expression("zone", "In", "b"), expression("gpus", "Exists")), True),
+        (affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}), True),
+        (affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}), False),
+        (affinity({"matchFields": [{"key": "spec.name", "operator": "NotIn", "values": ["n2"]}]}), False),
+        (affinity({}), False),
+        (affinity(), False),
+    ],
+)
+def test_selectors_and_affinity(spec: Object, fits: bool) -> None:
+    assert allowed(spec) is fits
+
+
+def taint(effect: str = "NoSchedule", value: str = "") -> list[Object]:
+    return [{"key": "gpu", "value": value, "effect": effect}]
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "fits"),
+    [
+        (taint(), [], False),
+        (taint("NoExecute"), [], False),
+        (taint("PreferNoSchedule"), [], True),
+        (taint(), [{"key": "gpu", "operator": "Exists"}], True),
+        (taint(), [{"operator": "Exists"}], True),
+        (taint(), [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], False),
+        (taint(value="x"), [{"key": "gpu", "value": "x"}], True),
+        (taint(value="x"), [{"key": "gpu", "operator": "Equal", "value": "y"}], False),
+        (taint(value="5"), [{"key": "gpu", "operator": "Gt", "value": "3"}], False),
+        ([*taint(), {"key": "other", "effect": "NoSchedule"}], [{"key": "gpu", "operator": "Exists"}], False),
+    ],
+)
+def test_taints_and_tolerations(taints: list[Object], tolerations: list[Object], fits: bool) -> None:
+    assert allowed({"tolerations": tolerations}, taints) is fits
