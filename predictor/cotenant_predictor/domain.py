@@ -1,34 +1,56 @@
 """When a prediction should not be trusted: reserve a whole GPU, or profile the job first. Pure."""
 
+import collections
+
+from cotenant_api import errors
 from cotenant_api.graph import Graph
 from cotenant_api.prediction import MemoryRange
 from cotenant_predictor.coefficients import Coefficients
 from cotenant_predictor.devices import PEAK_TYPES, Device
 from cotenant_predictor.roofline import MATRIX_CLASSES
 
+LARGEST_AMOUNT = 10**18
+"""FLOPs, bytes, elements or repetitions beyond this are a mistake of whoever wrote the graph."""
+
 _RUNS_AS_FP32 = frozenset({"fp32", "tf32"})
 """Types that a GPU without a rate for them runs as fp32 by itself."""
 
 
-def is_outside(graph: Graph, device: Device, memory: MemoryRange, coefficients: Coefficients) -> bool:
-    """Whether the extractor did not know the graph, the job does not fit, or its type has no rate on the device."""
-    bound = coefficients.max_unknown_share
-    unknown = sum(graph.coverage.unknown.values())
-    if unknown > bound * max(1, graph.coverage.operators) or graph.coverage.flops_percent < 100 * (1 - bound):
-        return True
-    return memory.upper > device.memory_mib or _share_without_rate(graph, device) > bound
+class Domain:
+    """What the formula knows of one graph."""
+
+    def __init__(self, graph: Graph, coefficients: Coefficients) -> None:
+        self._bound = coefficients.max_unknown_share
+        coverage = graph.coverage
+        unknown = sum(coverage.unknown.values()) / max(1, coverage.operators)
+        self._is_unknown = unknown > self._bound or coverage.flops_percent < 100 * (1 - self._bound)
+        flops: collections.Counter[str] = collections.Counter()
+        for operator in graph.operators:
+            if operator.operator_class in MATRIX_CLASSES:
+                flops[operator.dtype] += operator.flops * operator.repeat
+        total = max(1, flops.total())
+        self._share_by_type = {dtype: amount / total for dtype, amount in flops.items() if dtype not in _RUNS_AS_FP32}
+
+    def excludes(self, device: Device, memory: MemoryRange) -> bool:
+        """Whether the extractor did not know the graph, the job does not fit, or its type has no rate on the device."""
+        if self._is_unknown or memory.upper > device.memory_mib:
+            return True
+        rates = device.peak_teraflops.keys() & set(PEAK_TYPES)
+        return sum(share for dtype, share in self._share_by_type.items() if dtype not in rates) > self._bound
 
 
-def _share_without_rate(graph: Graph, device: Device) -> float:
-    """Share of the matrix FLOPs in a type that the device has no rate for."""
-    total, without = 0, 0
-    for operator in graph.operators:
-        if operator.operator_class not in MATRIX_CLASSES:
-            continue
-        flops = operator.flops * operator.repeat
-        total += flops
-        if operator.dtype not in _RUNS_AS_FP32 and not (
-            operator.dtype in PEAK_TYPES and operator.dtype in device.peak_teraflops
-        ):
-            without += flops
-    return without / total if total else 0.0
+def require_plausible(graph: Graph) -> None:
+    """Refuse amounts that no arithmetic can use.
+
+    Raises:
+        InvalidInputError: an amount of the graph is beyond `LARGEST_AMOUNT`.
+    """
+    remedy = f"amounts must lie between 0 and {LARGEST_AMOUNT}"
+    for field in ("batch_size", "parameters", "parameter_bytes", "saved_activation_bytes", "input_bytes_per_step"):
+        if getattr(graph, field) > LARGEST_AMOUNT:
+            raise errors.InvalidInputError(field, getattr(graph, field), remedy)
+    for index, operator in enumerate(graph.operators):
+        amounts = (operator.flops, operator.bytes_read, operator.bytes_written, operator.output_elements)
+        largest = max(*amounts, operator.repeat, operator.kernels, *operator.dims.values())
+        if largest > LARGEST_AMOUNT or min(operator.dims.values(), default=0) < 0:
+            raise errors.InvalidInputError(f"operators[{index}]", operator.name, remedy)

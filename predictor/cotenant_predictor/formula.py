@@ -41,13 +41,14 @@ def predict(
         coefficients: what the formula assumes.
 
     Raises:
-        InvalidInputError: no GPU model, or no CPU core.
+        InvalidInputError: no GPU model, no CPU core, or amounts from which no finite time follows.
     """
     rows = tuple(gpus)
     if not rows:
         raise errors.InvalidInputError("gpuModels", rows, "must name at least one GPU model")
     if cpu_cores is not None and not cpu_cores > 0:
         raise errors.InvalidInputError("cpuCores", cpu_cores, "must be above 0")
+    domain.require_plausible(graph)
     step = _Step(graph, rows, cpu_cores=cpu_cores, coefficients=coefficients)
     by_gpu = {row.name: step.prediction(index, row) for index, row in enumerate(rows)}
     digest = graph.digest or graph.computed_digest()
@@ -63,10 +64,15 @@ class _Step:
         self._graph, self._coefficients = graph, coefficients
         self._gpus = roofline.devices_of(rows)
         self._operators = roofline.operators_of(graph, coefficients)
+        self._alive = memory.alive_of(graph, self._operators, coefficients)
+        self._domain = domain.Domain(graph, coefficients)
         self._launch = host.launch_seconds(graph, self._operators, coefficients)
         self._feed = host.feed_seconds(graph, self._gpus, coefficients, cpu_cores=cpu_cores)
         self._busy = self._busy_with(np.ones_like(self._feed))
         self._seconds = self._seconds_with(self._busy)
+        if not np.isfinite(self._seconds).all():
+            remedy = "a step must end: check samplesPerSecond and the CPU cores"
+            raise errors.InvalidInputError("host", graph.host.samples_per_second, remedy)
         self._thread_percentage = self._smallest_thread_percentage()
 
     def prediction(self, index: int, device: Device) -> GPUPrediction:
@@ -76,16 +82,16 @@ class _Step:
         per_second = 100.0 * duty / seconds
         occupied = np.minimum(1.0, self._operators.parallel / self._gpus.sm_count[index])
         moved = (self._operators.repeat * self._operators.moved_bytes).sum() / self._gpus.bandwidth[index, 0]
-        needed = memory.needed(self._graph, self._operators, device, self._coefficients)
+        needed = memory.needed(self._alive, device, self._coefficients)
         return GPUPrediction(
             utilization=self._range(per_second * busy),
             sm_activity=self._range(per_second * float((self._busy.seconds[index] * occupied).sum())),
             dram_activity=self._range(per_second * float(moved)),
             memory_mib=needed,
-            step_milliseconds=round(1e3 * seconds, 4),
+            step_milliseconds=round(1e3 * seconds, 6),
             thread_percentage=int(self._thread_percentage[index, 0]),
             regime=self._regime(index, duty),
-            out_of_domain=domain.is_outside(self._graph, device, needed, self._coefficients),
+            out_of_domain=self._domain.excludes(device, needed),
         )
 
     def _busy_with(self, sm_share: Array) -> roofline.Busy:

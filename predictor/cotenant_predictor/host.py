@@ -12,7 +12,7 @@ def launch_seconds(graph: Graph, operators: Operators, coefficients: Coefficient
 
     An operator costs more where Python runs it than where the autograd engine does; a view costs little.
     """
-    first = np.where(operators.forward, coefficients.forward_launch_seconds, coefficients.backward_launch_seconds)
+    first = np.where(operators.forward > 0, coefficients.forward_launch_seconds, coefficients.backward_launch_seconds)
     each = np.where(operators.kernels > 0, first, coefficients.view_launch_seconds)
     each = each + np.maximum(0, operators.kernels - 1) * coefficients.extra_kernel_seconds
     each = each + operators.optimizer_tensors * coefficients.optimizer_tensor_seconds

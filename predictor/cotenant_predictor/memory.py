@@ -9,6 +9,7 @@ and outputs (inference). The caching allocator adds its slack to all but the con
 gradients and activations alive together, as `zero_grad(set_to_none=False)` does, and widens what is estimated.
 """
 
+import dataclasses
 import math
 
 from cotenant_api.graph import Graph, Mode, OperatorClass, Phase
@@ -23,34 +24,42 @@ STATE_BYTES_PER_PARAMETER = 8
 """Adam's two moments in fp32, where the graph does not say what its optimizer keeps."""
 
 
-def needed(graph: Graph, operators: Operators, device: Device, coefficients: Coefficients) -> MemoryRange:
-    """The peak in MiB of one process on `device`."""
-    exact, estimated, gradients = _alive_bytes(graph, operators, coefficients)
-    context = coefficients.context_mib + coefficients.context_mib_per_sm * device.sm_count
-    slack = 1 + coefficients.allocator_slack
-    median = context + slack * (exact + max(estimated, gradients)) / MIB
-    wide_exact = coefficients.exact_memory_widening * (exact + gradients)
-    upper = coefficients.memory_widening * context + slack * (wide_exact + coefficients.memory_widening * estimated) / MIB
-    return MemoryRange(q50=math.ceil(median), upper=math.ceil(upper))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Alive:
+    """Bytes of one job, the same on every GPU."""
+
+    exact: float
+    """Weights and optimizer state."""
+    gradients: float
+    estimated: float
+    """Saved activations, transient, input and workspace."""
 
 
-def _alive_bytes(graph: Graph, operators: Operators, coefficients: Coefficients) -> tuple[float, float, float]:
-    """Bytes counted exactly, bytes estimated, and gradients."""
+def alive_of(graph: Graph, operators: Operators, coefficients: Coefficients) -> Alive:
+    """What the job holds at its peak."""
     weights = float(graph.parameter_bytes)
-    workspace = _workspace_bytes(graph, coefficients)
+    workspace = _workspace_bytes(graph, coefficients) + graph.input_bytes_per_step
     if graph.mode is Mode.INFERENCE:
-        transient = float(operators.moved_bytes.max()) + graph.input_bytes_per_step
-        return weights, transient + workspace, 0.0
+        return Alive(exact=weights, gradients=0.0, estimated=float(operators.moved_bytes.max()) + workspace)
     transient = 2 * float(operators.written_bytes[operators.optimizer_tensors == 0].max(initial=0.0))
-    estimated = graph.saved_activation_bytes + transient + graph.input_bytes_per_step + workspace
-    return weights + _state_bytes(graph), estimated, weights
-
-
-def _state_bytes(graph: Graph) -> float:
     sweeps = [op for op in graph.operators if op.phase is Phase.OPTIMIZER and "stateBytes" in op.dims]
-    if sweeps:
-        return float(sum(op.repeat * op.dims["stateBytes"] for op in sweeps))
-    return 0.0 if graph.optimizer is None else float(graph.parameters * STATE_BYTES_PER_PARAMETER)
+    state = float(sum(op.repeat * op.dims["stateBytes"] for op in sweeps))
+    gradients = float(sum(op.repeat * op.dims.get("gradientBytes", 0) for op in sweeps))
+    if not sweeps:
+        state = 0.0 if graph.optimizer is None else float(graph.parameters * STATE_BYTES_PER_PARAMETER)
+        gradients = weights
+    estimated = graph.saved_activation_bytes + transient + workspace
+    return Alive(exact=weights + state, gradients=gradients, estimated=estimated)
+
+
+def needed(alive: Alive, device: Device, coefficients: Coefficients) -> MemoryRange:
+    """The peak in MiB of one process on `device`."""
+    slack = (1 + coefficients.allocator_slack) / MIB
+    context = coefficients.context_mib + coefficients.context_mib_per_sm * device.sm_count
+    median = context + slack * (alive.exact + max(alive.estimated, alive.gradients))
+    exact = coefficients.exact_memory_widening * (alive.exact + alive.gradients)
+    upper = coefficients.memory_widening * (context + slack * alive.estimated) + slack * exact
+    return MemoryRange(q50=math.ceil(median), upper=math.ceil(upper))
 
 
 def _workspace_bytes(graph: Graph, coefficients: Coefficients) -> float:

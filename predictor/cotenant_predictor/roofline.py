@@ -52,6 +52,9 @@ class Operators:
     optimizer_tensors: Array
 
 
+_FIELDS = tuple(field.name for field in dataclasses.fields(Operators))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Devices:
     """GPU models, as arrays of shape (n_devices, 1); `peak` has shape (n_devices, n_types)."""
@@ -76,8 +79,8 @@ class Busy:
 def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
     """The graph's operators as arrays."""
     rows = [_row(operator, coefficients) for operator in graph.operators]
-    fields = [field.name for field in dataclasses.fields(Operators)]
-    return Operators(**{name: np.array(column) for name, column in zip(fields, zip(*rows, strict=True), strict=True)})
+    columns = dict(zip(_FIELDS, np.array(rows, dtype=np.float64).T.copy(), strict=True))
+    return Operators(**{**columns, "type_index": columns["type_index"].astype(np.intp)})
 
 
 def devices_of(rows: Sequence[Device]) -> Devices:
@@ -111,7 +114,7 @@ def busy(operators: Operators, gpus: Devices, *, sm_share: Array, coefficients: 
 
 
 def _compute_seconds(operators: Operators, gpus: Devices, *, active: Array) -> Array:
-    peak = gpus.peak[:, operators.type_index]
+    peak = np.take(gpus.peak, operators.type_index, axis=1)
     tensor = peak > gpus.peak[:, :1]
     rate = peak * operators.efficiency * np.where(tensor, operators.tensor_efficiency, 1.0)
     waves = np.ceil(operators.parallel / active)

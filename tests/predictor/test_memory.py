@@ -1,0 +1,71 @@
+"""Memory: what is alive at once, from a graph's exact and estimated parts."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_api.graph import Graph, Mode, Operator, OperatorClass, Phase
+from cotenant_predictor import coefficients, formula, memory, roofline
+from cotenant_predictor.devices import Device
+
+MIB = 2**20
+
+
+def alive(graph: Graph) -> memory.Alive:
+    constants = coefficients.FORMULA_1
+    return memory.alive_of(graph, roofline.operators_of(graph, constants), constants)
+
+
+def sweep(*, state: int, gradients: int) -> Operator:
+    return Operator(
+        operator_class=OperatorClass.ELEMENTWISE,
+        name="optimizer::sgd",
+        phase=Phase.OPTIMIZER,
+        bytes_written=10**12,
+        dims={"tensors": 3, "stateBytes": state, "gradientBytes": gradients},
+    )
+
+
+def test_weights_and_state_of_the_sweep_are_exact(build: Any) -> None:
+    found = alive(build.graph(build.matmul(), sweep(state=100, gradients=50), parameters=1000, optimizer="sgd"))
+    assert (found.exact, found.gradients) == (4100, 50)
+
+
+def test_optimizer_that_says_nothing_is_taken_for_adam(build: Any) -> None:
+    found = alive(build.graph(parameters=1000, optimizer="own"))
+    assert (found.exact, found.gradients) == (4000 + 8000, 4000)
+
+
+def test_the_sweep_itself_is_no_transient(build: Any) -> None:
+    assert alive(build.graph(build.matmul(), sweep(state=0, gradients=0))).estimated < 2**30
+
+
+def test_inference_keeps_no_gradients_and_no_activations(build: Any) -> None:
+    graph = build.graph(mode=Mode.INFERENCE, saved_activation_bytes=10**12, optimizer="adamw", parameters=1000)
+    found = alive(graph)
+    assert (found.exact, found.gradients) == (4000, 0)
+    assert found.estimated < 10**9
+
+
+def test_saved_activations_count_once_in_the_median_and_widened_in_the_bound(build: Any, h200: Device) -> None:
+    def needed(saved: int) -> Any:
+        graph = build.graph(saved_activation_bytes=saved * MIB)
+        return formula.predict(graph, [h200]).by_gpu[h200.name].memory_mib
+
+    small, large = needed(1000), needed(3000)
+    assert large.q50 - small.q50 == pytest.approx(2000 * 1.08, abs=1)
+    assert large.upper - small.upper == pytest.approx(2000 * 1.08 * 1.3, abs=1)
+
+
+def test_convolution_needs_a_workspace(build: Any) -> None:
+    convolution = Operator(
+        operator_class=OperatorClass.CONV, name="aten::convolution", phase=Phase.FORWARD, bytes_read=2**30
+    )
+    assert alive(build.graph(convolution)).estimated == pytest.approx(2**29)
+
+
+def test_smaller_gpu_holds_a_smaller_context(build: Any, h200: Device) -> None:
+    small = h200.model_copy(update={"sm_count": 20})
+    found = alive(build.graph())
+    constants = coefficients.FORMULA_1
+    assert memory.needed(found, small, constants).q50 < memory.needed(found, h200, constants).q50
