@@ -43,7 +43,7 @@ async def test_inference_job_becomes_one_ready_deployment(serving: Cluster) -> N
 
 async def test_suspending_scales_to_zero_and_resuming_back(serving: Cluster) -> None:
     set_spec(serving, suspend=True)
-    await serving.run("stop_suspended")
+    await serving.run("stop_suspended", "reap")
     assert deployment(serving)["spec"]["replicas"] == 0
     assert serving.dljob("serve")["status"]["phase"] == "Suspended"
     set_spec(serving, suspend=False)

@@ -76,14 +76,11 @@ async def test_a_deleted_job_of_a_living_dljob_is_made_again_as_the_same_attempt
 async def test_no_job_is_made_while_a_pod_of_the_former_one_lives(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run("create_pods", "place", "run_pods")
-    pod = cluster.server.all("pods")[0]
-    cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["metadata"].update(ownerReferences=[]))
     cluster.server.delete("jobs", "train-1")
     await cluster.settle()
     assert jobs(cluster) == []
     assert cluster.condition("Queued")["reason"] == "PreviousPodsEnding"
-    cluster.server.delete("pods", pod["metadata"]["name"])
-    await cluster.settle()
+    await cluster.run("reap")
     assert jobs(cluster) == ["train-1"]
 
 
@@ -134,7 +131,7 @@ async def test_suspending_stops_the_job_and_resuming_starts_it(cluster: Cluster)
     cluster.apply(objects.dljob())
     await cluster.run("create_pods", "place", "run_pods")
     set_spec(cluster, suspend=True)
-    await cluster.run("stop_suspended")
+    await cluster.run("stop_suspended", "reap")
     assert (cluster.server.find("jobs", "train-1") or {})["spec"]["suspend"] is True
     assert cluster.dljob()["status"]["phase"] == "Suspended"
     set_spec(cluster, suspend=False)

@@ -148,6 +148,10 @@ class Cluster:
             for pod in self._pods_of(deployment)[deployment["spec"]["replicas"] :]:
                 self.server.delete("pods", pod["metadata"]["name"])
 
+    def reap(self) -> None:
+        """What kubelets do: end the pods that are being deleted."""
+        self.server.reap()
+
     def place(self, *, gpu: GPUUID = objects.GPU) -> None:
         """What the extender does: bind every pod that waits."""
         for pod in self.server.all("pods"):

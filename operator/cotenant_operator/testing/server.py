@@ -114,13 +114,25 @@ class Server:
         return [copy.deepcopy(value) for (kind, _, _), value in self._objects.items() if kind == plural]
 
     def delete(self, plural: str, name: str, *, namespace: str = "team") -> None:
-        """Delete an object and what it owns."""
-        value = self._objects.pop((plural, namespace, name), None)
+        """Delete an object and what it owns; a pod that runs goes on until it is reaped."""
+        value = self._objects.get((plural, namespace, name))
         if value is None:
             return
+        if plural == "pods" and value["status"]["phase"] == "Running":
+            time = self.time.text()
+            self.change(plural, name, lambda pod: pod["metadata"].update(deletionTimestamp=time), namespace=namespace)
+            return
+        del self._objects[(plural, namespace, name)]
         self._note(plural, "DELETED", value)
         for kind, inner, owned in self._owned_by(value["metadata"]["uid"]):
             self.delete(kind, owned, namespace=inner)
+
+    def reap(self) -> None:
+        """The pods that are being deleted are gone."""
+        for (plural, namespace, name), value in list(self._objects.items()):
+            if plural == "pods" and "deletionTimestamp" in value["metadata"]:
+                self._objects[(plural, namespace, name)]["status"]["phase"] = "Failed"
+                self.delete(plural, name, namespace=namespace)
 
     def _owned_by(self, uid: str) -> Iterable[tuple[str, str, str]]:
         return [

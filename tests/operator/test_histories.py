@@ -1,0 +1,207 @@
+"""Random histories: whatever happens in whatever order, the operator keeps its promises and settles.
+
+Watch events come twice, late or not at all; requests fail before or after they took effect; the process dies at
+any request; users, controllers and the clock do what they like. Checked after every step: never two attempts
+alive, nothing starts again after the end. Checked at the end, when the faults stop: everything has settled.
+"""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant_operator import api
+from cotenant_operator.testing import objects
+from cotenant_operator.testing.cluster import Cluster
+from cotenant_operator.testing.server import Fault
+
+Json = dict[str, Any]
+
+LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
+PROGRAMS = ("create_pods", "stop_suspended", "place", "run_pods", "succeed", "fail", "reap")
+STEPS = st.one_of(
+    st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
+    st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
+    st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
+    st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
+    st.sampled_from(("train-1", "gang-1", "gang-2")).map(lambda name: ("delete job", name)),
+    st.integers(1, 8).map(lambda count: ("deliver", count)),
+    st.integers(1, 4).map(lambda count: ("lose", count)),
+    st.tuples(st.integers(1, 20), st.integers(1, 4)).map(lambda part: ("repeat", part)),
+    st.integers(1, 6).map(lambda count: ("work", count)),
+    st.sampled_from((1, 15, 40, 400)).map(lambda seconds: ("wait", seconds)),
+    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
+        lambda fault: ("fault", fault)
+    ),
+    st.just(("settle", None)),
+    st.just(("settle", None)),
+    st.just(("go on", None)),
+    st.just(("restart", None)),
+    st.just(("relist", None)),
+)
+
+
+class History:
+    """One history: a cluster, the faults to come, and what must never change again."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.faults: list[Fault] = []
+        self.cluster.server.fault = lambda request: None if request.method == "GET" else self._next_fault()
+        self.ended: dict[str, str] = {}
+        self.lost = False
+
+    def _next_fault(self) -> Fault | None:
+        return self.faults.pop(0) if self.faults else None
+
+    async def begin(self) -> None:
+        """Three DLJobs and what they need."""
+        self.cluster.apply(objects.policy(), plural="packingpolicies")
+        self.cluster.apply(objects.gpu_node(), plural="gpunodes")
+        self.cluster.apply(objects.config_map(), plural="configmaps")
+        self.cluster.apply(objects.dljob("train"))
+        self.cluster.apply(objects.dljob("gang", replicas=2, backoffLimit=2))
+        self.cluster.apply(objects.dljob("serve", workloadType="Inference"))
+        await self.cluster.start()
+
+    async def step(self, kind: str, value: Any) -> None:
+        """One thing that happens."""
+        cluster = self.cluster
+        match kind:
+            case "program":
+                getattr(cluster, value)()
+            case "suspend" | "resume":
+                self._edit(value, suspend=kind == "suspend")
+            case "touch":
+                self._edit(value, gpuMemory=f"{len(cluster.server.watched)}Mi")
+            case "delete job":
+                cluster.server.delete("jobs", value)
+            case "deliver":
+                await cluster.deliver(value)
+            case "lose":
+                self.lost = True
+                cluster.lose(value)
+            case "repeat":
+                start = max(cluster.delivered - value[0], 0)
+                for event in cluster.server.watched[start : min(start + value[1], cluster.delivered)]:
+                    await cluster.tell(event)
+            case "work":
+                for _ in range(value):
+                    await cluster.step()
+            case "wait":
+                cluster.time.seconds += value
+            case "fault":
+                self.faults.append(Fault(effect=value[0], status=value[1]))
+            case "settle":
+                await cluster.settle()
+            case "go on":
+                await cluster.run("create_pods", "place", "run_pods")
+            case "restart":
+                cluster.restart()
+                await cluster.start()
+            case _:
+                await cluster.relist()
+
+    def _edit(self, name: str, **fields: Any) -> None:
+        if self.cluster.dljob(name):
+            self.cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
+
+    def check_promises(self) -> None:
+        """What holds at every moment."""
+        for name in ("train", "gang"):
+            jobs = [job for job in self.cluster.server.all("jobs") if job["metadata"]["name"].startswith(name)]
+            alive = [job["metadata"]["name"] for job in jobs if not job.get("status", {}).get("conditions")]
+            assert len(alive) <= 1, alive
+            pods = [pod for pod in self.cluster.server.all("pods") if pod["metadata"]["name"].startswith(name)]
+            living = {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods if not over(pod)}
+            assert len(living) <= 1, living
+            phase = self.cluster.dljob(name).get("status", {}).get("phase", "")
+            if name in self.ended:
+                assert phase == self.ended[name]
+                assert not alive
+            elif phase in ("Succeeded", "Failed"):
+                self.ended[name] = phase
+        assert len(self.cluster.server.all("deployments")) <= 1
+
+    async def settle(self) -> None:
+        """The faults end, a watch that lost events is found out, and the other programs go on."""
+        self.faults.clear()
+        for name in ("train", "gang", "serve"):
+            self._edit(name, suspend=False)
+        if self.lost:
+            await self.cluster.relist()
+        for _ in range(4):
+            await self.cluster.advance(400)
+            await self.cluster.run("stop_suspended", "reap", "create_pods", "place", "run_pods", "succeed")
+            self.check_promises()
+
+    async def check_settled(self) -> None:
+        """What holds in the end."""
+        phases = {name: self.cluster.dljob(name)["status"]["phase"] for name in ("train", "gang", "serve")}
+        assert phases["train"] in ("Succeeded", "Failed")
+        assert phases["gang"] in ("Succeeded", "Failed")
+        assert phases["serve"] == "Running"
+        await self.cluster.advance(100)
+        self.cluster.server.requests.clear()
+        self.cluster.work.enqueue(self.cluster.store.keys())
+        await self.cluster.advance(100)
+        assert [request for request in self.cluster.server.requests if request.method != "GET"] == []
+
+
+def over(pod: Json) -> bool:
+    return pod["status"]["phase"] in ("Succeeded", "Failed")
+
+
+async def play(before: int, steps: list[tuple[str, Any]]) -> None:
+    history = History()
+    await history.begin()
+    await history.cluster.run(*LIFE[:before])
+    for kind, value in steps:
+        await history.step(kind, value)
+        history.check_promises()
+    await history.settle()
+    await history.check_settled()
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 4), st.lists(STEPS, max_size=30))
+def test_every_history_keeps_the_promises_and_settles(before: int, steps: list[tuple[str, Any]]) -> None:
+    asyncio.run(play(before, steps))
+
+
+async def live(fault_at: int, fault: Fault) -> int:
+    """A life with one fault at the n-th write; how many writes there were."""
+    history = History()
+    writes = 0
+
+    def decide(request: api.Request) -> Fault | None:
+        nonlocal writes
+        if request.method == "GET":
+            return None
+        writes += 1
+        return fault if writes == fault_at else None
+
+    history.cluster.server.fault = decide
+    await history.begin()
+    for program in LIFE:
+        await history.cluster.advance(20)
+        await history.cluster.run(program)
+        history.check_promises()
+    await history.settle()
+    await history.check_settled()
+    return writes
+
+
+async def test_a_crash_at_any_write_loses_nothing() -> None:
+    total = await live(0, Fault(effect=False, status=-1))
+    assert total > 20
+    for effect in (True, False):
+        for at in range(1, total + 1):
+            await live(at, Fault(effect=effect, status=-1))
+
+
+async def test_a_lost_reply_at_any_write_creates_nothing_twice() -> None:
+    total = await live(0, Fault(effect=True, status=0))
+    for at in range(1, total + 1):
+        await live(at, Fault(effect=True, status=0))
