@@ -43,7 +43,7 @@ class Run:
     """Everything that is known of a run, by its events."""
 
     occupancy: Occupancy
-    gpu_names: dict[str, str]
+    gpu_names: dict[GPUUID, str]
     dljobs: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
     reasons: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -54,13 +54,14 @@ class Run:
     def of(cls, client: Client) -> "Run":
         """A run on the GPUs that the cluster's GPUNodes tell of."""
         policy = packingpolicy.PackingPolicy.from_object(client.get(POLICY))
-        gpu_names, bookable = {}, {}
+        gpu_names, bookable, models = {}, {}, {}
         for node in client.items(GPU_NODES):
             for gpu in node["status"]["gpus"]:
-                packing = policy.spec.packing(GPUModel(gpu["model"]))
-                gpu_names[gpu["uuid"]] = f"{node['metadata']['name']}/{gpu['index']}"
-                bookable[GPUUID(gpu["uuid"])] = booking.bookable_mib(gpu["memoryMiB"], packing)
-        return cls(Occupancy(Limits(policy.spec.max_tenants_per_gpu, bookable)), gpu_names)
+                uuid, model = GPUUID(gpu["uuid"]), GPUModel(gpu["model"])
+                gpu_names[uuid] = f"{node['metadata']['name']}/{gpu['index']}"
+                bookable[uuid] = booking.bookable_mib(gpu["memoryMiB"], policy.spec.packing(model))
+                models[uuid] = model
+        return cls(Occupancy(Limits(policy.spec.max_tenants_per_gpu, bookable, models)), gpu_names)
 
     def take(self, dljobs: Iterable[Event], pods: Iterable[Event], *, now: float) -> None:
         """Take in events; pods that ask for no share are none of ours."""
@@ -90,7 +91,7 @@ class Run:
     def summary(self) -> Summary:
         """The figures so far."""
         counted = Counter(reason for _, reason in self.reasons)
-        return summary.of_run(self.occupancy, self.rows(), counted, seconds=self.seconds, gpus=len(self.gpu_names))
+        return summary.of_run(self.occupancy, self.rows(), counted, seconds=self.seconds, gpu_names=self.gpu_names)
 
     def _note_reason(self, waiting: Json) -> None:
         reason = rows.packed_reason(waiting).partition(":")[0]

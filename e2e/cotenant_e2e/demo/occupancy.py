@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant_api import names, placement
-from cotenant_api.names import GPUUID, HUNDREDTHS, Namespace, PodUID
+from cotenant_api import names, placement, prediction
+from cotenant_api.names import GPUUID, HUNDREDTHS, GPUModel, Namespace, PodUID
 
 Json = Mapping[str, Any]
 FINISHED = ("Succeeded", "Failed")
@@ -17,15 +17,26 @@ FINISHED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a GPU may hold. `bookable_mib`: by GPU."""
+    """What a GPU may hold, and what it is."""
 
     max_tenants: int
     bookable_mib: Mapping[GPUUID, int]
+    models: Mapping[GPUUID, GPUModel]
+
+
+@dataclass
+class Use:
+    """What a GPU was used for, over time."""
+
+    busy_seconds: float = 0
+    tenant_seconds: float = 0
+    utilization_seconds: float = 0
+    """Seconds times predicted utilization, in percent, of all tenants together."""
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """A pod on a GPU, as booked."""
+    """A pod on a GPU, as booked. `utilization_percent`: the predicted median; 0 without a prediction."""
 
     uid: PodUID
     namespace: Namespace
@@ -33,6 +44,7 @@ class Tenant:
     share: int
     memory_mib: int
     whole: bool
+    utilization_percent: float
 
 
 @dataclass
@@ -53,8 +65,7 @@ class Occupancy:
     tenants: dict[GPUUID, dict[PodUID, Tenant]] = field(default_factory=dict)
     timelines: dict[PodUID, Timeline] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
-    gpu_seconds: float = 0
-    job_seconds: float = 0
+    use: dict[GPUUID, Use] = field(default_factory=dict)
     peak_gpus: int = 0
     peak_jobs: int = 0
     _bound: dict[PodUID, str] = field(default_factory=dict)
@@ -82,11 +93,14 @@ class Occupancy:
 
     def _pass_time(self, now: float) -> None:
         elapsed, self._now = now - self._now, now
-        jobs = len({uid for tenants in self.tenants.values() for uid in tenants})
-        self.gpu_seconds += elapsed * self.gpus_in_use()
-        self.job_seconds += elapsed * jobs
+        for uuid, tenants in self.tenants.items():
+            if tenants:
+                use = self.use.setdefault(uuid, Use())
+                use.busy_seconds += elapsed
+                use.tenant_seconds += elapsed * len(tenants)
+                use.utilization_seconds += elapsed * sum(one.utilization_percent for one in tenants.values())
         self.peak_gpus = max(self.peak_gpus, self.gpus_in_use())
-        self.peak_jobs = max(self.peak_jobs, jobs)
+        self.peak_jobs = max(self.peak_jobs, len({uid for tenants in self.tenants.values() for uid in tenants}))
 
     def _placed(self, pod: Json, text: str, *, now: float) -> None:
         uid = PodUID(pod["metadata"]["uid"])
@@ -107,6 +121,7 @@ class Occupancy:
                 gpu.share,
                 gpu.memory_mib,
                 document.backend is placement.Backend.WHOLE,
+                _predicted_percent(pod, self.limits.models.get(gpu.uuid)),
             )
             self.tenants.setdefault(gpu.uuid, {})[uid] = tenant
             self._check(gpu.uuid)
@@ -135,6 +150,15 @@ class Occupancy:
 def _memory(tenants: list[Tenant]) -> int:
     """What is booked beside others: a whole GPU's memory is its tenant's to use."""
     return sum(one.memory_mib for one in tenants if not one.whole)
+
+
+def _predicted_percent(pod: Json, model: GPUModel | None) -> float:
+    """The predicted median utilization on this GPU model."""
+    text = pod["metadata"].get("annotations", {}).get(names.PREDICTION)
+    if text is None or model is None:
+        return 0
+    by_gpu = prediction.Prediction.from_json(text, source=f"prediction of {_name(pod)}").by_gpu
+    return by_gpu[model].utilization.q50 if model in by_gpu else 0
 
 
 def _name(pod: Json) -> str:

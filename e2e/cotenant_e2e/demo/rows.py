@@ -1,5 +1,6 @@
 """One row for each job: what the table shows, from objects as the API server has them. Pure."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,9 +8,10 @@ from typing import Any
 
 from cotenant_api import names
 from cotenant_api.dljob import Phase
+from cotenant_api.names import GPUUID
 
 Json = Mapping[str, Any]
-SETTLED = (Phase.SUCCEEDED, Phase.FAILED)
+FINISHED = ("Succeeded", "Failed")
 _ORDER = {
     phase: place for place, phase in enumerate(("Failed", "Running", "Queued", "Pending", "Suspended", "Succeeded"))
 }
@@ -25,6 +27,7 @@ class Row:
         gpus: as `node/index`.
         serves: whether it runs until it is deleted.
         reason: why it waits, or what failed.
+        unpredicted: why there is no prediction, where there should be one.
     """
 
     namespace: str
@@ -38,6 +41,7 @@ class Row:
     co_tenants: tuple[str, ...] = ()
     serves: bool = False
     reason: str = ""
+    unpredicted: str = ""
 
     @property
     def done(self) -> bool:
@@ -50,19 +54,19 @@ class Row:
         return (_ORDER.get(self.phase, 0), self.namespace, self.name)
 
 
-def of_all(dljobs: Iterable[Json], pods: Iterable[Json], gpu_names: Mapping[str, str]) -> list[Row]:
+def of_all(dljobs: Iterable[Json], pods: Iterable[Json], gpu_names: Mapping[GPUUID, str]) -> list[Row]:
     """Every row. `gpu_names`: UUID -> `node/index`."""
     known = list(pods)
-    others = [pod for pod in known if names.DLJOB_LABEL not in (pod["metadata"].get("labels") or {})]
+    others = [pod for pod in known if _dljob_of(pod) is None]
     rows = [_of_dljob(job, gpu_names) for job in dljobs] + [_of_pod(pod, gpu_names) for pod in others]
-    return sorted(rows, key=lambda row: row.order)
+    neighbours = _neighbours(known)
+    return sorted((_beside(row, neighbours) for row in rows), key=lambda row: row.order)
 
 
-def _of_dljob(job: Json, gpu_names: Mapping[str, str]) -> Row:
+def _of_dljob(job: Json, gpu_names: Mapping[GPUUID, str]) -> Row:
     status: Json = job.get("status") or {}
     predicted: Json = status.get("prediction") or {}
     gpus = [gpu for replica in status.get("replicas", []) for gpu in replica.get("gpus", [])]
-    co_tenants = [name for replica in status.get("replicas", []) for name in replica.get("coTenants", [])]
     median, upper = predicted.get("utilizationPercent"), predicted.get("upperPercent")
     return Row(
         namespace=job["metadata"]["namespace"],
@@ -73,13 +77,13 @@ def _of_dljob(job: Json, gpu_names: Mapping[str, str]) -> Row:
         memory_mib=predicted.get("memoryMiB"),
         share=gpus[0]["share"] if gpus else None,
         gpus=tuple(dict.fromkeys(gpu_names.get(gpu["uuid"], gpu["uuid"]) for gpu in gpus)),
-        co_tenants=tuple(dict.fromkeys(_short(name) for name in co_tenants)),
         serves=job["spec"].get("workloadType") == "Inference",
         reason=_reason(status),
+        unpredicted=_unpredicted(status),
     )
 
 
-def _of_pod(pod: Json, gpu_names: Mapping[str, str]) -> Row:
+def _of_pod(pod: Json, gpu_names: Mapping[GPUUID, str]) -> Row:
     metadata = pod["metadata"]
     text = (metadata.get("annotations") or {}).get(names.PLACEMENT)
     gpus = json.loads(text)["gpus"] if text else []
@@ -117,6 +121,34 @@ def _reason(status: Json) -> str:
     return ""
 
 
-def _short(name: str) -> str:
-    """A co-tenant's pod without its namespace, which is one's own."""
-    return name.rpartition("/")[2]
+def _unpredicted(status: Json) -> str:
+    for condition in status.get("conditions", []):
+        if condition["type"] == "Predicted" and condition["status"] == "False":
+            return f"{condition['reason']}: {condition.get('message', '')}"
+    return ""
+
+
+def _dljob_of(pod: Json) -> str | None:
+    """The DLJob that a pod belongs to."""
+    name: str | None = (pod["metadata"].get("labels") or {}).get(names.DLJOB_LABEL)
+    return name
+
+
+def _neighbours(pods: Iterable[Json]) -> dict[tuple[str, str], set[str]]:
+    """Which jobs share a GPU now: by namespace and name, as everywhere in the table."""
+    by_gpu: dict[str, set[tuple[str, str]]] = {}
+    for pod in pods:
+        text = (pod["metadata"].get("annotations") or {}).get(names.PLACEMENT)
+        if text and (pod.get("status") or {}).get("phase") not in FINISHED:
+            job = (pod["metadata"]["namespace"], _dljob_of(pod) or pod["metadata"]["name"])
+            for gpu in json.loads(text)["gpus"]:
+                by_gpu.setdefault(gpu["uuid"], set()).add(job)
+    found: dict[tuple[str, str], set[str]] = {}
+    for jobs in by_gpu.values():
+        for job in jobs:
+            found.setdefault(job, set()).update(name for _, name in jobs - {job})
+    return found
+
+
+def _beside(row: Row, neighbours: Mapping[tuple[str, str], set[str]]) -> Row:
+    return dataclasses.replace(row, co_tenants=tuple(sorted(neighbours.get((row.namespace, row.name), ()))))

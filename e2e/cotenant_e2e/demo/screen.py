@@ -150,7 +150,24 @@ def summary(found: Summary) -> RenderableType:
         Text(f"NOT FINISHED: {row.namespace}/{row.name} is {row.phase}. {row.reason}", style="bold red")
         for row in found.unfinished
     ]
-    return Group(Text(), drawn, *problems)
+    return Group(Text(), _gpu_bars(found), Text(), drawn, *problems)
+
+
+def _gpu_bars(found: Summary) -> RenderableType:
+    """One bar for each GPU: the predicted utilization of all its jobs together, while it had any."""
+    bars = Table(box=None, pad_edge=False)
+    bars.add_column("simulated GPU", no_wrap=True)
+    bars.add_column("predicted utilization", no_wrap=True, min_width=_BAR_WIDTH)
+    for heading in ("%", "jobs", "busy %"):
+        bars.add_column(heading, justify="right", no_wrap=True)
+    for use in found.by_gpu:
+        full = round(min(use.utilization_percent, 100) / 100 * _BAR_WIDTH)
+        bar = "\u2588" * full + "\u2591" * (_BAR_WIDTH - full)
+        bars.add_row(use.name, bar, f"{use.utilization_percent:.0f}", f"{use.tenants:.1f}", f"{use.busy_percent:.0f}")
+    return bars
+
+
+_BAR_WIDTH = 25
 
 
 def _figures(found: Summary) -> list[tuple[str, str]]:
@@ -159,6 +176,10 @@ def _figures(found: Summary) -> list[tuple[str, str]]:
         ("GPUs", _gpus(found)),
         ("wait", _seconds(found.waits, "from creation to binding, with the queue")),
         ("latency", _seconds(found.latencies, "from the lifted gate to binding")),
+        (
+            "unpredicted",
+            "; ".join(f"{row.namespace}/{row.name}, {row.unpredicted}" for row in found.unpredicted) or "none",
+        ),
         ("waited for", ", ".join(f"{reason} ({count})" for reason, count in found.reasons.most_common()) or "nothing"),
         ("promises", f"{len(found.violations)} broken" if found.violations else _KEPT),
     ]
