@@ -11,6 +11,7 @@ still unbound after that was not bound by it. Until then the reservation stands.
 import asyncio
 import enum
 import logging
+from dataclasses import replace
 from typing import NamedTuple
 
 from cotenant_api import placement
@@ -91,6 +92,10 @@ class Binder:
             return Outcome(Result.REFUSED, "there is no such pod")
         if record.node is not None:
             return _standing(record, asked)
+        pinned = self._ledger.reserved.get(record.uid)
+        if pinned is not None and record.uid not in self._sent:
+            # Bound a moment ago: the watch has yet to show it.
+            return _standing(replace(record, node=pinned.node, placement=pinned), asked)
         chosen = self._choose(record, asked)
         if not isinstance(chosen, placement.Placement):
             return Outcome(Result.REFUSED, chosen)
@@ -139,7 +144,7 @@ class Binder:
         except transport.UnansweredError as error:
             LOG.warning("bind %s/%s: the reply was lost, reading the pod: %s", record.namespace, record.name, error)
             return await self._resolve(record, placed)
-        except client.ConflictError:
+        except (client.ConflictError, client.NotFoundError):
             return await self._resolve(record, placed, refused=True)
         except (client.APIError, client.BusyError) as error:
             self._forget(record.uid)

@@ -36,6 +36,7 @@ class Leader:
         self._changed = asyncio.Event()
         self._started = self._clock()
         self._drift_checked = self._clock()
+        self._stopped = False
         self.serving = False
 
     def changed(self) -> None:
@@ -43,8 +44,8 @@ class Leader:
         self._changed.set()
 
     async def run(self, lists: Sequence[watches.Watch]) -> None:
-        """Until cancelled. `lists`: what must be listed again before a new leader serves."""
-        while True:
+        """Until stopped. `lists`: what must be listed again before a new leader serves."""
+        while not self._stopped:
             self._ledger.tick(now=self._clock())
             leads = self._leading.leads(now=self._clock())
             if leads and not self.serving:
@@ -53,6 +54,13 @@ class Leader:
                 self.step_down()
             pause = self._work() if self.serving else MIN_PAUSE_SECONDS
             await self._wait(pause)
+
+    def stop(self) -> None:
+        """Serve no longer, for good."""
+        self._stopped = True
+        if self.serving:
+            self.step_down()
+        self.changed()
 
     def step_down(self) -> None:
         """Serve no longer: another may."""
@@ -69,12 +77,13 @@ class Leader:
         if self._ledger.policy is None:
             return
         if any(not record.gates for record in self._ledger.index.pending.values()):
-            rest = self._started + leadership.SETTLE_SECONDS - self._clock()
-            LOG.info("takes over: waits %.1f s for Bindings that may be in flight", max(rest, 0.0))
-            await asyncio.sleep(max(rest, 0.0))
+            began = max(self._started, self._leading.since)
+            rest = max(began + leadership.SETTLE_SECONDS - self._clock(), 0.0)
+            LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)
+            await asyncio.sleep(rest)
         for watch in lists:
             await watch.relist()
-        if not self._leading.leads(now=self._clock()) or self._ledger.policy is None:
+        if self._stopped or not self._leading.leads(now=self._clock()) or self._ledger.policy is None:
             return
         adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
         self.serving = True
@@ -115,7 +124,8 @@ class Leader:
         """Let changes gather, then wait for one, or for the next tick."""
         await asyncio.sleep(pause)
         try:
-            await asyncio.wait_for(self._changed.wait(), TICK_SECONDS)
+            async with asyncio.timeout(TICK_SECONDS):
+                await self._changed.wait()
         except TimeoutError:
             await self._chores()
         self._changed.clear()

@@ -34,6 +34,11 @@ class Leadership:
         """The Lease as it is; None: there is none."""
         self._lease = lease
 
+    @property
+    def since(self) -> float:
+        """When the present holder took the Lease, in seconds since the epoch; 0: unknown."""
+        return 0.0 if self.assume or self._lease is None else self._lease.acquired
+
     def remaining_seconds(self, *, now: float) -> float:
         """For how long it leads; 0: it does not."""
         if self.assume:

@@ -72,8 +72,7 @@ class Extender:
 
     async def stop(self) -> None:
         """Answer no more, and let what was written be answered."""
-        if self.leader.serving:
-            self.leader.step_down()
+        self.leader.stop()
         await self.writer.finish()
 
     def missing(self) -> list[str]:

@@ -1,0 +1,107 @@
+"""A whole extender on the API server in memory, in virtual time, for tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from cotenant_extender import service, wire
+from cotenant_extender.kube import pods
+from extender import builders, fake_api
+from extender.builders import NOW
+
+Object = dict[str, Any]
+
+IDENTITY = "host"
+HOLDER = "host_1234"
+LEASE_SECONDS = 15
+DEADLINE_SECONDS = 120.0
+STEP_SECONDS = 0.01
+
+
+def clock() -> float:
+    """Seconds since the epoch, in the loop's virtual time."""
+    return NOW + asyncio.get_running_loop().time()
+
+
+async def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds."""
+    deadline = clock() + DEADLINE_SECONDS
+    while not holds():
+        if clock() > deadline:
+            raise AssertionError(f"not within {DEADLINE_SECONDS} s: {what}")
+        await asyncio.sleep(STEP_SECONDS)
+
+
+def server(*, nodes: int = 1, gpus: int = 2, holder: str = HOLDER, **spec: Any) -> fake_api.Server:
+    """An API server with nodes, a Lease that `holder` holds, and a policy."""
+    found = fake_api.Server()
+    for index in range(nodes):
+        found.put(pods.NODES, builders.node(f"n{index}", gpus=gpus))
+        found.put(pods.GPUNODES, builders.gpunode(f"n{index}", gpus=gpus))
+    found.put(pods.POLICIES, builders.policy(**spec))
+    renew(found, holder, now=NOW)
+    return found
+
+
+def renew(to: fake_api.Server, holder: str, *, now: float) -> None:
+    """Agents and kube-scheduler renew their Leases."""
+    for _, name in to.objects[pods.NODES]:
+        to.put(fake_api.LEASES, builders.lease(f"node-{name}", name, renewed=now))
+    to.put(fake_api.LEASES, builders.lease("cotenant-scheduler", holder, renewed=now))
+
+
+class Rig:
+    """An extender and what it talks to.
+
+    Attributes:
+        holder: who renews the scheduler's Lease; empty: nobody renews anything.
+    """
+
+    def __init__(self, to: fake_api.Server, *, holder: str, assume_leader: bool) -> None:
+        self.server, self.holder = to, holder
+        settings = service.Settings(identity=IDENTITY, assume_leader=assume_leader)
+        self.extender = service.Extender(settings, to, clock=clock)
+
+    async def serving(self) -> None:
+        """Wait until it serves."""
+        await until(self.extender.serving, "serving")
+
+    async def filtered(self, name: str, *nodes: str) -> list[str]:
+        """The nodes that filter leaves for a pod of the server."""
+        args = wire.decode_args(wire_args(self.server.pod(name), *nodes))
+        return list(orjson.loads(await self.extender.filter(args))["NodeNames"])
+
+    async def bound(self, name: str, node: str, *, uid: str = "") -> str:
+        """What bind answers: a reason, empty on success."""
+        asked = {"PodName": name, "PodNamespace": "team", "PodUID": uid or f"uid-{name}", "Node": node}
+        answer = await self.extender.bind(wire.decode_binding(orjson.dumps(asked)))
+        return str(orjson.loads(answer)["Error"])
+
+    async def keep_leases(self) -> None:
+        """Renew all Leases, as agents and kube-scheduler do."""
+        while True:
+            await asyncio.sleep(2)
+            if self.holder:
+                renew(self.server, self.holder, now=clock())
+
+
+def wire_args(pod: Object, *nodes: str) -> bytes:
+    """ExtenderArgs."""
+    return orjson.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(nodes)})
+
+
+@asynccontextmanager
+async def extender(to: fake_api.Server, *, holder: str = HOLDER, assume_leader: bool = False) -> AsyncIterator[Rig]:
+    """It runs for the block; all Leases are renewed meanwhile."""
+    rig = Rig(to, holder=holder, assume_leader=assume_leader)
+    tasks = [asyncio.create_task(rig.extender.run()), asyncio.create_task(rig.keep_leases())]
+    try:
+        yield rig
+    finally:
+        await rig.extender.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,253 @@
+"""bind: once, whatever happens to requests and replies."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from cotenant_api import names
+from cotenant_extender import leadership
+from cotenant_extender.kube import pods, transport
+from cotenant_extender.ledger import drift, views
+from extender import builders, fake_api, running, virtual
+from extender.fake_api import Fault
+from extender.running import until
+
+Object = dict[str, Any]
+
+
+def faults(*planned: Fault | None) -> fake_api.Chooses:
+    """What happens to the first Bindings, one after another."""
+    left = list(planned)
+
+    def fault(request: transport.Request) -> Fault | None:
+        return left.pop(0) if left and "/binding" in request.path else None
+
+    return fault
+
+
+def result(rig: running.Rig, name: str) -> float:
+    found = rig.extender.metrics.registry.get_sample_value("cotenant_extender_binds_total", {"result": name})
+    return found or 0.0
+
+
+def booked(rig: running.Rig) -> dict[str, int]:
+    nodes = views.View(rig.extender.ledger)
+    return {gpu.uuid: gpu.share for node in nodes for gpu in node.gpus if gpu.share}
+
+
+async def with_pod(rig: running.Rig, name: str = "a", share: int = 40) -> None:
+    """The extender serves, and a pod is lifted."""
+    await rig.serving()
+    rig.server.put(pods.PODS, builders.pod(name, share))
+    await until(lambda: "schedulingGates" not in rig.server.pod(name)["spec"], "lifted")
+
+
+@virtual.time
+async def test_a_bind_sends_one_binding_with_uid_and_placement() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        assert await rig.bound("a", "n0") == ""
+        assert server.sent("POST", "/a/binding") == 1
+        document = json.loads(server.pod("a")["metadata"]["annotations"][names.PLACEMENT])
+        assert document == {
+            "v": 1,
+            "podUID": "uid-a",
+            "node": "n0",
+            "container": "main",
+            "policyGeneration": 1,
+            "backend": "MPS",
+            "processesPerGPU": 1,
+            "gpus": [
+                {
+                    "uuid": "GPU-n0-0",
+                    "share": 40,
+                    "activeThreadPercentage": 40,
+                    "memoryMiB": 143771 * 95 // 100 * 40 // 100,
+                    "clientPriority": 0,
+                }
+            ],
+        }
+
+
+@virtual.time
+async def test_a_repeated_bind_succeeds_without_another_binding() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        assert [await rig.bound("a", "n0"), await rig.bound("a", "n0")] == ["", ""]
+        assert server.sent("POST", "/binding") == 1
+
+
+@virtual.time
+async def test_binds_of_one_pod_at_the_same_time_send_one_binding() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        answers = await asyncio.gather(rig.bound("a", "n0"), rig.bound("a", "n0"), rig.bound("a", "n1"))
+        assert list(answers) == ["", "", "the pod is bound to n0"]
+        assert server.sent("POST", "/binding") == 1
+
+
+@virtual.time
+async def test_many_binds_at_the_same_time_fill_a_node_and_no_more() -> None:
+    server = running.server(gpus=2)
+    for number in range(9):
+        server.put(pods.PODS, builders.pod(f"p{number}", 40, gates=()))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        answers = await asyncio.gather(*(rig.bound(f"p{number}", "n0") for number in range(9)))
+        assert sum(answer == "" for answer in answers) == 4
+        assert booked(rig) == {"GPU-n0-0": 80, "GPU-n0-1": 80}
+        assert drift.differences(rig.extender.ledger) == []
+
+
+@pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.BROKEN])
+def test_a_binding_that_took_effect_although_its_reply_was_lost_is_success(fault: Fault) -> None:
+    @virtual.time
+    async def run() -> None:
+        server = running.server()
+        async with running.extender(server) as rig:
+            await with_pod(rig)
+            server.fault = faults(fault)
+            assert await rig.bound("a", "n0") == ""
+            assert server.sent("POST", "/binding") == 1
+            assert booked(rig) == {"GPU-n0-0": 40}
+
+    run()
+
+
+@virtual.time
+async def test_a_binding_that_was_never_sent_is_an_error_after_it_can_no_longer_happen() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = faults(Fault.NOT_SENT)
+        began = running.clock()
+        assert await rig.bound("a", "n0") == "the Binding did not take effect"
+        assert running.clock() - began >= leadership.SETTLE_SECONDS
+        assert rig.extender.ledger.reserved == {}
+        assert await rig.bound("a", "n0") == ""
+
+
+@virtual.time
+async def test_while_a_binding_is_not_resolved_filter_leaves_no_other_node() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = faults(Fault.NOT_SENT)
+        binding = asyncio.create_task(rig.bound("a", "n0"))
+        await until(lambda: server.sent("POST", "/binding") == 1, "sent")
+        assert await rig.filtered("a", "n0", "n1") == ["n0"]
+        assert await rig.filtered("a", "n1") == []
+        await binding
+
+
+@virtual.time
+async def test_a_reservation_outlives_an_api_server_that_cannot_be_read_and_is_resolved_later() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+
+        def down(request: transport.Request) -> Fault | None:
+            first = "/binding" in request.path
+            return Fault.REPLY_LOST if first else Fault.NOT_SENT if request.path.endswith("/pods/a") else None
+
+        server.fault = down
+        assert "the pod cannot be read" in await rig.bound("a", "n0")
+        assert booked(rig) == {"GPU-n0-0": 40}
+        server.fault = lambda _: None
+        await until(lambda: not rig.extender.ledger.reserved, "resolved")
+        assert booked(rig) == {"GPU-n0-0": 40}
+        assert await rig.bound("a", "n0") == ""
+        assert server.sent("POST", "/binding") == 1
+
+
+@virtual.time
+async def test_a_pod_that_is_bound_elsewhere_is_an_error() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.slip(pods.PODS, builders.bound("a", 40, "n1", "GPU-n1-0"))
+        assert await rig.bound("a", "n0") == "the pod is bound to n1"
+        assert result(rig, "conflict") == 1
+
+
+@virtual.time
+async def test_a_pod_of_another_uid_is_not_bound() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        assert await rig.bound("a", "n0", uid="uid-old") == "there is no such pod"
+        assert server.sent("POST", "/binding") == 0
+
+
+@virtual.time
+async def test_a_pod_that_is_gone_is_an_error_and_counts_no_more() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        del server.objects[pods.PODS][("team", "a")]
+        assert await rig.bound("a", "n0") != ""
+        assert booked(rig) == {}
+
+
+@virtual.time
+async def test_a_binding_that_the_api_server_refuses_gives_its_gpus_back() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = faults(Fault.REFUSED)
+        assert await rig.bound("a", "n0") == "403: denied by a policy"
+        assert rig.extender.ledger.reserved == {}
+
+
+@virtual.time
+async def test_a_binding_that_the_api_server_is_too_busy_for_is_left_to_kube_scheduler() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = faults(Fault.BUSY)
+        assert await rig.bound("a", "n0") == "429: too many requests"
+        assert rig.extender.ledger.reserved == {}
+
+
+@virtual.time
+async def test_a_node_that_no_longer_fits_is_refused_with_the_reason() -> None:
+    server = running.server(gpus=1)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        sick = builders.gpunode("n0", gpus=1, gpu={"health": "Unhealthy"})
+        server.put(pods.GPUNODES, sick)
+        await until(lambda: not len(rig.extender.ledger.earmarks), "closed")
+        assert await rig.bound("a", "n0") == "UnhealthyGPU: 1 GPU is not healthy"
+
+
+@virtual.time
+async def test_the_gpu_is_chosen_again_on_fresh_state() -> None:
+    server = running.server(gpus=2)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        value = builders.gpunode("n0", gpus=2)
+        value["status"]["gpus"][0]["foreignProcesses"] = 1
+        rig.extender.leader.stop()
+        server.put(pods.GPUNODES, value)
+        await until(lambda: bool(next(iter(views.View(rig.extender.ledger))).gpus[0].closed), "closed")
+        assert await rig.bound("a", "n0") == ""
+        document = json.loads(server.pod("a")["metadata"]["annotations"][names.PLACEMENT])
+        assert document["gpus"][0]["uuid"] == "GPU-n0-1"
+
+
+@virtual.time
+async def test_without_enough_left_of_the_lease_no_binding_is_sent() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        rig.holder = ""
+        await asyncio.sleep(running.LEASE_SECONDS - 1.2)
+        assert rig.extender.serving()
+        assert "does not lead" in await rig.bound("a", "n0")
+        assert server.sent("POST", "/binding") == 0
+        assert rig.extender.ledger.reserved == {}

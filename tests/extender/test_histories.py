@@ -1,0 +1,257 @@
+"""Random histories: pods come, are packed, bound, finish and vanish; events are repeated and lists replace watches.
+
+After every step the ledger equals its recount, and no GPU holds more than it may.
+"""
+
+import copy
+from typing import Any
+
+import hypothesis
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+
+from cotenant_api import booking, names
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import drift, views
+from cotenant_extender.packing import causes, placing
+from cotenant_extender.queue import planning
+from extender import builders
+from extender.builders import H200, NOW, T4
+
+Object = dict[str, Any]
+
+NODES = {"n0": (2, H200), "n1": (1, T4), "n2": (4, H200)}
+PREDICTED = builders.prediction(h200=(35.0, 30_000, 50), t4=(70.0, 9_000, 80))
+
+
+class Histories(RuleBasedStateMachine):
+    """`truth` is what the API server holds; the ledger hears of it, more than once."""
+
+    pods = Bundle("pods")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOW
+        self.version = 1
+        self.truth: dict[str, Object] = {}
+        self.heard: list[Object] = []
+        self.listed: dict[str, set[str]] = {name: set() for name in NODES}
+        self.source = builders.cluster(nodes=0)
+
+    @initialize()
+    def start(self) -> None:
+        """Nodes of two models."""
+        for name, (gpus, model) in NODES.items():
+            builders.add_node(self.source, name, gpus=gpus, model=model)
+
+    def tell(self, raw: Object) -> None:
+        """The API server changes a pod, and says so."""
+        self.version += 1
+        raw["metadata"]["resourceVersion"] = str(self.version)
+        self.heard.append(copy.deepcopy(raw))
+        builders.put(self.source, raw, now=self.now)
+
+    @rule(
+        target=pods,
+        share=st.sampled_from([5, 30, 40, 60, 100, 200]),
+        namespace=st.sampled_from(["team", "others"]),
+        notes=st.sampled_from([{}, {names.GPU_MEMORY: "60Gi"}, {names.PREDICTION: PREDICTED}, {names.GPU_MODELS: T4}]),
+    )
+    def create(self, share: int, namespace: str, notes: Object) -> str:
+        """A pod comes."""
+        name = f"p{self.version}"
+        self.truth[name] = builders.pod(name, share, namespace=namespace, annotations=dict(notes))
+        self.tell(self.truth[name])
+        return name
+
+    @rule()
+    def run_queue(self) -> None:
+        """A pass over the queue; its patches are applied."""
+        assert self.source.policy is not None
+        for lift in planning.plan(self.source, self.source.policy, now=self.now).lifts:
+            raw = self.truth.get(lift.record.name)
+            if raw is None:
+                self.source.end_earmark(lift.record.uid)
+                continue
+            raw["spec"].pop("schedulingGates", None)
+            raw["metadata"]["annotations"][names.EARMARK] = lift.earmark.note().to_json()
+            self.tell(raw)
+
+    @rule(name=pods, confirmed=st.booleans())
+    def bind(self, name: str, confirmed: bool) -> None:
+        """A lifted pod is bound where it fits; perhaps its event comes later."""
+        raw, uid = self.truth.get(name), PodUID(f"uid-{name}")
+        if raw is None or "schedulingGates" in raw["spec"] or "nodeName" in raw["spec"]:
+            return
+        assert self.source.policy is not None
+        record = self.source.pods[uid]
+        assert record.request is not None
+        placed = self.source.reserved.get(uid) or placing.choose(
+            views.View(self.source, without=uid), record.request, self.source.policy, check_host=False
+        )
+        if placed is None:
+            return
+        self.source.reserve(uid, placed)
+        if confirmed:
+            raw["spec"]["nodeName"] = placed.node
+            raw["metadata"]["annotations"][names.PLACEMENT] = placed.to_json()
+            self.tell(raw)
+
+    @rule(name=pods)
+    def bind_fails(self, name: str) -> None:
+        """It is read that a Binding did not take effect."""
+        if name in self.truth and "nodeName" not in self.truth[name]["spec"]:
+            self.source.release(PodUID(f"uid-{name}"))
+
+    @rule(name=pods, message=st.sampled_from(["no port", "no volume"]))
+    def report_unschedulable(self, name: str, message: str) -> None:
+        """The scheduler finds no node."""
+        raw = self.truth.get(name)
+        if raw is not None and "schedulingGates" not in raw["spec"] and "nodeName" not in raw["spec"]:
+            report = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+            raw["status"]["conditions"] = [report]
+            self.tell(raw)
+
+    @rule(name=pods, listed=st.booleans())
+    def run(self, name: str, listed: bool) -> None:
+        """It runs; its agent perhaps lists it."""
+        raw = self.truth.get(name)
+        if raw is not None and "nodeName" in raw["spec"] and raw["status"]["phase"] == "Pending":
+            if listed:
+                self.listed[raw["spec"]["nodeName"]].add(name)
+                self.tell_agents()
+            raw["status"]["phase"] = "Running"
+            self.tell(raw)
+
+    @rule(name=pods, phase=st.sampled_from(["Succeeded", "Failed"]))
+    def finish(self, name: str, phase: str) -> None:
+        """It ends."""
+        raw = self.truth.get(name)
+        if raw is not None and raw["status"]["phase"] == "Running":
+            raw["status"]["phase"] = phase
+            self.tell(raw)
+
+    @rule(name=pods, missed=st.booleans())
+    def delete(self, name: str, missed: bool) -> None:
+        """It is gone; its event may be missed."""
+        raw = self.truth.pop(name, None)
+        if raw is not None and not missed:
+            self.source.pod_gone(PodUID(f"uid-{name}"), last=records.pod_record(raw))
+
+    @rule(data=st.data())
+    def hear_again(self, data: st.DataObject) -> None:
+        """An old event comes again."""
+        if self.heard:
+            builders.put(self.source, data.draw(st.sampled_from(self.heard[-20:])), now=self.now)
+
+    @rule()
+    def relist(self) -> None:
+        """A list replaces what was missed."""
+        self.version += 1
+        found = [records.pod_record(raw) for raw in self.truth.values()]
+        self.source.pods_listed(found, version=self.version, now=self.now)
+        known = {record.name for record in self.source.pods.values()}
+        assert known == set(self.truth)
+
+    @rule()
+    def tell_agents(self) -> None:
+        """Agents publish whom they have: what finished or is gone, they drop."""
+        for name, (gpus, model) in NODES.items():
+            alive = {pod for pod in self.listed[name] if self.alive(pod)}
+            self.listed[name] = alive
+            tenants: dict[int, list[str]] = {}
+            for pod in sorted(alive):
+                for uuid in self.gpus_of(pod):
+                    tenants.setdefault(int(uuid[-1]), []).append(pod)
+            raw = builders.gpunode(name, gpus=gpus, model=model, tenants=tenants)
+            self.source.gpunode(records.gpunode_record(raw), now=self.now)
+
+    def alive(self, name: str) -> bool:
+        """Whether a pod runs."""
+        raw = self.truth.get(name)
+        return raw is not None and raw["status"]["phase"] in ("Pending", "Running")
+
+    def gpus_of(self, name: str) -> list[str]:
+        """The GPUs of a bound pod."""
+        record = records.pod_record(self.truth[name])
+        return [] if record.placement is None else [gpu.uuid for gpu in record.placement.gpus]
+
+    @rule(seconds=st.sampled_from([1.0, 25.0, 400.0]))
+    def wait(self, seconds: float) -> None:
+        """Time passes; agents renew their Leases."""
+        self.now += seconds
+        for name in NODES:
+            self.source.lease(NodeName(name), self.now, now=self.now)
+        self.source.tick(now=self.now)
+
+    @rule(name=st.sampled_from(sorted(NODES)), cordoned=st.booleans())
+    def cordon(self, name: str, cordoned: bool) -> None:
+        """A node is cordoned or not."""
+        raw = builders.node(name, gpus=NODES[name][0], unschedulable=cordoned)
+        self.source.node(records.node_record(raw))
+
+    @rule(utilization=st.sampled_from([70, 100, 150]), tenants=st.sampled_from([2, 3]))
+    def change_policy(self, utilization: int, tenants: int) -> None:
+        """Another policy is in force."""
+        self.source.policy_changed(builders.in_force(maxUtilizationPercent=utilization, maxTenantsPerGPU=tenants))
+
+    @invariant()
+    def the_ledger_equals_its_recount(self) -> None:
+        """Incremental and recomputed sums agree."""
+        assert drift.differences(self.source) == []
+
+    @invariant()
+    def no_gpu_holds_more_than_it_may(self) -> None:
+        """Hundredths, memory, tenants, one namespace."""
+        for state in self.source.nodes.values():
+            memory = {} if state.agent is None else {gpu.uuid: gpu for gpu in state.agent.gpus}
+            for uuid, tenants in state.tenants.items():
+                entries = [entry for claim in tenants.values() for entry in claim.bookings if entry.uuid == uuid]
+                assert sum(entry.share for entry in entries) <= 100
+                assert len(tenants) <= 3
+                assert len({claim.namespace for claim in tenants.values()}) == 1
+                assert self.source.policy is not None
+                gpu = memory[uuid]
+                may = booking.bookable_mib(gpu.memory_mib, self.source.policy.packing(gpu.model))
+                assert sum(entry.memory_mib for entry in entries) <= may
+
+    @invariant()
+    def cached_views_are_what_a_fresh_one_would_be(self) -> None:
+        """A change that forgets to drop what was built shows here."""
+        before = list(views.View(self.source))
+        for state in self.source.nodes.values():
+            state.changed()
+        assert list(views.View(self.source)) == before
+
+
+Histories.TestCase.settings = hypothesis.settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHistories = Histories.TestCase
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(
+    pods=st.lists(st.tuples(st.integers(1, 100), st.sampled_from(["team", "others"]), st.integers(1, 40)), max_size=30)
+)
+def test_a_pod_is_refused_only_where_no_gpu_takes_it(pods: list[tuple[int, str, int]]) -> None:
+    source = builders.cluster(nodes=2, gpus=2)
+    for number, (share, namespace, gib) in enumerate(pods):
+        raw = builders.pod(f"p{number}", share, namespace=namespace, annotations={names.GPU_MEMORY: f"{gib}Gi"})
+        record = records.pod_record(raw)
+        assert record.request is not None
+        assert source.policy is not None
+        found = placing.place(views.View(source), record.request, source.policy)
+        takes = any(
+            gpu.share + share <= 100
+            and gpu.booked_mib + gib * 1024 <= 143771 * 95 // 100
+            and len(gpu.tenants) < 3
+            and all(tenant.namespace == namespace for tenant in gpu.tenants)
+            for node in views.View(source)
+            for gpu in node.gpus
+        )
+        assert isinstance(found, causes.Rejection) is not takes
+        if not isinstance(found, causes.Rejection):
+            builders.put(source, raw)
+            source.reserve(record.uid, found)
+        else:
+            assert sum(found.counts.values()) == 4

@@ -1,0 +1,148 @@
+"""Who serves, from when, and with what it takes over."""
+
+import asyncio
+import json
+from typing import Any
+
+from cotenant_api import names
+from cotenant_extender import leadership, records
+from cotenant_extender.kube import pods
+from cotenant_extender.ledger import claims
+from extender import builders, fake_api, running, virtual
+from extender.builders import NOW
+from extender.running import until
+
+Object = dict[str, Any]
+
+
+def lease(holder: str, **changes: Any) -> records.Lease:
+    return records.lease_record(builders.lease("cotenant-scheduler", holder, **changes))
+
+
+def test_it_leads_while_its_own_scheduler_holds_the_lease() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    assert not leading.leads(now=NOW)
+    leading.observe(lease("host_12ab"))
+    assert leading.leads(now=NOW + 14.9)
+    assert not leading.leads(now=NOW + 15)
+
+
+def test_a_host_whose_name_begins_alike_is_another() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host-2_12ab"))
+    assert not leading.leads(now=NOW)
+    leading.observe(lease("host"))
+    assert not leading.leads(now=NOW)
+
+
+def test_a_binding_ends_before_the_lease_does() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host_12ab"))
+    assert leading.binding_seconds(now=NOW) == leadership.BINDING_SECONDS
+    assert leading.binding_seconds(now=NOW + 12) == 15 - 12 - leadership.MARGIN_SECONDS
+    assert leading.binding_seconds(now=NOW + 16) == 0
+
+
+def test_where_it_is_told_to_it_leads_without_a_lease() -> None:
+    leading = leadership.Leadership("host", assume=True)
+    assert leading.leads(now=NOW)
+    assert leading.binding_seconds(now=NOW) == leadership.BINDING_SECONDS
+
+
+@virtual.time
+async def test_while_another_leads_it_lifts_nothing_and_does_not_serve() -> None:
+    server = running.server(holder="other_1")
+    server.put(pods.PODS, builders.pod("a"))
+    async with running.extender(server, holder="other_1") as rig:
+        await until(lambda: not rig.extender.missing(), "whole")
+        await asyncio.sleep(30)
+        assert not rig.extender.serving()
+        assert "other_1" in rig.extender.standing()
+        assert server.sent("PATCH", "/pods/a") == 0
+
+
+@virtual.time
+async def test_it_serves_at_once_where_no_binding_can_be_in_flight() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert running.clock() - NOW < 1
+
+
+@virtual.time
+async def test_after_a_restart_it_waits_until_no_binding_can_be_in_flight_and_lists_again() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a", gates=()))
+    async with running.extender(server) as rig:
+        await asyncio.sleep(leadership.SETTLE_SECONDS - 0.1)
+        assert not rig.extender.serving()
+        # A Binding of the process before this one arrives late, and its watch event is lost.
+        late = builders.bound("a", 90, "n0", "GPU-n0-0")
+        server.slip(pods.PODS, late)
+        await rig.serving()
+        assert [claim.kind for claim in rig.extender.ledger.claims.values()] == [claims.Kind.BOUND]
+
+
+@virtual.time
+async def test_a_new_leader_waits_from_when_its_scheduler_took_the_lease() -> None:
+    server = running.server(holder="other_1")
+    server.put(pods.PODS, builders.pod("a", gates=()))
+    async with running.extender(server, holder="other_1") as rig:
+        await asyncio.sleep(60)
+        rig.holder = running.HOLDER
+        await rig.serving()
+        taken = 60 + 2
+        assert running.clock() - NOW >= taken + leadership.SETTLE_SECONDS - 2
+
+
+@virtual.time
+async def test_it_steps_down_when_the_lease_expires_and_takes_over_again() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        rig.holder = ""
+        await asyncio.sleep(running.LEASE_SECONDS + 3)
+        assert not rig.extender.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        await asyncio.sleep(5)
+        assert "schedulingGates" in server.pod("a")["spec"]
+        rig.holder = running.HOLDER
+        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+
+
+@virtual.time
+async def test_earmarks_are_rebuilt_from_the_pods() -> None:
+    server = running.server(nodes=2, gpus=1)
+    note = json.dumps({"v": 1, "node": "n1", "gpus": ["GPU-n1-0"]})
+    server.put(pods.PODS, builders.pod("a", 80, gates=(), annotations={names.EARMARK: note}))
+    server.put(pods.PODS, builders.pod("b", 80))
+    server.put(pods.PODS, builders.pod("c", 80))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert await rig.filtered("a", "n0", "n1") == ["n1"]
+        await asyncio.sleep(5)
+        gated = [name for name in "bc" if "schedulingGates" in server.pod(name)["spec"]]
+        assert gated == ["c"]
+        assert server.sent("PATCH", "/pods/a") == 0
+
+
+@virtual.time
+async def test_an_earmark_that_cannot_be_read_is_made_anew() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a", gates=(), annotations={names.EARMARK: "{"}))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: json.loads(earmark_of(server)).get("node") == "n0", "earmarked")
+
+
+def earmark_of(server: fake_api.Server) -> str:
+    text = str(server.pod("a")["metadata"]["annotations"][names.EARMARK])
+    return text if text != "{" else "{}"
+
+
+@virtual.time
+async def test_with_assume_leader_it_serves_without_a_lease() -> None:
+    server = running.server(holder="other_1")
+    async with running.extender(server, holder="other_1", assume_leader=True) as rig:
+        await rig.serving()

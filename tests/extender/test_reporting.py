@@ -1,0 +1,77 @@
+"""When the condition `cotenant.dev/Packed` is written."""
+
+from typing import Any
+
+from cotenant_api.pod import PackedReason
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import planning, reporting
+from extender import builders
+from extender.builders import NOW
+
+Object = dict[str, Any]
+
+
+def due(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, str]]:
+    assert source.policy is not None
+    plan = planning.plan(source, source.policy, now=now)
+    reports = reporter.due(source, source.policy, plan.waiting, now=now)
+    return [(report.record.name, report.reason) for report in reports]
+
+
+def waiting(*names: str) -> ledger.Ledger:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("big", 100, "n0", "GPU-n0-0", packed="Placed"))
+    builders.put(source, *(builders.pod(name) for name in names))
+    return source
+
+
+def test_a_placed_pod_is_told_at_once_and_once() -> None:
+    source, reporter = builders.cluster(), reporting.Reporter()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    assert due(reporter, source, now=NOW) == [("a", PackedReason.PLACED)]
+    assert due(reporter, source, now=NOW + 1) == []
+
+
+def test_a_placed_pod_that_was_told_before_a_restart_is_not_told_again() -> None:
+    source = waiting()
+    assert due(reporting.Reporter(), source, now=NOW) == []
+
+
+def test_a_pod_that_waits_is_told_after_a_moment_and_not_again_for_the_same_reason() -> None:
+    source, reporter = waiting("a"), reporting.Reporter()
+    assert due(reporter, source, now=NOW) == []
+    assert due(reporter, source, now=NOW + 1) == [("a", PackedReason.INSUFFICIENT_SHARE)]
+    assert due(reporter, source, now=NOW + 35) == []
+
+
+def test_another_reason_is_told_after_the_interval_at_the_earliest() -> None:
+    source, reporter = waiting("a"), reporting.Reporter()
+    due(reporter, source, now=NOW)
+    due(reporter, source, now=NOW + 1)
+    source.policy_changed(builders.in_force(generation=2, paused=True))
+    assert due(reporter, source, now=NOW + 30) == []
+    assert due(reporter, source, now=NOW + 31) == [("a", PackedReason.WAITING_FOR_TURN)]
+
+
+def test_an_unreadable_request_is_told_at_once() -> None:
+    source, reporter = builders.cluster(), reporting.Reporter()
+    builders.put(source, builders.pod("a", annotations={"cotenant.dev/prediction": "{"}))
+    assert due(reporter, source, now=NOW) == [("a", PackedReason.INVALID_REQUEST)]
+
+
+def test_a_condition_that_could_not_be_written_is_written_soon_again() -> None:
+    source, reporter = builders.cluster(), reporting.Reporter()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    assert source.policy is not None
+    (report,) = reporter.due(source, source.policy, (), now=NOW)
+    reporter.failed(report, now=NOW)
+    assert due(reporter, source, now=NOW + 5) == [("a", PackedReason.PLACED)]
+
+
+def test_what_was_written_is_forgotten_with_the_pods() -> None:
+    source, reporter = builders.cluster(gpus=8), reporting.Reporter()
+    for number in range(300):
+        builders.put(source, builders.bound(f"a{number}", 1, "n0", "GPU-n0-0"))
+        due(reporter, source, now=NOW)
+        source.pod_gone(source.pods[next(iter(source.pods))].uid)
+    assert len(reporter._told) <= 101

@@ -1,0 +1,258 @@
+"""The way of pods through a whole extender, on an API server in memory."""
+
+import asyncio
+import json
+from typing import Any
+
+from cotenant_api import names
+from cotenant_extender.kube import pods, transport
+from cotenant_extender.ledger import drift
+from extender import builders, fake_api, running, virtual
+from extender.fake_api import Fault
+from extender.running import until
+
+Object = dict[str, Any]
+
+
+def lifted(to: fake_api.Server, name: str) -> bool:
+    return "schedulingGates" not in to.pod(name)["spec"]
+
+
+def earmark(to: fake_api.Server, name: str) -> Object:
+    return dict(json.loads(to.pod(name)["metadata"]["annotations"][names.EARMARK]))
+
+
+def placement(to: fake_api.Server, name: str) -> Object:
+    return dict(json.loads(to.pod(name)["metadata"]["annotations"][names.PLACEMENT]))
+
+
+def condition(to: fake_api.Server, name: str) -> Object:
+    found = to.pod(name)["status"].get("conditions") or []
+    return next((item for item in found if item["type"] == names.PACKED), {})
+
+
+@virtual.time
+async def test_a_pod_is_lifted_filtered_bound_and_told() -> None:
+    server = running.server(nodes=3)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert earmark(server, "a") == {"v": 1, "node": "n0", "gpus": ["GPU-n0-0"], "attempt": 1}
+        assert await rig.filtered("a", "n2", "n1", "n0") == ["n0"]
+        assert await rig.bound("a", "n0") == ""
+        assert placement(server, "a")["gpus"][0]["uuid"] == "GPU-n0-0"
+        await until(lambda: condition(server, "a").get("reason") == "Placed", "told")
+        assert condition(server, "a")["status"] == "True"
+        assert drift.differences(rig.extender.ledger) == []
+
+
+@virtual.time
+async def test_gate_and_earmark_go_in_one_patch() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert server.sent("PATCH", "/pods/a") == 1
+
+
+@virtual.time
+async def test_filter_makes_no_request_and_changes_nothing() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", gates=()))
+        await until(lambda: "uid-a" in rig.extender.ledger.pods, "known")
+        before, version = len(server.requests), rig.extender.ledger.version
+        assert await rig.filtered("a", "n1", "n0") == ["n0"]
+        assert (len(server.requests), rig.extender.ledger.version) == (before, version)
+
+
+@virtual.time
+async def test_a_pod_that_the_ledger_does_not_know_is_judged_from_the_request() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        rig.extender.ledger.pods.clear()
+        server.objects[pods.PODS][("team", "a")] = builders.pod("a", gates=())
+        assert await rig.filtered("a", "n0") == ["n0"]
+
+
+@virtual.time
+async def test_when_the_earmarked_node_is_not_offered_another_is_chosen() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert await rig.filtered("a", "n1") == ["n1"]
+
+
+@virtual.time
+async def test_gpus_that_are_earmarked_for_others_are_not_given_away() -> None:
+    server = running.server(gpus=1)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", 80))
+        await until(lambda: lifted(server, "a"), "lifted")
+        server.put(pods.PODS, builders.pod("b", 80, gates=()))
+        assert await rig.filtered("b", "n0") == []
+
+
+@virtual.time
+async def test_a_freed_gpu_lifts_the_next_gate() -> None:
+    server = running.server(gpus=1)
+    server.put(pods.PODS, builders.bound("first", 90, "n0", "GPU-n0-0"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", 50))
+        await until(lambda: condition(server, "a").get("reason") == "InsufficientShare", "told why")
+        assert not lifted(server, "a")
+        server.put(pods.PODS, builders.bound("first", 90, "n0", "GPU-n0-0", phase="Succeeded"))
+        await until(lambda: lifted(server, "a"), "lifted")
+
+
+@virtual.time
+async def test_an_unreadable_request_is_told_by_condition_and_event_and_never_lifted() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a", annotations={names.GPU_MEMORY: "lots"}))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: bool(server.events), "event")
+        assert condition(server, "a")["reason"] == "InvalidRequest"
+        assert server.events[0]["involvedObject"]["uid"] == "uid-a"
+        assert not lifted(server, "a")
+
+
+@virtual.time
+async def test_without_a_policy_it_is_not_ready_and_says_so() -> None:
+    server = running.server()
+    server.remove(pods.POLICIES, "default")
+    async with running.extender(server) as rig:
+        await until(lambda: rig.extender.missing() == ["no PackingPolicy named default"], "said")
+        assert not rig.extender.serving()
+        server.put(pods.POLICIES, builders.policy())
+        await rig.serving()
+        assert rig.extender.missing() == []
+
+
+@virtual.time
+async def test_a_policy_that_cannot_be_read_leaves_the_old_one_in_force_and_is_marked() -> None:
+    server = running.server(generation=3)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.POLICIES, builders.policy(generation=4, maxTenantsPerGPU=99))
+
+        def conditions() -> Object:
+            status = server.objects[pods.POLICIES][("", "default")].get("status") or {}
+            return {item["type"]: item for item in status.get("conditions") or []}
+
+        await until(lambda: conditions().get("Accepted", {}).get("status") == "False", "marked")
+        assert "maxTenantsPerGPU" in conditions()["Accepted"]["message"]
+        status = server.objects[pods.POLICIES][("", "default")]["status"]
+        assert status["observedGeneration"] == 3
+        assert rig.extender.ledger.policy is not None
+        assert rig.extender.ledger.policy.spec.max_tenants_per_gpu == 3
+
+
+@virtual.time
+async def test_a_changed_policy_takes_effect_at_the_next_placement() -> None:
+    server = running.server(gpus=1, maxTenantsPerGPU=1)
+    server.put(pods.PODS, builders.bound("first", 10, "n0", "GPU-n0-0"))
+    server.put(pods.PODS, builders.pod("a", 10))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert not lifted(server, "a")
+        server.put(pods.POLICIES, builders.policy(generation=2, maxTenantsPerGPU=2))
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert await rig.bound("a", "n0") == ""
+        assert placement(server, "a")["policyGeneration"] == 2
+
+
+@virtual.time
+async def test_a_lift_whose_reply_was_lost_is_not_repeated_in_vain() -> None:
+    server = running.server()
+    lost: list[str] = []
+
+    def fault(request: transport.Request) -> Fault | None:
+        if request.method == "PATCH" and "status" not in request.path and len(lost) < 4:
+            lost.append(request.path)
+            return Fault.REPLY_LOST
+        return None
+
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.fault = fault
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: lifted(server, "a") and len(lost) == 4, "lifted")
+        assert await rig.filtered("a", "n0") == ["n0"]
+        assert await rig.bound("a", "n0") == ""
+        assert earmark(server, "a")["attempt"] == 1
+
+
+@virtual.time
+async def test_a_lift_that_is_refused_gives_its_gpus_back_and_is_tried_again() -> None:
+    server = running.server(gpus=1)
+
+    def fault(request: transport.Request) -> Fault | None:
+        return Fault.REFUSED if request.method == "PATCH" and request.path.endswith("/a") else None
+
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.fault = fault
+        server.put(pods.PODS, builders.pod("a", 80))
+        await until(lambda: server.sent("PATCH", "/pods/a") > 0, "refused")
+        server.put(pods.PODS, builders.pod("b", 80))
+        await until(lambda: lifted(server, "b"), "lifted")
+        assert rig.extender.metrics.registry.get_sample_value(
+            "cotenant_extender_lifts_total", {"kind": "gate", "result": "failed"}
+        )
+
+
+@virtual.time
+async def test_a_pod_that_another_replaced_under_its_name_is_not_lifted_in_its_place() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        server.objects[pods.PODS][("team", "a")]["metadata"]["uid"] = "another"
+        await until(lambda: server.sent("PATCH", "/pods/a") > 0, "patched")
+        await rig.extender.writer.finish()
+        assert not lifted(server, "a")
+
+
+@virtual.time
+async def test_a_pod_without_valid_placement_is_deleted_after_a_minute_with_an_event() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a", node="n0"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await asyncio.sleep(55)
+        assert ("team", "a") in server.objects[pods.PODS]
+        await until(lambda: ("team", "a") not in server.objects[pods.PODS], "deleted")
+        assert server.events[0]["reason"] == "NoPlacement"
+
+
+@virtual.time
+async def test_a_missed_deletion_is_found_after_410() -> None:
+    server = running.server(gpus=1)
+    server.put(pods.PODS, builders.bound("first", 90, "n0", "GPU-n0-0"))
+    server.put(pods.PODS, builders.pod("a", 50))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert not lifted(server, "a")
+        del server.objects[pods.PODS][("team", "first")]
+        server.compact()
+        await until(lambda: lifted(server, "a"), "lifted")
+
+
+@virtual.time
+async def test_watches_go_on_after_their_connections_broke() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.break_watches()
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert server.sent("GET", pods.PODS) == 2
