@@ -54,6 +54,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         self._not_saved: set[int] = set()
         self._paused = self._after_backward = False
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether any operator of the step was seen."""
+        return bool(self._rows)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator on meta, then record it; what touches only CPU tensors is the host's business."""
         self.last = func._schema.name

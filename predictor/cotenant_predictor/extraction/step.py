@@ -56,6 +56,7 @@ class _Job:
 
     `(model, inputs)` or `(model, inputs, loss)`: inputs is a tensor, a tuple (by position) or a dict (by name); `loss`
     maps the model's output to a scalar; else it is the output's `loss`, else the sum of its floating-point tensors.
+    A model that cannot be built on the meta device may be built under `torch.device("cpu")`: it is moved.
     `{"modules", "inputs", "step"}`: the modules that have the parameters, and a function that takes the inputs and does
     all that a step does, backward passes and optimizers included.
     """
@@ -63,13 +64,15 @@ class _Job:
     def __init__(self, built: Any, *, optimizer: str, training: bool) -> None:
         if isinstance(built, dict) and {"modules", "inputs", "step"} <= set(built):
             self._modules, self._arguments, run = list(built["modules"]), built["inputs"], built["step"]
+            _require_meta(self._modules)
         elif isinstance(built, tuple) and len(built) in (2, 3) and isinstance(built[0], torch.nn.Module):
             model, self._arguments, loss = (*built, _default_loss)[:3]
-            self._modules = [model.train(training)]
+            self._modules = [model.to("meta").train(training)]
             run = _training(model, loss, _optimizer(optimizer, model)) if training else model
         else:
             raise ExtractionError("result", "the callable", reason=f"is {type(built).__name__}", remedy=_CONTRACT)
         self._run, self._training = run, training
+        self._arguments = _on_meta(self._arguments)
         self.inputs = list(tensors_in([self._arguments]))
         self.buffers = [buffer for module in self._modules for buffer in module.buffers()]
 
@@ -108,6 +111,21 @@ def _document(job: _Job, recorder: Recorder, options: Row) -> Row:
         "operators": recorder.rows(),
         "coverage": recorder.coverage(),
     }
+
+
+def _require_meta(modules: list[torch.nn.Module]) -> None:
+    devices = {parameter.device.type for module in modules for parameter in module.parameters()} - {"meta"}
+    if devices:
+        remedy = "build them without naming a device: the meta device is the default here"
+        raise ExtractionError("modules", "the callable", reason=f"are on {sorted(devices)}", remedy=remedy)
+
+
+def _on_meta(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to("meta")
+    if isinstance(value, (list, tuple)):
+        return [_on_meta(item) for item in value]
+    return {key: _on_meta(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _training(model: torch.nn.Module, loss: Callable[[Any], Any], optimizer: torch.optim.Optimizer) -> Any:
@@ -155,5 +173,9 @@ def _explained(recorder: Recorder) -> Iterator[None]:
         remedy = "let it run on the CPU first; what works there must work without data, too"
         if "meta" in text.lower() or "data-dependent" in text.lower():
             remedy = "tensors have no values here: decide by shapes or arguments, not by what a tensor holds"
+            if not recorder.has_begun:
+                remedy = "the model computes with tensors while it is built: build it under torch.device('cpu')"
+        if "cuda" in text.lower() or "nvidia" in text.lower():
+            remedy = "name no device: tensors are made on the meta device by default"
         reason = f"{type(error).__name__}: {text}".splitlines()[0][:256]
         raise ExtractionError(operator, place, reason=reason, remedy=remedy) from error

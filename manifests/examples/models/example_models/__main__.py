@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_api.graph import Graph
+from cotenant_predictor.commands import extract
 from cotenant_predictor.extraction import step
 
 from . import catalog
@@ -38,7 +39,7 @@ def main() -> int:
     texts = {f"{example.name}.json": text_of(graph_of(example)) for example in catalog.EXAMPLES}
     if arguments.write:
         for name, text in texts.items():
-            (arguments.write / name).write_text(text, encoding="utf-8")
+            extract.write_whole(arguments.write / name, text.encode())
         return 0
     found = {path.name: path.read_text(encoding="utf-8") for path in arguments.check.glob("*.json")}
     differing = sorted(name for name in {*texts, *found} if texts.get(name) != found.get(name))

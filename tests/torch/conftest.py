@@ -1,0 +1,41 @@
+"""What the extractor's tests share: extraction with the usual options, and figures that are only reported."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cotenant_api.graph import Graph, OperatorClass
+from cotenant_predictor.extraction import step
+
+MATRIX = {OperatorClass.CONV, OperatorClass.MATMUL, OperatorClass.ATTENTION, OperatorClass.RNN}
+FIGURES: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def extract() -> Callable[..., Graph]:
+    def run(build: Callable[[], Any], **options: Any) -> Graph:
+        defaults = {"name": "example", "batchSize": 1, "mode": "Training", "precision": "fp32", "optimizer": "sgd"}
+        return Graph.from_object(step.extract(build, {**defaults, **options}), source="example")
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def matrix_flops() -> Callable[[Graph], int]:
+    """FLOPs of convolutions, products, attention and recurrent layers: what published counts count."""
+
+    def count(graph: Graph) -> int:
+        return sum(op.flops * op.repeat for op in graph.operators if op.operator_class in MATRIX)
+
+    return count
+
+
+@pytest.fixture(scope="session")
+def report() -> Callable[[str], None]:
+    return FIGURES.append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in FIGURES:
+        terminalreporter.write_line(line)
