@@ -1,0 +1,158 @@
+"""Lists and watches: nothing is missed, whatever breaks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from cotenant_extender.kube import client, pods, transport, watches
+from extender import builders, fake_api, running, virtual
+from extender.fake_api import Fault
+from extender.running import until
+
+Object = dict[str, Any]
+
+
+class _Sink:
+    """Keeps what is delivered."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Object] = {}
+        self.lists = 0
+
+    def listed(self, items: list[Object], _version: int) -> None:
+        self.known = {item["metadata"]["name"]: item for item in items}
+        self.lists += 1
+
+    def changed(self, item: Object) -> None:
+        self.known[item["metadata"]["name"]] = item
+
+    def gone(self, item: Object) -> None:
+        self.known.pop(item["metadata"]["name"], None)
+
+
+@asynccontextmanager
+async def watching(to: transport.Transport) -> AsyncIterator[tuple[watches.Watch, _Sink]]:
+    sink = _Sink()
+    watch = watches.Watch(client.Client(to), pods.NODES, sink)
+    task = asyncio.create_task(watch.run())
+    try:
+        yield watch, sink
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@virtual.time
+async def test_a_list_and_then_changes_are_delivered() -> None:
+    server = fake_api.Server()
+    server.put(pods.NODES, builders.node("a"))
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.put(pods.NODES, builders.node("b"))
+        server.remove(pods.NODES, "a")
+        await until(lambda: set(sink.known) == {"b"}, "delivered")
+        assert sink.lists == 1
+
+
+@virtual.time
+async def test_a_cut_watch_goes_on_where_it_was() -> None:
+    server = fake_api.Server()
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.break_watches()
+        server.put(pods.NODES, builders.node("a"))
+        await until(lambda: "a" in sink.known, "delivered")
+        assert sink.lists == 1
+
+
+@virtual.time
+async def test_a_watch_that_is_too_old_is_followed_by_a_list() -> None:
+    server = fake_api.Server()
+    server.put(pods.NODES, builders.node("a"))
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.slip(pods.NODES, builders.node("b"))
+        server.compact()
+        await watch.listed(2)
+        assert set(sink.known) == {"a", "b"}
+
+
+@virtual.time
+async def test_asked_to_it_lists_again() -> None:
+    server = fake_api.Server()
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.slip(pods.NODES, builders.node("b"))
+        await watch.relist()
+        assert set(sink.known) == {"b"}
+        server.put(pods.NODES, builders.node("c"))
+        await until(lambda: "c" in sink.known, "delivered")
+
+
+@virtual.time
+async def test_while_the_api_server_is_down_it_tries_again_more_and_more_slowly() -> None:
+    server = fake_api.Server()
+    server.fault = lambda _: Fault.NOT_SENT
+    async with watching(server) as (watch, sink):
+        await asyncio.sleep(300)
+        tries = server.sent("GET", pods.NODES)
+        assert tries < 200
+        server.fault = lambda _: None
+        await watch.listed()
+        assert sink.lists == 1
+
+
+@virtual.time
+async def test_a_list_that_the_api_server_is_too_busy_for_is_tried_again() -> None:
+    server = fake_api.Server()
+    left = [Fault.BUSY, Fault.BUSY]
+    server.fault = lambda _: left.pop() if left else None
+    async with watching(server) as (watch, _):
+        await watch.listed()
+        assert running.clock() - builders.NOW >= 2
+
+
+class _Pages:
+    """Answers a list in two pages, then a watch with a bookmark and a cut line."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    async def request(self, request: transport.Request) -> transport.Answer:
+        await asyncio.sleep(0)
+        self.paths.append(request.path)
+        if "continue=next" in request.path:
+            return transport.Answer(
+                200, {}, b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]}'
+            )
+        first = b'{"metadata":{"resourceVersion":"7","continue":"next"},"items":[{"metadata":{"name":"a"}}]}'
+        return transport.Answer(200, {}, first)
+
+    @asynccontextmanager
+    async def stream(self, request: transport.Request) -> AsyncIterator[transport.Stream]:
+        await asyncio.sleep(0)
+        self.paths.append(request.path)
+        yield _Lines(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n', b'{"type":"ADD')
+
+
+class _Lines:
+    """A stream of given lines."""
+
+    def __init__(self, *lines: bytes) -> None:
+        self.status = 200
+        self._lines = lines
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        for line in self._lines:
+            yield line
+
+
+@virtual.time
+async def test_pages_are_one_list_and_bookmarks_keep_the_version_young() -> None:
+    pages = _Pages()
+    async with watching(pages) as (watch, sink):
+        await watch.listed()
+        assert set(sink.known) == {"a", "b"}
+        await until(lambda: sum("watch=1" in path for path in pages.paths) == 2, "watched again")
+        assert [path.rpartition("=")[2] for path in pages.paths if "watch=1" in path] == ["7", "9"]
