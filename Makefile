@@ -27,6 +27,7 @@ test-unit: $(VENV)/.wheel ## decision code; no cluster needed
 	$(BIN)/coverage report --data-file=.coverage.unit
 
 test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
@@ -50,7 +51,7 @@ manifests: $(VENV)/.wheel ## write the CRDs from the types
 	$(BIN)/cotenant crds --write manifests/crds
 
 examples: $(VENV)-torch/.wheel ## extract the example graphs again
-	$(VENV)-torch/bin/python -m examples_of_models --write manifests/examples/graphs
+	PYTHONPATH=manifests/examples/models $(VENV)-torch/bin/python -m example_models --write manifests/examples/graphs
 
 lock: $(VENV)/.dependencies ## choose exact versions of every dependency again
 	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra dev -o locks/dev.txt pyproject.toml
