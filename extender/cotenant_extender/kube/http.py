@@ -1,5 +1,6 @@
 """The transport over HTTP: kept-alive connections of aiohttp, configured as every Kubernetes client is."""
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -37,7 +38,9 @@ class HTTP:
     async def __aenter__(self) -> Self:
         configuration = await self._load()
         self._server = configuration.host
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=_tls(configuration), keepalive_timeout=90)
+        connector = aiohttp.TCPConnector(
+            limit=CONNECTIONS, ssl=_tls(configuration), keepalive_timeout=90, socket_factory=_probed_socket
+        )
         self._session = aiohttp.ClientSession(connector=connector, read_bufsize=LINE_BYTES, trust_env=True)
         return self
 
@@ -127,6 +130,16 @@ class _Lines:
                 yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise _unanswered(self._request, error) from error
+
+
+def _probed_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that finds out within a minute that its peer is gone: a watch may be silent for long."""
+    family, kind, protocol, _, _ = address
+    found = socket.socket(family, kind, protocol)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
+        found.setsockopt(socket.IPPROTO_TCP, option, value)
+    return found
 
 
 def _tls(configuration: kubernetes_client.Configuration) -> ssl.SSLContext | bool:

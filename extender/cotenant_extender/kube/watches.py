@@ -19,8 +19,8 @@ LOG = logging.getLogger(__name__)
 
 PAGE = 500
 WATCH_SECONDS = 300
-SILENCE_SECONDS = 90.0
-"""Bookmarks come every minute: a longer silence is a dead connection."""
+SILENCE_SECONDS = WATCH_SECONDS + 30.0
+"""Kinds that rest send nothing, not even bookmarks, until the API server ends the watch."""
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
