@@ -174,7 +174,7 @@ def _gpunode(item: Object) -> records.GPUNode:
         return records.gpunode_record(item)
     except errors.InvalidInputError as error:
         LOG.warning("a GPUNode is taken for not ready: %s", error)
-        return records.GPUNode(name=NodeName(item["metadata"]["name"]), ready=False, excluded=frozenset(), gpus=())
+        return records.closed_gpunode(item)
 
 
 def _agent_of(lease: records.Lease) -> NodeName | None:

@@ -103,6 +103,7 @@ class Leader:
             self._writes.start(self._writes.report(report, self._reporter))
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
+        self._writes.confirm(self._ledger.graves.doubtful.values())
         took = time.perf_counter() - began
         self._measure(plan, took, now=now)
         return min(max(2 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)

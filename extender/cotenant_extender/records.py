@@ -100,9 +100,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUNode:
-    """What a node agent tells."""
+    """What a node agent tells; `version` as a pod's."""
 
     name: NodeName
+    version: int
     ready: bool
     excluded: frozenset[GPUUID]
     gpus: tuple[gpunode.GPU, ...]
@@ -191,9 +192,18 @@ def gpunode_record(raw: Object) -> GPUNode:
     status = documents.validated(gpunode.Status, raw.get("status") or {}, source=f"GPUNode[{name}].status")
     return GPUNode(
         name=name,
+        version=_version(raw["metadata"]),
         ready=conditions.is_true(status.conditions, gpunode.READY),
         excluded=frozenset(spec.excluded_gpus),
         gpus=tuple(sorted(status.gpus, key=lambda gpu: (gpu.index, gpu.uuid))),
+    )
+
+
+def closed_gpunode(raw: Object) -> GPUNode:
+    """The record of a GPUNode that cannot be read: not ready, without GPUs."""
+    metadata = raw["metadata"]
+    return GPUNode(
+        name=NodeName(metadata["name"]), version=_version(metadata), ready=False, excluded=frozenset(), gpus=()
     )
 
 

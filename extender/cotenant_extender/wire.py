@@ -155,6 +155,11 @@ def _decoded(body: bytes) -> object:
 def _pod(raw: Mapping[str, Any]) -> records.Pod:
     metadata = _object(raw.get("metadata"), "Pod.metadata")
     _name(metadata.get("uid"), "Pod.metadata.uid")
+    for field in ("name", "namespace"):
+        _text(metadata.get(field, ""), f"Pod.metadata.{field}")
+    for field in ("labels", "annotations"):
+        for key, text in _object(metadata.get(field) or {}, f"Pod.metadata.{field}").items():
+            _text(text, f"Pod.metadata.{field}[{key}]")
     try:
         return records.pod_record(raw)
     except errors.InvalidInputError as failure:
@@ -174,6 +179,12 @@ def _object(value: object, field: str) -> Mapping[str, Any]:
 def _list(value: object, field: str) -> list[object]:
     if not isinstance(value, list):
         raise MalformedError(field, value, "must be a JSON array")
+    return value
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise MalformedError(field, value, "must be a string")
     return value
 
 

@@ -1,16 +1,17 @@
 """What the leader writes to the API server besides Bindings: gates, conditions, removals, events, policy status.
 
-Each write is one task; at most `IN_FLIGHT` are under way. A failure is told to whoever decides again: the ledger, the
-reporter or the cleaner.
+It also reads what its decisions wait for. Each request is one task; at most `IN_FLIGHT` are under way. A failure is
+told to whoever decides again: the ledger, the reporter or the cleaner.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, errors
+from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import context, records
 from cotenant_extender.kube import client, pods, transport
@@ -32,6 +33,7 @@ class Writer:
         self._clock = shared.clock
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: set[NodeName] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a write."""
@@ -96,6 +98,12 @@ class Writer:
             LOG.warning("removing %s/%s: %s", record.namespace, record.name, error)
         self._metrics.removals.labels(removal.reason, result).inc()
 
+    def confirm(self, nodes: Iterable[NodeName]) -> None:
+        """Read GPUNodes on which it depends whether pods that are gone have ended."""
+        for name in set(nodes) - self._reading:
+            self._reading.add(name)
+            self.start(self._read_gpunode(name))
+
     async def policy_status(self, raw: Object, error: errors.InvalidInputError | None) -> None:
         """Say which generation of the policy is in force."""
         status = policy_status(raw, error, in_force=self._ledger, now=datetime.fromtimestamp(self._clock(), UTC))
@@ -118,6 +126,18 @@ class Writer:
             if seen.uid == record.uid and not seen.gates and seen.earmark is not None:
                 return
         self._ledger.end_earmark(record.uid, now=self._clock())
+
+    async def _read_gpunode(self, name: NodeName) -> None:
+        try:
+            found = await self._api.get(f"{pods.GPUNODES}/{name}")
+            if self._ledger.offers(name):
+                self._ledger.gpunode(records.gpunode_record(found), now=self._clock(), fresh=True)
+        except client.NotFoundError:
+            self._ledger.gpunode_gone(name)
+        except (client.APIError, errors.CotenantError) as error:
+            LOG.warning("reading GPUNode %s: %s", name, error)
+        finally:
+            self._reading.discard(name)
 
     async def _event(self, record: records.Pod, *, reason: str, message: str) -> None:
         body = pods.event(record, reason=reason, message=message, now=self._time())

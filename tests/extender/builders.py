@@ -160,7 +160,7 @@ def gpunode(name: str, *, gpus: int = 2, model: str = H200, **changes: Any) -> O
     ]
     ready = {"type": "Ready", "status": changes.get("ready", "True"), "reason": "AgentReady"}
     return {
-        "metadata": {"name": name, "resourceVersion": "1"},
+        "metadata": {"name": name, "resourceVersion": str(changes.get("version", 1))},
         "spec": changes.get("spec", {}),
         "status": {"conditions": [ready], "gpus": listed},
     }

@@ -143,9 +143,8 @@ class Server:
             await news.wait()
 
     def _answer(self, request: transport.Request, path: str) -> transport.Answer:
-        if path in self.objects and request.method == "GET":
-            items = list(self.objects[path].values())
-            return _ok({"metadata": {"resourceVersion": str(self.version)}, "items": items})
+        if path in self.objects or path.rpartition("/")[0] == pods.GPUNODES:
+            return self._read(path)
         if path == pods.POLICY_STATUS:
             return self._patch_policy(json.loads(request.body or b"{}"))
         if EVENTS.match(path):
@@ -159,6 +158,14 @@ class Server:
         if key not in self.objects[pods.PODS]:
             return _status(404, f'pods "{name}" not found')
         return self._pod_request(request, self.objects[pods.PODS][key], subresource)
+
+    def _read(self, path: str) -> transport.Answer:
+        """A collection, or one GPUNode."""
+        if path in self.objects:
+            items = list(self.objects[path].values())
+            return _ok({"metadata": {"resourceVersion": str(self.version)}, "items": items})
+        value = self.objects[pods.GPUNODES].get(("", path.rpartition("/")[2]))
+        return _status(404, "no such GPUNode") if value is None else _ok(value)
 
     def _pod_request(self, request: transport.Request, value: Object, subresource: str | None) -> transport.Answer:
         body = json.loads(request.body or b"{}")

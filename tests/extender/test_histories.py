@@ -157,6 +157,12 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def tell_agents(self) -> None:
         """Agents publish whom they have: what finished or is gone, they drop."""
+        for raw in self.gpunodes():
+            self.source.gpunode(records.gpunode_record(raw), now=self.now)
+
+    def gpunodes(self) -> list[Object]:
+        """What the agents say now."""
+        found = []
         for name, (gpus, model) in NODES.items():
             alive = {pod for pod in self.listed[name] if self.alive(pod)}
             self.listed[name] = alive
@@ -164,8 +170,15 @@ class Histories(RuleBasedStateMachine):
             for pod in sorted(alive):
                 for uuid in self.gpus_of(pod):
                     tenants.setdefault(int(uuid[-1]), []).append(pod)
-            raw = builders.gpunode(name, gpus=gpus, model=model, tenants=tenants)
-            self.source.gpunode(records.gpunode_record(raw), now=self.now)
+            found.append(builders.gpunode(name, gpus=gpus, model=model, tenants=tenants))
+        return found
+
+    @rule()
+    def read_gpunodes(self) -> None:
+        """GPUNodes are read, after which nothing is in doubt."""
+        found = [records.gpunode_record(raw) for raw in self.gpunodes()]
+        self.source.gpunodes_listed(found, now=self.now)
+        assert self.source.graves.doubtful == {}
 
     def alive(self, name: str) -> bool:
         """Whether a pod runs."""

@@ -54,6 +54,7 @@ def test_a_late_event_of_a_deleted_pod_does_not_bring_it_back() -> None:
     source = builders.cluster()
     raw = builders.bound("a", 40, "n0", "GPU-n0-0")
     builders.put(source, raw)
+    source.node_gone(NodeName("n0"))
     source.pod_gone(PodUID("uid-a"))
     builders.put(source, raw)
     assert booked(source) == {}
@@ -75,7 +76,7 @@ def test_a_pod_that_finished_and_is_gone_closes_nothing_while_its_agent_lists_it
     source.pod_gone(PodUID("uid-a"), last=records.pod_record(raw))
     assert closed(source) == [None, None]
     listing(source, "n0")
-    assert source.departed == {}
+    assert not source.graves.has_finished(PodUID("uid-a"))
 
 
 def test_a_vanished_pod_counts_until_its_agent_lists_it_no_longer() -> None:
@@ -90,10 +91,30 @@ def test_a_vanished_pod_counts_until_its_agent_lists_it_no_longer() -> None:
     assert booked(source) == {}
 
 
-def test_a_vanished_pod_that_no_agent_lists_counts_no_more() -> None:
+def test_a_vanished_pod_that_was_not_listed_counts_until_its_gpunode_has_been_read() -> None:
     source = builders.cluster()
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
     source.pod_gone(PodUID("uid-a"))
+    listing(source, "n0")
+    assert booked(source) == {"GPU-n0-0": 40}
+    assert source.graves.doubtful == {"uid-a": "n0"}
+    source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, fresh=True)
+    assert booked(source) == {}
+    assert source.graves.doubtful == {}
+
+
+def test_a_gpunode_that_was_read_and_lists_a_vanished_pod_keeps_it() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    source.pod_gone(PodUID("uid-a"))
+    read = builders.gpunode("n0", tenants={0: ["a"]}, version=9)
+    source.gpunode(records.gpunode_record(read), now=NOW, fresh=True)
+    assert booked(source) == {"GPU-n0-0": 40}
+    older = builders.gpunode("n0", version=8)
+    source.gpunode(records.gpunode_record(older), now=NOW)
+    assert booked(source) == {"GPU-n0-0": 40}
+    ended = builders.gpunode("n0", version=10)
+    source.gpunode(records.gpunode_record(ended), now=NOW)
     assert booked(source) == {}
 
 
@@ -112,6 +133,7 @@ def test_a_pod_that_a_list_lacks_is_gone_unless_it_is_younger_than_the_list() ->
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=5))
     builders.put(source, builders.bound("b", 30, "n0", "GPU-n0-0", version=9))
     source.pods_listed([], version=7, now=NOW)
+    source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, fresh=True)
     assert booked(source) == {"GPU-n0-0": 30}
 
 

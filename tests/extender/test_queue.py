@@ -1,5 +1,6 @@
 """The order of the queue, gangs, earmarks and their ends, holds, and what waiting pods are told."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -250,6 +251,12 @@ def test_a_pod_without_gate_is_left_to_kube_scheduler_at_first() -> None:
 # --- holds
 
 
+def end(source: ledger.Ledger, name: str) -> None:
+    """A bound pod finishes."""
+    record = source.pods[PodUID(f"uid-{name}")]
+    source.pod(replace(record, phase="Succeeded"), now=NOW)
+
+
 def full(*, nodes: int = 1, shares: tuple[int, ...] = (50, 70)) -> ledger.Ledger:
     source = builders.cluster(nodes=nodes, gpus=len(shares), queue={"maxWaitSeconds": 60})
     for index in range(nodes):
@@ -278,7 +285,7 @@ def test_a_held_gpu_goes_to_its_holder_when_it_is_free_and_is_held_no_more() -> 
     source = full()
     builders.put(source, builders.pod("old", 90, created=NOW - 61))
     run(source)
-    source.pod_gone(PodUID("uid-b00"))
+    end(source, "b00")
     builders.put(source, builders.pod("new", 60))
     assert lifted(source) == ["old"]
     assert held(source) == []
@@ -289,7 +296,7 @@ def test_a_hold_stays_where_it_is_although_another_gpu_has_less_booked_now() -> 
     source = full()
     builders.put(source, builders.pod("old", 100, created=NOW - 61))
     run(source)
-    source.pod_gone(PodUID("uid-b01"))
+    end(source, "b01")
     builders.put(source, builders.bound("b2", 10, "n0", "GPU-n0-1"))
     run(source)
     assert held(source) == ["GPU-n0-0"]
@@ -308,7 +315,7 @@ def test_a_hold_moves_when_its_gpu_closes() -> None:
 
 def test_several_whole_gpus_are_held_on_one_node() -> None:
     source = full(nodes=2, shares=(50, 50))
-    source.pod_gone(PodUID("uid-b10"))
+    end(source, "b10")
     builders.put(source, builders.pod("old", 200, created=NOW - 61))
     run(source)
     assert held(source) == ["GPU-n1-0", "GPU-n1-1"]
@@ -320,7 +327,16 @@ def test_what_can_never_fit_holds_nothing_and_the_next_does() -> None:
     builders.put(source, builders.pod("old", 80, created=NOW - 61))
     run(source)
     assert source.hold is not None
-    assert source.hold.uid == "uid-old"
+    assert source.hold.holders == {"uid-old"}
+
+
+def test_for_a_gang_gpus_are_held_for_all_of_its_pods() -> None:
+    source = full(nodes=2, shares=(70, 60, 50))
+    gang = [member(name, 50, created=NOW - 61) for name in "abc"]
+    builders.put(source, *gang, builders.pod("new", 30))
+    assert lifted(source) == ["new"]
+    assert held(source) == ["GPU-n0-2", "GPU-n1-2"]
+    assert booked(source)["GPU-n0-0"] == 100
 
 
 def test_a_hold_ends_with_its_pod() -> None:
@@ -354,7 +370,7 @@ def test_while_one_pod_is_bound_all_the_time_the_one_that_waits_is_placed_within
         source.tick(now=now)
         source.lease(NodeName("n0"), now, now=now)
         for _, name in [item for item in running if item[0] <= now]:
-            source.pod_gone(PodUID(f"uid-{name}"))
+            end(source, name)
         running = [item for item in running if item[0] > now]
         builders.put(source, builders.pod(f"small{step}", 30, created=now))
         for item in run(source, now=now).lifts:

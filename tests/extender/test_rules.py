@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import names, placement
-from cotenant_api.names import NodeName
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger, views
@@ -295,8 +295,8 @@ def test_filter_leaves_to_kube_scheduler_what_it_judges() -> None:
 
 def test_a_held_gpu_takes_its_holder_a_higher_priority_and_older_pods_alone() -> None:
     source = builders.cluster(gpus=1)
-    hold = view.Hold(uid=records.pod_record(builders.pod("old")).uid, priority=5, since=NOW - 100)
-    source.set_hold(hold, NodeName("n0"), [records.gpunode_record(builders.gpunode("n0")).gpus[0].uuid])
+    hold = view.Hold(holders=frozenset({PodUID("uid-old")}), priority=5, since=NOW - 100)
+    source.set_hold(hold, {NodeName("n0"): [GPUUID("GPU-n0-0")]})
     assert refused(source, builders.pod("new", priority=5)) == (
         PackedReason.WAITING_FOR_TURN,
         "1 GPU is held for a job that waits longer",

@@ -75,6 +75,8 @@ def test_a_binding_is_read() -> None:
         (args(Pod={"metadata": {"uid": 5}}), "Pod.metadata.uid"),
         (args(Pod={"metadata": {"uid": "u"}, "spec": 5}), "Pod"),
         (args(Pod={"metadata": {"uid": "u"}, "spec": {"containers": [5]}}), "Pod"),
+        (args(Pod={"metadata": {"uid": "u", "labels": 1}}), "Pod.metadata.labels"),
+        (args(Pod={"metadata": {"uid": "u", "annotations": {"a": 1}}}), "Pod.metadata.annotations[a]"),
         (args(NodeNames="n0"), "NodeNames"),
         (args(NodeNames=[5]), "NodeNames[]"),
         (args(NodeNames=None, Nodes=[]), "Nodes"),

@@ -23,7 +23,7 @@ class _Sums:
 def recomputed(source: ledger.Ledger) -> dict[NodeName, _Sums]:
     """The sums of every node that has claims, from pods, Bindings in flight and earmarks alone."""
     sums: defaultdict[NodeName, _Sums] = defaultdict(_Sums)
-    for record in (*source.pods.values(), *source.vanished.values()):
+    for record in (*source.pods.values(), *source.graves.pods.values()):
         claim = _claim(source, record)
         if claim is None:
             continue

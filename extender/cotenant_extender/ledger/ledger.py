@@ -6,13 +6,13 @@ reservation's: the pod is seen bound or gone, or the binder read that the Bindin
 
 import bisect
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, index, nodes
+from cotenant_extender.ledger import claims, earmarks, graves, index, nodes
 from cotenant_extender.packing import policies, view
 
 GONE_LIMIT = 20_000
@@ -25,20 +25,18 @@ class Ledger:
     Attributes:
         policy: the policy in force; None until one was read.
         pods: every living pod that asks for a share or is bound.
-        vanished: pods that are gone but that a node agent still lists: they count on.
-        departed: pods that finished and are gone, but that a node agent still lists: they count no more.
+        graves: pods that are gone but not yet known to have ended on their nodes.
         index: pods that wait, gangs, and placed pods whose condition does not say so yet.
         nodes: what is known of each node.
         order: names of the nodes that have a GPUNode, sorted.
-        hold: for whom GPUs are kept.
+        hold: for whom GPUs are kept, and `held`: which.
         version: grows with every change.
     """
 
     def __init__(self) -> None:
         self.policy: policies.InForce | None = None
         self.pods: dict[PodUID, records.Pod] = {}
-        self.vanished: dict[PodUID, records.Pod] = {}
-        self.departed: dict[PodUID, NodeName] = {}
+        self.graves = graves.Graves()
         self.index = index.Index()
         self.earmarks = earmarks.Earmarks()
         self.reserved: dict[PodUID, placement.Placement] = {}
@@ -47,8 +45,8 @@ class Ledger:
         self.leases: dict[NodeName, float] = {}
         self.order: list[NodeName] = []
         self.hold: view.Hold | None = None
+        self.held: dict[NodeName, frozenset[GPUUID]] = {}
         self.version = 0
-        self._held_node: NodeName | None = None
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
 
     def pod(self, record: records.Pod, *, now: float) -> None:
@@ -104,7 +102,7 @@ class Ledger:
         state = self._state(name)
         state.record = None
         self._changed(state)
-        self._forget_vanished(state)
+        self._unearth(state, fresh=True)
 
     def nodes_listed(self, listed: Iterable[records.Node]) -> None:
         """All Nodes as of a list."""
@@ -114,15 +112,19 @@ class Ledger:
         for name in [name for name, state in self.nodes.items() if state.record is not None and name not in found]:
             self.node_gone(name)
 
-    def gpunode(self, record: records.GPUNode, *, now: float) -> None:
-        """A GPUNode as it is."""
+    def gpunode(self, record: records.GPUNode, *, now: float, fresh: bool = False) -> None:
+        """A GPUNode as it is; `fresh`: it was read just now, and so tells of every pod that is gone.
+
+        What is older than what is known changes nothing, but confirms that what is known is fresh, too.
+        """
         state = self._state(record.name)
         if state.agent is None:
             bisect.insort(self.order, record.name)
-        state.agent = record
-        self._changed(state)
-        self._judge_liveness(record.name, now=now)
-        self._forget_vanished(state)
+        if state.agent is None or record.version >= state.agent.version:
+            state.agent = record
+            self._changed(state)
+            self._judge_liveness(record.name, now=now)
+        self._unearth(state, fresh=fresh)
 
     def gpunode_gone(self, name: NodeName) -> None:
         """A GPUNode is gone: nothing is listed there any more."""
@@ -131,13 +133,13 @@ class Ledger:
             self.order.remove(name)
         state.agent = None
         self._changed(state)
-        self._forget_vanished(state)
+        self._unearth(state, fresh=True)
 
     def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, now: float) -> None:
         """All GPUNodes as of a list."""
         found = {record.name: record for record in listed}
         for record in found.values():
-            self.gpunode(record, now=now)
+            self.gpunode(record, now=now, fresh=True)
         for name in [name for name in self.order if name not in found]:
             self.gpunode_gone(name)
 
@@ -212,23 +214,18 @@ class Ledger:
         if uid in self.pods:
             self._settle(self.pods[uid])
 
-    def set_hold(self, hold: view.Hold | None, node: NodeName | None = None, gpus: Iterable[GPUUID] = ()) -> None:
-        """Keep GPUs of one node for the oldest job that does not fit; what was kept before is free again."""
-        if self._held_node is not None and self._held_node in self.nodes:
-            state = self.nodes[self._held_node]
-            state.holds = {}
+    def set_hold(self, hold: view.Hold | None, gpus: Mapping[NodeName, Collection[GPUUID]] | None = None) -> None:
+        """Keep GPUs for the oldest job that does not fit; what was kept before is free again."""
+        for name in self.held:
+            if name in self.nodes:
+                self.nodes[name].holds = {}
+                self._changed(self.nodes[name])
+        self.hold = hold
+        self.held = {} if hold is None else {name: frozenset(uuids) for name, uuids in (gpus or {}).items()}
+        for name, uuids in self.held.items():
+            state = self._state(name)
+            state.holds = {uuid: hold for uuid in uuids if hold is not None}
             self._changed(state)
-        self.hold, self._held_node = hold, node
-        if hold is not None and node is not None:
-            state = self._state(node)
-            state.holds = dict.fromkeys(gpus, hold)
-            self._changed(state)
-
-    def held_gpus(self) -> tuple[NodeName, frozenset[GPUUID]] | None:
-        """Where GPUs are held."""
-        if self._held_node is None or self._held_node not in self.nodes:
-            return None
-        return self._held_node, frozenset(self.nodes[self._held_node].holds)
 
     def offers(self, name: NodeName) -> bool:
         """Whether a node has a GPUNode."""
@@ -238,35 +235,28 @@ class Ledger:
     def finished(self, uid: PodUID) -> bool:
         """Whether a pod is known to have finished, so that its being listed means nothing."""
         known = self.pods.get(uid)
-        return uid in self.departed if known is None else known.finished
+        return self.graves.has_finished(uid) if known is None else known.finished
 
     def _bury(self, record: records.Pod) -> None:
         """What becomes of a deleted pod's claim."""
         state = None if record.node is None else self.nodes.get(record.node)
-        if state is None or state.record is None or not state.lists(record.uid):
+        if state is None or state.record is None or record.placement is None:
             self._set_claim(record.uid, None)
         elif record.finished:
-            self.departed[record.uid] = state.name
+            if state.lists(record.uid):
+                self.graves.finished(record.uid, state.name)
             self._set_claim(record.uid, None)
         else:
-            self.vanished[record.uid] = record
+            self.graves.vanished(record, listed=state.lists(record.uid))
             self._settle(record)
 
-    def _forget_vanished(self, state: nodes.NodeState) -> None:
-        """Those that the agent lists no longer, or whose Node is gone, have ended."""
-
-        def ended(uid: PodUID) -> bool:
-            return state.record is None or not state.lists(uid)
-
-        for uid, record in list(self.vanished.items()):
-            if record.node == state.name and ended(uid):
-                del self.vanished[uid]
-                self._set_claim(uid, None)
-        for uid, name in list(self.departed.items()):
-            if name == state.name and ended(uid):
-                del self.departed[uid]
+    def _unearth(self, state: nodes.NodeState, *, fresh: bool) -> None:
+        """Pods that are gone, and that have ended on this node as its agent tells."""
+        listed = None if state.record is None else state.lists
+        for uid in self.graves.ended(state.name, listed=listed, fresh=fresh):
+            self._set_claim(uid, None)
         if state.forgettable:
-            del self.nodes[state.name]
+            self.nodes.pop(state.name, None)
 
     def _settle(self, record: records.Pod) -> None:
         if record.finished and record.node in self.nodes:

@@ -116,7 +116,7 @@ def _short_of_gpu(gpu: view.GPU, need: needs.Need, packing: packingpolicy.Packin
 
 def _may_use(hold: view.Hold, request: view.Request) -> bool:
     """The holder, a higher priority, and a job of its priority that has waited longer may."""
-    if request.demand.uid == hold.uid or request.priority > hold.priority:
+    if request.demand.uid in hold.holders or request.priority > hold.priority:
         return True
     return request.priority == hold.priority and request.since < hold.since
 

@@ -34,10 +34,11 @@ class Hold:
     """GPUs kept for the oldest job that does not fit: nothing newer of no higher priority goes there.
 
     Attributes:
+        holders: its pods.
         since: when that job joined the queue, in seconds since the epoch.
     """
 
-    uid: PodUID
+    holders: frozenset[PodUID]
     priority: int
     since: float
 

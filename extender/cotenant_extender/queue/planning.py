@@ -195,10 +195,10 @@ def _earmark(this: _Pass, record: records.Pod, placed: placement.Placement) -> L
 
 
 def _hold(this: _Pass, entry: order.Entry) -> None:
-    """The first that has waited too long and does not fit gets GPUs held; a gang's pods cannot all be held for."""
-    if this.hold_kept or not entry.aged or entry.gang is not None:
+    """The first that has waited too long and does not fit gets GPUs held."""
+    if this.hold_kept or not entry.aged:
         return
-    holds.keep(this.source, _request(entry.members[0]), this.policy)
+    holds.keep(this.source, [_request(record) for record in entry.members], this.policy)
     this.hold_kept = this.source.hold is not None
 
 

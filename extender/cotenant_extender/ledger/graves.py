@@ -1,0 +1,63 @@
+"""Pods that are gone from the API server, but perhaps not from their nodes.
+
+An agent lists a tenant in its GPUNode before the tenant can start, and reads the pod once more in between. So a pod
+that is gone has ended when a GPUNode that was read after its deletion does not list it, or when an agent that listed
+it lists it no longer, or when its Node is gone. Watches of pods and GPUNodes do not run in step: a pod that was not
+listed when its deletion was heard of is doubtful until its GPUNode has been read.
+"""
+
+from collections.abc import Callable
+
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import records
+
+Lists = Callable[[PodUID], bool]
+
+
+class Graves:
+    """Pods that are gone, by what is known of their end.
+
+    Attributes:
+        pods: those that may still run: they count on.
+        doubtful: those of them whose GPUNode must be read.
+    """
+
+    def __init__(self) -> None:
+        self.pods: dict[PodUID, records.Pod] = {}
+        self.doubtful: dict[PodUID, NodeName] = {}
+        self._finished: dict[PodUID, NodeName] = {}
+
+    def vanished(self, record: records.Pod, *, listed: bool) -> None:
+        """A bound pod is gone that had not finished."""
+        self.pods[record.uid] = record
+        if record.node is not None and not listed:
+            self.doubtful[record.uid] = record.node
+
+    def finished(self, uid: PodUID, node: NodeName) -> None:
+        """A pod is gone that had finished, and that its agent still lists: that means nothing."""
+        self._finished[uid] = node
+
+    def has_finished(self, uid: PodUID) -> bool:
+        """Whether a pod that is gone is known to have finished."""
+        return uid in self._finished
+
+    def ended(self, node: NodeName, *, listed: Lists | None, fresh: bool) -> list[PodUID]:
+        """Those that have ended, by what the agent lists now; they are forgotten.
+
+        `listed` is None where the Node is gone. `fresh`: what it lists was read after they were gone.
+        """
+
+        def over(uid: PodUID) -> bool:
+            return listed is None or not listed(uid)
+
+        found = []
+        for uid in [uid for uid, record in self.pods.items() if record.node == node]:
+            if not over(uid):
+                self.doubtful.pop(uid, None)
+            elif fresh or uid not in self.doubtful:
+                del self.pods[uid]
+                self.doubtful.pop(uid, None)
+                found.append(uid)
+        for uid in [uid for uid, where in self._finished.items() if where == node and over(uid)]:
+            del self._finished[uid]
+        return found
