@@ -69,12 +69,11 @@ def test_a_job_deleted_while_the_operator_is_down_leaves_nothing(workspace: Work
     assert workspace.client.items(workspace.jobs()) == []
 
 
-def test_a_node_whose_agent_is_silent_takes_no_new_placement_and_comes_back(workspace: Workspace) -> None:
-    """The Lease of a node tells; here it is made old instead of waiting for it to become so."""
+def test_a_node_without_its_agents_lease_takes_no_new_placement_until_it_is_back(workspace: Workspace) -> None:
     cluster = workspace.installation.cluster
     cluster.stop_process(installation.AGENTS)
     lease = clients.path_of("leases", group="coordination.k8s.io", namespace=names.RELEASE_NAMESPACE, name="node-t4-0")
-    workspace.client.patch(lease, {"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}})
+    workspace.client.delete(lease)
     workspace.pod("waits", 10, annotations={names.GPU_MODELS: "Tesla-T4"})
     waiting.wait_until(lambda: workspace.packed("waits").get("reason") == "UnhealthyGPU", "condition", LONG_SECONDS)
     installation.start_agents(cluster)
