@@ -1,0 +1,67 @@
+"""The process around the extender: its arguments, its port, its logs."""
+
+import argparse
+import io
+import logging
+import socket
+import sys
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_extender import command, logs, serve, service
+
+
+def test_the_arguments_have_the_documented_defaults() -> None:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    found = parser.parse_args([])
+    assert (found.port, found.namespace, found.assume_leader) == (8888, "cotenant-system", False)
+    assert found.identity == socket.gethostname()
+
+
+def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(errors.InvalidInputError, match="--port"):
+            serve.run(service.Settings(identity="host"), kubeconfig="/absent", port=port)
+
+
+def test_a_port_that_is_none_is_refused() -> None:
+    with pytest.raises(errors.InvalidInputError, match="--port"):
+        serve.run(service.Settings(identity="host"), kubeconfig="/absent", port=99999)
+
+
+def record(message: str, exc_info: bool = False) -> logging.LogRecord:
+    info = sys.exc_info() if exc_info else None
+    return logging.LogRecord("cotenant_extender.x", logging.WARNING, "", 0, message, (), info)
+
+
+def test_a_log_record_is_one_line_whatever_it_says() -> None:
+    text = logs.Lines().format(record('two\nlines "quoted"'))
+    assert text.count("\n") == 0
+    assert text.endswith('level=warning logger=extender.x message="two\\nlines \\"quoted\\""')
+
+
+def test_a_failure_is_logged_with_its_trace_on_the_same_line() -> None:
+    try:
+        int("no number")
+    except ValueError:
+        text = logs.Lines().format(record("failed", exc_info=True))
+    assert text.count("\n") == 0
+    assert "ValueError: invalid literal" in text
+
+
+def test_all_logs_go_to_one_stream() -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    try:
+        logs.configure(stream, level=logging.INFO)
+        logging.getLogger("cotenant_extender.y").info("hello")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    assert 'message="hello"' in stream.getvalue()
