@@ -9,7 +9,7 @@
 Anything else that may pass is a TemporaryError.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,7 @@ MERGE: Final = "application/merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 JSON: Final = "application/json"
 MAX_MESSAGE: Final = 1024
+PAGE: Final = 500
 _RETRY_SECONDS: Final = 1.0
 
 _PATHS: Final = {
@@ -93,22 +94,18 @@ class API:
         self._send = send
         self.sent = 0
 
-    async def list(self, kind: Kind, *, metadata_only: bool = False) -> list[Json]:
-        """Every object of a kind, as of now or later."""
-        query = {"labelSelector": names.DLJOB_LABEL} if kind in LABELLED else {}
-        items: list[Json] = []
+    async def pages(self, kind: Kind, *, metadata_only: bool = False) -> AsyncIterator[list[Json]]:
+        """Every object of a kind, as of now or later, page by page: all at once would be large."""
+        query = {"limit": str(PAGE)}
+        if kind in LABELLED:
+            query["labelSelector"] = names.DLJOB_LABEL
         while True:
-            request = Request(
-                method="GET",
-                path=path_of(kind, Key("", "")),
-                query={**query, "limit": "500"},
-                metadata_only=metadata_only,
-            )
-            page = await self._ask(request)
-            items += page.get("items") or ()
+            path = path_of(kind, Key("", ""))
+            page = await self._ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))
+            yield page.get("items") or []
             following = (page.get("metadata") or {}).get("continue")
             if not following:
-                return items
+                return
             query["continue"] = following
 
     async def get(self, kind: Kind, key: Key) -> Json:

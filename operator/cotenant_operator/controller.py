@@ -4,6 +4,7 @@ Nothing is kept here that a restart would miss: refusals and the time of the las
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ class Controller:
         self._queue = WorkQueue()
         self._wake = asyncio.Event()
         self._stopping = False
+        self._working = 0
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
         self._written: dict[Key, float] = {}
 
@@ -64,17 +66,41 @@ class Controller:
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Work until `stop`; on WORKERS DLJobs at the same time, each in its own task."""
         self.enqueue(self.store.keys())
         async with asyncio.TaskGroup() as group:
-            for _ in range(WORKERS):
-                group.create_task(self._work())
+            while not self._stopping:
+                while self._working < WORKERS and (key := self._take()) is not None:
+                    self._working += 1
+                    group.create_task(self._work(key))
+                await self._woken()
 
     async def process_due(self) -> bool:
         """Look at one DLJob that is due; whether there was one."""
-        key = self._queue.take(self._clock.monotonic())
+        key = self._take()
         if key is None:
             return False
+        await self._look_at(key)
+        return True
+
+    async def _work(self, key: Key) -> None:
+        try:
+            await self._look_at(key)
+        finally:
+            self._working -= 1
+            self._wake.set()
+
+    async def _woken(self) -> None:
+        """Wait until something is due, has come, or a worker is free."""
+        delay = self._queue.due_in(self._clock.monotonic()) if self._working < WORKERS else None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), timeout=delay)
+        self._wake.clear()
+
+    def _take(self) -> Key | None:
+        return self._queue.take(self._clock.monotonic())
+
+    async def _look_at(self, key: Key) -> None:
         try:
             await self._process(key)
         except errors.TemporaryError as error:
@@ -83,18 +109,6 @@ class Controller:
             self._retry(key, str(error))
         else:
             self._queue.done(key)
-        return True
-
-    async def _work(self) -> None:
-        while not self._stopping:
-            if await self.process_due():
-                continue
-            delay = self._queue.due_in(self._clock.monotonic())
-            self._wake.clear()
-            try:
-                await asyncio.wait_for(self._wake.wait(), timeout=delay)
-            except TimeoutError:
-                continue
 
     async def _process(self, key: Key) -> None:
         observed = self._observe(key)

@@ -4,22 +4,12 @@ Only low-level event handlers are used, so kopf writes nothing into anybody's ob
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import kopf
 
-from cotenant_api import names
-from cotenant_operator import api, controller, resync
+from cotenant_operator import controller, resync, settings
 from cotenant_operator.store import Kind
-
-_RESOURCES: Final = {
-    Kind.DLJOB: (names.GROUP, names.VERSION, "dljobs"),
-    Kind.POLICY: (names.GROUP, names.VERSION, "packingpolicies"),
-    Kind.GPU_NODE: (names.GROUP, names.VERSION, "gpunodes"),
-    Kind.JOB: ("batch", "v1", "jobs"),
-    Kind.DEPLOYMENT: ("apps", "v1", "deployments"),
-    Kind.POD: ("", "v1", "pods"),
-}
 
 Handler = Callable[..., Awaitable[None]]
 
@@ -38,7 +28,7 @@ def registry(
 
     kopf.on.login(registry=found)(log_in)
     kopf.on.probe(id="queued", registry=found)(queued)
-    for kind, (group, version, plural) in _RESOURCES.items():
+    for kind, (group, version, plural) in settings.RESOURCES.items():
         on_event(found, group, version, plural)(handler(kind, work, sweeper))
     return found
 
@@ -63,25 +53,3 @@ def handler(kind: Kind, work: controller.Controller, sweeper: resync.Sweeper) ->
         work.enqueue(work.store.put(kind, value))
 
     return take_in
-
-
-def settings() -> kopf.OperatorSettings:
-    """Kopf's settings, all in one place."""
-    chosen = kopf.OperatorSettings()
-    # Events about DLJobs are ours, with stable reasons; kopf's own would be noise.
-    chosen.posting.enabled = False
-    chosen.peering.standalone = True
-    # A watch is renewed before middleboxes drop it, and one that went silent is noticed by missing bookmarks.
-    chosen.watching.server_timeout = 300
-    chosen.watching.connect_timeout = 10
-    chosen.watching.inactivity_timeout = 75
-    chosen.watching.reconnect_backoff = 0.5
-    chosen.watching.chunk_size = 500
-    for kind in api.LABELLED:
-        group, version, plural = _RESOURCES[kind]
-        chosen.watching.label_selectors[group, version, plural] = names.DLJOB_LABEL
-    chosen.networking.request_timeout = 60
-    # A worker of kopf per object that had an event: it goes soon, handlers only take values in.
-    chosen.queueing.idle_timeout = 0.5
-    chosen.process.ultimate_exiting_timeout = 20
-    return chosen

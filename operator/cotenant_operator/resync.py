@@ -14,6 +14,8 @@ from cotenant_operator.store import Keys, Kind, Store
 _LOGGER = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
+SETTLE_SECONDS: Final = 3.0
+"""How long the listing that a new watch begins with may go on before the kind is swept."""
 START_RETRY_SECONDS: Final = 2.0
 
 
@@ -22,20 +24,20 @@ async def read_all(client: api.API, store: Store) -> None:
     for kind in Kind:
         while True:
             try:
-                items = await client.list(kind)
+                async for page in client.pages(kind):
+                    for item in page:
+                        store.put(kind, item)
             except (api.NotFoundError, api.ForbiddenError, errors.TemporaryError) as error:
                 _LOGGER.warning("waiting for %s to be readable: %s", kind.value, error)
                 await asyncio.sleep(START_RETRY_SECONDS)
                 continue
-            for item in items:
-                store.put(kind, item)
             break
 
 
 async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:
     """Forget what is not there any more; the DLJobs that it concerned."""
     known = store.uids(kind)
-    there = {item["metadata"]["uid"] for item in await client.list(kind, metadata_only=True)}
+    there = {item["metadata"]["uid"] async for page in client.pages(kind, metadata_only=True) for item in page}
     concerned: Keys = frozenset()
     for uid in known - there:
         concerned |= store.remove(kind, uid)
@@ -60,6 +62,7 @@ class Sweeper:
         while True:
             try:
                 await asyncio.wait_for(self._wake.wait(), timeout=SWEEP_SECONDS)
+                await asyncio.sleep(SETTLE_SECONDS)
             except TimeoutError:
                 self._wanted.update(Kind)
             self._wake.clear()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import kopf
 
-from cotenant_operator import api, connection, controller, handlers, predictions, resync
+from cotenant_operator import api, connection, controller, handlers, predictions, resync, settings
 from cotenant_operator.store import Store
 from cotenant_predictor import devices
 
@@ -52,7 +52,7 @@ async def serve(options: Options) -> None:
             sweeping = group.create_task(sweeper.run())
             await kopf.operator(
                 registry=handlers.registry(work, sweeper, login=log_in),
-                settings=handlers.settings(),
+                settings=settings.settings(),
                 standalone=True,
                 clusterwide=True,
                 liveness_endpoint=_endpoint(options.liveness_port),
