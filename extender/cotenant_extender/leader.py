@@ -104,6 +104,8 @@ class Leader:
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
         self._writes.confirm(self._ledger.graves.doubtful.values())
+        if plan.cut:
+            self.changed()
         took = time.perf_counter() - began
         self._measure(plan, took, now=now)
         return min(max(2 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)

@@ -12,7 +12,7 @@ from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import claims, ledger, views
-from cotenant_extender.packing import placing, policies, rules, view
+from cotenant_extender.packing import causes, placing, policies, rules, view
 
 MAX_SCORE = 10
 
@@ -90,11 +90,13 @@ def _rejected(
 ) -> Filtered:
     uid = request.demand.uid
     failed = dict.fromkeys(names, f"{PackedReason.INSUFFICIENT_SHARE}: the node has no GPUNode")
+    refusals: list[causes.Refusal] = []
     for node in views.View(source, without=uid, among=names):
-        rejected = rules.rejection((node,), request, policy, check_host=False)
+        here = list(rules.refusals((node,), request, policy, check_host=False))
+        refusals.extend(here)
+        rejected = causes.rejection(here)
         failed[node.name] = f"{rejected.reason}: {rejected.message}"
-    whole = rules.rejection(views.View(source, without=uid, among=names), request, policy, check_host=False)
-    return Filtered((), failed, whole.reason)
+    return Filtered((), failed, causes.rejection(refusals).reason)
 
 
 def _none(names: Sequence[NodeName], reason: PackedReason, message: str) -> Filtered:

@@ -134,6 +134,16 @@ def test_nodes_that_kube_scheduler_would_refuse_are_not_earmarked() -> None:
     assert booked(source) == {"GPU-n2-0": 40}
 
 
+def test_a_pass_ends_after_so_many_lifts_and_the_next_goes_on() -> None:
+    source = builders.cluster(gpus=100)
+    count = planning.LIFTS_PER_PASS + 2
+    builders.put(source, *(builders.pod(f"p{number}", 50) for number in range(count)))
+    first = run(source)
+    assert (len(first.lifts), len(first.waiting), first.cut) == (planning.LIFTS_PER_PASS, 2, True)
+    second = run(source)
+    assert (len(second.lifts), len(second.waiting), second.cut) == (2, 0, False)
+
+
 # --- gangs
 
 

@@ -93,7 +93,13 @@ class NodeState:
     def _built(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None) -> view.Node:
         known = () if self.agent is None else self.agent.gpus
         gpus = tuple(self._gpu(gpu, policy, explains, without) for gpu in known)
-        return view.Node(name=self.name, gpus=gpus, closed=self._closed(), host=self._host(without))
+        return view.Node(
+            name=self.name,
+            gpus=gpus,
+            closed=self._closed(),
+            host=self._host(without),
+            most_free=view.most_free(gpus),
+        )
 
     def _closed(self) -> Cause | None:
         if self.record is None:

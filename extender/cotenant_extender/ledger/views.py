@@ -1,6 +1,7 @@
 """What packing sees of the ledger: nodes in strict order, built as they are read."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender.ledger import ledger
@@ -50,9 +51,5 @@ class View:
 
 
 def _only(node: view.Node, gpus: Collection[GPUUID]) -> view.Node:
-    return view.Node(
-        name=node.name,
-        gpus=tuple(gpu for gpu in node.gpus if gpu.uuid in gpus),
-        closed=node.closed,
-        host=node.host,
-    )
+    kept = tuple(gpu for gpu in node.gpus if gpu.uuid in gpus)
+    return replace(node, gpus=kept, most_free=view.most_free(kept))

@@ -27,7 +27,10 @@ def options(nodes: view.View, request: view.Request, policy: policies.InForce, *
     With `check_host` also what kube-scheduler judges must hold: CPU, memory, pods, selectors, taints, cordons.
     """
     count = request.demand.gpus
+    least = min(request.demand.share, HUNDREDTHS)
     for node in nodes:
+        if node.most_free < least:
+            continue
         if refused_by_node(node, request, check_host=check_host) or _short_of_host(
             node, request, check_host=check_host
         ):

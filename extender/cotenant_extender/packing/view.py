@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant_api import pod
-from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_api.names import GPUUID, HUNDREDTHS, GPUModel, Namespace, NodeName, PodUID
 from cotenant_extender.packing import causes, constraints
 
 
@@ -98,15 +98,22 @@ class Node:
 
     Attributes:
         closed: why none of its GPUs takes any pod, if so.
+        most_free: hundredths free on the GPU that has most; what needs more is refused without looking further.
     """
 
     name: NodeName
     gpus: tuple[GPU, ...]
     closed: causes.Cause | None
     host: Host
+    most_free: int
 
 
 View = Iterable[Node]
+
+
+def most_free(gpus: Iterable[GPU]) -> int:
+    """Hundredths free on the open GPU that has most."""
+    return max((HUNDREDTHS - gpu.share for gpu in gpus if gpu.closed is None), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

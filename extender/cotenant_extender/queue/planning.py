@@ -12,6 +12,8 @@ from cotenant_extender.packing import causes, placing, policies, rules, view
 from cotenant_extender.queue import holds, order
 
 MAX_FOREIGN_TEXT = 256
+LIFTS_PER_PASS = 128
+"""Filter and bind are answered between passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +40,15 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a pass decided."""
+    """What a pass decided.
+
+    Attributes:
+        cut: more can be decided at once: the pass ended so that others get their turn meanwhile.
+    """
 
     lifts: tuple[Lift, ...]
     waiting: tuple[Waiting, ...]
+    cut: bool
 
 
 class _Outcome(enum.Enum):
@@ -66,6 +73,7 @@ class _Pass:
     lifts: list[Lift]
     waiting: list[Waiting]
     hold_kept: bool = False
+    cut: bool = False
 
 
 def plan(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
@@ -74,6 +82,8 @@ def plan(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan
     this = _Pass(source, policy, now, failed=set(), lifts=[], waiting=[])
     for entry in order.entries(source, policy.spec.queue, now=now):
         told = _obstacle(this, entry)
+        if told is None and len(this.lifts) >= LIFTS_PER_PASS:
+            told, this.cut = (PackedReason.WAITING_FOR_TURN, "others go first"), True
         if told is None:
             outcome = _place(this, entry)
             if outcome is _Outcome.PLACED:
@@ -82,26 +92,25 @@ def plan(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan
             _hold(this, entry)
         position = len(this.waiting) + 1
         this.waiting.extend(Waiting(record=record, position=position, told=told) for record in entry.members)
-    if not this.hold_kept:
+    if not this.hold_kept and not this.cut:
         source.set_hold(None)
-    return Plan(lifts=tuple(this.lifts), waiting=(*this.waiting, *_invalid(source)))
+    return Plan(lifts=tuple(this.lifts), waiting=(*this.waiting, *_invalid(source)), cut=this.cut)
 
 
 def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
     """Earmarks end where their GPU or node has closed, and where kube-scheduler left them too long."""
     for uid in source.earmarks.overdue(now=now):
         source.end_earmark(uid, now=now)
-    for uid, earmark in source.earmarks.items():
-        wanted = {gpu.uuid for gpu in earmark.placed.gpus}
-        nodes = views.View(source, among=(earmark.placed.node,), gpus=wanted)
-        open_gpus = {
-            gpu.uuid
-            for node in nodes
-            if node.closed is None and node.host.schedulable
-            for gpu in node.gpus
-            if gpu.closed is None
-        }
-        if open_gpus != wanted:
+    standing = list(source.earmarks.items())
+    usable = {
+        gpu.uuid
+        for node in views.View(source, among={earmark.placed.node for _, earmark in standing})
+        if node.closed is None and node.host.schedulable
+        for gpu in node.gpus
+        if gpu.closed is None
+    }
+    for uid, earmark in standing:
+        if not all(gpu.uuid in usable for gpu in earmark.placed.gpus):
             source.end_earmark(uid)
 
 
