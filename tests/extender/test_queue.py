@@ -135,7 +135,7 @@ def test_nodes_that_kube_scheduler_would_refuse_are_not_earmarked() -> None:
 
 
 def test_a_pass_ends_after_so_many_lifts_and_the_next_goes_on() -> None:
-    source = builders.cluster(gpus=100)
+    source = builders.cluster(nodes=40)
     count = planning.LIFTS_PER_PASS + 2
     builders.put(source, *(builders.pod(f"p{number}", 50) for number in range(count)))
     first = run(source)
