@@ -79,11 +79,11 @@ class Binder:
     async def resolve_leftovers(self) -> None:
         """Find out about Bindings whose replies were lost while the API server could not be read."""
         for uid in [uid for uid in self._sent if uid not in self._locks]:
-            record, placed = self._ledger.pods.get(uid), self._ledger.reserved.get(uid)
-            if record is None or placed is None:
-                self._forget(uid)
-            else:
-                async with self._locks.of(uid):
+            async with self._locks.of(uid):
+                record, placed = self._ledger.pods.get(uid), self._ledger.reserved.get(uid)
+                if record is None or placed is None:
+                    self._forget(uid)
+                elif uid in self._sent:
                     await self._resolve(record, placed)
 
     async def _bind(self, asked: wire.BindingArgs) -> Outcome:

@@ -1,6 +1,8 @@
 """The leader's loop: takes over, runs the queue when something changed, steps down. It decides nothing itself."""
 
 import asyncio
+import contextlib
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -35,7 +37,7 @@ class Leader:
         self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
         self._changed = asyncio.Event()
         self._started = self._clock()
-        self._drift_checked = self._clock()
+        self._drift_checked = self._chored = self._clock()
         self._stopped = False
         self.serving = False
 
@@ -52,7 +54,10 @@ class Leader:
                 await self._take_over(lists)
             elif self.serving and not leads:
                 self.step_down()
-            pause = self._work() if self.serving else MIN_PAUSE_SECONDS
+            pause = MIN_PAUSE_SECONDS
+            if self.serving:
+                pause = self._work()
+                self._chores()
             await self._wait(pause)
 
     def stop(self) -> None:
@@ -126,18 +131,21 @@ class Leader:
     async def _wait(self, pause: float) -> None:
         """Let changes gather, then wait for one, or for the next tick."""
         await asyncio.sleep(pause)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TICK_SECONDS):
                 await self._changed.wait()
-        except TimeoutError:
-            await self._chores()
         self._changed.clear()
 
-    async def _chores(self) -> None:
-        if self.serving:
-            await self._binds.resolve_leftovers()
-            if self._policy.raw is not None:
-                await self._writes.policy_status(self._policy.raw, self._policy.error)
+    def _chores(self) -> None:
+        """What is looked at once in a while, however much else there is to do."""
+        now = self._clock()
+        if now - self._chored < TICK_SECONDS:
+            return
+        self._chored = now
+        self._writes.start_once("leftovers", self._binds.resolve_leftovers)
+        raw, error = self._policy.raw, self._policy.error
+        if raw is not None:
+            self._writes.start_once("policy", functools.partial(self._writes.policy_status, raw, error))
 
 
 def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:

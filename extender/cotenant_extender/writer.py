@@ -5,8 +5,9 @@ told to whoever decides again: the ledger, the reporter or the cleaner.
 """
 
 import asyncio
+import functools
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +22,7 @@ from cotenant_extender.queue import cleanup, planning, reporting
 LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 64
+FINISH_SECONDS = 5.0
 
 Object = dict[str, Any]
 
@@ -33,7 +35,7 @@ class Writer:
         self._clock = shared.clock
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reading: set[NodeName] = set()
+        self._once: set[str] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a write."""
@@ -41,10 +43,16 @@ class Writer:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
+    def start_once(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin something, unless what began under this key is still under way."""
+        if key not in self._once:
+            self._once.add(key)
+            self.start(self._releasing(key, work()))
+
     async def finish(self) -> None:
-        """Wait for all that is under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        """Wait for what is under way, at most `FINISH_SECONDS`: whoever leads next finds the rest on the pods."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=FINISH_SECONDS)
 
     async def lift(self, lift: planning.Lift) -> None:
         """Lift a gate together with its earmark, or renew the earmark of a pod that has no gate."""
@@ -100,9 +108,8 @@ class Writer:
 
     def confirm(self, nodes: Iterable[NodeName]) -> None:
         """Read GPUNodes on which it depends whether pods that are gone have ended."""
-        for name in set(nodes) - self._reading:
-            self._reading.add(name)
-            self.start(self._read_gpunode(name))
+        for name in set(nodes):
+            self.start_once(f"gpunode {name}", functools.partial(self._read_gpunode, name))
 
     async def policy_status(self, raw: Object, error: errors.InvalidInputError | None) -> None:
         """Say which generation of the policy is in force."""
@@ -136,8 +143,6 @@ class Writer:
             self._ledger.gpunode_gone(name)
         except (client.APIError, errors.CotenantError) as error:
             LOG.warning("reading GPUNode %s: %s", name, error)
-        finally:
-            self._reading.discard(name)
 
     async def _event(self, record: records.Pod, *, reason: str, message: str) -> None:
         body = pods.event(record, reason=reason, message=message, now=self._time())
@@ -145,6 +150,12 @@ class Writer:
 
     def _time(self) -> str:
         return conditions.timestamp(datetime.fromtimestamp(self._clock(), UTC))
+
+    async def _releasing(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        finally:
+            self._once.discard(key)
 
     async def _bounded(self, work: Coroutine[Any, Any, None]) -> None:
         async with self._slots:

@@ -166,6 +166,19 @@ async def test_a_reservation_outlives_an_api_server_that_cannot_be_read_and_is_r
 
 
 @virtual.time
+async def test_what_could_not_be_read_is_read_when_it_can_be_and_its_gpus_are_given_back() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = lambda request: Fault.NOT_SENT if "/pods/a" in request.path else None
+        assert "the pod cannot be read" in await rig.bound("a", "n0")
+        assert list(rig.extender.ledger.reserved) == ["uid-a"]
+        server.fault = lambda _: None
+        await until(lambda: not rig.extender.ledger.reserved, "resolved")
+        assert await rig.bound("a", "n0") == ""
+
+
+@virtual.time
 async def test_a_pod_that_is_bound_elsewhere_is_an_error() -> None:
     server = running.server(nodes=2)
     async with running.extender(server) as rig:
