@@ -15,9 +15,13 @@ Handler = Callable[..., Awaitable[None]]
 
 
 def registry(
-    work: controller.Controller, sweeper: resync.Sweeper, *, login: Callable[[], Awaitable[kopf.ConnectionInfo]]
+    work: controller.Controller,
+    sweeper: resync.Sweeper,
+    *,
+    login: Callable[[], Awaitable[kopf.ConnectionInfo]],
+    finish: Callable[[], Awaitable[None]],
 ) -> kopf.OperatorRegistry:
-    """The handlers of every kind that is watched."""
+    """The handlers of every kind that is watched; `finish` is awaited when the operator stops."""
     found = kopf.OperatorRegistry()
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -26,7 +30,11 @@ def registry(
     async def queued(**_: Any) -> int:
         return work.queued
 
+    async def clean_up(**_: Any) -> None:
+        await finish()
+
     kopf.on.login(registry=found)(log_in)
+    kopf.on.cleanup(registry=found)(clean_up)
     kopf.on.probe(id="queued", registry=found)(queued)
     for kind, (group, version, plural) in settings.RESOURCES.items():
         on_event(found, group, version, plural)(handler(kind, work, sweeper))

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import kopf
 
@@ -15,6 +16,9 @@ from cotenant_operator.store import Store
 from cotenant_predictor import devices
 
 _LOGGER = logging.getLogger(__name__)
+
+FINISH_SECONDS: Final = 5.0
+"""How long actions that are being done may take after a signal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +54,21 @@ async def serve(options: Options) -> None:
         async with asyncio.TaskGroup() as group:
             working = group.create_task(_work(client, work))
             sweeping = group.create_task(sweeper.run())
+
+            async def finish() -> None:
+                """End our own tasks first: kopf would take them for its own that hang."""
+                work.stop()
+                sweeping.cancel()
+                await asyncio.wait([working], timeout=FINISH_SECONDS)
+                working.cancel()
+
             await kopf.operator(
-                registry=handlers.registry(work, sweeper, login=log_in),
+                registry=handlers.registry(work, sweeper, login=log_in, finish=finish),
                 settings=settings.settings(),
                 standalone=True,
                 clusterwide=True,
                 liveness_endpoint=_endpoint(options.liveness_port),
             )
-            work.stop()
-            sweeping.cancel()
-            await asyncio.wait([working], timeout=5)
-            working.cancel()
     finally:
         await send.close()
 
