@@ -33,7 +33,7 @@ def run(arguments: Namespace) -> int:
             report=lambda line: print(line, file=sys.stderr, flush=True),
         )
     print(
-        f"ratio {benchmark.median_ratio(found):.2f}: median of {arguments.repeats} rounds of {arguments.pods} pods, all "
+        f"ratio {benchmark.median_ratio(found):.2f}: median of {arguments.repeats} rounds of {arguments.pods} pods "
         f"created on the fly, on {arguments.nodes} simulated nodes with {4 * arguments.nodes} simulated GPUs; "
         f"{os.cpu_count()} cores for everything"
     )
