@@ -68,40 +68,44 @@ class History:
     async def step(self, kind: str, value: Any) -> None:
         """One thing that happens."""
         cluster = self.cluster
-        match kind:
-            case "program":
-                getattr(cluster, value)()
-            case "suspend" | "resume":
-                self._edit(value, suspend=kind == "suspend")
-            case "touch":
-                self._edit(value, gpuMemory=f"{len(cluster.server.watched)}Mi")
-            case "delete job":
-                cluster.server.delete("jobs", value)
-            case "deliver":
-                await cluster.deliver(value)
-            case "lose":
-                self.lost = True
-                cluster.lose(value)
-            case "repeat":
-                start = max(cluster.delivered - value[0], 0)
-                for event in cluster.server.watched[start : min(start + value[1], cluster.delivered)]:
-                    await cluster.tell(event)
-            case "work":
-                for _ in range(value):
-                    await cluster.step()
-            case "wait":
-                cluster.time.seconds += value
-            case "fault":
-                self.faults.append(Fault(effect=value[0], status=value[1]))
-            case "settle":
-                await cluster.settle()
-            case "go on":
-                await cluster.run("create_pods", "place", "run_pods")
-            case "restart":
-                cluster.restart()
-                await cluster.start()
-            case _:
-                await cluster.relist()
+        if kind in ("deliver", "settle", "go on", "work", "repeat", "restart", "relist"):
+            await self._to_the_operator(kind, value)
+        elif kind == "program":
+            getattr(cluster, value)()
+        elif kind in ("suspend", "resume"):
+            self._edit(value, suspend=kind == "suspend")
+        elif kind == "touch":
+            self._edit(value, gpuMemory=f"{len(cluster.server.watched)}Mi")
+        elif kind == "delete job":
+            cluster.server.delete("jobs", value)
+        elif kind == "lose":
+            self.lost = True
+            cluster.lose(value)
+        elif kind == "wait":
+            cluster.time.seconds += value
+        else:
+            self.faults.append(Fault(effect=value[0], status=value[1]))
+
+    async def _to_the_operator(self, kind: str, value: Any) -> None:
+        cluster = self.cluster
+        if kind == "deliver":
+            await cluster.deliver(value)
+        elif kind == "settle":
+            await cluster.settle()
+        elif kind == "go on":
+            await cluster.run("create_pods", "place", "run_pods")
+        elif kind == "work":
+            for _ in range(value):
+                await cluster.step()
+        elif kind == "repeat":
+            start = max(cluster.delivered - value[0], 0)
+            for event in cluster.server.watched[start : min(start + value[1], cluster.delivered)]:
+                await cluster.tell(event)
+        elif kind == "relist":
+            await cluster.relist()
+        else:
+            cluster.restart()
+            await cluster.start()
 
     def _edit(self, name: str, **fields: Any) -> None:
         if self.cluster.dljob(name):

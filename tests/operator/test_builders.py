@@ -1,0 +1,236 @@
+"""The manifests: whole ones once, then what each field of the spec changes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cotenant_api import dljob, names, pod
+from cotenant_operator import builders, grants, views
+from cotenant_operator.testing import objects
+from cotenant_operator.testing.server import START
+
+Json = dict[str, Any]
+
+SHARED = grants.Grant(share=57, prediction='{"v":1}', gpu_models=None)
+WHOLE = grants.Grant(share=200, prediction=None, gpu_models=None)
+OBSERVED = grants.Grant(share=200, prediction=None, gpu_models=None, observed_only=True)
+
+
+def owner(**spec: Any) -> views.DLJob:
+    value = objects.dljob(**spec)
+    metadata = {
+        **value["metadata"],
+        "namespace": "team",
+        "uid": "uid-1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"kueue.x-k8s.io/queue-name": "q", "other": "x"} if spec.get("managedBy") else {},
+    }
+    return views.dl_job({**value, "metadata": metadata})
+
+
+def spec_of(job: views.DLJob) -> dljob.Spec:
+    assert job.spec is not None
+    return job.spec
+
+
+def job_of(grant: grants.Grant = SHARED, attempt: int = 1, **spec: Any) -> Json:
+    job = owner(**spec)
+    return builders.job(job, spec_of(job), grant, attempt=attempt)
+
+
+def deployment_of(grant: grants.Grant = SHARED, **spec: Any) -> Json:
+    job = owner(workloadType="Inference", **spec)
+    return builders.deployment(job, spec_of(job), grant)
+
+
+def container(manifest: Json, index: int = 0) -> Json:
+    found: Json = manifest["spec"]["template"]["spec"]["containers"][index]
+    return found
+
+
+def notes(manifest: Json) -> Json:
+    found: Json = manifest["spec"]["template"]["metadata"]["annotations"]
+    return found
+
+
+def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
+    manifest = job_of()
+    digest = manifest["metadata"]["annotations"].pop("cotenant.dev/spec-digest")
+    assert len(digest) == 32
+    labels = {
+        "cotenant.dev/dljob": "train",
+        "cotenant.dev/attempt": "1",
+        "app.kubernetes.io/managed-by": "cotenant-operator",
+    }
+    assert manifest == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "train-1",
+            "namespace": "team",
+            "labels": labels,
+            "annotations": {},
+            "ownerReferences": [
+                {
+                    "apiVersion": "cotenant.dev/v1alpha1",
+                    "kind": "DLJob",
+                    "name": "train",
+                    "uid": "uid-1",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": 1,
+            "parallelism": 1,
+            "backoffLimit": 6,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+            },
+            "suspend": False,
+            "template": {
+                "metadata": {
+                    "labels": {**labels, "cotenant.dev/dljob-uid": "uid-1"},
+                    "annotations": {
+                        "cotenant.dev/prediction": '{"v":1}',
+                        "cotenant.dev/processes-per-gpu": "1",
+                        "cotenant.dev/queued-since": "2026-01-01T00:00:00Z",
+                        "cotenant.dev/workload-type": "Training",
+                    },
+                },
+                "spec": {
+                    "restartPolicy": "Never",
+                    "schedulerName": "cotenant",
+                    "schedulingGates": [{"name": "cotenant.dev/packing"}],
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": "busybox",
+                            "resources": {
+                                "requests": {"cotenant.dev/gpu-share": "57"},
+                                "limits": {"cotenant.dev/gpu-share": "57"},
+                            },
+                        }
+                    ],
+                },
+            },
+        },
+    }
+
+
+def test_what_a_pod_says_is_what_the_pod_contract_reads() -> None:
+    manifest = job_of(replicas=4, gpuMemory="8Gi", processesPerGPU=2, attempt=3)
+    template = manifest["spec"]["template"]
+    template["metadata"]["annotations"].pop(names.PREDICTION)
+    read = pod.demand({**template, "metadata": {**template["metadata"], "uid": "u", "namespace": "team", "name": "p"}})
+    assert (read.share, read.container, read.memory_mib, read.processes_per_gpu) == (57, "main", 8192, 2)
+    assert read.gang == pod.Gang(name="train-3", size=4)
+    assert read.queued_since == START
+
+
+def test_a_gang_has_no_retries_of_its_own_and_knows_its_ranks() -> None:
+    manifest = job_of(replicas=4, backoffLimit=3)
+    assert manifest["spec"]["backoffLimit"] == 0
+    assert manifest["spec"]["completions"] == manifest["spec"]["parallelism"] == 4
+    environment = {item["name"]: item for item in container(manifest)["env"]}
+    assert environment["WORLD_SIZE"]["value"] == "4"
+    assert "completion-index" in environment["RANK"]["valueFrom"]["fieldRef"]["fieldPath"]
+
+
+def test_environment_that_the_user_set_stands() -> None:
+    containers = [{"name": "main", "image": "x", "env": [{"name": "WORLD_SIZE", "value": "32"}]}]
+    manifest = job_of(replicas=4, template={"spec": {"containers": containers}})
+    assert [item for item in container(manifest)["env"] if item["name"] == "WORLD_SIZE"] == containers[0]["env"]
+
+
+def test_a_single_replica_is_no_gang() -> None:
+    manifest = job_of(backoffLimit=2)
+    assert names.GANG not in notes(manifest)
+    assert "env" not in container(manifest)
+    assert manifest["spec"]["backoffLimit"] == 2
+
+
+def test_the_named_container_gets_the_share_and_no_other() -> None:
+    containers = [{"name": "side", "image": "x"}, {"name": "gpu", "image": "y", "resources": {"limits": {"cpu": "2"}}}]
+    manifest = job_of(container="gpu", template={"spec": {"containers": containers}})
+    assert "resources" not in container(manifest, 0)
+    assert container(manifest, 1)["resources"]["limits"] == {"cpu": "2", names.GPU_SHARE: "57"}
+
+
+def test_labels_annotations_and_gates_of_the_user_stay() -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": {"containers": [{"name": "main"}], "schedulingGates": [{"name": "example.com/wait"}]},
+    }
+    manifest = job_of(template=template)
+    inner = manifest["spec"]["template"]
+    assert inner["metadata"]["labels"]["team"] == "a"
+    assert inner["metadata"]["annotations"]["note"] == "b"
+    assert [gate["name"] for gate in inner["spec"]["schedulingGates"]] == ["example.com/wait", names.PACKING_GATE]
+
+
+def test_the_users_template_itself_is_not_changed() -> None:
+    job = owner()
+    before = json.dumps(spec_of(job).template)
+    builders.job(job, spec_of(job), SHARED, attempt=1)
+    assert json.dumps(spec_of(job).template) == before
+
+
+def test_whole_gpus_carry_no_prediction() -> None:
+    manifest = job_of(WHOLE, gpusPerReplica=2)
+    assert container(manifest)["resources"]["limits"][names.GPU_SHARE] == "200"
+    assert names.PREDICTION not in notes(manifest)
+
+
+def test_mode_observe_asks_the_default_scheduler_for_gpus() -> None:
+    manifest = job_of(OBSERVED)
+    assert container(manifest)["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    inner = manifest["spec"]["template"]["spec"]
+    assert "schedulerName" not in inner
+    assert "schedulingGates" not in inner
+
+
+def test_kueue_gets_its_labels_and_a_suspended_job() -> None:
+    manifest = job_of(managedBy="kueue.x-k8s.io/multikueue")
+    assert manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "q"
+    assert "other" not in manifest["metadata"]["labels"]
+    assert manifest["spec"]["suspend"] is True
+    assert manifest["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+
+
+def test_deployment_selects_the_pods_of_this_very_dljob() -> None:
+    manifest = deployment_of(replicas=3)
+    selector = manifest["spec"]["selector"]["matchLabels"]
+    assert selector == {"cotenant.dev/dljob": "train", "cotenant.dev/dljob-uid": "uid-1"}
+    assert selector.items() <= manifest["spec"]["template"]["metadata"]["labels"].items()
+    assert manifest["spec"]["replicas"] == 3
+    assert manifest["spec"]["template"]["spec"]["restartPolicy"] == "Always"
+    assert names.ATTEMPT_LABEL not in manifest["metadata"]["labels"]
+
+
+def test_suspended_deployment_has_no_replicas() -> None:
+    assert deployment_of(replicas=3, suspend=True)["spec"]["replicas"] == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"suspend": True}, {"backoffLimit": 1}, {"activeDeadlineSeconds": 5}, {"ttlSecondsAfterFinished": 5}],
+)
+def test_fields_that_act_without_a_new_workload_leave_the_digest(change: Json) -> None:
+    assert builders.spec_digest(spec_of(owner())) == builders.spec_digest(spec_of(owner(**change)))
+
+
+@pytest.mark.parametrize(
+    "change", [{"gpuMemory": "1Gi"}, {"gpuModels": ["Tesla-T4"]}, {"sharing": "Exclusive"}, {"model": None}]
+)
+def test_fields_that_a_workload_is_made_from_change_the_digest(change: Json) -> None:
+    assert builders.spec_digest(spec_of(owner())) != builders.spec_digest(spec_of(owner(**change)))
+
+
+@pytest.mark.parametrize("grant", [SHARED, WHOLE, OBSERVED, grants.Grant(share=1, prediction="{}", gpu_models="a,b")])
+def test_a_grant_is_read_back_from_the_workload(grant: grants.Grant) -> None:
+    assert grants.read(job_of(grant)["spec"]["template"]) == grant

@@ -1,0 +1,181 @@
+"""Where graphs come from, bad input among them, and which GPU models a prediction is for."""
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cotenant_api import dljob, documents, errors, graph
+from cotenant_api.names import GPUModel
+from cotenant_operator import outcomes, predictions, sources, views
+from cotenant_operator.testing import objects
+from cotenant_predictor import devices
+
+Json = dict[str, Any]
+
+KEY = views.Key("team", "train")
+H200, T4 = GPUModel("NVIDIA-H200"), GPUModel("Tesla-T4")
+KNOWN = devices.load()
+
+
+def spec(**fields: Any) -> dljob.Spec:
+    return documents.validated(dljob.Spec, objects.dljob(**fields)["spec"], source="spec")
+
+
+class ConfigMaps:
+    """ConfigMaps by name, and how often they were read."""
+
+    def __init__(self, *found: Json) -> None:
+        self.found = {item["metadata"]["name"]: item for item in found}
+        self.reads = 0
+
+    async def __call__(self, key: views.Key) -> Mapping[str, Any] | None:
+        """Read one."""
+        self.reads += 1
+        return self.found.get(key.name)
+
+
+async def outcome_of(*config_maps: Json, present: tuple[GPUModel, ...] = (), **fields: Any) -> outcomes.Outcome:
+    predictor = predictions.Predictor(ConfigMaps(*config_maps), devices=KNOWN)
+    return await predictor.outcome(KEY, spec(**fields), present=present)
+
+
+def missing(outcome: outcomes.Outcome) -> outcomes.Missing:
+    assert isinstance(outcome, outcomes.Missing)
+    return outcome
+
+
+def models(outcome: outcomes.Outcome) -> set[str]:
+    assert isinstance(outcome, outcomes.Predicted), outcome
+    return set(outcome.prediction.by_gpu)
+
+
+async def test_gzipped_graph_is_predicted_for_all_known_models_of_an_empty_cluster() -> None:
+    assert models(await outcome_of(objects.config_map())) == set(KNOWN)
+
+
+async def test_only_the_models_of_the_cluster_are_predicted_for() -> None:
+    found = await outcome_of(objects.config_map(), present=(H200, GPUModel("NVIDIA-Unheard")))
+    assert models(found) == {H200}
+
+
+async def test_wanted_models_win_over_those_of_the_cluster() -> None:
+    assert models(await outcome_of(objects.config_map(), present=(H200,), gpuModels=["NVIDIA-L4"])) == {"NVIDIA-L4"}
+
+
+async def test_plain_graph_in_data_is_read() -> None:
+    config_map = {"metadata": {"name": "toy"}, "data": {"graph.json": objects.toy_graph().to_json()}}
+    found = await outcome_of(config_map, model={"configMapRef": {"name": "toy", "key": "graph.json"}})
+    assert models(found) == set(KNOWN)
+
+
+async def test_inline_graph_is_read() -> None:
+    assert models(await outcome_of(model={"features": objects.toy_graph().to_object()})) == set(KNOWN)
+
+
+async def test_graph_is_predicted_once_in_a_namespace() -> None:
+    read = ConfigMaps(objects.config_map())
+    counted = []
+
+    class Counting(predictions.Predictor):
+        def _predict(self, data: bytes, source: str, cpu_cores: float | None) -> Any:
+            counted.append(source)
+            return super()._predict(data, source, cpu_cores)
+
+    predictor = Counting(read, devices=KNOWN)
+    for namespace in ("team", "team", "other"):
+        await predictor.outcome(views.Key(namespace, "train"), spec(), present=())
+    assert len(counted) == 2
+    assert read.reads == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "words"),
+    [
+        ({"model": None}, "NoModel", "cotenant extract"),
+        ({"model": {}}, "NoModel", "cotenant extract"),
+        ({"model": {"onnx": {"path": "/m.onnx"}}}, "ModelSourceNotSupported", "configMapRef"),
+        ({"model": {"entrypoint": {"callable": "a:b"}}}, "ModelSourceNotSupported", "configMapRef"),
+        ({"model": {"configMapRef": {"name": "gone"}}}, "ConfigMapNotFound", "ConfigMap gone does not exist"),
+        ({"model": {"configMapRef": {"name": "toy", "key": "x"}}}, "ConfigMapNotFound", "has no key x"),
+        ({"model": {"features": {"v": 1}}}, "GraphUnreadable", "spec.model.features"),
+        ({"model": {"features": {"v": 99}}}, "GraphUnreadable", "upgrade"),
+        ({"gpuModels": ["NVIDIA-H200", "Voodoo2"]}, "UnknownGPUModel", "Voodoo2 is not known; known are NVIDIA-A10"),
+    ],
+)
+async def test_what_cannot_be_predicted_says_what_to_do(fields: Json, reason: str, words: str) -> None:
+    found = missing(await outcome_of(objects.config_map(), **fields))
+    assert found.reason == reason
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not json",
+        b"[1,2]",
+        b"{}",
+        b"\x1f\x8bbroken",
+        objects.toy_graph().packed()[:-9],
+        gzip.compress(b'{"v":1,"name":""}'),
+        json.dumps({**objects.toy_graph().to_object(), "digest": "sha256:0"}).encode(),
+        b"[" * 100_000,
+        b"\x1f\x8b" + b"0" * graph.MAX_COMPRESSED_BYTES,
+    ],
+)
+async def test_damaged_graph_is_unreadable_and_not_an_error(data: bytes) -> None:
+    found = missing(await outcome_of(objects.config_map(data=data)))
+    assert found.reason == "GraphUnreadable"
+    assert "extract it again" in found.message
+    assert found.may_come
+    assert len(found.message) < 1024
+
+
+async def test_binary_data_that_is_no_base64_is_unreadable() -> None:
+    config_map = {"metadata": {"name": "toy"}, "binaryData": {"graph.json.gz": "%%%"}}
+    assert missing(await outcome_of(config_map)).reason == "GraphUnreadable"
+
+
+async def test_job_that_fits_no_gpu_is_out_of_domain() -> None:
+    large = objects.toy_graph().model_copy(update={"digest": "", "saved_activation_bytes": 10**13}).sealed()
+    found = missing(await outcome_of(objects.config_map(data=large.packed())))
+    assert found.reason == "OutOfDomain"
+
+
+async def test_cluster_of_unknown_models_alone_has_no_prediction() -> None:
+    found = missing(await outcome_of(objects.config_map(), present=(GPUModel("Voodoo2"),)))
+    assert found.reason == "UnknownGPUModel"
+    assert found.may_come
+
+
+async def test_temporary_trouble_is_not_taken_for_a_missing_graph() -> None:
+    async def unreachable(_: views.Key) -> None:
+        raise errors.TemporaryError("no answer", delay_seconds=1)
+
+    with pytest.raises(errors.TemporaryError, match="no answer"):
+        await predictions.Predictor(unreachable, devices=KNOWN).outcome(KEY, spec(), present=())
+
+
+@pytest.mark.parametrize(
+    ("resources", "cores"),
+    [
+        ({}, None),
+        ({"limits": {"cpu": "1500m"}}, 1.5),
+        ({"requests": {"cpu": "1"}}, None),
+        ({"limits": {"cpu": "x"}}, None),
+    ],
+)
+def test_cores_are_the_cpu_limit_of_the_container(resources: Json, cores: float | None) -> None:
+    template = {"spec": {"containers": [{"name": "side"}, {"name": "main", "resources": resources}]}}
+    assert predictions.cpu_cores(spec(container="main", template=template)) == cores
+
+
+def test_config_map_lists_the_keys_that_it_has() -> None:
+    config_map = {"data": {"a": ""}, "binaryData": {"b": base64.b64encode(b"").decode()}}
+    found = sources.from_config_map(dljob.ConfigMapRef(name="toy", key="c"), config_map)
+    assert isinstance(found, outcomes.Missing)
+    assert "(it has a, b)" in found.message
