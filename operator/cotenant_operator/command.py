@@ -21,9 +21,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="credentials of the API server; default: $KUBECONFIG, else the pod's ServiceAccount",
     )
     parser.add_argument(
-        "--liveness-port", type=int, metavar="PORT", help="serve /healthz on this port; default: not at all"
+        "--liveness-port", type=_port, metavar="PORT", help="serve /healthz on this port; default: not at all"
     )
     parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 1 to 65535")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ that a deletion which no watch reported is noticed.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from cotenant_api import errors
@@ -18,8 +18,10 @@ SETTLE_SECONDS: Final = 3.0
 """How long the listing that a new watch begins with may go on before the kind is swept."""
 START_RETRY_SECONDS: Final = 2.0
 
+Pause = Callable[[float], Awaitable[None]]
 
-async def read_all(client: api.API, store: Store) -> None:
+
+async def read_all(client: api.API, store: Store, *, pause: Pause = asyncio.sleep) -> None:
     """Take in every object of every kind; waits until the kinds are there and may be read."""
     for kind in Kind:
         while True:
@@ -29,7 +31,7 @@ async def read_all(client: api.API, store: Store) -> None:
                         store.put(kind, item)
             except (api.NotFoundError, api.ForbiddenError, errors.TemporaryError) as error:
                 _LOGGER.warning("waiting for %s to be readable: %s", kind.value, error)
-                await asyncio.sleep(START_RETRY_SECONDS)
+                await pause(START_RETRY_SECONDS)
                 continue
             break
 

@@ -1,5 +1,7 @@
 """A cluster in memory for every test that wants one."""
 
+import socket
+
 import pytest
 
 from cotenant_operator.testing import objects
@@ -15,3 +17,11 @@ async def cluster() -> Cluster:
     found.apply(objects.config_map(), plural="configmaps")
     await found.start()
     return found
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port on loopback that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -165,7 +165,11 @@ class Cluster:
         """What the extender does: bind every pod that waits."""
         for pod in self.server.all("pods"):
             if not pod["spec"].get("nodeName"):
-                self.server.change("pods", pod["metadata"]["name"], lambda value: _bind(value, gpu, self.time.text()))
+                self.place_pod(pod, gpu=gpu)
+
+    def place_pod(self, pod: Json, *, gpu: GPUUID = objects.GPU) -> None:
+        """Bind one pod."""
+        self.server.change("pods", pod["metadata"]["name"], lambda value: _bind(value, gpu, self.time.text()))
 
     def run_pods(self) -> None:
         """What kubelets do: start every pod that is bound."""

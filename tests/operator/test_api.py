@@ -1,0 +1,150 @@
+"""Requests and refusals at the boundary to the API server."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_operator import actions, api, executor
+from cotenant_operator.store import Kind
+from cotenant_operator.testing import objects
+from cotenant_operator.testing.cluster import Cluster
+from cotenant_operator.testing.server import START
+from cotenant_operator.views import Key
+
+Json = dict[str, Any]
+
+TRAIN = Key("team", "train")
+
+
+class Answers:
+    """Answers in order, and the requests that they were given to."""
+
+    def __init__(self, answers: Sequence[tuple[int, Any]]) -> None:
+        self.answers = list(answers)
+        self.requests: list[api.Request] = []
+
+    async def __call__(self, request: api.Request) -> tuple[int, Any]:
+        """The next answer."""
+        self.requests.append(request)
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, api.InvalidError),
+        (403, api.ForbiddenError),
+        (404, api.NotFoundError),
+        (409, api.ConflictError),
+        (422, api.InvalidError),
+        (401, errors.TemporaryError),
+        (410, errors.TemporaryError),
+        (429, errors.TemporaryError),
+        (500, errors.TemporaryError),
+        (504, errors.TemporaryError),
+    ],
+)
+async def test_each_refusal_has_its_error(status: int, error: type[errors.CotenantError]) -> None:
+    with pytest.raises(error, match="why"):
+        await api.API(Answers([(status, {"message": "why"})])).get(Kind.DLJOB, TRAIN)
+
+
+@pytest.mark.parametrize("body", ["x" * 9000, {"message": "x" * 9000}])
+async def test_foreign_text_is_cut(body: Any) -> None:
+    with pytest.raises(api.InvalidError) as raised:
+        await api.API(Answers([(422, body)])).get(Kind.DLJOB, TRAIN)
+    assert len(str(raised.value)) == api.MAX_MESSAGE
+
+
+async def test_lists_are_read_page_by_page() -> None:
+    first = {"items": [{"n": 1}], "metadata": {"continue": "token"}}
+    answers = Answers([(200, first), (200, {"items": [{"n": 2}], "metadata": {}})])
+    pages = [page async for page in api.API(answers).pages(Kind.POD)]
+    assert pages == [[{"n": 1}], [{"n": 2}]]
+    assert "continue" not in answers.requests[0].query
+    assert answers.requests[1].query["continue"] == "token"
+    assert {request.query["labelSelector"] for request in answers.requests} == {"cotenant.dev/dljob"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "path"),
+    [
+        (Kind.DLJOB, TRAIN, "/apis/cotenant.dev/v1alpha1/namespaces/team/dljobs/train"),
+        (Kind.GPU_NODE, Key("", "n1"), "/apis/cotenant.dev/v1alpha1/gpunodes/n1"),
+        (Kind.POD, Key("", ""), "/api/v1/pods"),
+        (Kind.JOB, Key("team", ""), "/apis/batch/v1/namespaces/team/jobs"),
+    ],
+)
+def test_paths_are_those_of_the_api_server(kind: Kind, key: Key, path: str) -> None:
+    assert api.path_of(kind, key) == path
+
+
+async def test_first_apply_takes_nothing_from_other_managers_and_later_ones_name_the_uid() -> None:
+    answers = Answers([(200, {}), (200, {})])
+    client = api.API(answers)
+    manifest = {"metadata": {"namespace": "team", "name": "serve"}}
+    await client.apply(Kind.DEPLOYMENT, manifest, uid=None)
+    await client.apply(Kind.DEPLOYMENT, manifest, uid="u1")
+    first, second = answers.requests
+    assert first.query == {"fieldManager": "cotenant-operator"}
+    assert second.query["force"] == "true"
+    assert (second.body or {})["metadata"]["uid"] == "u1"
+    assert manifest == {"metadata": {"namespace": "team", "name": "serve"}}
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_deleting_what_is_gone_is_done(status: int) -> None:
+    answers = Answers([(status, {})])
+    await api.API(answers).delete(Kind.DLJOB, TRAIN, uid="u1")
+    assert (answers.requests[0].body or {})["preconditions"] == {"uid": "u1"}
+
+
+def told(message: str = "m", identity: str = "i") -> actions.EmitEvent:
+    return actions.EmitEvent(uid="u1", type="Normal", reason="Created", message=message, identity=identity)
+
+
+async def test_event_told_twice_is_one_event(cluster: Cluster) -> None:
+    work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now)
+    for message in (told(), told(), told(identity="other")):
+        await work.execute(TRAIN, message)
+    assert cluster.events() == ["Created", "Created"]
+
+
+def test_event_is_about_the_dljob_and_bounded() -> None:
+    event = executor.event(TRAIN, told("x" * 5000), START)
+    assert event["involvedObject"]["uid"] == "u1"
+    assert event["metadata"]["namespace"] == "team"
+    assert event["firstTimestamp"] == "2026-01-01T00:00:00Z"
+    assert len(event["message"]) == 1024
+
+
+async def test_status_of_a_changed_dljob_is_not_overwritten(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.deliver()
+    job = cluster.store.dljob(TRAIN)
+    assert job is not None
+    cluster.server.change("dljobs", "train", lambda value: value.update(spec={**value["spec"], "suspend": True}))
+    work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now)
+    action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status={"attempts": 9}, urgent=True)
+    with pytest.raises(api.ConflictError):
+        await work.execute(TRAIN, action)
+
+
+async def test_conflict_is_tried_again_on_fresh_state(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.deliver()
+    cluster.server.change("dljobs", "train", lambda value: value.update(spec={**value["spec"], "gpuMemory": "1Gi"}))
+    await cluster.work_without_events()
+    await cluster.advance(5)
+    assert cluster.dljob()["status"]["observedGeneration"] == 2
+
+
+async def test_dljob_deleted_meanwhile_ends_the_work(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.deliver()
+    cluster.server.delete("dljobs", "train")
+    await cluster.step()
+    await cluster.settle()
+    assert cluster.work.queued == 0

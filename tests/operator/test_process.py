@@ -1,0 +1,152 @@
+"""The process around the decisions: the loop, the watches' handlers, kopf's settings, the command line."""
+
+import argparse
+import asyncio
+import logging
+from typing import Any
+
+import kopf
+import pytest
+
+from cotenant_operator import api, command, controller, handlers, resync, settings
+from cotenant_operator.store import Kind
+from cotenant_operator.testing import objects
+from cotenant_operator.testing.cluster import Cluster
+from cotenant_operator.testing.server import Crashed, Fault
+
+Json = dict[str, Any]
+
+
+async def test_the_loop_works_on_many_and_ends_when_it_is_stopped(cluster: Cluster) -> None:
+    count = 2 * controller.WORKERS
+    for number in range(count):
+        cluster.apply(objects.dljob(f"train-{number}"))
+    await cluster.deliver()
+    written: set[str] = set()
+
+    def stop_when_all_are_written(request: api.Request) -> None:
+        if request.path.endswith("/status"):
+            written.add(request.path)
+        if len(written) == count:
+            cluster.work.stop()
+
+    cluster.server.fault = stop_when_all_are_written
+    await asyncio.wait_for(cluster.work.run(), timeout=30)
+    assert {cluster.dljob(f"train-{number}")["status"]["phase"] for number in range(count)} == {"Queued"}
+
+
+async def test_the_loop_ends_with_an_error_that_nobody_foresaw(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.deliver()
+    cluster.server.fault = lambda _: Fault(effect=False, status=-1)
+    with pytest.raises(ExceptionGroup) as raised:
+        await asyncio.wait_for(cluster.work.run(), timeout=30)
+    assert raised.group_contains(Crashed)
+
+
+async def test_every_watched_kind_has_a_handler(cluster: Cluster) -> None:
+    async def login() -> kopf.ConnectionInfo:
+        raise AssertionError
+
+    async def finish() -> None:
+        cluster.work.stop()
+
+    registry = handlers.registry(cluster.work, cluster.sweeper, login=login, finish=finish)
+    assert isinstance(registry, kopf.OperatorRegistry)
+    assert set(settings.RESOURCES) == set(Kind)
+
+
+async def test_listing_a_known_object_again_asks_for_a_sweep(cluster: Cluster) -> None:
+    value = cluster.apply(objects.dljob())
+    take_in = handlers.handler(Kind.DLJOB, cluster.work, cluster.sweeper)
+    await take_in(event={"type": None, "object": value})
+    await cluster.deliver()
+    cluster.server.requests.clear()
+    await cluster.sweeper.sweep_wanted()
+    assert cluster.server.requests == []
+    await take_in(event={"type": None, "object": value})
+    await cluster.sweeper.sweep_wanted()
+    assert [request.metadata_only for request in cluster.server.requests] == [True]
+
+
+async def test_sweep_that_fails_is_wanted_again(cluster: Cluster) -> None:
+    cluster.server.fault = lambda _: Fault(effect=False, status=500)
+    cluster.sweeper.want(Kind.POD)
+    await cluster.sweeper.sweep_wanted()
+    cluster.server.fault = lambda _: None
+    cluster.server.requests.clear()
+    await cluster.sweeper.sweep_wanted()
+    assert len(cluster.server.requests) == 1
+
+
+async def test_the_start_waits_for_kinds_that_are_not_there_yet(cluster: Cluster) -> None:
+    answers = iter([Fault(effect=False, status=404), Fault(effect=False, status=403), Fault(effect=False, status=0)])
+    cluster.apply(objects.dljob())
+    cluster.restart()
+    cluster.server.fault = lambda _: next(answers, None)
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    await resync.read_all(cluster.client, cluster.store, pause=pause)
+    assert len(pauses) == 3
+    assert cluster.store.keys()
+
+
+def test_kopf_writes_nothing_into_anybodys_object() -> None:
+    chosen = settings.settings()
+    stored: Json = {}
+    body: Any = {"metadata": {}, "spec": {"a": 1}}
+    storage: Any = chosen.persistence.diffbase_storage
+    storage.store(body=body, patch=stored, essence=storage.build(body=body))
+    progress: Any = chosen.persistence.progress_storage
+    progress.store(key="k", record={}, body=body, patch=stored)
+    progress.touch(body=body, patch=stored, value="x")
+    progress.purge(key="k", body=body, patch=stored)
+    assert stored == {}
+    assert storage.fetch(body=body) is None
+    assert progress.fetch(key="k", body=body) is None
+    assert progress.clear(essence=body) == body
+    assert not chosen.posting.enabled
+    assert chosen.peering.standalone
+
+
+def test_only_what_a_dljob_made_is_watched() -> None:
+    selectors = {str(key): value for key, value in settings.settings().watching.label_selectors.items()}
+    assert set(selectors.values()) == {"cotenant.dev/dljob"}
+    assert len(selectors) == 3
+
+
+def parsed(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return parser.parse_args(argv)
+
+
+def test_command_line_has_its_defaults() -> None:
+    found = parsed()
+    assert found.liveness_port is None
+    assert not found.verbose
+
+
+@pytest.mark.parametrize("argv", [("--liveness-port", "x"), ("--liveness-port", "0"), ("--liveness-port", "70000")])
+def test_port_that_is_none_is_refused(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed(*argv)
+    assert "--liveness-port" in capsys.readouterr().err
+
+
+@pytest.fixture
+def kept_levels() -> Any:
+    names = ("kopf", "asyncio", "aiohttp.access")
+    before = {name: logging.getLogger(name).level for name in names}
+    yield
+    for name, level in before.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def test_of_kopf_only_what_went_wrong_is_logged(kept_levels: None) -> None:
+    command.configure_logging(verbose=False)
+    assert not logging.getLogger("kopf.objects").isEnabledFor(logging.INFO)
+    assert logging.getLogger("kopf.objects").isEnabledFor(logging.WARNING)

@@ -1,0 +1,149 @@
+"""The observed state: late, repeated and lost events, and which DLJobs an event concerns."""
+
+from typing import Any
+
+from cotenant_operator.store import NOBODY, Kind, Store
+from cotenant_operator.testing import objects
+from cotenant_operator.testing.cluster import Cluster
+from cotenant_operator.views import Key
+
+Json = dict[str, Any]
+
+TRAIN = Key("team", "train")
+
+
+def stored(value: Json, *, uid: str = "u1", version: int = 1, namespace: str = "team", **metadata: Any) -> Json:
+    known = {"uid": uid, "resourceVersion": str(version), "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {**value, "metadata": {"namespace": namespace, **value["metadata"], **known, **metadata}}
+
+
+def labelled(name: str, **metadata: Any) -> Json:
+    value: Json = {"metadata": {"name": name}, "spec": {"template": {"spec": {}}}}
+    return stored(value, labels={"cotenant.dev/dljob": "train"}, **metadata)
+
+
+def test_older_version_never_replaces_a_newer_one() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob(suspend=True), version=7))
+    assert store.put(Kind.DLJOB, stored(objects.dljob(suspend=False), version=6)) == NOBODY
+    job = store.dljob(TRAIN)
+    assert job is not None
+    assert job.spec is not None
+    assert job.spec.suspend
+
+
+def test_deleted_object_does_not_come_back() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob()))
+    assert store.remove(Kind.DLJOB, "u1") == {TRAIN}
+    assert store.put(Kind.DLJOB, stored(objects.dljob(), version=9)) == NOBODY
+    assert store.dljob(TRAIN) is None
+
+
+def test_late_deletion_of_the_former_object_leaves_the_new_one() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob(), uid="old"))
+    store.put(Kind.DLJOB, stored(objects.dljob(), uid="new", version=2))
+    store.remove(Kind.DLJOB, "old")
+    job = store.dljob(TRAIN)
+    assert job is not None
+    assert job.meta.uid == "new"
+
+
+def test_deletion_of_an_unknown_object_concerns_nobody() -> None:
+    assert Store().remove(Kind.POD, "u1") == NOBODY
+
+
+def test_workloads_concern_the_dljob_of_their_label() -> None:
+    store = Store()
+    assert store.put(Kind.JOB, labelled("train-1")) == {TRAIN}
+    assert store.put(Kind.DEPLOYMENT, labelled("train", uid="u2")) == {TRAIN}
+    assert store.remove(Kind.JOB, "u1") == {TRAIN}
+
+
+def test_jobs_of_another_owner_are_not_observed() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob(), uid="mine"))
+    for uid, owner in (("j1", "mine"), ("j2", "other")):
+        owners = [{"uid": owner, "controller": True}]
+        store.put(Kind.JOB, labelled(uid, uid=uid, ownerReferences=owners))
+    observed = store.observe(TRAIN, outcome=None, refusal=None)
+    assert observed is not None
+    assert [job.meta.uid for job in observed.jobs] == ["j1"]
+
+
+def test_finished_dljob_keeps_no_spec() -> None:
+    store = Store()
+    ended = {"type": "Complete", "status": "True", "reason": "Completed"}
+    store.put(Kind.DLJOB, {**stored(objects.dljob()), "status": {"conditions": [ended]}})
+    job = store.dljob(TRAIN)
+    assert job is not None
+    assert job.spec is None
+    assert store.unfinished() == NOBODY
+
+
+def test_models_are_counted_by_the_nodes_that_have_them() -> None:
+    store = Store()
+    first = stored(objects.gpu_node("n1", gpus={"G1": "A", "G2": "B"}), namespace="", uid="n1")
+    second = stored(objects.gpu_node("n2", gpus={"G3": "B"}), namespace="", uid="n2")
+    for value in (first, second):
+        store.put(Kind.GPU_NODE, value)
+    assert store.gpu_models() == {"A", "B"}
+    store.put(Kind.GPU_NODE, stored(objects.gpu_node("n1", gpus={}), namespace="", uid="n1", version=2))
+    assert store.gpu_models() == {"B"}
+    store.remove(Kind.GPU_NODE, "n2")
+    assert store.gpu_models() == set()
+
+
+def test_node_of_a_new_model_concerns_those_that_wait_for_their_workload() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob()))
+    node = stored(objects.gpu_node(), namespace="", uid="n1")
+    assert store.put(Kind.GPU_NODE, node) == {TRAIN}
+    again = stored(objects.gpu_node(), namespace="", uid="n1", version=2)
+    assert store.put(Kind.GPU_NODE, again) == NOBODY
+
+
+def test_policy_of_another_name_is_no_policy() -> None:
+    store = Store()
+    value = stored({"metadata": {"name": "other"}, "spec": {}}, namespace="")
+    assert store.put(Kind.POLICY, value) == NOBODY
+    assert store.policy() is None
+
+
+def test_policy_written_again_concerns_nobody() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob()))
+    assert store.put(Kind.POLICY, stored(objects.policy(), namespace="", uid="p")) == {TRAIN}
+    assert store.put(Kind.POLICY, stored(objects.policy(), namespace="", uid="p", version=2)) == NOBODY
+
+
+async def test_placed_pod_concerns_its_neighbours(cluster: Cluster) -> None:
+    for name in ("train", "other"):
+        cluster.apply(objects.dljob(name))
+    await cluster.run("create_pods", "place")
+    pod = next(pod for pod in cluster.server.all("pods") if pod["metadata"]["name"].startswith("other"))
+    assert cluster.store.remove(Kind.POD, pod["metadata"]["uid"]) == {TRAIN, Key("team", "other")}
+
+
+async def test_sweep_finds_deletions_that_no_watch_reported(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    cluster.server.delete("jobs", "train-1")
+    cluster.lose(100)
+    await cluster.settle()
+    assert cluster.server.find("jobs", "train-1") is None
+    cluster.sweeper.want(Kind.JOB)
+    cluster.sweeper.want(Kind.POD)
+    await cluster.sweeper.sweep_wanted()
+    await cluster.settle()
+    assert cluster.server.find("jobs", "train-1")
+
+
+async def test_sweep_spares_what_came_while_it_listed(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("first"))
+    await cluster.settle()
+    cluster.apply(objects.dljob("second"))
+    await cluster.relist()
+    await cluster.settle()
+    assert cluster.store.keys() == {Key("team", "first"), Key("team", "second")}

@@ -1,0 +1,84 @@
+"""The work queue: one worker a key, delays, and retries that slow down."""
+
+from cotenant_operator.views import Key
+from cotenant_operator.workqueue import LONGEST_BACKOFF_SECONDS, WorkQueue
+
+A, B = Key("team", "a"), Key("team", "b")
+
+
+def test_keys_come_in_the_order_in_which_they_are_due() -> None:
+    queue = WorkQueue()
+    queue.add(A, at=2)
+    queue.add(B, at=1)
+    assert queue.take(0.5) is None
+    assert queue.take(3) == B
+    assert queue.take(3) == A
+    assert queue.take(3) is None
+
+
+def test_key_added_twice_comes_once_at_the_earlier_time() -> None:
+    queue = WorkQueue()
+    queue.add(A, at=5)
+    queue.add(A, at=1)
+    queue.add(A, at=9)
+    assert queue.take(1) == A
+    queue.done(A)
+    assert queue.take(100) is None
+    assert len(queue) == 0
+
+
+def test_key_is_with_one_worker_at_a_time() -> None:
+    queue = WorkQueue()
+    queue.add(A, at=0)
+    assert queue.take(0) == A
+    queue.add(A, at=1)
+    assert queue.take(2) is None
+    queue.done(A)
+    assert queue.take(2) == A
+
+
+def test_failures_slow_down_and_success_forgets_them() -> None:
+    queue = WorkQueue()
+    delays = []
+    now = 0.0
+    queue.add(A, at=now)
+    for _ in range(12):
+        assert queue.take(now) == A
+        delay = queue.failed(A, now=now)
+        delays.append(delay)
+        now += delay
+    assert delays[:4] == [0.2, 0.4, 0.8, 1.6]
+    assert max(delays) == LONGEST_BACKOFF_SECONDS
+    assert queue.take(now) == A
+    queue.done(A)
+    queue.add(A, at=now)
+    queue.take(now)
+    assert queue.failed(A, now=now) == 0.2
+
+
+def test_failure_waits_as_long_as_it_asks_for() -> None:
+    queue = WorkQueue()
+    queue.add(A, at=0)
+    queue.take(0)
+    assert queue.failed(A, now=0, delay_seconds=7) == 7
+    assert queue.due_in(0) == 7
+
+
+def test_event_ends_the_wait_after_a_failure() -> None:
+    queue = WorkQueue()
+    queue.add(A, at=0)
+    queue.take(0)
+    queue.failed(A, now=0, delay_seconds=60)
+    queue.add(A, at=1)
+    assert queue.take(1) == A
+
+
+def test_time_to_the_next_key_is_known() -> None:
+    queue = WorkQueue()
+    assert queue.due_in(0) is None
+    queue.add(A, at=5)
+    queue.add(A, at=3)
+    assert queue.due_in(1) == 2
+    assert queue.due_in(9) == 0
+    queue.take(9)
+    assert queue.due_in(9) is None
