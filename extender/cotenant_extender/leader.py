@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
 DRIFT_SECONDS = 60.0
 MIN_PAUSE_SECONDS = 0.005
-MAX_PAUSE_SECONDS = 0.1
+MAX_PAUSE_SECONDS = 0.05
 
 
 class Leader:
@@ -38,6 +38,7 @@ class Leader:
         self._changed = asyncio.Event()
         self._started = self._clock()
         self._drift_checked = self._chored = self._clock()
+        self._seen, self._passed = -1, 0.0
         self._stopped = False
         self.serving = False
 
@@ -98,8 +99,9 @@ class Leader:
     def _work(self) -> float:
         """One pass over the queue; how long to let changes gather before the next, by what this one cost."""
         policy, now = self._ledger.policy, self._clock()
-        if policy is None:
+        if policy is None or (self._ledger.version == self._seen and now - self._passed < TICK_SECONDS):
             return MIN_PAUSE_SECONDS
+        self._passed = now
         began = time.perf_counter()
         plan = planning.plan(self._ledger, policy, now=now)
         for lift in plan.lifts:
@@ -109,11 +111,13 @@ class Leader:
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
         self._writes.confirm(self._ledger.graves.doubtful.values())
+        self._seen = self._ledger.version
         if plan.cut:
+            self._seen = -1
             self.changed()
         took = time.perf_counter() - began
         self._measure(plan, took, now=now)
-        return min(max(2 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
+        return min(max(4 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
 
     def _measure(self, plan: planning.Plan, took: float, *, now: float) -> None:
         self._metrics.pass_seconds.observe(took)

@@ -58,6 +58,11 @@ class Pod:
     labels: Mapping[str, str]
 
     @property
+    def matters(self) -> tuple[object, ...]:
+        """What of it decisions depend on; not its resource version, nor what it was told."""
+        return (self.node, self.phase, self.deleting, self.gates, self.request, self.placement, self.unschedulable)
+
+    @property
     def asks(self) -> bool:
         """Whether it asks for a GPU share."""
         return self.share > 0

@@ -41,7 +41,7 @@ class HTTP:
         connector = aiohttp.TCPConnector(
             limit=CONNECTIONS, ssl=_tls(configuration), keepalive_timeout=90, socket_factory=_probed_socket
         )
-        self._session = aiohttp.ClientSession(connector=connector, read_bufsize=LINE_BYTES, trust_env=True)
+        self._session = aiohttp.ClientSession(connector=connector, read_bufsize=LINE_BYTES)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -30,7 +30,7 @@ class Ledger:
         nodes: what is known of each node.
         order: names of the nodes that have a GPUNode, sorted.
         hold: for whom GPUs are kept, and `held`: which.
-        version: grows with every change.
+        version: grows with every change that could change a decision.
     """
 
     def __init__(self) -> None:
@@ -57,6 +57,8 @@ class Ledger:
         if known is None and not record.asks and record.node is None:
             return
         self.pods[record.uid] = record
+        if known is None or known.matters != record.matters:
+            self.version += 1
         if record.node is not None:
             self.reserved.pop(record.uid, None)
         self.earmarks.observe(record, now=now)
@@ -69,6 +71,7 @@ class Ledger:
         if uid in self._gone:
             return
         self._gone[uid] = None
+        self.version += 1
         while len(self._gone) > GONE_LIMIT:
             self._gone.popitem(last=False)
         self.pods.pop(uid, None)
@@ -261,7 +264,7 @@ class Ledger:
     def _settle(self, record: records.Pod) -> None:
         if record.finished and record.node in self.nodes:
             # Its agent may list it still: that closes the GPU no longer.
-            self.nodes[record.node].changed()
+            self._changed(self.nodes[record.node])
         standing = self.earmarks.get(record.uid)
         self._set_claim(
             record.uid,
@@ -273,7 +276,10 @@ class Ledger:
         )
 
     def _set_claim(self, uid: PodUID, claim: claims.Claim | None) -> None:
-        before = self.claims.pop(uid, None)
+        before = self.claims.get(uid)
+        if before == claim:
+            return
+        self.claims.pop(uid, None)
         self.version += 1
         if before is not None:
             state = self._state(before.node)

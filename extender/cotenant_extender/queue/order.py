@@ -8,7 +8,7 @@ that the oldest of them needs are held (see `holds`). A gang counts as one, with
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cotenant_api import packingpolicy
 from cotenant_extender import records
@@ -20,8 +20,7 @@ LOOSE_SECONDS = 10.0
 Key = tuple[int, int, float, float, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """One place in the queue: a pod, or the waiting pods of a gang.
 
     Attributes:

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cotenant_api import placement
 from cotenant_api.pod import PackedReason
@@ -24,8 +25,7 @@ class Lift:
     earmark: earmarks.Earmark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A pod that stays.
 
     Attributes:
