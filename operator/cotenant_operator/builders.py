@@ -21,8 +21,13 @@ _NOT_BUILT_IN: Final = {
 
 def spec_digest(spec: dljob.Spec) -> str:
     """A digest of what a workload is made from; equal digests make equal workloads."""
-    content = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_BUILT_IN)
-    return hashlib.sha256(documents.canonical(content).encode()).hexdigest()[:32]
+    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_BUILT_IN))
+
+
+def model_digest(spec: dljob.Spec) -> str:
+    """A digest of what a prediction is made from, but for the content of a ConfigMap."""
+    asked = {"model", "batch_size", "precision", "input_shapes", "gpu_models"}
+    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked))
 
 
 def job_name(owner: views.DLJob, attempt: int) -> str:
@@ -76,12 +81,16 @@ def backoff_limit(spec: dljob.Spec) -> int:
     return DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
 
 
+def _digest(content: Any) -> str:
+    return hashlib.sha256(documents.canonical(content).encode()).hexdigest()[:32]
+
+
 def _metadata(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) -> dict[str, Any]:
     return {
         "name": name,
         "namespace": owner.meta.key.namespace,
         "labels": template.workload_labels(owner, attempt=attempt),
-        "annotations": {labels.SPEC_DIGEST: spec_digest(spec)},
+        "annotations": {labels.SPEC_DIGEST: spec_digest(spec), labels.MODEL_DIGEST: model_digest(spec)},
         "ownerReferences": [
             {
                 "apiVersion": names.API_VERSION,

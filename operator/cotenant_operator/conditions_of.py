@@ -5,11 +5,14 @@ Each says what holds, and where it does not hold, what is being waited for.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from cotenant_api import conditions, dljob, pod
 from cotenant_operator import reasons, views
 from cotenant_operator.observed import Stage
 from cotenant_operator.replicas import Counts
+
+_SEE_QUEUED: Final = "see the condition Queued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +57,17 @@ def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions
         if stage.finished.type == dljob.COMPLETE:
             return Verdict(dljob.PLACED, True, reasons.PLACED, _progress(counts, counts.wanted, "placed"))
         return None if before is not None else Verdict(dljob.PLACED, False, reasons.FINISHED, "never placed")
-    reason, message = _idle(stage, spec) or (
-        reasons.WAITING_FOR_PLACEMENT,
-        _progress(counts, counts.placed, "placed"),
-    )
-    return Verdict(dljob.PLACED, False, reason, message)
+    idle = _idle(stage, spec)
+    if idle is not None:
+        return Verdict(dljob.PLACED, False, idle[0], _SEE_QUEUED)
+    return Verdict(dljob.PLACED, False, reasons.WAITING_FOR_PLACEMENT, _progress(counts, counts.placed, "placed"))
 
 
 def ready(stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.Deployment | None) -> Verdict:
     """Whether every replica does its work."""
     idle = _idle(stage, spec)
     if idle is not None:
-        return Verdict(dljob.READY, False, *idle)
+        return Verdict(dljob.READY, False, idle[0], _SEE_QUEUED)
     serving = spec.workload_type is pod.WorkloadType.INFERENCE
     done = (deployment.available if deployment is not None else 0) if serving else counts.ready
     rolled_out = not serving or (deployment is not None and deployment.rolled_out)

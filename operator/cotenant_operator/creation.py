@@ -1,10 +1,11 @@
 """Whether a DLJob's workload may be made now, and what its pods ask for. Pure."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_api import dljob
-from cotenant_operator import grants, outcomes, reasons
+from cotenant_operator import builders, grants, outcomes, reasons
 from cotenant_operator.observed import Blocked, Observed, Stage
 
 GRACE_SECONDS: Final = 30
@@ -31,6 +32,18 @@ def granted(observed: Observed, spec: dljob.Spec, now: datetime) -> grants.Grant
     if isinstance(decision, grants.Hold):
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
     return decision
+
+
+def remembered(observed: Observed) -> Observed:
+    """With the prediction of the workload before, where a graph that it was made from cannot be had any more."""
+    spec, outcome = observed.job.spec, observed.outcome
+    before = observed.deployment or max(observed.jobs, key=lambda job: job.attempt, default=None)
+    if spec is None or not isinstance(outcome, outcomes.Missing) or not outcome.may_come or before is None:
+        return observed
+    if before.grant is None or before.model_digest != builders.model_digest(spec):
+        return observed
+    document = before.grant.document()
+    return observed if document is None else replace(observed, outcome=outcomes.Predicted(prediction=document))
 
 
 def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant_api import booking, dljob, names, packingpolicy, prediction
+from cotenant_api import booking, dljob, errors, names, packingpolicy
 from cotenant_api.names import GPUModel
+from cotenant_api.prediction import Prediction
 from cotenant_operator import outcomes, reasons
 
 NVIDIA_GPU: Final = "nvidia.com/gpu"
@@ -34,6 +35,15 @@ class Grant:
     def gpus(self) -> int:
         """How many GPUs a pod gets at most a part of."""
         return max(self.share // names.HUNDREDTHS, 1)
+
+    def document(self) -> Prediction | None:
+        """The prediction; None where there is none that can be read: somebody changed the workload."""
+        if self.prediction is None:
+            return None
+        try:
+            return Prediction.from_json(self.prediction, source=names.PREDICTION)
+        except errors.InvalidInputError:
+            return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +80,7 @@ def decide(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outco
     return Grant(share=share, prediction=document.to_json(), gpu_models=models)
 
 
-def fitting(document: prediction.Prediction, policy: packingpolicy.Spec) -> prediction.Prediction:
+def fitting(document: Prediction, policy: packingpolicy.Spec) -> Prediction:
     """The prediction as an annotation can carry it: the GPU models of the largest cost are left out first."""
 
     def cost(model: GPUModel) -> tuple[int, str]:

@@ -6,7 +6,7 @@ Whatever came before, lost events, a crash after any action, does not matter: on
 from datetime import datetime, timedelta
 
 from cotenant_api import conditions, dljob, pod
-from cotenant_operator import actions, happenings, outcomes, reasons, serving, status, training
+from cotenant_operator import actions, creation, happenings, outcomes, reasons, serving, status, training
 from cotenant_operator.observed import Blocked, Observed, Plan, Stage
 
 
@@ -32,6 +32,7 @@ def reconcile(observed: Observed, now: datetime) -> Plan:
     ended = job.finished
     if ended is not None:
         return _after_the_end(observed, ended, now)
+    observed = creation.remembered(observed)
     stage = _stage(observed, now)
     new = status.derive(observed, stage, now)
     todo = list(stage.actions)

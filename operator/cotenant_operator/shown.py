@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cotenant_api import booking, dljob, errors, names, packingpolicy, prediction
+from cotenant_api import booking, dljob, packingpolicy, prediction
 from cotenant_api.names import GPUUID, GPUModel
 from cotenant_operator import grants, outcomes, views
 from cotenant_operator.observed import GPU, Observed
@@ -20,11 +20,7 @@ _REGIMES: Final = {
 def document(observed: Observed, grant: grants.Grant | None) -> prediction.Prediction | None:
     """The prediction in force: the one that the workload carries, else the one just made."""
     if grant is not None and grant.prediction is not None:
-        try:
-            return prediction.Prediction.from_json(grant.prediction, source=names.PREDICTION)
-        except errors.InvalidInputError:
-            # Somebody changed the workload; the status shows what is known.
-            return None
+        return grant.document()
     outcome = observed.outcome
     return outcome.prediction if isinstance(outcome, outcomes.Predicted) else None
 

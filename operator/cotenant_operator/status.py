@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from cotenant_api import conditions, dljob, documents, pod
+from cotenant_api import conditions, dljob, documents, pod, prediction
 from cotenant_operator import grants, labels, reasons, replicas, shown, sources, training, views
 from cotenant_operator.conditions_of import Verdict, placed, queued, ready, suspended
 from cotenant_operator.observed import Observed, Stage
@@ -20,14 +20,8 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     pods = current_pods(observed, spec, stage)
     counts = replicas.counts(pods, wanted=spec.replicas, observed_only=grant is not None and grant.observed_only)
     known = shown.document(observed, grant)
-    verdicts = [
-        _predicted(observed, has_document=known is not None),
-        queued(stage, spec, pods, counts, external=_external(observed, stage)),
-        placed(stage, spec, counts, before=conditions.find(job.status.conditions, dljob.PLACED)),
-        ready(stage, spec, counts, deployment=observed.deployment),
-        suspended(stage, spec, before=conditions.find(job.status.conditions, dljob.SUSPENDED)),
-    ]
-    found = _updated(job, [verdict for verdict in verdicts if verdict is not None], stage, now)
+    predicted = _predicted(observed, has_document=known is not None)
+    found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
     return dljob.Status(
         observed_generation=job.meta.generation,
         phase=phase(found, counts, spec),
@@ -35,9 +29,27 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         attempts=max(stage.attempt, job.status.attempts or 0) or None,
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
         completion_time=_completion_time(job, found),
-        prediction=shown.predicted(known, pods, observed),
-        replicas=replicas.listed(pods, observed.gpus) or _last_replicas(job, stage),
+        prediction=_prediction(observed, stage, known, pods),
+        replicas=_replicas(observed, stage, pods),
         observed=shown.measured(pods, observed),
+    )
+
+
+def _verdicts(
+    observed: Observed, stage: Stage, pods: Sequence[views.Pod], counts: replicas.Counts
+) -> tuple[Verdict | None, ...]:
+    """What holds of its pods. While they are being ended for good, queue and place stay as they were."""
+    job, spec = observed.job, observed.job.spec
+    if spec is None:
+        return ()
+    before = {item.type: item for item in job.status.conditions}
+    place = None if stage.ending else placed(stage, spec, counts, before=before.get(dljob.PLACED))
+    queue = None if stage.ending else queued(stage, spec, pods, counts, external=_external(observed, stage))
+    return (
+        queue,
+        place,
+        ready(stage, spec, counts, deployment=observed.deployment),
+        suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
     )
 
 
@@ -134,11 +146,12 @@ def _external(observed: Observed, stage: Stage) -> bool:
 
 
 def _updated(
-    job: views.DLJob, verdicts: Sequence[Verdict], stage: Stage, now: datetime
+    job: views.DLJob, verdicts: Sequence[Verdict | None], stage: Stage, now: datetime
 ) -> tuple[conditions.Condition, ...]:
     found = job.status.conditions
     for verdict in verdicts:
-        found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
+        if verdict is not None:
+            found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
     if stage.finished is not None:
         final = stage.finished.model_copy(update={"observed_generation": job.meta.generation})
         found = conditions.updated(found, final, now=now)
@@ -163,6 +176,19 @@ def _completion_time(job: views.DLJob, found: Sequence[conditions.Condition]) ->
     return job.status.completion_time or (None if final is None else final.last_transition_time)
 
 
-def _last_replicas(job: views.DLJob, stage: Stage) -> tuple[dljob.Replica, ...]:
-    """Where a finished job ran stays readable after its pods are gone."""
-    return job.status.replicas if stage.finished is not None else ()
+def _prediction(
+    observed: Observed, stage: Stage, known: prediction.Prediction | None, pods: Sequence[views.Pod]
+) -> dljob.PredictionStatus | None:
+    """For the GPU model that the job is on; of a job that is over, for the one that it was on."""
+    before = observed.job.status.prediction
+    over = stage.ending or stage.finished is not None
+    if over and before is not None and all(pod.placement is None for pod in pods):
+        return before
+    return shown.predicted(known, pods, observed)
+
+
+def _replicas(observed: Observed, stage: Stage, pods: Sequence[views.Pod]) -> tuple[dljob.Replica, ...]:
+    """Where the job is; where it was stays readable when its pods go at the end."""
+    listed, before = replicas.listed(pods, observed.gpus), observed.job.status.replicas
+    over = stage.ending or stage.finished is not None
+    return before if over and len(listed) < len(before) else listed

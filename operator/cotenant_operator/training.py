@@ -83,7 +83,7 @@ def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, curre
     """The next attempt of a gang, after a while; the end of a single replica, which the Job controller restarted."""
     failed = current.failed
     if failed is None or not current.finished:
-        return Stage(attempt=current.attempt, workload=True)
+        return Stage(attempt=current.attempt, workload=True, ending=True)
     limit = builders.backoff_limit(spec)
     if failed.reason == reasons.DEADLINE_EXCEEDED:
         message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
@@ -122,7 +122,14 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     todo = (change,) if changes else ()
     retry_at = due if due is not None and now < due else None
     notes = _ignored_change(observed, spec, current)
-    return Stage(actions=todo, attempt=current.attempt, workload=True, notes=notes, retry_at=retry_at)
+    return Stage(
+        actions=todo,
+        attempt=current.attempt,
+        workload=True,
+        ending=current.ending or "activeDeadlineSeconds" in changes,
+        notes=notes,
+        retry_at=retry_at,
+    )
 
 
 def _ignored_change(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[Note, ...]:

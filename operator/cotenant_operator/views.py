@@ -1,6 +1,6 @@
 """What the operator keeps of the objects that it watches: small, immutable, read once. Pure.
 
-A finished DLJob keeps neither its spec nor its template: ten thousand of them must cost next to nothing.
+A finished DLJob keeps neither its spec nor its status: ten thousand of them must cost next to nothing.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class DLJob:
     Attributes:
         spec: None where it is finished or cannot be read.
         problem: why the spec cannot be read.
-        written: the status object as it stands in the API server.
+        status, written: as they stand in the API server; of a finished one only the condition that ended it.
     """
 
     meta: Meta
@@ -73,8 +73,10 @@ class Job:
 
     Attributes:
         complete, failed: its terminal condition.
+        ending: the Job controller is ending its pods, or will at once.
         spec_digest: of the DLJob's spec that it was made from.
-        grant: what its pods ask for; None where it is finished.
+        model_digest: of what of it a prediction rests on.
+        grant: what its pods ask for; None where it is complete.
         external: another controller (Kueue) decides when it runs.
     """
 
@@ -86,7 +88,9 @@ class Job:
     start_time: datetime | None
     complete: conditions.Condition | None
     failed: conditions.Condition | None
+    ending: bool
     spec_digest: str
+    model_digest: str
     grant: grants.Grant | None
     external: bool
 
@@ -105,6 +109,7 @@ class Deployment:
     available: int
     rolled_out: bool
     spec_digest: str
+    model_digest: str
     grant: grants.Grant | None
 
 
@@ -193,8 +198,11 @@ def dl_job(value: Object) -> DLJob:
     written: Object = value.get("status") or {}
     status = documents.validated(dljob.Status, written, source="status")
     raw_spec: Object = value.get("spec") or {}
-    spec, problem = None, None
-    if finished(status) is None:
+    spec, problem, ended = None, None, finished(status)
+    if ended is not None:
+        # Nothing is derived from it any more.
+        status, written = dljob.Status(conditions=(ended,)), {}
+    else:
         try:
             spec = documents.validated(dljob.Spec, raw_spec, source="spec")
         except errors.InvalidInputError as error:
@@ -214,7 +222,6 @@ def job(value: Object) -> Job:
     spec, status = value["spec"], value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
     complete, failed = _condition(ends.get("Complete")), _condition(ends.get("Failed"))
-    over = complete is not None or failed is not None
     return Job(
         meta=meta(value),
         attempt=number(_label(value, names.ATTEMPT_LABEL)),
@@ -224,8 +231,10 @@ def job(value: Object) -> Job:
         start_time=_time(status.get("startTime")),
         complete=complete,
         failed=failed,
+        ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
         spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
-        grant=None if over else grants.read(spec["template"]),
+        model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
+        grant=None if complete is not None else grants.read(spec["template"]),
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
     )
 
@@ -241,6 +250,7 @@ def deployment(value: Object) -> Deployment:
         available=status.get("availableReplicas") or 0,
         rolled_out=caught_up and (status.get("updatedReplicas") or 0) >= replicas,
         spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
+        model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
         grant=grants.read(spec["template"]),
     )
 

@@ -56,8 +56,8 @@ def notes(manifest: Json) -> Json:
 
 def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
     manifest = job_of()
-    digest = manifest["metadata"]["annotations"].pop("cotenant.dev/spec-digest")
-    assert len(digest) == 32
+    digests = manifest["metadata"].pop("annotations")
+    assert set(digests) == {"cotenant.dev/spec-digest", "cotenant.dev/model-digest"}
     labels = {
         "cotenant.dev/dljob": "train",
         "cotenant.dev/attempt": "1",
@@ -70,7 +70,6 @@ def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
             "name": "train-1",
             "namespace": "team",
             "labels": labels,
-            "annotations": {},
             "ownerReferences": [
                 {
                     "apiVersion": "cotenant.dev/v1alpha1",

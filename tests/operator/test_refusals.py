@@ -232,3 +232,25 @@ async def test_gpu_node_that_cannot_be_read_harms_nobody(cluster: Cluster, statu
     cluster.apply(objects.dljob())
     await cluster.settle()
     assert job(cluster)
+
+
+async def test_next_attempt_uses_the_prediction_of_the_last_when_the_graph_is_gone(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2))
+    await cluster.run("create_pods", "place", "run_pods", "fail")
+    share = limits(cluster)
+    cluster.server.delete("configmaps", "toy")
+    await cluster.advance(60)
+    second = cluster.server.find("jobs", "train-2") or {}
+    assert second["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == share
+    assert cluster.condition("Predicted")["status"] == "True"
+
+
+async def test_prediction_of_another_graph_is_not_used_again(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2))
+    await cluster.run("create_pods", "place", "run_pods", "fail")
+    model = {"configMapRef": {"name": "gone", "key": "graph.json"}}
+    cluster.server.change("dljobs", "train", lambda value: value.update(spec={**value["spec"], "model": model}))
+    await cluster.advance(60)
+    assert cluster.condition("Predicted")["reason"] == "ConfigMapNotFound"
+    second = cluster.server.find("jobs", "train-2") or {}
+    assert second["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == {names.GPU_SHARE: "100"}

@@ -281,3 +281,20 @@ def test_patch_removes_what_is_not_there_any_more() -> None:
     assert patch["replicas"] is None
     assert patch["prediction"]["gpuModel"] is None
     assert patch["prediction"]["utilizationPercent"] == 5
+
+
+async def test_job_that_is_being_ended_stays_where_it_was(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=10))
+    await cluster.run("create_pods", "place", "run_pods")
+    before = cluster.dljob()["status"]
+    await cluster.advance(10)
+    cluster.server.delete("pods", before["replicas"][0]["pod"])
+    await cluster.run("reap")
+    after = cluster.dljob()["status"]
+    assert states(cluster)["Placed"] == ("True", "Placed")
+    assert after["replicas"] == before["replicas"]
+    assert after["prediction"] == before["prediction"]
+    await cluster.run("enforce_deadlines")
+    final = cluster.dljob()["status"]
+    assert final["phase"] == "Failed"
+    assert final["replicas"] == before["replicas"]
