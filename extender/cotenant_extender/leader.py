@@ -97,27 +97,36 @@ class Leader:
         LOG.info("serves: %s", self._leading.describe())
 
     def _work(self) -> float:
-        """One pass over the queue; how long to let changes gather before the next, by what this one cost."""
+        """Do what is new; how long to let changes gather before the next time, by what this one cost."""
         policy, now = self._ledger.policy, self._clock()
-        if policy is None or (self._ledger.version == self._seen and now - self._passed < TICK_SECONDS):
+        if policy is None:
+            return MIN_PAUSE_SECONDS
+        self._writes.confirm(self._ledger.graves.doubtful.values())
+        for report in self._reporter.placed(self._ledger, now=now):
+            self._writes.start(self._writes.report(report, self._reporter))
+        if self._ledger.version == self._seen and now - self._passed < TICK_SECONDS:
             return MIN_PAUSE_SECONDS
         self._passed = now
+        took = self._pass(policy, now=now)
+        return min(max(4 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
+
+    def _pass(self, policy: policies.InForce, *, now: float) -> float:
+        """One pass over the queue; what it took, in seconds."""
         began = time.perf_counter()
         plan = planning.plan(self._ledger, policy, now=now)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
-        for report in self._reporter.due(self._ledger, policy, plan.waiting, now=now):
+        for report in self._reporter.waiting(self._ledger, policy, plan.waiting, now=now):
             self._writes.start(self._writes.report(report, self._reporter))
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
-        self._writes.confirm(self._ledger.graves.doubtful.values())
         self._seen = self._ledger.version
         if plan.cut:
             self._seen = -1
             self.changed()
         took = time.perf_counter() - began
         self._measure(plan, took, now=now)
-        return min(max(4 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
+        return took
 
     def _measure(self, plan: planning.Plan, took: float, *, now: float) -> None:
         self._metrics.pass_seconds.observe(took)

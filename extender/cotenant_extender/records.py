@@ -58,9 +58,9 @@ class Pod:
     labels: Mapping[str, str]
 
     @property
-    def matters(self) -> tuple[object, ...]:
-        """What of it decisions depend on; not its resource version, nor what it was told."""
-        return (self.node, self.phase, self.deleting, self.gates, self.request, self.placement, self.unschedulable)
+    def waiting(self) -> tuple[object, ...]:
+        """What of a pod that waits the queue depends on; not its resource version, nor what it was told."""
+        return (self.gates, self.unschedulable, self.invalid, self.priority, self.since)
 
     @property
     def asks(self) -> bool:

@@ -14,7 +14,7 @@ Object = dict[str, Any]
 def due(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, str]]:
     assert source.policy is not None
     plan = planning.plan(source, source.policy, now=now)
-    reports = reporter.due(source, source.policy, plan.waiting, now=now)
+    reports = reporter.placed(source, now=now) + reporter.waiting(source, source.policy, plan.waiting, now=now)
     return [(report.record.name, report.reason) for report in reports]
 
 
@@ -62,8 +62,7 @@ def test_an_unreadable_request_is_told_at_once() -> None:
 def test_a_condition_that_could_not_be_written_is_written_soon_again() -> None:
     source, reporter = builders.cluster(), reporting.Reporter()
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
-    assert source.policy is not None
-    (report,) = reporter.due(source, source.policy, (), now=NOW)
+    (report,) = reporter.placed(source, now=NOW)
     reporter.failed(report, now=NOW)
     assert due(reporter, source, now=NOW + 5) == [("a", PackedReason.PLACED)]
 

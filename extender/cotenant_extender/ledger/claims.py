@@ -50,6 +50,15 @@ class Claim:
     workload_type: pod.WorkloadType
     predicted: prediction.Prediction | None
 
+    def counts_like(self, other: "Claim") -> bool:
+        """Whether another claim counts the same in the same place."""
+        return (self.node, self.share, self.host, self.bookings) == (
+            other.node,
+            other.share,
+            other.host,
+            other.bookings,
+        )
+
 
 def claim(
     record: records.Pod, *, reserved: placement.Placement | None, earmarked: placement.Placement | None

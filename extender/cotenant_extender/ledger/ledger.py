@@ -30,7 +30,7 @@ class Ledger:
         nodes: what is known of each node.
         order: names of the nodes that have a GPUNode, sorted.
         hold: for whom GPUs are kept, and `held`: which.
-        version: grows with every change that could change a decision.
+        version: grows with every event after which something may fit, or must be decided, that did not before.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,12 @@ class Ledger:
         if known is None and not record.asks and record.node is None:
             return
         self.pods[record.uid] = record
-        if known is None or known.matters != record.matters:
-            self.version += 1
         if record.node is not None:
             self.reserved.pop(record.uid, None)
         self.earmarks.observe(record, now=now)
+        promised = record.uid in self.reserved or self.earmarks.get(record.uid) is not None
+        if record.pending and not promised and (known is None or known.waiting != record.waiting):
+            self.version += 1
         self.index.put(record)
         self._settle(record)
 
@@ -71,7 +72,6 @@ class Ledger:
         if uid in self._gone:
             return
         self._gone[uid] = None
-        self.version += 1
         while len(self._gone) > GONE_LIMIT:
             self._gone.popitem(last=False)
         self.pods.pop(uid, None)
@@ -97,8 +97,9 @@ class Ledger:
     def node(self, record: records.Node) -> None:
         """A Node as it is."""
         state = self._state(record.name)
-        state.record = record
-        self._changed(state)
+        if state.record != record:
+            state.record = record
+            self._changed(state)
 
     def node_gone(self, name: NodeName) -> None:
         """A Node is gone, and whatever ran there with it."""
@@ -124,8 +125,10 @@ class Ledger:
         if state.agent is None:
             bisect.insort(self.order, record.name)
         if state.agent is None or record.version >= state.agent.version:
+            before = state.openness(self.finished)
             state.agent = record
-            self._changed(state)
+            state.changed()
+            self.version += 1 if state.openness(self.finished) != before else 0
             self._judge_liveness(record.name, now=now)
         self._unearth(state, fresh=fresh)
 
@@ -276,11 +279,9 @@ class Ledger:
         )
 
     def _set_claim(self, uid: PodUID, claim: claims.Claim | None) -> None:
-        before = self.claims.get(uid)
-        if before == claim:
-            return
-        self.claims.pop(uid, None)
-        self.version += 1
+        before = self.claims.pop(uid, None)
+        if before is not None and (claim is None or not before.counts_like(claim)):
+            self.version += 1
         if before is not None:
             state = self._state(before.node)
             state.drop(before)

@@ -73,6 +73,14 @@ class NodeState:
         self.pods += sign
         self.changed()
 
+    def openness(self, explains: Explains) -> tuple[object, ...]:
+        """Which GPUs there are, and what is closed."""
+        known = () if self.agent is None else self.agent.gpus
+        return self._closed(), tuple(
+            (gpu.uuid, gpu.model, gpu.memory_mib, self._gpu_closed(gpu, self.tenants.get(gpu.uuid, {}), explains))
+            for gpu in known
+        )
+
     def lists(self, uid: PodUID) -> bool:
         """Whether its agent lists a pod as tenant of a GPU."""
         return self.agent is not None and any(

@@ -51,12 +51,16 @@ class Reporter:
     def __init__(self) -> None:
         self._told: dict[PodUID, _Told] = {}
 
-    def due(
+    def placed(self, source: ledger.Ledger, *, now: float) -> list[Report]:
+        """The conditions of placed pods to write now; they count as written."""
+        found = [self._placed(record, now=now) for record in source.index.unreported.values()]
+        return [report for report in found if report is not None]
+
+    def waiting(
         self, source: ledger.Ledger, policy: policies.InForce, waiting: Iterable[planning.Waiting], *, now: float
     ) -> list[Report]:
-        """The conditions to write now; they count as written."""
-        found = [self._placed(record, now=now) for record in source.index.unreported.values()]
-        found.extend(self._waiting(source, policy, pod, now=now) for pod in waiting)
+        """The conditions of pods that wait to write now; they count as written."""
+        found = [self._waiting(source, policy, pod, now=now) for pod in waiting]
         if len(self._told) > 2 * len(source.pods) + 100:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
         return [report for report in found if report is not None]
