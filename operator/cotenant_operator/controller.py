@@ -107,6 +107,9 @@ class Controller:
             self._retry(key, str(error), delay_seconds=error.delay_seconds)
         except api.APIError as error:
             self._retry(key, str(error))
+        except Exception as error:
+            _LOGGER.debug("%s: a fault of the operator", key, exc_info=True)
+            self._retry(key, f"a fault of the operator: {error!r}")
         else:
             self._queue.done(key)
 

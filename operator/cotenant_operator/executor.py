@@ -3,15 +3,18 @@ that the next plan never rests on less than what was done.
 """
 
 import hashlib
+import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_api import conditions, names
-from cotenant_operator import actions, api, labels, reasons, views
+from cotenant_operator import actions, api, labels, reading, reasons
 from cotenant_operator.observed import Refusal
 from cotenant_operator.store import Kind, Store
 from cotenant_operator.views import Key
+
+_LOGGER = logging.getLogger(__name__)
 
 QUOTA_RETRY_SECONDS: Final = 30.0
 _TERMINATING: Final = "being terminated"
@@ -52,7 +55,7 @@ class Executor:
             case actions.PatchStatus():
                 await self._patch_status(key, action)
             case actions.EmitEvent():
-                await self._api.emit(event(key, action, self._now()))
+                await self._emit(key, action)
 
     async def _create_job(self, key: Key, action: actions.CreateJob) -> None:
         manifest = action.manifest
@@ -81,10 +84,17 @@ class Executor:
         """The object that has the name already: ours from before a restart, or somebody else's."""
         found = await self._api.get(kind, name)
         owner = manifest["metadata"]["ownerReferences"][0]["uid"]
-        if views.meta(found).owner_uid != owner:
+        if reading.meta(found).owner_uid != owner:
             message = f"{kind.value} {name.name} exists and belongs to another owner: delete it, or rename the DLJob"
             raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
         return found
+
+    async def _emit(self, key: Key, action: actions.EmitEvent) -> None:
+        """Tell it; where events are refused, the status still says the same."""
+        try:
+            await self._api.emit(event(key, action, self._now()))
+        except api.APIError as error:
+            _LOGGER.warning("%s: event %s refused: %s", key, action.reason, error)
 
     async def _patch_status(self, key: Key, action: actions.PatchStatus) -> None:
         metadata = {"uid": action.uid, "resourceVersion": str(action.version)}

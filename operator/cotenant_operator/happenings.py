@@ -3,7 +3,7 @@
 from typing import Final, Literal
 
 from cotenant_api import conditions, dljob
-from cotenant_operator import actions, reasons
+from cotenant_operator import actions, reasons, views
 from cotenant_operator.observed import Observed, Stage
 
 _BLOCKED: Final = {
@@ -39,6 +39,18 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
         kind: Literal["Normal", "Warning"] = "Normal" if stage.finished.type == dljob.COMPLETE else "Warning"
         told.append((kind, stage.finished.reason, stage.finished.message))
     return tuple(_event(observed, stage, item) for item in told)
+
+
+def unreadable_status(job: views.DLJob) -> actions.EmitEvent:
+    """Told of a DLJob whose status another release wrote."""
+    message = f"{job.status_problem}: run the release of the operator that wrote it, or make the DLJob again"
+    return actions.EmitEvent(
+        uid=job.meta.uid,
+        type="Warning",
+        reason=reasons.STATUS_UNREADABLE,
+        message=message,
+        identity=f"{job.meta.uid}/{reasons.STATUS_UNREADABLE}",
+    )
 
 
 def _blocked_update(observed: Observed, stage: Stage) -> list[_Told]:

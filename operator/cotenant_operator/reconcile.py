@@ -13,7 +13,7 @@ from cotenant_operator.observed import Blocked, Observed, Plan, Stage
 def wants_prediction(observed: Observed) -> bool:
     """Whether the decision rests on a prediction that no workload carries yet."""
     job = observed.job
-    if job.meta.deleting or job.finished is not None or job.spec is None:
+    if job.meta.deleting or job.finished is not None or job.spec is None or job.status_problem is not None:
         return False
     if conditions.find(job.status.conditions, dljob.PREDICTED) is None:
         return True
@@ -29,6 +29,9 @@ def reconcile(observed: Observed, now: datetime) -> Plan:
     if job.meta.deleting:
         # Owner references let the garbage collector clean up.
         return Plan()
+    if job.status_problem is not None:
+        # It may be over: nothing is begun again, and nothing is written over what cannot be read.
+        return Plan(actions=(happenings.unreadable_status(job),))
     ended = job.finished
     if ended is not None:
         return _after_the_end(observed, ended, now)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+import socket
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,12 +12,14 @@ from typing import Final
 
 import kopf
 
+from cotenant_api import errors
 from cotenant_operator import api, connection, controller, handlers, predictions, resync, settings
 from cotenant_operator.store import Store
 from cotenant_predictor import devices
 
 _LOGGER = logging.getLogger(__name__)
 
+_HOST: Final = "0.0.0.0"  # noqa: S104 - kubelet probes the pod's address
 FINISH_SECONDS: Final = 5.0
 """How long actions that are being done may take after a signal."""
 
@@ -34,9 +37,29 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def check_port(port: int | None) -> None:
+    """Raises PermanentError where the port is taken."""
+    if port is None:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            text = f"port {port} cannot be used: {error.strerror}: choose another with --liveness-port"
+            raise errors.PermanentError(text) from error
+
+
 async def serve(options: Options) -> None:
-    """Run until a signal. Actions that are being done are finished first."""
+    """Run until a signal. Actions that are being done are finished first.
+
+    Raises:
+        PermanentError: no credentials, or the port is taken.
+    """
     load = functools.partial(connection.load, options.kubeconfig)
+    # Before anything starts: what is wrong here is told in one line.
+    await load()
+    check_port(options.liveness_port)
     send = connection.Connection(load)
     client, store = api.API(send), Store()
     work = controller.Controller(
@@ -80,4 +103,4 @@ async def _work(client: api.API, work: controller.Controller) -> None:
 
 
 def _endpoint(port: int | None) -> str | None:
-    return None if port is None else f"http://0.0.0.0:{port}/healthz"
+    return None if port is None else f"http://{_HOST}:{port}/healthz"

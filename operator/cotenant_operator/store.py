@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cotenant_api import errors, names, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
-from cotenant_operator import views
+from cotenant_operator import reading, views
 from cotenant_operator.observed import GPU, Observed, Refusal
 from cotenant_operator.outcomes import Outcome
 from cotenant_operator.views import Key
@@ -53,7 +53,7 @@ class Store:
 
     def put(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
         """Take in an object as read or watched; the DLJobs that it concerns."""
-        uid, version = value["metadata"]["uid"], views.version(value)
+        uid, version = value["metadata"]["uid"], reading.version(value)
         known = self._versions[kind].get(uid)
         if uid in self._gone or (known is not None and version < known[0]):
             return NOBODY
@@ -129,15 +129,15 @@ class Store:
     def _take(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
         match kind:
             case Kind.DLJOB:
-                return self._take_dljob(views.dl_job(value))
+                return self._take_dljob(reading.dl_job(value))
             case Kind.POD:
-                return self._take_pod(_owner(value), views.pod(value))
+                return self._take_pod(_owner(value), reading.pod(value))
             case Kind.JOB:
-                job, key = views.job(value), _owner(value)
+                job, key = reading.job(value), _owner(value)
                 self._jobs.setdefault(key, {})[job.meta.uid] = job
                 return frozenset([key])
             case Kind.DEPLOYMENT:
-                deployment = views.deployment(value)
+                deployment = reading.deployment(value)
                 self._deployments[deployment.meta.key] = deployment
                 return frozenset([deployment.meta.key])
             case Kind.GPU_NODE:
@@ -191,7 +191,7 @@ class Store:
 
     def _take_node(self, value: Mapping[str, Any]) -> Keys:
         try:
-            node = views.gpu_node(value)
+            node = reading.gpu_node(value)
         except errors.InvalidInputError as error:
             _LOGGER.warning("GPUNode %s cannot be read, its last state stands: %s", value["metadata"]["name"], error)
             return NOBODY
@@ -220,7 +220,7 @@ class Store:
         if value["metadata"]["name"] != packingpolicy.NAME:
             return NOBODY
         try:
-            policy = views.policy(value)
+            policy = reading.policy(value)
         except errors.InvalidInputError as error:
             _LOGGER.warning("PackingPolicy cannot be read, the last one stands: %s", error)
             return NOBODY

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import dljob, names, pod
-from cotenant_operator import builders, grants, views
+from cotenant_operator import builders, grants, reading, views
 from cotenant_operator.testing import objects
 from cotenant_operator.testing.server import START
 
@@ -26,7 +26,7 @@ def owner(**spec: Any) -> views.DLJob:
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "labels": {"kueue.x-k8s.io/queue-name": "q", "other": "x"} if spec.get("managedBy") else {},
     }
-    return views.dl_job({**value, "metadata": metadata})
+    return reading.dl_job({**value, "metadata": metadata})
 
 
 def spec_of(job: views.DLJob) -> dljob.Spec:

@@ -3,16 +3,19 @@
 import argparse
 import asyncio
 import logging
+import socket
+from pathlib import Path
 from typing import Any
 
 import kopf
 import pytest
 
-from cotenant_operator import api, command, controller, handlers, resync, settings
+from cotenant_api import errors
+from cotenant_operator import api, command, controller, handlers, resync, service, settings
 from cotenant_operator.store import Kind
 from cotenant_operator.testing import objects
 from cotenant_operator.testing.cluster import Cluster
-from cotenant_operator.testing.server import Crashed, Fault
+from cotenant_operator.testing.server import Fault
 
 Json = dict[str, Any]
 
@@ -35,13 +38,53 @@ async def test_the_loop_works_on_many_and_ends_when_it_is_stopped(cluster: Clust
     assert {cluster.dljob(f"train-{number}")["status"]["phase"] for number in range(count)} == {"Queued"}
 
 
-async def test_the_loop_ends_with_an_error_that_nobody_foresaw(cluster: Cluster) -> None:
+async def test_a_fault_that_nobody_foresaw_stops_no_other_dljob(cluster: Cluster) -> None:
+    def fail_for_one(request: api.Request) -> None:
+        if "poison" in request.path or (request.body or {}).get("metadata", {}).get("name") == "poison-1":
+            raise ZeroDivisionError
+
+    cluster.server.fault = fail_for_one
+    cluster.apply(objects.dljob("poison"))
+    cluster.apply(objects.dljob("train"))
+    await cluster.run("create_pods", "place")
+    assert cluster.dljob("train")["status"]["phase"] == "Running"
+    assert cluster.work.queued == 1
+    cluster.server.fault = lambda _: None
+    await cluster.advance(60)
+    await cluster.run("create_pods", "place")
+    assert cluster.dljob("poison")["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize("phase", ["Unheard", 7])
+async def test_dljob_whose_status_cannot_be_read_is_left_alone(cluster: Cluster, phase: Any) -> None:
+    cluster.server.put("dljobs", objects.dljob(), phase=phase)
+    cluster.restart()
+    await cluster.start()
+    await cluster.settle()
+    assert cluster.server.all("jobs") == []
+    assert cluster.dljob()["status"] == {"phase": phase}
+    assert cluster.events() == ["StatusUnreadable"]
+
+
+async def test_events_that_are_refused_keep_no_status_back(cluster: Cluster) -> None:
+    cluster.server.fault = lambda r: Fault(effect=False, status=403) if r.path.endswith("/events") else None
     cluster.apply(objects.dljob())
-    await cluster.deliver()
-    cluster.server.fault = lambda _: Fault(effect=False, status=-1)
-    with pytest.raises(ExceptionGroup) as raised:
-        await asyncio.wait_for(cluster.work.run(), timeout=30)
-    assert raised.group_contains(Crashed)
+    await cluster.settle()
+    assert cluster.dljob()["status"]["phase"] == "Queued"
+
+
+def test_port_in_use_is_told_with_the_remedy(unused_port: int) -> None:
+    service.check_port(unused_port)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", unused_port))
+        taken.listen()
+        with pytest.raises(errors.PermanentError, match="--liveness-port"):
+            service.check_port(unused_port)
+
+
+def test_missing_credentials_end_the_command_at_once(tmp_path: Path, kept_levels: None) -> None:
+    with pytest.raises(errors.PermanentError, match="--kubeconfig"):
+        command.run(parsed("--kubeconfig", str(tmp_path / "none")))
 
 
 async def test_every_watched_kind_has_a_handler(cluster: Cluster) -> None:

@@ -21,7 +21,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Crashed(Exception):  # noqa: N818 - the end of a process, not an error of it
+class Crashed(BaseException):
     """The process that sent the request is gone."""
 
 
