@@ -123,3 +123,8 @@ def test_more_whole_gpus_are_granted_at_once() -> None:
 
 def test_template_without_a_gpu_carries_no_grant() -> None:
     assert grants.read({"spec": {"containers": [{"name": "main"}]}}) is None
+
+
+def test_prediction_that_somebody_spoiled_is_none() -> None:
+    assert grants.Grant(share=1, prediction="{", gpu_models=None).document() is None
+    assert grants.Grant(share=1, prediction=None, gpu_models=None).document() is None

@@ -34,6 +34,8 @@ STEPS = st.one_of(
     st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
         lambda fault: ("fault", fault)
     ),
+    st.sampled_from(("Exclusive", "Hold")).map(lambda choice: ("policy", choice)),
+    st.booleans().map(lambda present: ("graph", present)),
     st.just(("settle", None)),
     st.just(("settle", None)),
     st.just(("go on", None)),
@@ -78,6 +80,10 @@ class History:
             self._edit(value, gpuMemory=f"{len(cluster.server.watched)}Mi")
         elif kind == "delete job":
             cluster.server.delete("jobs", value)
+        elif kind == "policy":
+            self._set_policy(value)
+        elif kind == "graph":
+            self._set_graph(present=value)
         elif kind == "lose":
             self.lost = True
             cluster.lose(value)
@@ -111,6 +117,16 @@ class History:
         if self.cluster.dljob(name):
             self.cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
 
+    def _set_policy(self, on_missing_prediction: str) -> None:
+        spec = {"queue": {"onMissingPrediction": on_missing_prediction}}
+        self.cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+
+    def _set_graph(self, *, present: bool) -> None:
+        if not present:
+            self.cluster.server.delete("configmaps", "toy")
+        elif self.cluster.server.find("configmaps", "toy") is None:
+            self.cluster.apply(objects.config_map(), plural="configmaps")
+
     def check_promises(self) -> None:
         """What holds at every moment."""
         for name in ("train", "gang"):
@@ -131,6 +147,7 @@ class History:
     async def settle(self) -> None:
         """The faults end, a watch that lost events is found out, and the other programs go on."""
         self.faults.clear()
+        self._set_graph(present=True)
         for name in ("train", "gang", "serve"):
             self._edit(name, suspend=False)
         if self.lost:
@@ -168,7 +185,7 @@ async def play(before: int, steps: list[tuple[str, Any]]) -> None:
     await history.check_settled()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 4), st.lists(STEPS, max_size=30))
 def test_every_history_keeps_the_promises_and_settles(before: int, steps: list[tuple[str, Any]]) -> None:
     asyncio.run(play(before, steps))

@@ -126,3 +126,33 @@ async def test_replicas_of_zero_are_no_queue(cluster: Cluster) -> None:
     await cluster.settle()
     queued = cluster.condition("Queued", name="serve")
     assert (queued["status"], queued["reason"]) == ("False", "ScaledToZero")
+
+
+async def test_deployment_of_a_former_dljob_is_waited_for(serving: Cluster) -> None:
+    serving.server.change(
+        "deployments", "serve", lambda value: value["metadata"]["ownerReferences"][0].update(uid="former")
+    )
+    await serving.settle()
+    assert serving.condition("Queued", name="serve")["reason"] == "NameTaken"
+    serving.server.delete("deployments", "serve")
+    await serving.settle()
+    assert deployment(serving)["metadata"]["ownerReferences"][0]["uid"] == serving.dljob("serve")["metadata"]["uid"]
+
+
+async def test_deployment_that_is_being_deleted_is_not_touched(serving: Cluster) -> None:
+    time = serving.time.text()
+    serving.server.change("deployments", "serve", lambda value: value["metadata"].update(deletionTimestamp=time))
+    set_spec(serving, replicas=7)
+    await serving.settle()
+    assert deployment(serving)["spec"]["replicas"] == 2
+
+
+async def test_deployment_that_is_another_one_by_now_is_not_written_to(serving: Cluster) -> None:
+    foreign = {"metadata": {"name": "serve"}, "spec": {"replicas": 1, "template": {"spec": {}}}}
+    serving.server.delete("deployments", "serve")
+    serving.apply(foreign, plural="deployments")
+    before = deployment(serving)
+    serving.lose(100)
+    set_spec(serving, replicas=7)
+    await serving.settle()
+    assert deployment(serving) == before

@@ -298,3 +298,15 @@ async def test_job_that_is_being_ended_stays_where_it_was(cluster: Cluster) -> N
     final = cluster.dljob()["status"]
     assert final["phase"] == "Failed"
     assert final["replicas"] == before["replicas"]
+
+
+@pytest.mark.parametrize("placement", ["", "{", '{"v":9}', "[]"])
+async def test_pod_with_an_unreadable_placement_is_not_placed(cluster: Cluster, placement: str) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place")
+    pod = cluster.server.all("pods")[0]["metadata"]["name"]
+    cluster.server.change(
+        "pods", pod, lambda value: value["metadata"]["annotations"].update({"cotenant.dev/placement": placement})
+    )
+    await cluster.settle()
+    assert states(cluster)["Placed"][0] == "False"
