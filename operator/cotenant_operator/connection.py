@@ -22,7 +22,7 @@ from cotenant_operator import api
 _LOGGER = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 30.0
-CONNECTIONS: Final = 32
+CONNECTIONS: Final = 64
 # These modules carry no types.
 _config: Any = config
 _ApiClient: Any = client.ApiClient

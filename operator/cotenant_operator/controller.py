@@ -20,7 +20,7 @@ from cotenant_operator.workqueue import WorkQueue
 
 _LOGGER = logging.getLogger(__name__)
 
-WORKERS: Final = 16
+WORKERS: Final = 32
 LAZY_SECONDS: Final = 15.0
 """Least time between two writes of a status in which only figures, neighbours or words change."""
 
