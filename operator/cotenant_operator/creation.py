@@ -51,6 +51,9 @@ def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:
     outcome, age = observed.outcome, (now - observed.job.meta.created).total_seconds()
     if not isinstance(outcome, outcomes.Missing) or not outcome.may_come or age >= GRACE_SECONDS:
         return None
+    if outcome.reason == reasons.GRAPH_UNREADABLE:
+        # It has come, and waiting does not mend it.
+        return None
     return _blocked(reasons.PREDICTION_PENDING, outcome.message, retry_at=next_look(observed, now))
 
 

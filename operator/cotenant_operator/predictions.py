@@ -108,15 +108,15 @@ def considered(
 
 
 def chosen(document: prediction.Prediction, models: Collection[GPUModel]) -> outcomes.Outcome:
-    """The prediction for these models alone; missing where the job is out of every one's domain."""
-    by_gpu = {model: document.by_gpu[model] for model in models}
-    if all(predicted.out_of_domain for predicted in by_gpu.values()):
+    """The prediction for those of these models that it can be trusted on; missing where it is for none."""
+    trusted = {model: document.by_gpu[model] for model in models if not document.by_gpu[model].out_of_domain}
+    if not trusted:
         message = (
-            f"the job is outside of what {document.model} can predict on {', '.join(by_gpu)}: it does not fit their "
+            f"the job is outside of what {document.model} can predict on {', '.join(models)}: it does not fit their "
             "memory, computes in a type that they lack, or has operators that are not known"
         )
         return outcomes.Missing(reason=reasons.OUT_OF_DOMAIN, message=message)
-    return outcomes.Predicted(prediction=document.model_copy(update={"by_gpu": by_gpu}))
+    return outcomes.Predicted(prediction=document.model_copy(update={"by_gpu": trusted}))
 
 
 def cpu_cores(spec: dljob.Spec) -> float | None:

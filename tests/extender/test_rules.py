@@ -224,6 +224,16 @@ def test_a_gpu_that_is_not_fit_for_use_takes_none(change: Object, reason: Packed
     assert refused(source, builders.pod("a")) == (reason, f"2 GPUs {words}")
 
 
+def test_the_reason_is_that_of_the_gpus_that_come_nearest_and_not_of_those_that_never_fit() -> None:
+    source = builders.cluster(nodes=1, gpus=1)
+    for number in range(1, 4):
+        builders.add_node(source, f"n{number}", model=T4)
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", gpu={"health": "Suspect"})), now=NOW)
+    reason, message = refused(source, builders.pod("a", annotations={names.GPU_MODELS: H200}))
+    assert reason is PackedReason.UNHEALTHY_GPU
+    assert message.endswith("are another model")
+
+
 def test_an_excluded_gpu_takes_none_before_its_agent_has_said_so() -> None:
     source = builders.cluster()
     raw = builders.gpunode("n0", spec={"excludedGPUs": ["GPU-n0-0"]})

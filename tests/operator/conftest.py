@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.cluster import Cluster
+from operator_kit import objects
+from operator_kit.cluster import Cluster
 
 
 @pytest.fixture

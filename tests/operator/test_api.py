@@ -8,10 +8,10 @@ import pytest
 from cotenant_api import errors
 from cotenant_operator import actions, api, executor
 from cotenant_operator.store import Kind
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.cluster import Cluster
-from cotenant_operator.testing.server import START
 from cotenant_operator.views import Key
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+from operator_kit.server import START
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ import pytest
 
 from cotenant_api import dljob, names, pod
 from cotenant_operator import builders, grants, reading, views
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.server import START
+from operator_kit import objects
+from operator_kit.server import START
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ import pytest
 from cotenant_api import dljob, documents, names, packingpolicy, prediction
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_operator import grants, outcomes
-from cotenant_operator.testing import objects
+from operator_kit import objects
 
 H200, T4 = GPUModel("NVIDIA-H200"), GPUModel("Tesla-T4")
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant_operator import api
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.cluster import Cluster
-from cotenant_operator.testing.server import Fault
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
 
 Json = dict[str, Any]
 

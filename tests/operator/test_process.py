@@ -13,9 +13,9 @@ import pytest
 from cotenant_api import errors
 from cotenant_operator import api, command, controller, handlers, resync, service, settings
 from cotenant_operator.store import Kind
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.cluster import Cluster
-from cotenant_operator.testing.server import Fault
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ import pytest
 from cotenant_api import dljob
 from cotenant_api.names import GPUUID
 from cotenant_operator import status
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.cluster import Cluster
+from operator_kit import objects
+from operator_kit.cluster import Cluster
 
 Json = dict[str, Any]
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from cotenant_operator.store import NOBODY, Kind, Store
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.cluster import Cluster
 from cotenant_operator.views import Key
+from operator_kit import objects
+from operator_kit.cluster import Cluster
 
 Json = dict[str, Any]
 

@@ -127,20 +127,22 @@ def rejection(refusals: Iterable[Refusal]) -> Rejection:
     by_reason: Counter[PackedReason] = Counter()
     for cause, count in counts.items():
         by_reason[cause.reason] += count
-    parts = [_phrase(cause, amounts[cause], first=place == 0) for place, cause in enumerate(_in_order(counts))]
-    return Rejection(reason=_headline(counts), counts=dict(by_reason), message=", ".join(parts))
+    ordered = _in_order(counts)
+    parts = [_phrase(cause, amounts[cause], first=place == 0) for place, cause in enumerate(ordered)]
+    return Rejection(reason=ordered[0].reason, counts=dict(by_reason), message=", ".join(parts))
 
 
 def _in_order(counts: Counter[Cause]) -> list[Cause]:
-    """What other jobs' ends can change first, then by number."""
+    """The nearest to a placement first, then by number."""
     order = {cause: place for place, cause in enumerate(Cause)}
-    return sorted(counts, key=lambda cause: (not cause.passes_by_waiting, -counts[cause], order[cause]))
+    return sorted(counts, key=lambda cause: (_distance(cause), -counts[cause], order[cause]))
 
 
-def _headline(counts: Counter[Cause]) -> PackedReason:
-    """The most frequent reason among those that pass by waiting; where there is none, among all."""
-    transient = Counter({cause: count for cause, count in counts.items() if cause.passes_by_waiting})
-    return _in_order(transient or counts)[0].reason
+def _distance(cause: Cause) -> int:
+    """0: another job's end can change it; 1: an admin can; 2: it is no GPU for this pod."""
+    if cause.passes_by_waiting:
+        return 0
+    return 2 if cause.reason is PackedReason.GPU_MODEL_MISMATCH else 1
 
 
 def _phrase(cause: Cause, amounts: list[int], *, first: bool) -> str:

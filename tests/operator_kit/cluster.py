@@ -7,9 +7,9 @@ from cotenant_api import names
 from cotenant_api.names import GPUUID
 from cotenant_operator import api, controller, handlers, labels, predictions, resync
 from cotenant_operator.store import Kind, Store
-from cotenant_operator.testing import objects
-from cotenant_operator.testing.server import Crashed, Server, Time, Watched
 from cotenant_predictor import devices
+from operator_kit import objects
+from operator_kit.server import Crashed, Server, Time, Watched
 
 Json = dict[str, Any]
 
