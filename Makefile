@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_DIR := .run
-SOURCES := $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin)
+SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin))
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help

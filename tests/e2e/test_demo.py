@@ -3,6 +3,7 @@
 import io
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,6 +198,14 @@ def test_a_table_that_is_too_long_counts_the_rest() -> None:
     shown.print(screen.table(many, title="title", room=10, width=160))
     assert "... and 20 more" in out.getvalue()
     assert "simulated" in out.getvalue()
+
+
+def test_the_picture_shows_the_rows_and_loads_nothing(tmp_path: Path) -> None:
+    row = rows.Row(namespace="team", name="job", kind="Training", phase="Running", gpus=("n1/0",))
+    screen.picture([row], "headline", tmp_path / "demo.svg")
+    text = (tmp_path / "demo.svg").read_text()
+    assert "team/job" in text
+    assert "@font-face" not in text
 
 
 def test_the_summary_names_what_is_unfinished() -> None:

@@ -1,6 +1,7 @@
 """What people see: a live table on a terminal, plain lines elsewhere, and the summary at the end."""
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
@@ -91,7 +92,9 @@ def picture(rows: Sequence[Row], headline: str, path: Path) -> None:
     """Write the table as an SVG picture."""
     console = Console(record=True, width=150, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(table(rows, title=headline, room=len(rows), width=console.width))
-    console.save_svg(str(path), title="make demo: real Kubernetes, simulated GPUs")
+    svg = console.export_svg(title="make demo: real Kubernetes, simulated GPUs")
+    # A picture in a README loads no fonts from elsewhere.
+    path.write_text(re.sub(r"@font-face {.*?}\s*", "", svg, flags=re.DOTALL))
 
 
 def headline(rows: Sequence[Row], *, seconds: float, gpus_in_use: int, gpus: int) -> str:
