@@ -128,9 +128,9 @@ class Spec(documents.Model):
     container: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """The container that gets the GPU; default: the first."""
     slo: SLO | None = None
-    """What an inference job promises."""
+    """What an inference job promises. Not acted on in this release."""
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
-    """What happens when the job runs out of GPU memory."""
+    """What happens when the job runs out of GPU memory. Not acted on in this release."""
     suspend: bool = False
     """No pods while true."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None

@@ -84,7 +84,7 @@ class Queue(documents.Model):
     max_wait_seconds: Annotated[int, Field(ge=1, le=604800)] = 3600
     """A job that has waited longer goes before all others of its priority, and GPUs are reserved for it."""
     scale_up_after_seconds: Annotated[int, Field(ge=1, le=86400)] = 30
-    """When a job that fits nowhere is shown to the autoscaler."""
+    """When a job that fits nowhere is shown to the autoscaler. Not acted on in this release."""
     on_missing_prediction: OnMissingPrediction = OnMissingPrediction.EXCLUSIVE
     """What becomes of a DLJob without a prediction: a whole GPU, or nothing until there is one."""
 
@@ -107,11 +107,11 @@ class Packing(documents.Model):
     tenancy: Tenancy = Tenancy.SAME_NAMESPACE
     """Who may share a GPU."""
     memory_overuse: MemoryOveruse = MemoryOveruse.EVENT
-    """What happens to a tenant that uses more memory than it booked."""
+    """What happens to a tenant that uses more memory than it booked. Not acted on in this release."""
 
 
 class Override(documents.Model):
-    """Packing fields that differ for some GPU models."""
+    """Packing fields that differ for some GPU models; the placement is the whole cluster's."""
 
     gpu_models: Annotated[
         tuple[Annotated[GPUModel, Field(min_length=1, max_length=63)], ...], Field(min_length=1, max_length=16)
@@ -120,7 +120,6 @@ class Override(documents.Model):
     metric: Metric | None = None
     max_utilization_percent: UtilizationPercent | None = None
     memory_headroom_percent: HeadroomPercent | None = None
-    placement: Placement | None = None
     thread_partition: ThreadPartition | None = None
     tenancy: Tenancy | None = None
     memory_overuse: MemoryOveruse | None = None
@@ -138,7 +137,7 @@ class Spec(Packing):
     paused: bool = False
     """Lift and place nothing; what runs goes on."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=16)] = ()
-    """Packing fields that differ for some GPU models."""
+    """Packing fields that differ for some GPU models; the placement is the whole cluster's."""
 
     def packing(self, gpu_model: GPUModel) -> Packing:
         """The packing fields in force for one GPU model; the first override that names it wins."""
