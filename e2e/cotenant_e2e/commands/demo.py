@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cotenant_e2e import binaries, installation, nodes, progress, startup
+from cotenant_e2e import binaries, components, installation, nodes, progress, startup
 from cotenant_e2e import cluster as clusters
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.commands import arguments as shared
@@ -44,7 +44,8 @@ def run(arguments: Namespace) -> int:
         raise
     if arguments.keep:
         started.close()
-        console.print(_KEPT.format(kubeconfig=started.kubeconfig()), soft_wrap=True, markup=False)
+        kubectl = programs[components.KUBECTL].parent
+        console.print(_KEPT.format(kubeconfig=started.kubeconfig(), kubectl=kubectl), soft_wrap=True, markup=False)
     else:
         started.stop()
         console.print("Next: `make demo KEEP=1` leaves it running; manifests/examples/ is what was applied.")
@@ -74,7 +75,7 @@ def _say(text: str) -> None:
 
 _KEPT = """
 It goes on running. Try:
-  export KUBECONFIG={kubeconfig}
+  export KUBECONFIG={kubeconfig} PATH={kubectl}:$PATH
   kubectl get dljobs --all-namespaces
   kubectl describe dljob --namespace vision resnet50
   kubectl get gpunodes --output yaml          # simulated GPUs and their tenants
