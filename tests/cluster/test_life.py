@@ -1,6 +1,6 @@
 """The happy way: what is applied is predicted, packed, bound, run to its end and shown."""
 
-from cluster.workloads import SECONDS, Workspace, placement_of, pod_object, template
+from cluster.workloads import SECONDS, Workspace, graph_document, placement_of, pod_object, template
 from cotenant_api import names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
@@ -42,20 +42,20 @@ def test_an_inference_job_serves_and_is_gone_when_deleted(workspace: Workspace) 
     waiting.wait_until(lambda: not workspace.client.items(workspace.pods()), "no pods", SECONDS)
 
 
-def test_jobs_of_one_namespace_share_a_gpu_and_know_each_other(workspace: Workspace) -> None:
-    model = workspace.graph("graph")
+def test_small_jobs_of_one_namespace_share_a_gpu_and_know_each_other(workspace: Workspace) -> None:
+    model = workspace.graph("graph", graph_document(flops=10**6, repeat=10))
     for name in ("a", "b"):
-        workspace.dljob(name, model=model, gpuModels=["Tesla-T4"], gpuMemory="4Gi", template=template(run_for="30s"))
-    statuses = {name: workspace.wait_for_phase(name, Phase.RUNNING) for name in ("a", "b")}
-    uuids = {statuses[name]["replicas"][0]["gpus"][0]["uuid"] for name in statuses}
-    shares = sum(statuses[name]["replicas"][0]["gpus"][0]["share"] for name in statuses)
-    assert (len(uuids) == 1) == (shares <= 100)
-    if len(uuids) == 1:
-        waiting.wait_until(
-            lambda: any("b-" in tenant for tenant in workspace.status("a")["replicas"][0]["coTenants"]),
-            "a knows of b",
-            SECONDS,
-        )
+        workspace.dljob(name, model=model, gpuModels=["Tesla-T4"], template=template(run_for="60s"))
+    statuses = [workspace.wait_for_phase(name, Phase.RUNNING) for name in ("a", "b")]
+    assert len({status["replicas"][0]["gpus"][0]["uuid"] for status in statuses}) == 1
+    assert sum(status["replicas"][0]["gpus"][0]["share"] for status in statuses) <= 100
+    for name, other in (("a", "b-"), ("b", "a-")):
+        waiting.wait_until(lambda name=name, other=other: knows(workspace, name, other), f"{name} knows", SECONDS)  # type: ignore[misc]
+
+
+def knows(workspace: Workspace, name: str, other: str) -> bool:
+    tenants: list[str] = workspace.status(name)["replicas"][0].get("coTenants", [])
+    return any(other in tenant for tenant in tenants)
 
 
 def test_jobs_of_two_namespaces_never_share(workspace: Workspace) -> None:
