@@ -79,7 +79,7 @@ def test_gos_own_cache_is_where_go_puts_it(environment: dict[str, str], folder: 
     ("printed", "explained"),
     [
         ("write /tmp/x: no space left on device", "no space left while building .*: free 6 GiB"),
-        ('Get "https://proxy.golang.org/x": dial tcp: lookup proxy.golang.org: no such host', "check the network"),
+        ('Get "https://proxy.example/x": dial tcp: lookup proxy.example: no such host', "check the network"),
         ("main.go:1:1: syntax error", r"go build failed \('main.go:1:1: syntax error'\): the whole output is in /log"),
     ],
 )

@@ -25,7 +25,7 @@ class _Scripted:
         return answer
 
     def stream(self, request: transport.Request) -> AbstractAsyncContextManager[transport.Stream]:
-        raise NotImplementedError(request.path)
+        raise AssertionError(f"no stream is asked for: {request.path}")
 
 
 OK = transport.Answer(200, {}, b'{"a":1}')
