@@ -10,7 +10,7 @@ import hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from cotenant_api import booking, names
+from cotenant_api import booking, names, packingpolicy
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import drift, views
@@ -39,9 +39,11 @@ class Histories(RuleBasedStateMachine):
         self.listed: dict[str, set[str]] = {name: set() for name in NODES}
         self.source = builders.cluster(nodes=0)
 
-    @initialize()
-    def start(self) -> None:
-        """Nodes of two models."""
+    @initialize(placement=st.sampled_from(packingpolicy.Placement))
+    def start(self, placement: packingpolicy.Placement) -> None:
+        """Nodes of two models, and any of the placements."""
+        self.placement = placement
+        self.source.policy_changed(builders.in_force(placement=placement))
         for name, (gpus, model) in NODES.items():
             builders.add_node(self.source, name, gpus=gpus, model=model)
 
@@ -207,7 +209,9 @@ class Histories(RuleBasedStateMachine):
     @rule(utilization=st.sampled_from([70, 100, 150]), tenants=st.sampled_from([2, 3]))
     def change_policy(self, utilization: int, tenants: int) -> None:
         """Another policy is in force."""
-        self.source.policy_changed(builders.in_force(maxUtilizationPercent=utilization, maxTenantsPerGPU=tenants))
+        self.source.policy_changed(
+            builders.in_force(placement=self.placement, maxUtilizationPercent=utilization, maxTenantsPerGPU=tenants)
+        )
 
     @invariant()
     def the_ledger_equals_its_recount(self) -> None:
@@ -244,10 +248,13 @@ TestHistories = Histories.TestCase
 
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(
-    pods=st.lists(st.tuples(st.integers(1, 100), st.sampled_from(["team", "others"]), st.integers(1, 40)), max_size=30)
+    pods=st.lists(st.tuples(st.integers(1, 100), st.sampled_from(["team", "others"]), st.integers(1, 40)), max_size=30),
+    placement=st.sampled_from(packingpolicy.Placement),
 )
-def test_a_pod_is_refused_only_where_no_gpu_takes_it(pods: list[tuple[int, str, int]]) -> None:
-    source = builders.cluster(nodes=2, gpus=2)
+def test_a_pod_is_refused_only_where_no_gpu_takes_it(
+    pods: list[tuple[int, str, int]], placement: packingpolicy.Placement
+) -> None:
+    source = builders.cluster(nodes=2, gpus=2, placement=placement)
     for number, (share, namespace, gib) in enumerate(pods):
         raw = builders.pod(f"p{number}", share, namespace=namespace, annotations={names.GPU_MEMORY: f"{gib}Gi"})
         record = records.pod_record(raw)
