@@ -35,9 +35,13 @@ def unavailable(spec: dljob.Spec) -> Missing | None:
     return None
 
 
-def inline_text(spec: dljob.Spec) -> bytes:
+def inline_text(spec: dljob.Spec) -> bytes | Missing:
     """The document in `spec.model.features`."""
-    return json.dumps(None if spec.model is None else spec.model.features).encode()
+    data = json.dumps(None if spec.model is None else spec.model.features, separators=(",", ":")).encode()
+    if len(data) > graph.MAX_INLINE_BYTES:
+        problem = f"is {len(data)} bytes, inline at most {graph.MAX_INLINE_BYTES}: use configMapRef"
+        return unreadable(f"spec.model.features: {problem}")
+    return data
 
 
 def from_config_map(ref: dljob.ConfigMapRef, config_map: Mapping[str, Any] | None) -> bytes | Missing:

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant_api import dljob, documents, errors, graph
 from cotenant_api.names import GPUModel
-from cotenant_operator import outcomes, predictions, sources, views
+from cotenant_operator import outcomes, predictions, reasons, sources, views
 from cotenant_predictor import devices
 from operator_kit import objects
 
@@ -76,6 +76,13 @@ async def test_plain_graph_in_data_is_read() -> None:
 
 async def test_inline_graph_is_read() -> None:
     assert models(await outcome_of(model={"features": objects.toy_graph().to_object()})) == COMPUTE_BF16
+
+
+async def test_inline_graph_that_is_too_large_says_where_to_put_it() -> None:
+    features = objects.toy_graph().to_object() | {"padding": "x" * graph.MAX_INLINE_BYTES}
+    found = missing(await outcome_of(model={"features": features}))
+    assert found.reason == reasons.GRAPH_UNREADABLE
+    assert "use configMapRef" in found.message
 
 
 async def test_graph_is_predicted_once_in_a_namespace() -> None:
