@@ -12,8 +12,6 @@ from cotenant_api import errors
 Json = dict[str, Any]
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class APIError(errors.CotenantError):
@@ -110,6 +108,12 @@ def path_of(plural: str, *, group: str = "", version: str = "v1", namespace: str
     if name:
         parts.append(quote(name))
     return "/" + "/".join(parts)
+
+
+def is_true(item: Json, condition_type: str) -> bool:
+    """Whether an object's condition holds."""
+    conditions = item.get("status", {}).get("conditions") or []
+    return any(one["type"] == condition_type and one["status"] == "True" for one in conditions)
 
 
 def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:

@@ -225,7 +225,11 @@ class Cluster:
         wanted = {node["metadata"]["name"] for node in nodes}
 
         def missing() -> set[str]:
-            return wanted - {node["metadata"]["name"] for node in self.client.items("/api/v1/nodes") if _is_ready(node)}
+            return wanted - {
+                node["metadata"]["name"]
+                for node in self.client.items(clients.path_of("nodes"))
+                if clients.is_true(node, "Ready")
+            }
 
         waiting.wait_until(lambda: not missing(), f"{len(wanted)} ready nodes", seconds)
 
@@ -251,8 +255,3 @@ def clear(directory: Path, *, keep_data: bool = False) -> None:
         for entry in configuration.DATA:
             shutil.rmtree(directory / entry, ignore_errors=True)
     states.forget(directory)
-
-
-def _is_ready(node: Json) -> bool:
-    conditions = node["status"].get("conditions", [])
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

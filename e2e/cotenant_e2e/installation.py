@@ -15,11 +15,11 @@ import yaml
 
 from cotenant_api import names
 from cotenant_e2e import client as clients
-from cotenant_e2e import nodes, waiting
+from cotenant_e2e import configuration, nodes, waiting
 from cotenant_e2e.client import Json
 from cotenant_e2e.cluster import Cluster
 
-MANIFESTS: Final = Path(__file__).resolve().parents[2] / "manifests"
+MANIFESTS: Final = configuration.REPOSITORY / "manifests"
 COTENANT: Final = Path(sys.executable).with_name("cotenant")
 EXTENDER: Final = "cotenant-extender"
 OPERATOR: Final = "cotenant-operator"
@@ -115,7 +115,7 @@ def _kubeconfig(cluster: Cluster, name: str, account: str, *, bound_node: str | 
 def _crds_are_established(cluster: Cluster) -> bool:
     path = clients.path_of("customresourcedefinitions", group="apiextensions.k8s.io")
     ours = [crd for crd in cluster.client.items(path) if crd["spec"]["group"] == names.GROUP]
-    return len(ours) == len(_PLURALS) and all(_is_true(crd, "Established") for crd in ours)
+    return len(ours) == len(_PLURALS) and all(clients.is_true(crd, "Established") for crd in ours)
 
 
 def _kinds_are_served(cluster: Cluster) -> bool:
@@ -132,7 +132,7 @@ def _kinds_are_served(cluster: Cluster) -> bool:
 
 def _ready_gpu_nodes(cluster: Cluster) -> set[str]:
     path = clients.path_of("gpunodes", group=names.GROUP, version=names.VERSION)
-    return {item["metadata"]["name"] for item in cluster.client.items(path) if _is_true(item, "Ready")}
+    return {item["metadata"]["name"] for item in cluster.client.items(path) if clients.is_true(item, "Ready")}
 
 
 def _admission_is_in_force(cluster: Cluster) -> bool:
@@ -158,8 +158,3 @@ def _probe(annotations: Mapping[str, str] | None = None) -> Json:
     container = {"name": "main", "image": "none", "resources": {"limits": {names.GPU_SHARE: "1"}}}
     metadata = {"name": "admission-probe", "annotations": dict(annotations or {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
-
-
-def _is_true(item: Json, condition_type: str) -> bool:
-    conditions = item.get("status", {}).get("conditions", [])
-    return any(one["type"] == condition_type and one["status"] == "True" for one in conditions)

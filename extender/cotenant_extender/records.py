@@ -128,7 +128,6 @@ class Lease:
     renewed: float
     acquired: float
     duration_seconds: float
-    transitions: int
 
 
 def pod_record(raw: Object) -> Pod:
@@ -221,7 +220,6 @@ def lease_record(raw: Object) -> Lease:
         renewed=_seconds(spec.get("renewTime")),
         acquired=_seconds(spec.get("acquireTime")),
         duration_seconds=spec.get("leaseDurationSeconds") or 0,
-        transitions=spec.get("leaseTransitions") or 0,
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, ledger, views
+from cotenant_extender.ledger import ledger, views
 from cotenant_extender.packing import causes, placing, policies, rules, view
 
 MAX_SCORE = 10
@@ -63,12 +63,6 @@ def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeNa
         options = rules.options(nodes, record.request, source.policy, check_host=False)
         fitting = {option.node.name for option in options}
     return [(name, MAX_SCORE if name in chosen else int(name in fitting)) for name in names]
-
-
-def earmarked_node(source: ledger.Ledger, record: records.Pod) -> NodeName | None:
-    """Where GPUs are earmarked for a pod."""
-    claim = source.claims.get(record.uid)
-    return claim.node if claim is not None and claim.kind is claims.Kind.EARMARK else None
 
 
 def _chosen(

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.workloads import Workspace
 from cotenant_e2e import client as clients
-from cotenant_e2e import installation, nodes, startup, testing, waiting
+from cotenant_e2e import installation, nodes, startup, testing
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.installation import Installation
 
@@ -50,9 +50,3 @@ def refused() -> Callable[[Callable[[], Any]], str]:
         return caught.value.message
 
     return message
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Wait for a condition, with a deadline."""
-    return waiting.wait_until

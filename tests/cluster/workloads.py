@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -229,8 +229,3 @@ class Watchdog(AbstractContextManager["Watchdog"]):
                 self._run.take((), self._follower.events(seconds=0.1), now=0)
         except Exception as error:  # noqa: BLE001 - raised where the block ends
             self._failures.append(error)
-
-
-def count(condition: Callable[[Json], bool], items: list[Json]) -> int:
-    """How many items the condition holds for."""
-    return sum(1 for item in items if condition(item))

@@ -6,7 +6,7 @@ Each message names the field and the remedy. A path leads through properties; `[
 from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant_api import names
+from cotenant_api import dljob, names
 from cotenant_api.crds import structural
 
 
@@ -90,8 +90,9 @@ DLJOB = Refinement(
     rules={
         "": (
             Rule(
-                "size(self.metadata.name) <= 52",
-                "metadata.name must be at most 52 characters: the names of its Jobs and pods are made from it",
+                f"size(self.metadata.name) <= {dljob.MAX_NAME}",
+                f"metadata.name must be at most {dljob.MAX_NAME} characters: the names of its Jobs and pods are "
+                "made from it",
             ),
         ),
         "spec": (

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant_api import names
+from cotenant_api import dljob, names
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID
+from cotenant_e2e.demo.occupancy import FINISHED
 
 Json = Mapping[str, Any]
-FINISHED = ("Succeeded", "Failed")
 _ORDER = {
     phase: place for place, phase in enumerate(("Failed", "Running", "Queued", "Pending", "Suspended", "Succeeded"))
 }
@@ -79,7 +79,7 @@ def _of_dljob(job: Json, gpu_names: Mapping[GPUUID, str]) -> Row:
         gpus=tuple(dict.fromkeys(gpu_names.get(gpu["uuid"], gpu["uuid"]) for gpu in gpus)),
         serves=job["spec"].get("workloadType") == "Inference",
         reason=_reason(status),
-        unpredicted=_unpredicted(status),
+        unpredicted=_stated(status, dljob.PREDICTED, "False"),
     )
 
 
@@ -105,25 +105,19 @@ def _of_pod(pod: Json, gpu_names: Mapping[GPUUID, str]) -> Row:
 
 def packed_reason(pod: Json) -> str:
     """What the extender says of a pod that waits; empty where it says nothing."""
-    for condition in (pod.get("status") or {}).get("conditions") or []:
-        if condition["type"] == names.PACKED and condition["status"] == "False":
-            return f"{condition['reason']}: {condition.get('message', '')}"
-    return ""
+    return _stated(pod.get("status") or {}, names.PACKED, "False")
 
 
 def _reason(status: Json) -> str:
     """Why a job is not where it should be: the first condition that says so."""
-    conditions = {condition["type"]: condition for condition in status.get("conditions", [])}
-    for kind, value in (("Failed", "True"), ("Queued", "True"), ("Predicted", "False")):
-        condition = conditions.get(kind)
-        if condition is not None and condition["status"] == value:
-            return f"{condition['reason']}: {condition.get('message', '')}"
-    return ""
+    wrong = ((dljob.FAILED, "True"), (dljob.QUEUED, "True"), (dljob.PREDICTED, "False"))
+    return next((text for kind, value in wrong if (text := _stated(status, kind, value))), "")
 
 
-def _unpredicted(status: Json) -> str:
-    for condition in status.get("conditions", []):
-        if condition["type"] == "Predicted" and condition["status"] == "False":
+def _stated(status: Json, condition_type: str, value: str) -> str:
+    """Reason and message of a condition, if it has this status; else empty."""
+    for condition in status.get("conditions") or []:
+        if condition["type"] == condition_type and condition["status"] == value:
             return f"{condition['reason']}: {condition.get('message', '')}"
     return ""
 
