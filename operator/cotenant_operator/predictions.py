@@ -13,8 +13,8 @@ from typing import Any
 from cotenant_api import dljob, errors, prediction, quantity
 from cotenant_api.names import GPUModel
 from cotenant_operator import outcomes, reasons, sources, views
-from cotenant_predictor import formula
 from cotenant_predictor.devices import Device
+from cotenant_predictor.jobs import formula
 
 MAX_CACHED = 2048
 

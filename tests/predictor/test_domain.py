@@ -6,7 +6,8 @@ import pytest
 
 from cotenant_api.graph import Coverage, Graph
 from cotenant_api.names import GPUModel
-from cotenant_predictor import devices, formula
+from cotenant_predictor import devices
+from cotenant_predictor.jobs import formula
 
 
 def outside(graph: Graph, model: str = "NVIDIA-H200") -> bool:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from cotenant_api.graph import Graph, Mode
-from cotenant_predictor import devices, formula
+from cotenant_predictor import devices
+from cotenant_predictor.jobs import formula
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "examples" / "graphs"
 FILES = sorted(FOLDER.glob("*.json"))

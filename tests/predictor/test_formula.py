@@ -11,8 +11,9 @@ from cotenant_api import errors
 from cotenant_api.graph import Graph, Host, Inference, Mode, Operator, OperatorClass, Phase
 from cotenant_api.names import GPUModel
 from cotenant_api.prediction import GPUPrediction, Regime, Source
-from cotenant_predictor import devices, formula
+from cotenant_predictor import devices
 from cotenant_predictor.devices import Device
+from cotenant_predictor.jobs import formula
 
 SOME = devices.select(["NVIDIA-H200", "NVIDIA-A100-80GB-PCIe", "Tesla-T4", "Tesla-P4"])
 

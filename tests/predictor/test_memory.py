@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from cotenant_api.graph import Graph, Mode, Operator, OperatorClass, Phase
-from cotenant_predictor import coefficients, formula, memory, roofline
 from cotenant_predictor.devices import Device
+from cotenant_predictor.jobs import coefficients, formula, memory, roofline
 
 MIB = 2**20
 

@@ -37,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write a line per graph, in order, each as soon as it is predicted."""
-    from cotenant_predictor import devices, formula
+    from cotenant_predictor import devices
+    from cotenant_predictor.jobs import formula
 
     gpus = devices.select(arguments.gpu_model)
     if arguments.format == "table":

@@ -5,9 +5,9 @@ import collections
 from cotenant_api import errors
 from cotenant_api.graph import Graph
 from cotenant_api.prediction import MemoryRange
-from cotenant_predictor.coefficients import Coefficients
 from cotenant_predictor.devices import PEAK_TYPES, Device
-from cotenant_predictor.roofline import MATRIX_CLASSES
+from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.roofline import MATRIX_CLASSES
 
 LARGEST_AMOUNT = 10**18
 """FLOPs, bytes, elements or repetitions beyond this are a mistake of whoever wrote the graph."""

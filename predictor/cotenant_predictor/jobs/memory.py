@@ -14,9 +14,9 @@ import math
 
 from cotenant_api.graph import Graph, Mode, OperatorClass, Phase
 from cotenant_api.prediction import MemoryRange
-from cotenant_predictor.coefficients import Coefficients
 from cotenant_predictor.devices import Device
-from cotenant_predictor.roofline import Operators
+from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.roofline import Operators
 
 MIB = float(1 << 20)
 

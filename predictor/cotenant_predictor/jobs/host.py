@@ -3,8 +3,8 @@
 import numpy as np
 
 from cotenant_api.graph import Graph, Mode
-from cotenant_predictor.coefficients import Coefficients
-from cotenant_predictor.roofline import Array, Devices, Operators
+from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.roofline import Array, Devices, Operators
 
 
 def launch_seconds(graph: Graph, operators: Operators, coefficients: Coefficients) -> float:

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from cotenant_api.graph import Graph, Operator, OperatorClass, Phase
 from cotenant_predictor import devices
-from cotenant_predictor.coefficients import Coefficients
 from cotenant_predictor.devices import Device
+from cotenant_predictor.jobs.coefficients import Coefficients
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -18,11 +18,11 @@ import numpy as np
 from cotenant_api import errors
 from cotenant_api.graph import Graph
 from cotenant_api.prediction import GPUPrediction, PercentRange, Prediction, Regime, Source
-from cotenant_predictor import coefficients as constants
-from cotenant_predictor import domain, host, memory, roofline
-from cotenant_predictor.coefficients import Coefficients
 from cotenant_predictor.devices import Device
-from cotenant_predictor.roofline import Array
+from cotenant_predictor.jobs import coefficients as constants
+from cotenant_predictor.jobs import domain, host, memory, roofline
+from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.roofline import Array
 
 
 def predict(

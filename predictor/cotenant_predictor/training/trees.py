@@ -1,0 +1,40 @@
+"""From fitted scikit-learn forests to arrays that numpy evaluates."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+
+from cotenant_predictor.trees import Trees
+
+_DIGITS = 7
+"""Significant digits that are stored: far below any error of measurement, and half the size."""
+
+
+def of_forest(forest: RandomForestRegressor | ExtraTreesRegressor) -> Trees:
+    """A fitted forest with one output; its prediction is the mean over its trees."""
+    columns: dict[str, list[Any]] = {"feature": [], "threshold": [], "left": [], "right": [], "value": []}
+    roots, start = [], 0
+    for member in forest.estimators_:
+        tree = member.tree_
+        leaf = tree.children_left < 0
+        here = np.arange(tree.node_count)
+        columns["feature"].append(np.where(leaf, 0, tree.feature))
+        columns["threshold"].append(np.where(leaf, 0.0, tree.threshold))
+        columns["left"].append(start + np.where(leaf, here, tree.children_left))
+        columns["right"].append(start + np.where(leaf, here, tree.children_right))
+        columns["value"].append(np.where(leaf, tree.value[:, 0, 0] / len(forest.estimators_), 0.0))
+        roots.append(start)
+        start += tree.node_count
+    whole = {name: np.concatenate(columns[name]).astype(np.int32) for name in ("feature", "left", "right")}
+    real = {name: rounded(np.concatenate(columns[name])) for name in ("threshold", "value")}
+    depth = max(member.tree_.max_depth for member in forest.estimators_)
+    return Trees(**whole, **real, roots=np.array(roots, dtype=np.int32), depth=depth, base=0.0)
+
+
+def rounded(values: Any) -> Any:
+    """Values to the digits that are stored, so that a model in memory and the same model read back agree."""
+    values = np.asarray(values, dtype=np.float64)
+    exponent = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
+    scale = 10.0 ** (_DIGITS - 1 - exponent)
+    return np.where(values == 0, 0.0, np.rint(values * scale) / scale)
