@@ -53,8 +53,7 @@ class Trees:
         whole = {name: np.array(state[name], dtype=np.int32) for name in ("roots", "feature", "left", "right")}
         real = {name: np.array(state[name], dtype=np.float64) for name in ("threshold", "value")}
         nodes = len(real["value"])
-        columns = [*real.values(), *(whole[name] for name in ("feature", "left", "right"))]
-        if any(len(column) != nodes for column in columns):
+        if any(column.shape != (nodes,) for name, column in (whole | real).items() if name != "roots"):
             raise ValueError("the columns of the trees differ in length")
         if not nodes or any(
             (whole[name] < 0).any() or (whole[name] >= nodes).any() for name in ("roots", "left", "right")
