@@ -1,7 +1,7 @@
 """The measurement document: one tenant of one run, a line of JSONL. Lines of a joint run share `id`."""
 
 import enum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -86,10 +86,14 @@ class Environment(documents.Model):
 
 
 class Measurement(documents.Document):
-    """A measurement document, version 1. `group` is what leave-group-out holds out."""
+    """A measurement document, version 1.
+
+    `group` is what leave-group-out holds out, `family` what leave-family-out does; no family: the graph tells it.
+    """
 
     id: str = Field(min_length=1)
     group: str = Field(min_length=1)
+    family: Annotated[str, Field(min_length=1)] | None = None
     graph: GraphDigest
     gpu_model: GPUModel
     mechanism: Mechanism
@@ -105,6 +109,11 @@ class Measurement(documents.Document):
     kernels: tuple[Kernel, ...] = ()
     reasons: dict[str, str] = Field(default_factory=dict)
     environment: Environment
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object; `family` is there only where it is named."""
+        written = super().to_object()
+        return written if self.family is not None else {key: written[key] for key in written if key != "family"}
 
     @model_validator(mode="after")
     def _nulls_have_reasons(self) -> Self:
