@@ -49,8 +49,12 @@ class GPUPrediction(documents.Model):
     utilization: PercentRange
     sm_activity: PercentRange
     dram_activity: PercentRange
+    memory_utilization: PercentRange | None = None
+    """Share of time in which memory is read or written, as nvidia-smi shows it; unknown to older writers."""
     memory_mib: MemoryRange = Field(alias="memoryMiB")
     step_milliseconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    step_joules: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Energy that the GPU takes for one step; unknown to older writers."""
     thread_percentage: Annotated[int, Field(ge=1, le=100)]
     """The smallest at which the job keeps 95 % of its speed."""
     regime: Regime

@@ -14,7 +14,7 @@ from cotenant_api import dljob, errors, prediction, quantity
 from cotenant_api.names import GPUModel
 from cotenant_operator import outcomes, reasons, sources, views
 from cotenant_predictor.devices import Device
-from cotenant_predictor.jobs import formula
+from cotenant_predictor.jobs import prediction as jobs
 
 MAX_CACHED = 2048
 
@@ -82,7 +82,7 @@ class Predictor:
         if isinstance(graph, outcomes.Missing):
             return graph
         try:
-            return formula.predict(graph, self._devices.values(), cpu_cores=cpu_cores)
+            return jobs.predict(graph, self._devices.values(), cpu_cores=cpu_cores)
         except errors.InvalidInputError as error:
             return sources.unreadable(str(error))
 

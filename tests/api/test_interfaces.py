@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from cotenant_api import dljob, documents, errors, gpunode, measurement, placement, pod, prediction
+from cotenant_api.names import GPUModel
 
+_ADDED = ("memoryUtilization", "stepJoules")
 PREDICTION: dict[str, Any] = {
     "v": 1,
     "graph": "sha256:aa",
@@ -18,7 +20,9 @@ PREDICTION: dict[str, Any] = {
             "smActivity": {"q50": 22.0, "upper": 31.0},
             "dramActivity": {"q50": 18.0, "upper": 26.0},
             "memoryMiB": {"q50": 7900, "upper": 9216},
+            "memoryUtilization": {"q50": 24.0, "upper": 34.0},
             "stepMilliseconds": 38.2,
+            "stepJoules": 9.6,
             "threadPercentage": 45,
             "regime": "Compute",
             "outOfDomain": False,
@@ -151,3 +155,10 @@ def test_a_dljobs_spec_has_the_defaults_that_its_schema_gives() -> None:
     spec = documents.validated(dljob.Spec, {"template": {"spec": {}}}, source="DLJob.spec")
     assert (spec.workload_type, spec.replicas, spec.gpus_per_replica) == (pod.WorkloadType.TRAINING, 1, 1)
     assert (spec.sharing, spec.suspend, spec.oom_policy.max_resubmissions) == (dljob.Sharing.SHARED, False, 3)
+
+
+def test_a_prediction_of_an_older_writer_is_read() -> None:
+    row = {name: value for name, value in PREDICTION["byGPU"]["NVIDIA-H200"].items() if name not in _ADDED}
+    older = PREDICTION | {"byGPU": {"NVIDIA-H200": row}}
+    read = prediction.Prediction.from_json(json.dumps(older), source="example")
+    assert read.by_gpu[GPUModel("NVIDIA-H200")].memory_utilization is None

@@ -98,7 +98,7 @@ def test_commands_import_nothing_heavy_before_they_run() -> None:
 
 def test_predicting_imports_neither_torch_nor_sklearn() -> None:
     program = (
-        "import sys; from cotenant_predictor import devices; import cotenant_predictor.jobs.formula; devices.load(); "
+        "import sys; from cotenant_predictor.jobs import features, prediction; "
         "print({'torch', 'sklearn'} & set(sys.modules))"
     )
     assert _python(program) == "set()"

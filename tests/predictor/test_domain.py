@@ -7,11 +7,11 @@ import pytest
 from cotenant_api.graph import Coverage, Graph
 from cotenant_api.names import GPUModel
 from cotenant_predictor import devices
-from cotenant_predictor.jobs import formula
+from cotenant_predictor.jobs import prediction as jobs
 
 
 def outside(graph: Graph, model: str = "NVIDIA-H200") -> bool:
-    return formula.predict(graph, devices.select([model])).by_gpu[GPUModel(model)].out_of_domain
+    return jobs.predict(graph, devices.select([model])).by_gpu[GPUModel(model)].out_of_domain
 
 
 def test_known_graph_that_fits_is_inside(build: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant_api.graph import Graph, Mode
 from cotenant_predictor import devices
-from cotenant_predictor.jobs import formula
+from cotenant_predictor.jobs import prediction as jobs
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "examples" / "graphs"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -15,7 +15,7 @@ GRAPHS = {path.stem: Graph.read(path.read_bytes(), source=path.name) for path in
 
 def upper(model: str) -> list[float]:
     gpus = devices.select([model])
-    return [formula.predict(graph, gpus).by_gpu[gpus[0].name].utilization.upper for graph in GRAPHS.values()]
+    return [jobs.predict(graph, gpus).by_gpu[gpus[0].name].utilization.upper for graph in GRAPHS.values()]
 
 
 def test_there_are_at_least_twenty() -> None:
@@ -47,6 +47,6 @@ def test_utilization_varies_from_little_to_all() -> None:
 
 
 def test_every_regime_occurs() -> None:
-    predictions = [formula.predict(graph, devices.load().values()) for graph in GRAPHS.values()]
+    predictions = [jobs.predict(graph, devices.load().values()) for graph in GRAPHS.values()]
     regimes = {row.regime for prediction in predictions for row in prediction.by_gpu.values()}
     assert regimes == {"Compute", "Memory", "Launch", "Host"}

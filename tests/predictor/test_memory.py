@@ -6,7 +6,8 @@ import pytest
 
 from cotenant_api.graph import Graph, Mode, Operator, OperatorClass, Phase
 from cotenant_predictor.devices import Device
-from cotenant_predictor.jobs import coefficients, formula, memory, roofline
+from cotenant_predictor.jobs import coefficients, memory, roofline
+from cotenant_predictor.jobs import prediction as jobs
 
 MIB = 2**20
 
@@ -50,7 +51,7 @@ def test_inference_keeps_no_gradients_and_no_activations(build: Any) -> None:
 def test_saved_activations_count_once_in_the_median_and_widened_in_the_bound(build: Any, h200: Device) -> None:
     def needed(saved: int) -> Any:
         graph = build.graph(saved_activation_bytes=saved * MIB)
-        return formula.predict(graph, [h200]).by_gpu[h200.name].memory_mib
+        return jobs.predict(graph, [h200]).by_gpu[h200.name].memory_mib
 
     small, large = needed(1000), needed(3000)
     assert large.q50 - small.q50 == pytest.approx(2000 * 1.08, abs=1)

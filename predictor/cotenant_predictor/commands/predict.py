@@ -38,17 +38,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write a line per graph, in order, each as soon as it is predicted."""
     from cotenant_predictor import devices
-    from cotenant_predictor.jobs import formula
+    from cotenant_predictor.jobs import prediction as jobs
 
     gpus = devices.select(arguments.gpu_model)
     if arguments.format == "table":
         _write(_COLUMNS.format("GRAPH", "GPU", "UTIL %", "SM %", "MEMORY MiB", "STEP ms", "THREADS", "REGIME"))
     for graph in _graphs(arguments.graphs):
-        prediction = formula.predict(graph, gpus, cpu_cores=arguments.cpu_cores)
+        found = jobs.predict(graph, gpus, cpu_cores=arguments.cpu_cores)
         if arguments.format == "json":
-            _write(prediction.to_json())
+            _write(found.to_json())
             continue
-        for line in _table(graph.name, prediction):
+        for line in _table(graph.name, found):
             _write(line)
     return 0
 

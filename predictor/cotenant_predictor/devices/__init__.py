@@ -36,6 +36,8 @@ class Device(documents.Model):
     sm_count: PositiveCount
     clock_mhz: PositiveCount = Field(alias="clockMHz")
     l2_mib: Positive = Field(alias="l2MiB")
+    power_watts: Positive
+    """The board's default power limit."""
     peak_teraflops: dict[str, Positive]
     """By type, one of `PEAK_TYPES`; `fp32` is the rate outside tensor cores and the fallback of the others."""
     source: str

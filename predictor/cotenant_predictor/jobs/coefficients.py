@@ -51,6 +51,14 @@ class Coefficients:
     loader_bytes_per_second: float
     """Bytes of ready samples that one loader worker makes; decoding and augmentation included."""
 
+    network_bytes_per_second: float
+    """What one replica sends to another on another node."""
+
+    idle_power_share: float
+    """Power of an idle GPU as a share of its limit."""
+    sm_power_share: float
+    """Share of the rest that follows SM activity; what is left follows DRAM activity."""
+
     context_mib: float
     """CUDA context and libraries: constant part."""
     context_mib_per_sm: float
@@ -104,6 +112,9 @@ FORMULA_1: Final = Coefficients(
     optimizer_tensor_seconds=6e-6,
     compiled_launch_factor=0.3,
     loader_bytes_per_second=60e6,  # about 100 images of 224 x 224 decoded and augmented by one core, as fp32
+    network_bytes_per_second=12.5e9,  # assumption: 100 Gbit/s Ethernet or InfiniBand
+    idle_power_share=0.17,  # assumption: a GPU with a CUDA context takes 55 to 120 W of 300 to 700 W
+    sm_power_share=0.7,  # assumption
     # Assumption, between nvidia-smi's 300 MiB on a T4 (40 SMs) and 520 MiB on an H100 (132 SMs) for an empty context.
     context_mib=220.0,
     context_mib_per_sm=2.3,

@@ -1,4 +1,4 @@
-"""What the CPU needs for one step: launching the kernels, and feeding them. Pure arithmetic."""
+"""What the GPU waits for in one step: launches, input, and gradients of other replicas. Pure arithmetic."""
 
 import numpy as np
 
@@ -30,6 +30,20 @@ def feed_seconds(graph: Graph, gpus: Devices, coefficients: Coefficients, *, cpu
         return np.zeros_like(gpus.host_bandwidth)
     copy = graph.input_bytes_per_step / gpus.host_bandwidth
     return np.maximum(copy, _loader_seconds(graph, coefficients, cpu_cores=cpu_cores))
+
+
+def exchange_seconds(graph: Graph, gpus: Devices, coefficients: Coefficients) -> Array:
+    """Time that a ring all-reduce of the gradients needs, shape (n_devices, 1); it overlaps with the backward pass.
+
+    Each of n replicas sends 2 (n - 1) / n of the gradients (Patarasuk, Yuan 2009), over the slower of the host's link
+    and the network. Declared gradient bytes count, else those of the weights.
+    """
+    replicas = graph.distributed.replicas
+    if replicas < 2 or graph.mode is not Mode.TRAINING:
+        return np.zeros_like(gpus.host_bandwidth)
+    sent = 2 * (replicas - 1) / replicas * (graph.distributed.gradient_bytes or graph.parameter_bytes)
+    seconds: Array = sent / np.minimum(gpus.host_bandwidth, coefficients.network_bytes_per_second)
+    return seconds
 
 
 def requests_per_second(graph: Graph) -> float | None:

@@ -13,7 +13,7 @@ from cotenant_api.names import GPUModel
 from cotenant_api.prediction import GPUPrediction, Regime, Source
 from cotenant_predictor import devices
 from cotenant_predictor.devices import Device
-from cotenant_predictor.jobs import formula
+from cotenant_predictor.jobs import prediction as jobs
 
 SOME = devices.select(["NVIDIA-H200", "NVIDIA-A100-80GB-PCIe", "Tesla-T4", "Tesla-P4"])
 
@@ -34,18 +34,18 @@ several = strategies.lists(operators, min_size=1, max_size=8).map(tuple)
 
 
 def on(graph: Graph, device: Device, **more: Any) -> GPUPrediction:
-    return formula.predict(graph, [device], **more).by_gpu[device.name]
+    return jobs.predict(graph, [device], **more).by_gpu[device.name]
 
 
 def test_prediction_names_graph_source_and_model(build: Any, h200: Device) -> None:
     graph = build.graph().sealed()
-    prediction = formula.predict(graph, [h200])
-    assert (prediction.graph, prediction.source, prediction.model) == (graph.digest, Source.FORMULA, "formula-1")
+    found = jobs.predict(graph, [h200])
+    assert (found.graph, found.source, found.model) == (graph.digest, Source.FORMULA, "formula-1")
 
 
 def test_graph_without_digest_is_given_one(build: Any, h200: Device) -> None:
     graph = build.graph()
-    assert formula.predict(graph, [h200]).graph == graph.computed_digest()
+    assert jobs.predict(graph, [h200]).graph == graph.computed_digest()
 
 
 def test_compute_bound_step_takes_flops_over_the_rate_of_a_full_wave(build: Any, h200: Device) -> None:
@@ -135,7 +135,7 @@ def test_bound_is_the_median_widened_and_clipped(build: Any, h200: Device) -> No
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_values_stay_in_their_ranges(chosen: tuple[Operator, ...]) -> None:
     graph = Graph(name="any", mode=Mode.TRAINING, batch_size=1, parameters=0, parameter_bytes=0, operators=chosen)
-    for prediction in formula.predict(graph, SOME).by_gpu.values():
+    for prediction in jobs.predict(graph, SOME).by_gpu.values():
         for percent in (prediction.utilization, prediction.sm_activity, prediction.dram_activity):
             assert 0 <= percent.q50 <= percent.upper <= 100
         assert prediction.sm_activity.q50 <= prediction.utilization.q50 + 0.01
@@ -159,7 +159,7 @@ def test_order_of_operators_changes_nothing(order: list[int]) -> None:
     )
     graph = Graph(name="any", mode=Mode.TRAINING, batch_size=1, parameters=0, parameter_bytes=0, operators=chosen)
     shuffled = graph.model_copy(update={"operators": tuple(chosen[index] for index in order)})
-    first, second = formula.predict(graph, SOME).by_gpu, formula.predict(shuffled, SOME).by_gpu
+    first, second = jobs.predict(graph, SOME).by_gpu, jobs.predict(shuffled, SOME).by_gpu
     for name, prediction in first.items():
         assert second[name].utilization == prediction.utilization
         assert second[name].step_milliseconds == pytest.approx(prediction.step_milliseconds, abs=2e-6)
@@ -184,7 +184,7 @@ def test_larger_batch_is_never_less_work(chosen: tuple[Operator, ...], factor: i
         larger = tuple(op.model_copy(update={field: by * getattr(op, field) for field in fields}) for op in chosen)
         return Graph(name="any", mode=Mode.TRAINING, batch_size=by, parameters=0, parameter_bytes=0, operators=larger)
 
-    small, large = formula.predict(scaled(1), SOME), formula.predict(scaled(factor), SOME)
+    small, large = jobs.predict(scaled(1), SOME), jobs.predict(scaled(factor), SOME)
     for name, prediction in small.by_gpu.items():
         assert large.by_gpu[name].step_milliseconds >= prediction.step_milliseconds - 2e-6
         assert large.by_gpu[name].memory_mib.upper >= prediction.memory_mib.upper
@@ -218,13 +218,13 @@ def test_bandwidth_alone_speeds_up_a_copy(build: Any, h200: Device, faster: Call
 
 def test_one_graph_is_predicted_for_all_models_at_once(build: Any) -> None:
     graph = build.graph()
-    together = formula.predict(graph, SOME)
+    together = jobs.predict(graph, SOME)
     assert together.by_gpu == {device.name: on(graph, device) for device in SOME}
 
 
 def test_no_gpu_model_is_refused(build: Any) -> None:
     with pytest.raises(errors.InvalidInputError, match="gpuModels"):
-        formula.predict(build.graph(), [])
+        jobs.predict(build.graph(), [])
 
 
 def test_no_core_is_refused(build: Any, h200: Device) -> None:
