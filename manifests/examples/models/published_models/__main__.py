@@ -1,0 +1,62 @@
+"""`python -m published_models`: write the graph documents of the shipped public measurements, or check them."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from cotenant_api.graph import Graph
+from cotenant_predictor.commands import extract
+from cotenant_predictor.extraction import step
+
+from . import gavel, neusight
+from .jobs import Published
+
+SETS = {"neusight": neusight.jobs, "gavel": gavel.jobs}
+
+
+def graph_of(job: Published) -> Graph:
+    """The job's graph document, extracted again."""
+    return Graph.from_object(step.extract(job.build, job.options()), source=job.name).sealed()
+
+
+def files_of(jobs: list[Published]) -> dict[str, bytes]:
+    """File contents by name: a graph each, and `manifest.json`, which finds a job's graph by the job's name."""
+    files = {f"{job.name}.json.gz": graph_of(job).packed() for job in jobs}
+    manifest = {job.key: f"{job.name}.json.gz" for job in jobs}
+    return {**files, "manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+
+
+def main() -> int:
+    """0: written, or equal; 1: a file is missing, differs or is left over."""
+    parser = argparse.ArgumentParser(prog="published_models", description=__doc__)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--write", type=Path, metavar="DIR", help="write DIR/SET/graphs of every set")
+    action.add_argument("--check", type=Path, metavar="DIR", help="compare with what DIR holds")
+    parser.add_argument("--only", choices=sorted(SETS), help="one set")
+    arguments = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False  # none of these measurements used TF32
+    bad = 0
+    for name in [arguments.only] if arguments.only else SETS:
+        files = files_of(SETS[name]())
+        folder = (arguments.write or arguments.check) / name / "graphs"
+        if arguments.write:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, data in files.items():
+                extract.write_whole(folder / file, data)
+        bad += 0 if arguments.write else len(_differing(folder, files))
+    return 1 if bad else 0
+
+
+def _differing(folder: Path, files: dict[str, bytes]) -> list[str]:
+    found = {path.name: path.read_bytes() for path in folder.glob("*.json*")}
+    differing = sorted(name for name in {*files, *found} if files.get(name) != found.get(name))
+    for name in differing:
+        print(f"{folder / name}: is not what is extracted now: run --write", file=sys.stderr)
+    return differing
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""What a published job is to the extractor."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """One job of a public set.
+
+    `key` is what the set calls it, `name` the graph's (and, with .json.gz, the file's) name, and `build` what
+    `cotenant extract` would call.
+    """
+
+    key: str
+    name: str
+    build: Callable[[], Any]
+    batch_size: int
+    training: bool = True
+    optimizer: str | None = None
+    workers: int = 0
+    data_on_gpu: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """What the extractor takes; all of these sets measured fp32."""
+        return {
+            "name": self.name,
+            "batchSize": self.batch_size,
+            "mode": "Training" if self.training else "Inference",
+            "precision": "fp32",
+            "optimizer": self.optimizer,
+            "host": {"loaderWorkers": self.workers, "dataOnGPU": self.data_on_gpu},
+        }
