@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 
 from cotenant_predictor.trees import Trees
 
@@ -26,10 +26,8 @@ def of_forest(forest: RandomForestRegressor | ExtraTreesRegressor) -> Trees:
         columns["value"].append(np.where(leaf, tree.value[:, 0, 0] / len(forest.estimators_), 0.0))
         roots.append(start)
         start += tree.node_count
-    whole = {name: np.concatenate(columns[name]).astype(np.int32) for name in ("feature", "left", "right")}
-    real = {name: rounded(np.concatenate(columns[name])) for name in ("threshold", "value")}
     depth = max(member.tree_.max_depth for member in forest.estimators_)
-    return Trees(**whole, **real, roots=np.array(roots, dtype=np.int32), depth=depth, base=0.0)
+    return _assembled(columns, roots, depth=depth, base=0.0)
 
 
 def rounded(values: Any) -> Any:
@@ -38,3 +36,29 @@ def rounded(values: Any) -> Any:
     exponent = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
     scale = 10.0 ** (_DIGITS - 1 - exponent)
     return np.where(values == 0, 0.0, np.rint(values * scale) / scale)
+
+
+def of_boosting(boosting: HistGradientBoostingRegressor) -> Trees:
+    """Fitted histogram boosting without categorical columns or missing values."""
+    columns: dict[str, list[Any]] = {"feature": [], "threshold": [], "left": [], "right": [], "value": []}
+    roots, start, depth = [], 0, 1
+    for (member,) in boosting._predictors:  # there is no public way to the trees
+        nodes = member.nodes
+        leaf = nodes["is_leaf"].astype(bool)
+        here = np.arange(len(nodes))
+        columns["feature"].append(np.where(leaf, 0, nodes["feature_idx"]))
+        columns["threshold"].append(np.where(leaf, 0.0, nodes["num_threshold"]))
+        columns["left"].append(start + np.where(leaf, here, nodes["left"]))
+        columns["right"].append(start + np.where(leaf, here, nodes["right"]))
+        columns["value"].append(np.where(leaf, nodes["value"], 0.0))
+        roots.append(start)
+        start += len(nodes)
+        depth = max(depth, int(nodes["depth"].max()))
+    base = float(rounded(boosting._baseline_prediction.item()))
+    return _assembled(columns, roots, depth=depth, base=base)
+
+
+def _assembled(columns: dict[str, list[Any]], roots: list[int], *, depth: int, base: float) -> Trees:
+    whole = {name: np.concatenate(columns[name]).astype(np.int32) for name in ("feature", "left", "right")}
+    real = {name: rounded(np.concatenate(columns[name])) for name in ("threshold", "value")}
+    return Trees(**whole, **real, roots=np.array(roots, dtype=np.int32), depth=depth, base=base)

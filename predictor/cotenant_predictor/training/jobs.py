@@ -1,0 +1,328 @@
+"""Learns how measured jobs differ from the formula: a correction that is trusted as far as held-out groups allow.
+
+The formula and its use are in `cotenant_predictor.jobs.residual`; this fits it.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cotenant_predictor.jobs.residual import Residual
+from cotenant_predictor.training import conformal, trees
+from cotenant_predictor.trees import Array, Trees
+
+MIN_ROWS_TO_BOOST = 1000
+"""From here on boosted trees are better than averaged ones, and quick."""
+_MIN_GROUPS = 3
+_MAX_FOLDS = 10
+_MAX_REFERENCE_ROWS = 512
+_CHUNK_ROWS = 512
+_SIMPLER_BY = 0.98
+"""A prior with more freedom must leave less than this share of the simpler one's error."""
+
+
+class JobRegressor(RegressorMixin, BaseEstimator):
+    """Corrects the formula's value of one target by what was measured.
+
+    Works on z = log(1 + target). A *prior* (the formula; shifted; on a line; or a constant) is chosen by leaving whole
+    groups out. Trees learn what it misses, and are trusted by the share that reduces the squared error on
+    held-out rows: one share for rows whose like was measured (rows held out at random), another for rows of unmeasured
+    groups. Bounds are group-conformal, of both kinds.
+
+    Parameters
+    ----------
+    physics_column : int, default=0
+        The column of X that holds log(1 + the formula's value).
+    level : float, default=0.9
+        The share of rows, with groups weighing the same, that the upper bound should cover.
+    n_estimators : int, default=200
+        Trees of the forest.
+    random_state : int, default=0
+        Seed of trees and folds.
+
+    Attributes
+    ----------
+    model_ : Residual
+        What was learned, for use with numpy alone.
+    prior_ : str
+        Which prior was chosen.
+    n_features_in_ : int
+        Columns of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.log1p(np.arange(1.0, 41.0))[:, None]
+    >>> y = 2 * np.expm1(X[:, 0])
+    >>> model = JobRegressor().fit(X, y, groups=np.arange(40) % 8)
+    >>> bool(model.upper([[3.0]])[0] >= model.predict([[3.0]])[0])
+    True
+    """
+
+    def __init__(
+        self, *, physics_column: int = 0, level: float = 0.9, n_estimators: int = 200, random_state: int = 0
+    ) -> None:
+        self.physics_column = physics_column
+        self.level = level
+        self.n_estimators = n_estimators
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "JobRegressor":  # noqa: N803  scikit-learn's name
+        """Learn from measured rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Features, as of `jobs.features.rows_of`.
+        y : array-like of shape (n_rows,)
+            What was measured, at least 0.
+        groups : array-like of shape (n_rows,), default=None
+            What belongs together (an architecture); every row for itself where it is not given.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)  # noqa: N806
+        if (y < 0).any():
+            raise ValueError("y holds a negative value: what is measured here is at least 0")
+        if not 0 < self.level < 1:
+            raise ValueError(f"level is {self.level}: must lie between 0 and 1")
+        members = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+        data = _Data(rows=X, target=np.log1p(y), physics=X[:, self.physics_column], members=members)
+        self.prior_, prior = _best_prior(data, seed=self.random_state)
+        self.model_ = self._corrected(data, prior)
+        return self
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """Medians, shape (n_rows,)."""
+        rows = self._checked(X)
+        return self.model_.median(rows)
+
+    def upper(self, X: Any) -> Array:  # noqa: N803
+        """Upper bounds, shape (n_rows,)."""
+        rows = self._checked(X)
+        return self.model_.upper(rows)
+
+    def is_outside(self, X: Any) -> Array:  # noqa: N803
+        """Whether rows are too strange to be judged, shape (n_rows,)."""
+        rows = self._checked(X)
+        return self.model_.is_outside(self.model_.distance(rows))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.regressor_tags.poor_score = True  # a column of the checks' data is no estimate of their target
+        return tags
+
+    def _checked(self, X: Any) -> Array:  # noqa: N803
+        check_is_fitted(self)
+        checked: Array = validate_data(self, X, dtype=np.float64, reset=False)
+        return checked
+
+    def _corrected(self, data: "_Data", prior: "_Line") -> Residual:
+        seed, n_estimators = self.random_state, self.n_estimators
+
+        def learn(rows: Array, values: Array) -> Any:
+            return _fitted(rows, values, n_estimators=n_estimators, seed=seed)
+
+        near = _held_out(data, prior, learn, _random_folds(data, seed))
+        far = _held_out(data, prior, learn, _group_folds(data, seed))
+        trust_near, trust_far = _trust(near, data.weights()), _trust(far, data.weights())
+        learned = None if not (trust_near or trust_far) else _exported(learn(data.rows, data.target - prior.of(data)))
+        space = _Space.of(data)
+        return Residual(
+            physics_column=self.physics_column,
+            slope=prior.slope,
+            offset=prior.offset,
+            trees=learned,
+            trust_near=trust_near,
+            trust_far=trust_far,
+            width_near=conformal.width(near.missed(trust_near), data.members, level=self.level),
+            width_far=conformal.width(far.missed(trust_far), data.members, level=self.level),
+            **dataclasses.asdict(space),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Data:
+    rows: Array
+    target: Array
+    physics: Array
+    members: Array
+
+    def weights(self) -> Array:
+        """Groups weigh the same, however many rows they have."""
+        counts = np.bincount(self.members)
+        weights: Array = 1.0 / counts[self.members]
+        return weights
+
+    def of(self, chosen: Array) -> "_Data":
+        return _Data(
+            rows=self.rows[chosen],
+            target=self.target[chosen],
+            physics=self.physics[chosen],
+            members=self.members[chosen],
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Line:
+    slope: float
+    offset: float
+
+    def of(self, data: _Data) -> Array:
+        return self.slope * data.physics + self.offset
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _HeldOut:
+    """Of every row while it was held out: what the prior missed, and what trees said of that."""
+
+    residual: Array
+    said: Array
+
+    def missed(self, trust: float) -> Array:
+        missed: Array = self.residual - trust * self.said
+        return missed
+
+
+def _physics(_: _Data) -> _Line:
+    return _Line(slope=1.0, offset=0.0)
+
+
+def _shifted(data: _Data) -> _Line:
+    return _Line(slope=1.0, offset=float(np.average(data.target - data.physics, weights=data.weights())))
+
+
+def _on_a_line(data: _Data) -> _Line:
+    weights = data.weights()
+    mean_p, mean_z = np.average(data.physics, weights=weights), np.average(data.target, weights=weights)
+    spread = np.average((data.physics - mean_p) ** 2, weights=weights)
+    together = np.average((data.physics - mean_p) * (data.target - mean_z), weights=weights)
+    slope = float(np.clip(together / spread, 0.0, 1.5)) if spread > 0 else 0.0
+    return _Line(slope=slope, offset=float(mean_z - slope * mean_p))
+
+
+def _constant(data: _Data) -> _Line:
+    return _Line(slope=0.0, offset=float(np.average(data.target, weights=data.weights())))
+
+
+_PRIORS: dict[str, Callable[[_Data], _Line]] = {
+    "physics": _physics,
+    "shifted": _shifted,
+    "line": _on_a_line,
+    "constant": _constant,
+}
+"""From the least freedom to the most that is wrong."""
+
+
+def _best_prior(data: _Data, *, seed: int) -> tuple[str, _Line]:
+    """The prior with the smallest error on groups it did not see; a simpler one unless another is clearly better."""
+    folds = list(_group_folds(data, seed))
+    best, error = "physics", np.inf
+    for name, fit in _PRIORS.items():
+        squares = np.zeros_like(data.target)
+        for known, held in folds:
+            squares[held] = (data.target[held] - fit(data.of(known)).of(data.of(held))) ** 2
+        found = float(np.average(squares, weights=data.weights()))
+        if found < error * _SIMPLER_BY:
+            best, error = name, found
+    return best, _PRIORS[best](data)
+
+
+def _held_out(data: _Data, prior: _Line, learn: Callable[[Array, Array], Any], folds: Any) -> _HeldOut:
+    said = np.zeros_like(data.target)
+    residual = data.target - prior.of(data)
+    for known, held in folds:
+        said[held] = learn(data.rows[known], residual[known]).predict(data.rows[held])
+    return _HeldOut(residual=residual, said=said)
+
+
+def _trust(held_out: _HeldOut, weights: Array) -> float:
+    """The share of what trees say that leaves the least squared error, between 0 and 1."""
+    square = float((weights * held_out.said**2).sum())
+    if square == 0:
+        return 0.0
+    return float(np.clip((weights * held_out.said * held_out.residual).sum() / square, 0.0, 1.0))
+
+
+def _random_folds(data: _Data, seed: int) -> Iterator[tuple[Array, Array]]:
+    splits = min(_MAX_FOLDS, len(data.target))
+    yield from KFold(splits, shuffle=True, random_state=seed).split(data.rows)
+
+
+def _group_folds(data: _Data, seed: int) -> Iterator[tuple[Array, Array]]:
+    """Whole groups held out; rows at random where there are too few groups to leave one out."""
+    groups = len(np.unique(data.members))
+    if groups < _MIN_GROUPS:
+        yield from _random_folds(data, seed)
+        return
+    folds = GroupKFold(min(2 * _MAX_FOLDS, groups), shuffle=True, random_state=seed)
+    yield from folds.split(data.rows, groups=data.members)
+
+
+def _fitted(rows: Array, values: Array, *, n_estimators: int, seed: int) -> Any:
+    if len(values) >= MIN_ROWS_TO_BOOST:
+        boosting = HistGradientBoostingRegressor(
+            max_iter=300, learning_rate=0.06, max_leaf_nodes=24, min_samples_leaf=10, random_state=seed
+        )
+        return boosting.fit(rows, values)
+    forest = ExtraTreesRegressor(n_estimators, min_samples_leaf=1, max_features=0.5, random_state=seed)
+    return forest.fit(rows, values)
+
+
+def _exported(fitted: Any) -> Trees:
+    return trees.of_boosting(fitted) if hasattr(fitted, "_predictors") else trees.of_forest(fitted)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Space:
+    """Where measured rows lie; the fields are those of `Residual`."""
+
+    center: Array
+    scale: Array
+    reference: Array
+    near: float
+    far: float
+    outside: float
+
+    @classmethod
+    def of(cls, data: _Data) -> "_Space":
+        center = trees.rounded(np.median(data.rows, axis=0))
+        spread = np.std(data.rows, axis=0)
+        scale = trees.rounded(np.where(spread > 0, spread, 1.0))
+        whole = (data.rows - center) / scale
+        alike, strange = _neighbour_distances(whole, data.members)
+        near, far = float(np.median(alike)), float(np.median(strange))
+        reference = trees.rounded(whole[_spread_out(whole, _MAX_REFERENCE_ROWS)])
+        limit = max(float(np.quantile(strange, 0.95)), far)
+        return cls(center=center, scale=scale, reference=reference, near=near, far=far, outside=limit)
+
+
+def _neighbour_distances(whole: Array, members: Array) -> tuple[Array, Array]:
+    """Of every row to the nearest other row, and to the nearest row of another group; shapes (n_rows,)."""
+    squares = (whole**2).sum(axis=1)
+    alike, strange = np.empty(len(whole)), np.empty(len(whole))
+    for start in range(0, len(whole), _CHUNK_ROWS):
+        part = np.arange(start, min(start + _CHUNK_ROWS, len(whole)))
+        between = np.maximum(squares[part, None] + squares - 2 * whole[part] @ whole.T, 0.0)
+        between[np.arange(len(part)), part] = np.inf
+        alike[part] = between.min(axis=1)
+        between[members[part, None] == members] = np.inf
+        strange[part] = between.min(axis=1)
+    strange = np.where(np.isfinite(strange), strange, alike)
+    return np.sqrt(alike / whole.shape[1]), np.sqrt(strange / whole.shape[1])
+
+
+def _spread_out(whole: Array, count: int) -> Array:
+    """Positions of at most `count` rows that lie as far apart as can be had greedily (Gonzalez 1985)."""
+    if len(whole) <= count:
+        return np.arange(len(whole))
+    chosen, distance = [0], np.full(len(whole), np.inf)
+    for _ in range(count - 1):
+        distance = np.minimum(distance, ((whole - whole[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(np.argmax(distance)))
+    return np.array(chosen)
