@@ -70,7 +70,7 @@ def estimates(step: Step) -> dict[str, Array]:
 def rows_of(step: Step) -> Array:
     """The features of a job on each of its devices, shape (n_devices, n_features)."""
     logs = [np.log1p(value) for value in estimates(step).values()]
-    busy = step.busy_seconds
+    busy = np.maximum(step.busy_seconds, 1e-9)  # views alone launch nothing
     capacity = np.array([device.memory_mib for device in step.devices])
     operators = step.operators
     filled = np.minimum(1.0, operators.parallel / np.array([[d.sm_count] for d in step.devices]))
@@ -87,7 +87,7 @@ def rows_of(step: Step) -> Array:
     ]
     same = _of_graph(step.graph, step)
     constant = np.broadcast_to(same, (len(busy), len(same)))
-    ends = [np.log(step.memory_mib / capacity), *_time_by_class(step)]
+    ends = [np.log(step.memory_mib / capacity), *_time_by_class(step, busy)]
     return np.column_stack(
         [*varying, constant, *ends, np.broadcast_to(_kernels_by_class(step), (len(busy), len(_CLASSES)))]
     )
@@ -125,9 +125,9 @@ def _ratio(values: Array) -> Array:
     return np.log1p(np.minimum(values, 1e6))
 
 
-def _time_by_class(step: Step) -> list[Array]:
+def _time_by_class(step: Step, busy: Array) -> list[Array]:
     classes = np.array([operator.operator_class for operator in step.graph.operators])
-    return [step.operator_seconds[:, classes == cls].sum(axis=1) / step.busy_seconds for cls in _CLASSES]
+    return [step.operator_seconds[:, classes == cls].sum(axis=1) / busy for cls in _CLASSES]
 
 
 def _kernels_by_class(step: Step) -> Array:
