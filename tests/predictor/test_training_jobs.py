@@ -31,7 +31,7 @@ def example(*, factor: Array | float = 1.0, noise: float = 0.05, seed: int = 1) 
 
 def test_formula_that_is_right_is_left_alone() -> None:
     rows, measured = example()
-    fitted = JobRegressor().fit(rows, measured, groups=GROUPS)
+    fitted = JobRegressor(n_estimators=20).fit(rows, measured, groups=GROUPS)
     assert fitted.prior_ == "physics"
     assert fitted.model_.trust_far < 0.3
     assert fitted.predict(rows) == pytest.approx(np.expm1(rows[:, 0]), rel=0.15)
@@ -39,7 +39,7 @@ def test_formula_that_is_right_is_left_alone() -> None:
 
 def test_common_factor_is_learned_and_holds_for_strange_rows() -> None:
     rows, measured = example(factor=2.0)
-    fitted = JobRegressor().fit(rows, measured, groups=GROUPS)
+    fitted = JobRegressor(n_estimators=20).fit(rows, measured, groups=GROUPS)
     strange = rows[:1] + np.array([0, 30, 30, 30, 30, 30])
     assert fitted.prior_ == "shifted"
     assert fitted.predict(strange)[0] == pytest.approx(2 * np.expm1(rows[0, 0]), rel=0.1)
@@ -49,7 +49,7 @@ def test_common_factor_is_learned_and_holds_for_strange_rows() -> None:
 def test_factor_of_each_group_is_used_near_it_and_not_far_from_it() -> None:
     factors = np.exp(np.random.default_rng(3).normal(0, 0.6, 12))
     rows, measured = example(factor=factors[GROUPS])
-    fitted = JobRegressor().fit(rows, measured, groups=GROUPS)
+    fitted = JobRegressor(n_estimators=20).fit(rows, measured, groups=GROUPS)
     error = np.abs(np.log1p(fitted.predict(rows)) - np.log1p(measured))
     assert error.mean() < 0.1
     assert fitted.model_.trust_near > 0.9 > fitted.model_.trust_far + 0.3
@@ -103,7 +103,7 @@ def test_state_that_makes_no_sense_is_refused(key: str, value: object, message: 
 def test_negative_measurement_is_refused() -> None:
     rows, measured = example()
     with pytest.raises(ValueError, match="negative"):
-        JobRegressor().fit(rows, measured - 100, groups=GROUPS)
+        JobRegressor(n_estimators=20).fit(rows, measured - 100, groups=GROUPS)
 
 
 def test_groups_weigh_the_same_in_the_width() -> None:

@@ -55,9 +55,7 @@ class Residual:
 
     def nearness(self, distance: Array) -> Array:
         """From 0 (as far as an unmeasured group) to 1 (its like was measured)."""
-        gap = max(self.far - self.near, 1e-12)
-        result: Array = np.clip((self.far - distance) / gap, 0.0, 1.0)
-        return result
+        return nearness(distance, near=self.near, far=self.far)
 
     def median(self, rows: Array, distance: Array | None = None) -> Array:
         """The target's median, shape (n_rows,)."""
@@ -109,6 +107,12 @@ class Residual:
         trees = None if state["trees"] is None else Trees.from_state(state["trees"])
         values: dict[str, Any] = {**numbers, **arrays}
         return cls(physics_column=int(state["physicsColumn"]), trees=trees, **values)
+
+
+def nearness(distance: Array, *, near: float, far: float) -> Array:
+    """n(d) of the package's formula, shape (n_rows,)."""
+    result: Array = np.clip((far - distance) / max(far - near, 1e-12), 0.0, 1.0)
+    return result
 
 
 def nearest(rows: Array, reference: Array) -> Array:

@@ -4,18 +4,22 @@ The formula and its use are in `cotenant_predictor.jobs.residual`; this fits it.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.optimize import lsq_linear
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cotenant_predictor.jobs import residual as residuals
 from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.training import conformal, trees
 from cotenant_predictor.trees import Array, Trees
+
+_Fold: TypeAlias = tuple[Array, Array]
 
 MIN_ROWS_TO_BOOST = 1000
 """From here on boosted trees are better than averaged ones, and quick."""
@@ -128,21 +132,21 @@ class JobRegressor(RegressorMixin, BaseEstimator):
         def learn(rows: Array, values: Array) -> Any:
             return _fitted(rows, values, n_estimators=n_estimators, seed=seed)
 
-        near = _held_out(data, prior, learn, _random_folds(data, seed))
-        far = _held_out(data, prior, learn, _group_folds(data, seed))
-        trust_near, trust_far = _trust(near, data.weights()), _trust(far, data.weights())
-        learned = None if not (trust_near or trust_far) else _exported(learn(data.rows, data.target - prior.of(data)))
         space = _Space.of(data)
+        alike = _held_out(data, prior, learn, folds=_random_folds(data, seed), space=space)
+        strange = _held_out(data, prior, learn, folds=_group_folds(data, seed), space=space)
+        trust = _trust([alike, strange], data.weights())
+        learned = _exported(learn(data.rows, data.target - prior.of(data))) if any(trust) else None
         return Residual(
             physics_column=self.physics_column,
             slope=prior.slope,
             offset=prior.offset,
             trees=learned,
-            trust_near=trust_near,
-            trust_far=trust_far,
-            width_near=conformal.width(near.missed(trust_near), data.members, level=self.level),
-            width_far=conformal.width(far.missed(trust_far), data.members, level=self.level),
-            **dataclasses.asdict(space),
+            trust_near=trust[0],
+            trust_far=trust[1],
+            width_near=conformal.width(alike.missed(trust), data.members, level=self.level),
+            width_far=conformal.width(strange.missed(trust), data.members, level=self.level),
+            **space.values(),
         )
 
 
@@ -179,13 +183,14 @@ class _Line:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _HeldOut:
-    """Of every row while it was held out: what the prior missed, and what trees said of that."""
+    """Of every row while it was held out: what the prior missed, what trees said of that, how near the others were."""
 
     residual: Array
     said: Array
+    nearness: Array
 
-    def missed(self, trust: float) -> Array:
-        missed: Array = self.residual - trust * self.said
+    def missed(self, trust: tuple[float, float]) -> Array:
+        missed: Array = self.residual - (trust[1] + (trust[0] - trust[1]) * self.nearness) * self.said
         return missed
 
 
@@ -233,28 +238,40 @@ def _best_prior(data: _Data, *, seed: int) -> tuple[str, _Line]:
     return best, _PRIORS[best](data)
 
 
-def _held_out(data: _Data, prior: _Line, learn: Callable[[Array, Array], Any], folds: Any) -> _HeldOut:
-    said = np.zeros_like(data.target)
+def _held_out(
+    data: _Data, prior: _Line, learn: Callable[[Array, Array], Any], *, folds: Iterable[_Fold], space: "_Space"
+) -> _HeldOut:
+    said, distance = np.zeros_like(data.target), np.zeros_like(data.target)
     residual = data.target - prior.of(data)
+    whole = space.of_rows(data.rows)
     for known, held in folds:
         said[held] = learn(data.rows[known], residual[known]).predict(data.rows[held])
-    return _HeldOut(residual=residual, said=said)
+        distance[held] = residuals.nearest(whole[held], whole[known])
+    nearness = residuals.nearness(distance, near=space.near, far=space.far)
+    return _HeldOut(residual=residual, said=said, nearness=nearness)
 
 
-def _trust(held_out: _HeldOut, weights: Array) -> float:
-    """The share of what trees say that leaves the least squared error, between 0 and 1."""
-    square = float((weights * held_out.said**2).sum())
-    if square == 0:
-        return 0.0
-    return float(np.clip((weights * held_out.said * held_out.residual).sum() / square, 0.0, 1.0))
+def _trust(held_out: Iterable[_HeldOut], weights: Array) -> tuple[float, float]:
+    """The shares, near and far, of what trees say that leave the least squared error; between 0 and 1.
+
+    Least squares over both kinds of held-out rows: residual = (near x n + far x (1 - n)) x said.
+    """
+    matrix, target = [], []
+    for rows in held_out:
+        root = np.sqrt(weights)
+        matrix.append(root[:, None] * np.column_stack([rows.nearness * rows.said, (1 - rows.nearness) * rows.said]))
+        target.append(root * rows.residual)
+    found = lsq_linear(np.concatenate(matrix), np.concatenate(target), bounds=(0.0, 1.0))
+    near, far = (round(float(share), 6) for share in found.x)
+    return near, far
 
 
-def _random_folds(data: _Data, seed: int) -> Iterator[tuple[Array, Array]]:
+def _random_folds(data: _Data, seed: int) -> Iterator[_Fold]:
     splits = min(_MAX_FOLDS, len(data.target))
     yield from KFold(splits, shuffle=True, random_state=seed).split(data.rows)
 
 
-def _group_folds(data: _Data, seed: int) -> Iterator[tuple[Array, Array]]:
+def _group_folds(data: _Data, seed: int) -> Iterator[_Fold]:
     """Whole groups held out; rows at random where there are too few groups to leave one out."""
     groups = len(np.unique(data.members))
     if groups < _MIN_GROUPS:
@@ -300,6 +317,12 @@ class _Space:
         reference = trees.rounded(whole[_spread_out(whole, _MAX_REFERENCE_ROWS)])
         limit = max(float(np.quantile(strange, 0.95)), far)
         return cls(center=center, scale=scale, reference=reference, near=near, far=far, outside=limit)
+
+    def of_rows(self, rows: Array) -> Array:
+        return (rows - self.center) / self.scale
+
+    def values(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
 def _neighbour_distances(whole: Array, members: Array) -> tuple[Array, Array]:
