@@ -29,14 +29,21 @@ class Row:
     """Rows that were scored."""
     group: str | None = None
     """The group, family or GPU model of which the row speaks; none: all of them."""
+    worst: str | None = None
+    """The group that scored worst, where the score is that group's."""
     training_rows: int | None = None
     simulated: bool = False
     """Whether the score rests on simulated lines."""
 
     def to_object(self) -> dict[str, Any]:
-        """As JSON; the keys `group`, `trainingRows` and `simulated` are there only where they say something."""
+        """As JSON; the keys from `group` on are there only where they say something."""
         figures = {name: _number(getattr(self, name)) for name in ("value", "low", "high")}
-        more: dict[str, Any] = {"group": self.group, "trainingRows": self.training_rows, "simulated": self.simulated}
+        more: dict[str, Any] = {
+            "group": self.group,
+            "worst": self.worst,
+            "trainingRows": self.training_rows,
+            "simulated": self.simulated,
+        }
         named = {"target": self.target, "split": self.split, "model": self.model, "metric": self.metric}
         return {**named, **figures, "n": self.n, **{key: value for key, value in more.items() if value}}
 

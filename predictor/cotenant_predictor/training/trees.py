@@ -7,9 +7,6 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor,
 
 from cotenant_predictor.trees import Trees
 
-_DIGITS = 7
-"""Significant digits that are stored: far below any error of measurement, and half the size."""
-
 
 def of_forest(forest: RandomForestRegressor | ExtraTreesRegressor) -> Trees:
     """A fitted forest with one output; its prediction is the mean over its trees."""
@@ -31,11 +28,11 @@ def of_forest(forest: RandomForestRegressor | ExtraTreesRegressor) -> Trees:
 
 
 def rounded(values: Any) -> Any:
-    """Values to the digits that are stored, so that a model in memory and the same model read back agree."""
-    values = np.asarray(values, dtype=np.float64)
-    exponent = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
-    scale = 10.0 ** (_DIGITS - 1 - exponent)
-    return np.where(values == 0, 0.0, np.rint(values * scale) / scale)
+    """Values to the 24 bits that a model's file stores of them: far below any error of measurement, half the size.
+
+    So that a model in memory and the same model read back agree.
+    """
+    return np.asarray(values, dtype=np.float32).astype(np.float64)
 
 
 def of_boosting(boosting: HistGradientBoostingRegressor) -> Trees:

@@ -1,0 +1,187 @@
+"""Single jobs: every model learned on the training part of each fold and asked about what was held out.
+
+Within a split the predictions of all folds are scored together. Physics learns nothing, and says so by its score.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from cotenant_api import errors
+from cotenant_predictor.datasets.measurements import Measurements
+from cotenant_predictor.evaluation import baselines, scores, splits
+from cotenant_predictor.evaluation.scores import Predicted, Scored
+from cotenant_predictor.evaluation.splits import Array, Fold
+from cotenant_predictor.jobs import prediction
+from cotenant_predictor.jobs.prediction import Knowledge
+from cotenant_predictor.training import baselines as learners
+from cotenant_predictor.training import run, table
+from cotenant_predictor.training.table import Table
+
+COTENANT: Final = "cotenant"
+HORUS_TARGET: Final = "utilization"
+"""What the published way predicts."""
+MANY_ROWS: Final = 1000
+FEW_SHUFFLES: Final = 3
+"""How often many rows are shuffled; fewer rows more often, `splits.REPEATS`."""
+
+Progress = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What is computed once for all models: the same lines with the formula's and with learned kernels."""
+
+    formula: Table
+    learned: Table
+    hand: Array
+    """Shape (n_lines, n_hand_features)."""
+
+    @property
+    def measurements(self) -> Measurements:
+        """The lines."""
+        return self.formula.measurements
+
+
+Learner = Callable[[Bench, str, Fold], Predicted]
+"""From bench and target: what a model that learned from the training rows says of the test rows."""
+
+
+def bench_of(
+    measurements: Measurements, *, knowledge: Knowledge = prediction.FORMULA, progress: Progress = lambda _: None
+) -> Bench:
+    """Features of all lines of jobs alone; `knowledge` has the learned kernels."""
+    formula = table.of(measurements, progress=progress)
+    learned = (
+        formula if knowledge is prediction.FORMULA else table.of(measurements, knowledge=knowledge, progress=progress)
+    )
+    digests = [record.graph for record in measurements.records]
+    by_graph = {digest: baselines.hand_features(measurements.graphs[digest]) for digest in set(digests)}
+    return Bench(formula=formula, learned=learned, hand=np.array([by_graph[digest] for digest in digests]))
+
+
+def measured_targets(measurements: Measurements, wanted: Sequence[str] = run.TARGETS) -> tuple[str, ...]:
+    """Those of `wanted` that were measured often enough to be learned and scored.
+
+    Raises:
+        InvalidInputError: none was.
+    """
+    enough = tuple(name for name in wanted if np.isfinite(measurements.values(name)).sum() >= run.FEWEST_ROWS)
+    if not enough:
+        remedy = f"needs at least {run.FEWEST_ROWS} lines of jobs alone with a value"
+        raise errors.InvalidInputError("--target", ", ".join(wanted), remedy)
+    return enough
+
+
+def learners_of(target: str) -> Mapping[str, Learner]:
+    """The models that are compared for a target, by name."""
+    found: dict[str, Learner] = {baselines.CONSTANT: _constant, baselines.PHYSICS: _physics}
+    if target == HORUS_TARGET:
+        found |= {name: _published(name) for name in learners.NAMES}
+    return {**found, COTENANT: _cotenant}
+
+
+def folds_of(measurements: Measurements, kind: str, target: str, *, seed: int = 0) -> tuple[Fold, ...]:
+    """The folds of one split; rows are positions among all lines.
+
+    Lines without a value are in no fold; of memory, lines that ended out of memory are, but only to be asked about.
+
+    Raises:
+        InvalidInputError: the split cannot be made of these lines.
+    """
+    measured = np.isfinite(measurements.values(target))
+    usable = measured | measurements.out_of_memory if target == scores.MEMORY else measured
+    lines = np.flatnonzero(usable)
+    if kind == splits.RANDOM and len(lines) > MANY_ROWS:
+        folds = tuple(splits.shuffled(len(lines), seed=seed, repeats=FEW_SHUFFLES))
+    else:
+        folds = splits.of_kind(
+            kind,
+            groups=[measurements.groups[line] for line in lines],
+            families=[measurements.families[line] for line in lines],
+            gpu_models=[measurements.gpu_models[line] for line in lines],
+            seed=seed,
+        )
+    return tuple(Fold(fold.name, _only(lines[fold.train], measured), lines[fold.test]) for fold in folds)
+
+
+def evaluate(
+    bench: Bench, kind: str, target: str, *, seed: int = 0, progress: Progress = lambda _: None
+) -> list[Scored]:
+    """What every model says of the held-out rows of one split.
+
+    Raises:
+        InvalidInputError: the split cannot be made of these lines.
+    """
+    folds = folds_of(bench.measurements, kind, target, seed=seed)
+    found = []
+    for model, learner in learners_of(target).items():
+        progress(f"{target}, {kind}: {model} on {len(folds)} folds")
+        found.append(joined(bench, target, (kind, model), [(fold, learner(bench, target, fold)) for fold in folds]))
+    return found
+
+
+def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tuple[Fold, Predicted]]) -> Scored:
+    """The predictions of all folds of a split and model as one value."""
+    measurements = bench.measurements
+    lines = np.concatenate([fold.test for fold, _ in parts])
+    uppers = [part.upper for _, part in parts if part.upper is not None]
+    outsides = [part.outside for _, part in parts if part.outside is not None]
+    floors = measurements.memory_floor_mib() if target == scores.MEMORY else np.full(len(measurements), np.nan)
+    return Scored(
+        target=target,
+        split=names[0],
+        model=names[1],
+        measured=measurements.values(target)[lines],
+        floor=floors[lines],
+        predicted=Predicted(
+            median=np.concatenate([part.median for _, part in parts]),
+            upper=np.concatenate(uppers) if len(uppers) == len(parts) else None,
+            outside=np.concatenate(outsides) if len(outsides) == len(parts) else None,
+        ),
+        groups=tuple(measurements.groups[line] for line in lines),
+        held_out=tuple(fold.name for fold, _ in parts for _ in fold.test),
+        regimes=tuple(bench.formula.regimes[line] for line in lines),
+    )
+
+
+def _only(lines: Array, keep: Array) -> Array:
+    kept: Array = lines[keep[lines]]
+    return kept
+
+
+def _constant(bench: Bench, target: str, fold: Fold) -> Predicted:
+    measured = bench.measurements.values(target)[fold.train]
+    value = baselines.constant(measured, percent=table.is_percent(target))
+    return Predicted(median=np.full(len(fold.test), value))
+
+
+def _physics(bench: Bench, target: str, fold: Fold) -> Predicted:
+    formula = bench.formula
+    return Predicted(
+        median=formula.medians[target][fold.test],
+        upper=formula.uppers[target][fold.test],
+        outside=formula.outside[fold.test],
+    )
+
+
+def _published(name: str) -> Learner:
+    def learn(bench: Bench, target: str, fold: Fold) -> Predicted:
+        measured = bench.measurements.values(target)[fold.train]
+        return Predicted(median=learners.fit(name, bench.hand[fold.train], measured).predict(bench.hand[fold.test]))
+
+    return learn
+
+
+def _cotenant(bench: Bench, target: str, fold: Fold) -> Predicted:
+    residual = run.residual(bench.learned, target, fold.train)
+    rows = bench.learned.rows[fold.test]
+    distance = residual.distance(rows)
+    median, upper = residual.median(rows, distance), residual.upper(rows, distance)
+    return Predicted(
+        median=table.capped(target, median),
+        upper=table.capped(target, np.maximum(median, upper)),
+        outside=bench.learned.outside[fold.test] | residual.is_outside(distance),
+    )

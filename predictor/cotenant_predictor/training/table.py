@@ -1,0 +1,89 @@
+"""Measured jobs as the arrays that estimators learn from: the features of each line, and the formula's own values."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from cotenant_api.names import GraphDigest
+from cotenant_predictor import devices
+from cotenant_predictor.datasets.measurements import Measurements
+from cotenant_predictor.jobs import features, prediction
+from cotenant_predictor.jobs.prediction import Knowledge
+from cotenant_predictor.jobs.roofline import Array
+
+PROGRESS_LINES = 500
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+    """Lines of jobs alone; the first axis of each array is the line."""
+
+    measurements: Measurements
+    rows: Array
+    """Shape (n_lines, n_features), columns as `features.NAMES`."""
+    medians: Mapping[str, Array]
+    """The formula's value of each of `features.TARGETS`."""
+    uppers: Mapping[str, Array]
+    """The formula's upper bound of each; percentages at most 100."""
+    outside: Array
+    """Whether the formula says that it does not apply."""
+    regimes: tuple[str, ...]
+    """What bounds each job by the formula."""
+
+
+def of(
+    measurements: Measurements,
+    *,
+    knowledge: Knowledge = prediction.FORMULA,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Table:
+    """The table of jobs alone.
+
+    Args:
+        measurements: lines of jobs alone, at least one.
+        knowledge: what of kernels the formula rests on; corrections in it are not used.
+        progress: told now and then how many graphs are done.
+
+    Raises:
+        InvalidInputError: a graph holds amounts from which no finite time follows.
+    """
+    known = devices.load()
+    lines: dict[GraphDigest, list[int]] = {}
+    for index, record in enumerate(measurements.records):
+        lines.setdefault(record.graph, []).append(index)
+    order: list[int] = []
+    parts: list[tuple[Array, dict[str, Array], dict[str, Array], Array, list[str]]] = []
+    for done, (digest, indices) in enumerate(lines.items(), 1):
+        gpus = tuple(known[measurements.records[index].gpu_model] for index in indices)
+        step = prediction.step_of(measurements.graphs[digest], gpus, knowledge=knowledge)
+        medians = features.estimates(step)
+        uppers = {name: capped(name, knowledge.coefficients.widening * value) for name, value in medians.items()}
+        uppers["memoryPeakMiB"] = step.safe_memory_mib.astype(np.float64)
+        regimes = [str(step.regime(index)) for index in range(len(gpus))]
+        parts.append((features.rows_of(step), medians, uppers, step.outside, regimes))
+        order.extend(indices)
+        if done % PROGRESS_LINES == 0:
+            progress(f"{done} of {len(lines)} graphs")
+    back = np.argsort(np.array(order))
+    return Table(
+        measurements=measurements,
+        rows=np.concatenate([part[0] for part in parts])[back],
+        medians={name: np.concatenate([part[1][name] for part in parts])[back] for name in features.TARGETS},
+        uppers={name: np.concatenate([part[2][name] for part in parts])[back] for name in features.TARGETS},
+        outside=np.concatenate([part[3] for part in parts])[back],
+        regimes=tuple(np.array([regime for part in parts for regime in part[4]])[back].tolist()),
+    )
+
+
+def is_percent(target: str) -> bool:
+    """Whether a target is a percentage, which cannot exceed 100."""
+    return target in PERCENT_TARGETS
+
+
+PERCENT_TARGETS = frozenset({"utilization", "smActivity", "dramActivity", "memoryUtilization", "threadPercentage"})
+
+
+def capped(target: str, values: Array) -> Array:
+    """Values of a target; percentages at most 100."""
+    return np.minimum(100.0, values) if is_percent(target) else values
