@@ -6,6 +6,7 @@ Averages nothing, fills in nothing, and never mixes what was simulated with what
 import collections
 import dataclasses
 import functools
+import hashlib
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -107,6 +108,11 @@ class Measurements:
             floors[index] = available if record.memory_limit_mib is None else min(available, record.memory_limit_mib)
         return floors
 
+    def digest(self) -> str:
+        """`sha256:` of the lines, which name their graphs by digest."""
+        lines = "\n".join(record.to_json() for record in self.records)
+        return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
+
     def where(self, keep: Callable[[Measurement], bool]) -> Self:
         """The lines that `keep` accepts, in order, with all graphs."""
         return dataclasses.replace(self, records=tuple(record for record in self.records if keep(record)))
@@ -170,7 +176,10 @@ def load(paths: Sequence[Path | str], *, simulated: bool = False) -> Measurement
 
 
 def collect(found: Iterable[tuple[str, files.Content]], *, source: str, simulated: bool = False) -> Measurements:
-    """As `load`, from decoded documents, each with its place. Pure."""
+    """As `load`, from decoded documents, each with its place. Pure.
+
+    Lines come in one order whatever the order of files and lines, so that the same data give the same model.
+    """
     graphs: dict[GraphDigest, Graph] = {}
     placed: list[tuple[str, Measurement]] = []
     for place, content in found:
@@ -187,7 +196,8 @@ def collect(found: Iterable[tuple[str, files.Content]], *, source: str, simulate
     for place, record in placed:
         _check(place, record, graphs, simulated=simulated)
     _check_runs(placed)
-    return Measurements(records=tuple(record for _, record in placed), graphs=types.MappingProxyType(graphs))
+    records = sorted((record for _, record in placed), key=_order)
+    return Measurements(records=tuple(records), graphs=types.MappingProxyType(graphs))
 
 
 def _mean(times: Distribution | None) -> float | None:
@@ -248,6 +258,10 @@ def _check_run(lines: Sequence[tuple[str, Measurement]]) -> None:
                 f"does not name the tenants of the other lines of run {record.id!r}: give each run an id of its own"
             )
             raise errors.InvalidInputError(f"{place}.coTenants", sorted(map(str, named)), remedy)
+
+
+def _order(record: Measurement) -> tuple[str, ...]:
+    return (record.id, record.graph, f"{record.repeat:06}", *map(str, _configuration(record)))
 
 
 def _configuration(record: Measurement) -> tuple[object, ...]:

@@ -11,13 +11,13 @@ import functools
 import hashlib
 import importlib.resources
 import json
-import os
 import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from cotenant_api import documents, errors
+from cotenant_api import documents, errors, files
+from cotenant_predictor.jobs import prediction
 from cotenant_predictor.jobs.prediction import Knowledge
 from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.models import parts
@@ -56,6 +56,10 @@ class Model:
     def knowledge(self) -> Knowledge:
         """What predictions of single jobs rest on with this model."""
         return Knowledge(name=self.reference, residuals=types.MappingProxyType(dict(self.jobs)))
+
+    def kernel_knowledge(self) -> Knowledge:
+        """The same without corrections: what those are learned on."""
+        return prediction.FORMULA
 
     def sealed(self) -> Self:
         """The same with its digest."""
@@ -125,17 +129,7 @@ def write(path: Path, model: Model) -> Model:
     Raises:
         InvalidInputError: the folder cannot be written to.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(model.to_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise errors.InvalidInputError("--out", str(path.parent), f"cannot be written: {error.strerror}") from error
+    files.replace(path, model.to_bytes(), field="--out")
     return model.sealed()
 
 

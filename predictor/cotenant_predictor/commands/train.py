@@ -1,0 +1,52 @@
+"""`cotenant train`: learn a model from measurements and shipped sets, and write it as one file."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant_predictor.models.store import Model
+
+SUMMARY = "learn a model from measured jobs, alone and together, and from public sets"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "data", nargs="+", metavar="DATA", help="measurement and graph files, folders of them, or a set that ships"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the folder for model.json; made where it is missing"
+    )
+    parser.add_argument("--name", default="trained-1", help="how predictions name the model (default: trained-1)")
+    parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Learn, write, and say what was learned; progress goes to standard error."""
+    from cotenant_predictor.datasets import measurements, shipped
+    from cotenant_predictor.models import store
+    from cotenant_predictor.training import run as training
+
+    names, paths = shipped.told_apart(arguments.data)
+    read = measurements.load(paths, simulated=arguments.simulated) if paths else None
+    learned = training.learn(arguments.name, sets=names, measurements=read, progress=_progress)
+    model = store.write(arguments.out / store.FILE, learned)
+    for line in _summary(model):
+        print(line)
+    print(f"wrote {arguments.out / store.FILE}: {model.reference}", flush=True)
+    return 0
+
+
+def _summary(model: "Model") -> list[str]:
+    """What was learned of what, a line each."""
+    label = ", SIMULATED" if model.simulated else ""
+    return [
+        f"jobs: {target} from {count['rows']} rows, {count['groups']} groups, {count['gpuModels']} GPU models{label}"
+        for target, count in model.learned.get("jobs", {}).items()
+    ]
+
+
+def _progress(text: str) -> None:
+    print(f"cotenant train: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,43 @@
+"""The public sets that ship, by the names that commands take beside files and folders."""
+
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from cotenant_api import errors
+
+KERNELS: Final = "kernels"
+LANGUAGE_MODELS: Final = "language-models"
+GAVEL: Final = "gavel"
+MISO: Final = "miso"
+
+SETS: Final[Mapping[str, str]] = types.MappingProxyType(
+    {
+        KERNELS: "latency of single kernels on five GPU models (NeuSight)",
+        LANGUAGE_MODELS: "latency of whole language models (NeuSight); scored, never learned from",
+        GAVEL: "speed of pairs of training jobs on three GPU models (Gavel)",
+        MISO: "speed of training jobs on parts of a GPU (MISO)",
+    }
+)
+
+
+def told_apart(data: Iterable[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Which of DATA are names of sets and which are files or folders, each once, in order.
+
+    What exists in the current folder under a set's name must be written with a path (`./gavel`).
+
+    Raises:
+        InvalidInputError: one is neither; the message lists the sets.
+    """
+    names: dict[str, None] = {}
+    paths: dict[Path, None] = {}
+    for one in data:
+        if one in SETS:
+            names[one] = None
+        elif Path(one).exists():
+            paths[Path(one)] = None
+        else:
+            remedy = f"is no file, no folder and no shipped set; the sets are {', '.join(SETS)}"
+            raise errors.InvalidInputError("DATA", one, remedy)
+    return tuple(names), tuple(paths)

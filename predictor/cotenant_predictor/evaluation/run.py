@@ -1,0 +1,89 @@
+"""One evaluation of given data: every split and target that was asked for, or that the data allow."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from cotenant_api import errors
+from cotenant_predictor.datasets.measurements import Measurements
+from cotenant_predictor.evaluation import curves, jobs, scores, splits
+from cotenant_predictor.evaluation.jobs import Bench, Progress
+from cotenant_predictor.evaluation.report import Row
+from cotenant_predictor.evaluation.scores import Scored
+from cotenant_predictor.jobs import prediction
+from cotenant_predictor.jobs.prediction import Knowledge
+
+MAX_NAMED_GROUPS = 40
+"""With more groups held out, only their common score is shown."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to evaluate."""
+
+    splits: tuple[str, ...] = ()
+    """Of `splits.KINDS`; none: every one that the data allow."""
+    targets: tuple[str, ...] = ()
+    """Of `training.run.TARGETS`; none: every one that was measured."""
+    clock: Callable[[], float] | None = None
+    """Seconds, for the learning curve; none: no learning curve."""
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What was found of one kind of data."""
+
+    rows: tuple[Row, ...]
+    scored: tuple[tuple[Scored, ...], ...] = ()
+    """Predictions of every model, by target and split."""
+
+
+def of_jobs(
+    measurements: Measurements,
+    request: Request,
+    *,
+    knowledge: Knowledge = prediction.FORMULA,
+    progress: Progress = lambda _: None,
+) -> Evaluation:
+    """Single jobs.
+
+    Args:
+        measurements: lines of jobs alone.
+        request: what to evaluate.
+        knowledge: the learned kernels that the model under test rests on.
+        progress: told what is being done.
+
+    Raises:
+        InvalidInputError: a split that was asked for cannot be made, or nothing was measured often enough.
+    """
+    targets = jobs.measured_targets(measurements, request.targets)
+    bench = jobs.bench_of(measurements, knowledge=knowledge, progress=progress)
+    scored: list[tuple[Scored, ...]] = []
+    rows: list[Row] = []
+    for target in targets:
+        for kind in _possible(bench, target, request, progress=progress):
+            found = jobs.evaluate(bench, kind, target, seed=request.seed, progress=progress)
+            scored.append(tuple(found))
+            rows += [row for one in found for row in scores.rows_of(one, max_groups=MAX_NAMED_GROUPS)]
+            if request.clock is not None:
+                rows += curves.rows(bench, kind, target, clock=request.clock, progress=progress)
+    marked = [dataclasses.replace(row, simulated=measurements.simulated) for row in rows]
+    return Evaluation(rows=tuple(marked), scored=tuple(scored))
+
+
+def _possible(bench: Bench, target: str, request: Request, *, progress: Progress) -> Iterator[str]:
+    """The splits that were asked for; without a wish those that the data allow, and why not the others."""
+    if request.splits:
+        yield from request.splits
+        return
+    refused = []
+    for kind in splits.KINDS:
+        try:
+            jobs.folds_of(bench.measurements, kind, target)
+        except errors.InvalidInputError as error:
+            progress(f"{target}: no {kind}: {error}")
+            refused.append(error)
+            continue
+        yield kind
+    if len(refused) == len(splits.KINDS):
+        raise refused[0]
