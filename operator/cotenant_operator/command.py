@@ -23,6 +23,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--liveness-port", type=_port, metavar="PORT", help="serve /healthz on this port; default: not at all"
     )
+    parser.add_argument(
+        "--model",
+        type=Path,
+        metavar="DIR",
+        help="predict by the model that `cotenant train` wrote there; default: the one that ships",
+    )
     parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
 
 
@@ -37,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_operator import service
 
     configure_logging(verbose=arguments.verbose)
-    options = service.Options(kubeconfig=arguments.kubeconfig, liveness_port=arguments.liveness_port)
+    options = service.Options(
+        kubeconfig=arguments.kubeconfig, liveness_port=arguments.liveness_port, model=arguments.model
+    )
     asyncio.run(service.serve(options))
     return 0
 

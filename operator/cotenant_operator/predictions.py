@@ -31,11 +31,14 @@ class Predictor:
     Args:
         read_config_map: reads one from the API server.
         devices: the GPU models that are known.
+        knowledge: what predictions rest on.
     """
 
-    def __init__(self, read_config_map: ReadConfigMap, *, devices: Mapping[GPUModel, Device]) -> None:
+    def __init__(
+        self, read_config_map: ReadConfigMap, *, devices: Mapping[GPUModel, Device], knowledge: jobs.Knowledge
+    ) -> None:
         self._read_config_map = read_config_map
-        self._devices = devices
+        self._devices, self._knowledge = devices, knowledge
         self._cache: OrderedDict[_CacheKey, _Cached] = OrderedDict()
 
     async def outcome(self, key: views.Key, spec: dljob.Spec, *, present: Collection[GPUModel]) -> outcomes.Outcome:
@@ -82,7 +85,7 @@ class Predictor:
         if isinstance(graph, outcomes.Missing):
             return graph
         try:
-            return jobs.predict(graph, self._devices.values(), cpu_cores=cpu_cores)
+            return jobs.predict(graph, self._devices.values(), cpu_cores=cpu_cores, knowledge=self._knowledge)
         except errors.InvalidInputError as error:
             return sources.unreadable(str(error))
 

@@ -16,6 +16,7 @@ from cotenant_api import errors
 from cotenant_operator import api, connection, controller, handlers, predictions, resync, settings
 from cotenant_operator.store import Store
 from cotenant_predictor import devices
+from cotenant_predictor.models import store as models
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -26,10 +27,11 @@ FINISH_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """`kubeconfig`: None: the pod's ServiceAccount. `liveness_port`: None: no endpoint."""
+    """`kubeconfig`: None: the pod's ServiceAccount. `liveness_port`: None: no endpoint. `model`: None: what ships."""
 
     kubeconfig: Path | None
     liveness_port: int | None
+    model: Path | None = None
 
 
 def utc_now() -> datetime:
@@ -54,8 +56,10 @@ async def serve(options: Options) -> None:
     """Run until a signal. Actions that are being done are finished first.
 
     Raises:
+        InvalidInputError: the model cannot be used.
         PermanentError: no credentials, or the port is taken.
     """
+    knowledge = models.load(options.model).knowledge()
     load = functools.partial(connection.load, options.kubeconfig)
     # Before anything starts: what is wrong here is told in one line.
     await load()
@@ -65,7 +69,7 @@ async def serve(options: Options) -> None:
     work = controller.Controller(
         store=store,
         client=client,
-        predictor=predictions.Predictor(client.config_map, devices=devices.load()),
+        predictor=predictions.Predictor(client.config_map, devices=devices.load(), knowledge=knowledge),
         clock=controller.Clock(now=utc_now, monotonic=time.monotonic),
     )
     sweeper = resync.Sweeper(client, store, enqueue=work.enqueue)

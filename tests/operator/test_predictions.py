@@ -12,6 +12,7 @@ from cotenant_api import dljob, documents, errors, graph
 from cotenant_api.names import GPUModel
 from cotenant_operator import outcomes, predictions, reasons, sources, views
 from cotenant_predictor import devices
+from cotenant_predictor.jobs import prediction as jobs
 from operator_kit import objects
 
 Json = dict[str, Any]
@@ -41,7 +42,7 @@ class ConfigMaps:
 
 
 async def outcome_of(*config_maps: Json, present: tuple[GPUModel, ...] = (), **fields: Any) -> outcomes.Outcome:
-    predictor = predictions.Predictor(ConfigMaps(*config_maps), devices=KNOWN)
+    predictor = predictions.Predictor(ConfigMaps(*config_maps), devices=KNOWN, knowledge=jobs.FORMULA)
     return await predictor.outcome(KEY, spec(**fields), present=present)
 
 
@@ -94,7 +95,7 @@ async def test_graph_is_predicted_once_in_a_namespace() -> None:
             counted.append(source)
             return super()._predict(data, source, cpu_cores)
 
-    predictor = Counting(read, devices=KNOWN)
+    predictor = Counting(read, devices=KNOWN, knowledge=jobs.FORMULA)
     for namespace in ("team", "team", "other"):
         await predictor.outcome(views.Key(namespace, "train"), spec(), present=())
     assert len(counted) == 2
@@ -166,7 +167,7 @@ async def test_temporary_trouble_is_not_taken_for_a_missing_graph() -> None:
         raise errors.TemporaryError("no answer", delay_seconds=1)
 
     with pytest.raises(errors.TemporaryError, match="no answer"):
-        await predictions.Predictor(unreachable, devices=KNOWN).outcome(KEY, spec(), present=())
+        await predictions.Predictor(unreachable, devices=KNOWN, knowledge=jobs.FORMULA).outcome(KEY, spec(), present=())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from cotenant_api.names import GPUUID
 from cotenant_operator import api, controller, handlers, labels, predictions, resync
 from cotenant_operator.store import Kind, Store
 from cotenant_predictor import devices
+from cotenant_predictor.jobs import prediction as jobs
 from operator_kit import objects
 from operator_kit.server import Crashed, Server, Time, Watched
 
@@ -40,7 +41,7 @@ class Cluster:
         """Another operator process in the place of the former; it knows nothing until `start`."""
         self.client = api.API(self.server)
         self.store = Store()
-        predictor = predictions.Predictor(self.client.config_map, devices=devices.load())
+        predictor = predictions.Predictor(self.client.config_map, devices=devices.load(), knowledge=jobs.FORMULA)
         clock = controller.Clock(now=self.time.now, monotonic=self.time.monotonic)
         self.work = controller.Controller(store=self.store, client=self.client, predictor=predictor, clock=clock)
         self.sweeper = resync.Sweeper(self.client, self.store, enqueue=self.work.enqueue)
