@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant_api.graph import Graph, OperatorClass
-from cotenant_predictor.extraction import step
+from cotenant_predictor.extraction import extractor
 
 MATRIX = {OperatorClass.CONV, OperatorClass.MATMUL, OperatorClass.ATTENTION, OperatorClass.RNN}
 FIGURES: list[str] = []
@@ -16,7 +16,7 @@ FIGURES: list[str] = []
 def extract() -> Callable[..., Graph]:
     def run(build: Callable[[], Any], **options: Any) -> Graph:
         defaults = {"name": "example", "batchSize": 1, "mode": "Training", "precision": "fp32", "optimizer": "sgd"}
-        return Graph.from_object(step.extract(build, {**defaults, **options}), source="example")
+        return Graph.from_object(extractor.extract(build, {**defaults, **options}), source="example")
 
     return run
 

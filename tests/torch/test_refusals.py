@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cotenant_api.graph import Graph
-from cotenant_predictor.extraction import step
+from cotenant_predictor.extraction import extractor
 
 Extract = Callable[..., Graph]
 
@@ -42,7 +42,7 @@ class Deciding(nn.Module):
 def test_reading_a_value_is_refused_with_its_place(
     decide: Callable[[torch.Tensor], Any], operator: str, extract: Extract
 ) -> None:
-    with pytest.raises(step.ExtractionError, match="decide by shapes or arguments") as caught:
+    with pytest.raises(extractor.ExtractionError, match="decide by shapes or arguments") as caught:
         extract(lambda: (Deciding(decide), torch.empty(2, 4)))
     assert caught.value.operator.startswith(operator)
     assert "test_refusals.py:" in caught.value.place
@@ -52,13 +52,13 @@ def test_error_in_the_model_is_refused_with_its_place(extract: Extract) -> None:
     def broken(values: torch.Tensor) -> Any:
         return values["nothing"]
 
-    with pytest.raises(step.ExtractionError, match="run on the CPU first") as caught:
+    with pytest.raises(extractor.ExtractionError, match="run on the CPU first") as caught:
         extract(lambda: (Deciding(broken), torch.empty(2, 4)))
     assert "in broken" in caught.value.place
 
 
 def test_wrong_shapes_are_refused_by_their_operator(extract: Extract) -> None:
-    with pytest.raises(step.ExtractionError, match="aten::addmm"):
+    with pytest.raises(extractor.ExtractionError, match="aten::addmm"):
         extract(lambda: (nn.Linear(3, 4), torch.empty(2, 5)))
 
 
@@ -66,18 +66,18 @@ def test_model_that_computes_while_it_is_built_is_told_the_cpu(extract: Extract)
     def build() -> Any:
         return nn.Linear(torch.arange(4).sum().item(), 2), torch.empty(2, 6)
 
-    with pytest.raises(step.ExtractionError, match=r"build it under torch.device\('cpu'\)"):
+    with pytest.raises(extractor.ExtractionError, match=r"build it under torch.device\('cpu'\)"):
         extract(build)
 
 
 def test_naming_a_gpu_is_refused(extract: Extract) -> None:
-    with pytest.raises(step.ExtractionError, match="name no device"):
+    with pytest.raises(extractor.ExtractionError, match="name no device"):
         extract(lambda: (nn.Linear(4, 4, device="cuda"), torch.empty(2, 4)))
 
 
 @pytest.mark.parametrize("built", [None, 3, (), (1, 2), {"modules": []}, nn.Linear(1, 1)], ids=repr)
 def test_result_that_is_no_job_is_refused_with_the_contract(built: Any, extract: Extract) -> None:
-    with pytest.raises(step.ExtractionError, match=r"return \(model, inputs\)"):
+    with pytest.raises(extractor.ExtractionError, match=r"return \(model, inputs\)"):
         extract(lambda: built)
 
 
@@ -85,13 +85,13 @@ def test_full_step_with_modules_elsewhere_is_refused(extract: Extract) -> None:
     def build() -> Any:
         return {"modules": [nn.Linear(2, 2, device="cpu")], "inputs": torch.empty(1, 2), "step": print}
 
-    with pytest.raises(step.ExtractionError, match="without naming a device"):
+    with pytest.raises(extractor.ExtractionError, match="without naming a device"):
         extract(build)
 
 
 @pytest.mark.parametrize("optimizer", ["nothing", "sgd:colour=1", "sgd:momentum", "sgd:momentum=much"])
 def test_unknown_optimizer_or_option_is_refused(optimizer: str, extract: Extract) -> None:
-    with pytest.raises(step.ExtractionError, match=r"sgd:momentum=0\.9"):
+    with pytest.raises(extractor.ExtractionError, match=r"sgd:momentum=0\.9"):
         extract(lambda: (nn.Linear(2, 2), torch.empty(1, 2)), optimizer=optimizer)
 
 

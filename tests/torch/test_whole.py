@@ -1,16 +1,15 @@
-"""The extractor as it travels: the command, the folder alone in one file, and the committed examples."""
+"""The extractor as it travels: the command, the one file alone, and the committed examples."""
 
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from cotenant_api import cli
 from cotenant_api.graph import Graph
-from cotenant_predictor import extraction
+from cotenant_predictor.extraction import extractor
 
 ROOT = Path(__file__).parents[2]
 MODELS = """
@@ -68,19 +67,24 @@ def test_requests_of_a_training_job_are_refused(folder: Path, capsys: pytest.Cap
     assert "needs --mode Inference" in capsys.readouterr().err
 
 
-def test_folder_zipped_into_one_file_runs_without_anything_of_cotenant(folder: Path) -> None:
-    source = Path(extraction.__file__).parent
-    with zipfile.ZipFile(folder / "extractor.zip", "w") as archive:
-        for path in sorted(source.glob("*.py")):
-            archive.write(path, f"extractor/{path.name}")
-    program = (
-        "import sys, json; sys.path[:0] = ['extractor.zip', '.']; import own_models; from extractor import step; "
-        "options = dict(name='x', batchSize=2, mode='Training', precision='bf16'); "
-        "print(json.dumps(step.extract(lambda: own_models.model(2), options))); "
-        "assert not any(name.startswith('cotenant') for name in sys.modules)"
+def test_extractor_is_one_file_that_runs_by_itself(folder: Path) -> None:
+    (folder / "extractor.py").write_bytes(Path(extractor.__file__).read_bytes())
+    arguments = ["own_models:model", "--batch-size", "2", "--precision", "bf16", "--arg", "width=5", "--compile"]
+    program = "import runpy, sys; sys.path.insert(0, '.'); runpy.run_path('extractor.py', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, *arguments], cwd=folder, capture_output=True, text=True, check=True
     )
-    done = subprocess.run([sys.executable, "-I", "-c", program], cwd=folder, capture_output=True, text=True, check=True)
-    assert Graph.from_json(done.stdout, source="standard output").parameters == 4 * 3 + 3
+    graph = Graph.from_json(done.stdout, source="standard output")
+    assert (graph.parameters, graph.batch_size, graph.compiled) == (5 * 3 + 3, 2, True)
+
+
+def test_extractor_by_itself_says_where_a_model_decides_by_data(folder: Path) -> None:
+    arguments = [str(Path(extractor.__file__)), "own_models:deciding", "--batch-size", "2"]
+    refused = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "own_models.py:10 in forward" in refused.stderr
+    example = [*arguments, "--example", "own_models.py:10=False"]
+    assert subprocess.run([sys.executable, *example], cwd=folder, capture_output=True, check=False).returncode == 0
 
 
 def test_committed_examples_are_what_is_extracted_now() -> None:

@@ -1,7 +1,7 @@
 """`cotenant extract`: a PyTorch `module:callable` in, a graph document out. Needs torch; loads no weights.
 
 The callable is called on the meta device, with `batch_size` where it takes it and with the arguments given; what it
-may return is said in `extraction/step.py` and in the help text.
+may return is said in `extraction/extractor.py` and in the help text.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def write_whole(path: Path, data: bytes) -> None:
 def _extracted(arguments: argparse.Namespace) -> "Graph":
     from cotenant_api.graph import Graph
 
-    step = _extractor()
+    extractor = _extractor()
     build = build_function(arguments.target, arguments.arg, batch_size=arguments.batch_size)
     options = {
         "name": arguments.name or arguments.target.rpartition(":")[2],
@@ -132,15 +132,15 @@ def _extracted(arguments: argparse.Namespace) -> "Graph":
         "inference": _inference(arguments),
     }
     try:
-        found = step.extract(build, options)
-    except step.ExtractionError as error:
+        found = extractor.extract(build, options)
+    except extractor.ExtractionError as error:
         raise errors.InvalidInputError(f"{arguments.target} ({error.place})", error.operator, error.advice) from error
     return Graph.from_object(found, source=arguments.target).sealed()
 
 
 def _extractor() -> ModuleType:
     try:
-        return importlib.import_module("cotenant_predictor.extraction.step")
+        return importlib.import_module("cotenant_predictor.extraction.extractor")
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

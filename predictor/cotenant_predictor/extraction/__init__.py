@@ -1,6 +1,5 @@
-"""The extractor: runs one step of a model on PyTorch's meta device and lists its operators.
+"""Graph documents from PyTorch, from ONNX files and from Hugging Face configurations; nothing is run on a GPU.
 
-It stands alone, so that it can be taken into an image that has only torch: torch >= 2.1 and the standard library,
-Python >= 3.9, nothing of Cotenant. Copied or zipped, the folder is whole. It allocates no weights, touches no
-GPU, writes no file, and returns plain dicts in the shape of a graph document; `step.extract` is its surface.
+`extractor` is one file that travels alone into an image that has only torch. The rest belongs to this machine. None of
+it loads weights or writes a file.
 """

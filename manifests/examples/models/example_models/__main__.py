@@ -8,7 +8,7 @@ from typing import Any
 
 from cotenant_api.graph import Graph
 from cotenant_predictor.commands import extract
-from cotenant_predictor.extraction import step
+from cotenant_predictor.extraction import extractor
 
 from . import catalog
 
@@ -17,7 +17,7 @@ _ALWAYS = ("v", "digest", "name", "mode", "batchSize", "parameters", "parameterB
 
 def graph_of(example: catalog.Example) -> Graph:
     """The example's graph document, extracted again."""
-    return Graph.from_object(step.extract(example.job, example.options()), source=example.name).sealed()
+    return Graph.from_object(extractor.extract(example.job, example.options()), source=example.name).sealed()
 
 
 def text_of(graph: Graph) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from cotenant_api.graph import Graph
 from cotenant_predictor.commands import extract
-from cotenant_predictor.extraction import step
+from cotenant_predictor.extraction import extractor
 
 from . import gavel, neusight
 from .jobs import Published
@@ -19,7 +19,7 @@ SETS = {"neusight": neusight.jobs, "gavel": gavel.jobs}
 
 def graph_of(job: Published) -> Graph:
     """The job's graph document, extracted again."""
-    return Graph.from_object(step.extract(job.build, job.options()), source=job.name).sealed()
+    return Graph.from_object(extractor.extract(job.build, job.options()), source=job.name).sealed()
 
 
 def files_of(jobs: list[Published]) -> dict[str, bytes]:
