@@ -48,6 +48,30 @@ def test_predict_reads_standard_input(build: Any, monkeypatch: pytest.MonkeyPatc
     assert "Tesla-T4" in capsys.readouterr().out
 
 
+def test_predict_reads_a_graph_a_line_and_names_the_line_that_is_wrong(
+    tmp_path: Path, build: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs = [build.graph(batch_size=size).sealed() for size in (1, 2)]
+    path = tmp_path / "graphs.jsonl"
+    path.write_text("".join(graph.to_json() + "\n" for graph in graphs) + "{}\n")
+    assert cli.main(["predict", str(path), "--gpu-model", "NVIDIA-H200"]) == 1
+    written = capsys.readouterr()
+    assert [json.loads(line)["graph"] for line in written.out.splitlines()] == [graph.digest for graph in graphs]
+    assert "graphs.jsonl:3" in written.err
+
+
+def test_predict_reads_lines_from_standard_input(build: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    text = "".join(build.graph(batch_size=size).to_json() + "\n" for size in (1, 2))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert cli.main(["predict", "-", "--gpu-model", "Tesla-T4"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_predict_by_a_model_that_is_missing_names_it(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["predict", str(graph_file), "--model", str(graph_file.parent / "none")]) == 1
+    assert "--model" in capsys.readouterr().err
+
+
 def test_predict_shows_a_table_with_the_reason(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["predict", str(graph_file), "--format", "table", "--gpu-model", "NVIDIA-L4"]) == 0
     header, row = capsys.readouterr().out.splitlines()

@@ -1,6 +1,7 @@
 """`cotenant predict`: graph documents in, one prediction document a line out."""
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,13 @@ _COLUMNS = "{:32} {:22} {:>12} {:>12} {:>14} {:>10} {:>8}  {}"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "graphs", nargs="+", metavar="GRAPH", help="a graph.json or graph.json.gz; - reads standard input"
+        "graphs",
+        nargs="+",
+        metavar="GRAPH",
+        help="a graph.json, a .jsonl with one graph a line, either of them gzipped (.gz), or - for standard input",
+    )
+    parser.add_argument(
+        "--model", type=Path, metavar="DIR", help="what `cotenant train` wrote there; default: the model that ships"
     )
     parser.add_argument(
         "--gpu-model",
@@ -39,12 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Write a line per graph, in order, each as soon as it is predicted."""
     from cotenant_predictor import devices
     from cotenant_predictor.jobs import prediction as jobs
+    from cotenant_predictor.models import store
 
+    knowledge = store.load(arguments.model).knowledge()
     gpus = devices.select(arguments.gpu_model)
     if arguments.format == "table":
         _write(_COLUMNS.format("GRAPH", "GPU", "UTIL %", "SM %", "MEMORY MiB", "STEP ms", "THREADS", "REGIME"))
     for graph in _graphs(arguments.graphs):
-        found = jobs.predict(graph, gpus, cpu_cores=arguments.cpu_cores)
+        found = jobs.predict(graph, gpus, cpu_cores=arguments.cpu_cores, knowledge=knowledge)
         if arguments.format == "json":
             _write(found.to_json())
             continue
@@ -55,9 +64,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _graphs(names: list[str]) -> "Iterator[Graph]":
     from cotenant_api.graph import Graph
+    from cotenant_predictor.datasets import files
 
     for name in names:
-        yield Graph.read(_bytes(name), source=name)
+        in_lines = name.removesuffix(".gz").endswith(".jsonl")
+        data = files.read_bytes(Path(name)) if in_lines else _bytes(name)
+        if not in_lines and not (name == "-" and _is_whole(data.partition(b"\n")[0])):
+            yield Graph.read(data, source=name)
+            continue
+        for number, line in enumerate(data.split(b"\n"), 1):
+            if line.strip():
+                yield Graph.read(line, source=f"{name}:{number}")
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line is a document of its own, not the first line of an indented one."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _bytes(name: str) -> bytes:
