@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from cotenant_predictor.extraction import onnx_operators
-from cotenant_predictor.extraction.onnx_values import Array, Value, axis_of
+from cotenant_predictor.extraction.onnx_values import Array, Occurrence, Value, axis_of
 
 if TYPE_CHECKING:
     from cotenant_predictor.extraction.onnx_walk import Scope, Surroundings, Walker
@@ -36,7 +36,7 @@ class Visit:
     inside: Surroundings
 
     def outputs(self) -> list[Value]:
-        """Visit the bodies; what the node writes.
+        """Visit the bodies; what the node writes. A node that launches nothing joins it to what the body wrote.
 
         Raises:
             InvalidInputError: the node is damaged, or a shape depends on what is computed.
@@ -95,7 +95,8 @@ class Visit:
         own = dict(self.scope)
         own[body.input[0].name] = Value(name=body.input[0].name, shape=(), dtype="int64")
         own[body.input[1].name] = Value(name=body.input[1].name, shape=(), dtype="bool")
-        own.update({e.name: self.walker.fresh(e.name, v) for e, v in zip(body.input[2:], carried, strict=True)})
+        entering = [self.walker.fresh(e.name, v) for e, v in zip(body.input[2:], carried, strict=True)]
+        own.update({value.name: value for value in self._joined("Identity", carried, entering)})
         results = self._repeated(body, own, trips=trips)[1:]
         found = []
         for index, value in enumerate(results):
@@ -107,7 +108,7 @@ class Visit:
                 found.append(self._declared(name, value))
             else:
                 found.append(self.walker.fresh(name, value, shape=(trips or 0, *value.dims)))
-        return found
+        return self._joined(self.node.op_type, results, found)
 
     def _scan(self) -> list[Value]:
         settings = {attribute.name: attribute for attribute in self.node.attribute}
@@ -118,21 +119,22 @@ class Visit:
             raise self.refused("its body takes other values than it is given; needs opset 9 or later")
         axes = _integers(settings.get("scan_input_axes"), count)
         own, trips = dict(self.scope), 0
-        for entry, value in zip(body.input[:states], values, strict=False):
-            own[entry.name] = self.walker.fresh(entry.name, value)
+        entering = [self.walker.fresh(e.name, v) for e, v in zip(body.input[:states], values, strict=False)]
         for entry, value, given in zip(body.input[states:], values[states:], axes, strict=True):
             if not value.dims:
                 raise self.refused(f"scans {value.name[:128]!r}, which has no axis: export it again")
             axis = axis_of(given, value.dims)
             trips = value.dims[axis]
-            own[entry.name] = self.walker.fresh(entry.name, value, shape=(*value.dims[:axis], *value.dims[axis + 1 :]))
+            slices = (*value.dims[:axis], *value.dims[axis + 1 :])
+            entering.append(self.walker.fresh(entry.name, value, shape=slices))
+        own.update({value.name: value for value in self._joined("Identity", values, entering)})
         results = self._repeated(body, own, trips=trips)
         found = [self.walker.fresh("", value) for value in results[:states]]
         stacked = _integers(settings.get("scan_output_axes"), len(results) - states)
         for value, given in zip(results[states:], stacked, strict=True):
             axis = axis_of(given, (0, *value.dims))
             found.append(self.walker.fresh("", value, shape=(*value.dims[:axis], trips, *value.dims[axis:])))
-        return found
+        return self._joined("Scan", results, found)
 
     def _repeated(self, body: onnx.GraphProto, own: Scope, *, trips: int | None) -> list[Value]:
         """The body's outputs, its nodes counted as often as it runs."""
@@ -145,12 +147,29 @@ class Visit:
             del self.walker.occurrences[start:]
         return results
 
+    def _joined(self, operator: str, sources: list[Value], targets: list[Value]) -> list[Value]:
+        """The targets; each waits for its source, and passes gradients on to it."""
+        for source, target in zip(sources, targets, strict=True):
+            self.walker.occurrences.append(
+                Occurrence(
+                    domain="",
+                    operator=operator,
+                    place=self.inside.path,
+                    opset=1,
+                    attributes={},
+                    inputs=(source,),
+                    outputs=(target,),
+                    repeat=self.inside.repeat,
+                )
+            )
+        return targets
+
     def _trips(self) -> int | None:
         """The declared trip count; None where only data ends the loop."""
         count, condition = self.inputs[0], self.inputs[1] if len(self.inputs) > 1 else None
         if condition is not None and condition.array is not None and not condition.array.all():
             return 0
-        if count is None or count.array is None or count.array.size != 1:
+        if count is None or count.array is None or count.array.size != 1 or count.array.dtype.kind not in "iu":
             return None
         trips = int(count.array.reshape(-1)[0])
         return max(0, trips) if trips <= MAX_TRIPS else None

@@ -46,7 +46,7 @@ _CLASSES = {
 }
 _CLASS_OF = {operator: cls for cls, names in _CLASSES.items() for operator in names.split()}
 _VIEWS = named(
-    "Reshape Flatten Squeeze Unsqueeze Identity Shape Size Constant BitCast OptionalGetElement Optional "
+    "Loop Scan Reshape Flatten Squeeze Unsqueeze Identity Shape Size Constant BitCast OptionalGetElement Optional "
     "OptionalHasElement SequenceConstruct SequenceAt SequenceLength SequenceEmpty SequenceInsert SequenceErase"
 )
 DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"})

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
-import onnx.defs
-import onnx.shape_inference
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_contrib, onnx_control, onnx_fold
+from cotenant_predictor.extraction import onnx_contrib, onnx_control, onnx_fold, onnx_inference
 from cotenant_predictor.extraction.onnx_values import (
     MAX_ELEMENTS,
     Occurrence,
@@ -26,7 +24,7 @@ from cotenant_predictor.extraction.onnx_values import (
     dtype_of_array,
 )
 
-MAX_NODES = 200_000
+MAX_NODES = 50_000
 MAX_DEPTH = 40
 """Functions, branches and bodies inside one another."""
 
@@ -143,6 +141,8 @@ class Walker:
 
     def _visit(self, node: onnx.NodeProto, index: int, scope: Scope, inside: Surroundings) -> None:
         place = f"{inside.path}node {index}" + (f" '{node.name[:128]}'" if node.name else "")
+        if not all(_is_text(text) for text in (node.op_type, node.domain, *node.input, *node.output)):
+            raise errors.InvalidInputError(f"{self.source}: {place}", node.op_type, "holds no text: export it again")
         inputs = tuple(None if not name else self._found(name, scope, place) for name in node.input)
         domain = _domain(node.domain)
         function = self._functions.get((domain, node.op_type, node.overload))
@@ -204,7 +204,7 @@ class Walker:
     def _attributes(self, node: onnx.NodeProto, place: str, inside: Surroundings) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for attribute in node.attribute:
-            given = inside.arguments.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+            given = _given(attribute, inside)
             if given is None:
                 continue
             try:
@@ -227,12 +227,13 @@ class Walker:
         found: list[Value | None] = []
         for position, name in enumerate(proto.output):
             array = arrays[position] if arrays is not None and position < len(arrays) else None
-            dtype, shape = self._type(name, types.get(name), inside, like=node)
+            kind = types[position] if types else None
+            dtype, shape = self._type(name, kind, inside, like=node)
             if shape is None and position < len(known_shapes):
                 shape = self.checked(known_shapes[position], name)
             if array is not None:
                 dtype, shape = dtype_of_array(array) or dtype, self.checked(array.shape, name)
-            if name and shape is None and (types.get(name) is None or _is_tensor(types[name])):
+            if name and shape is None and (kind is None or _is_tensor(kind)):
                 raise self.refuse(proto, place, _shapeless(name))
             origin = Origin.CONSTANT if constant else Origin.COMPUTED
             known = static or array is not None
@@ -257,35 +258,12 @@ class Walker:
 
     def _inferred(
         self, node: Occurrence, proto: onnx.NodeProto, place: str, inside: Surroundings
-    ) -> dict[str, onnx.TypeProto]:
+    ) -> list[onnx.TypeProto | None]:
         """What onnx says of the outputs; nothing of an operator that it does not know."""
-        standard = onnx_contrib.STANDARD.get(node.operator) if node.domain == "com.microsoft" else None
-        opset = onnx.defs.onnx_opset_version() if standard else node.opset
+        attributes = [made for attribute in proto.attribute if (made := _given(attribute, inside)) is not None]
         try:
-            schema = onnx.defs.get_schema(standard or node.operator, opset, "" if standard else node.domain)
-        except onnx.defs.SchemaError:
-            if not node.domain:
-                raise self.refuse(proto, place, f"is no operator of opset {node.opset}: check the export") from None
-            return {}
-        if any(value.shape is None for value in node.read):
-            return {}
-        plain = onnx.NodeProto()
-        plain.CopyFrom(proto)
-        for position, attribute in enumerate(proto.attribute):
-            if attribute.ref_attr_name in inside.arguments and attribute.ref_attr_name:
-                plain.attribute[position].CopyFrom(inside.arguments[attribute.ref_attr_name])
-                plain.attribute[position].name = attribute.name
-        names = [name for name in proto.input if name]
-        arrays = {name: value.tensor_proto() for name, value in zip(names, node.read, strict=True)}
-        try:
-            return onnx.shape_inference.infer_node_outputs(
-                schema,
-                plain,
-                {name: value.type_proto() for name, value in zip(names, node.read, strict=True)},
-                {name: tensor for name, tensor in arrays.items() if tensor is not None},
-                opset_imports=[onnx.helper.make_opsetid(*entry) for entry in inside.opsets.items()],
-            )
-        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError) as error:
+            return onnx_inference.inferred(node, attributes, outputs=len(proto.output), opsets=inside.opsets)
+        except onnx_inference.MisfitError as error:
             shapes = ", ".join(str(list(value.dims)) for value in node.read)
             remedy = f"does not fit inputs of shapes {shapes[:200]}: {_first_line(error)}; see --input-shape"
             raise self.refuse(proto, place, remedy) from error
@@ -326,6 +304,11 @@ def shape_of(kind: onnx.TypeProto, symbols: Mapping[str, int]) -> Shape | None:
     return None if any(size is None for size in sizes) else tuple(size for size in sizes if size is not None)
 
 
+def _is_text(value: object) -> bool:
+    """Protobuf gives bytes for what is no UTF-8."""
+    return isinstance(value, str)
+
+
 def _is_tensor(kind: onnx.TypeProto) -> bool:
     return str(kind.WhichOneof("value")) == "tensor_type"
 
@@ -352,6 +335,19 @@ def _function_key(function: onnx.FunctionProto) -> tuple[str, str, str]:
 def _domain(domain: str) -> str:
     """ONNX's own domain has two names."""
     return "" if domain == "ai.onnx" else domain[:128]
+
+
+def _given(attribute: onnx.AttributeProto, inside: Surroundings) -> onnx.AttributeProto | None:
+    """The attribute; where a function's body refers to its call's, that one by this name; None where that has none."""
+    if not attribute.ref_attr_name:
+        return attribute
+    given = inside.arguments.get(attribute.ref_attr_name)
+    if given is None:
+        return None
+    made = onnx.AttributeProto()
+    made.CopyFrom(given)
+    made.name = attribute.name
+    return made
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
