@@ -1,0 +1,149 @@
+"""An own MPS control daemon, in own folders, for one GPU; started as the user who measures, and ended with the
+campaign.
+
+No setting of the GPU is changed. A CUDA process that does not reach its daemon runs on without MPS, silently: so
+whoever measures under MPS must check that the daemon knows the process (`clients`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import mechanisms
+
+PROGRAM = ("nvidia-cuda-mps-control",)
+_ANSWER_SECONDS = 15.0
+_START_SECONDS = 30.0
+_PID_FILE = "nvidia-cuda-mps-control.pid"
+
+
+class MpsUnavailableError(Exception):
+    """There is no MPS here; the message says why."""
+
+
+class ControlDaemon:
+    """The daemon of one GPU. `program`: the control program and its fixed arguments."""
+
+    def __init__(self, program: Sequence[str], *, gpu_uuid: str, folder: Path) -> None:
+        self._program, self._uuid, self._folder = tuple(program), gpu_uuid, folder
+
+    @property
+    def pipe_directory(self) -> str:
+        """Where clients find it."""
+        return str(self._folder / "pipe")
+
+    @classmethod
+    def start(cls, program: Sequence[str], *, gpu_uuid: str) -> ControlDaemon:
+        """Start daemon and server. The folder is short, as a socket's path may have 107 characters.
+
+        Raises:
+            MpsUnavailableError: the program is missing, or no server comes up.
+        """
+        if shutil.which(program[0]) is None:
+            raise MpsUnavailableError(f"{program[0]} is not on PATH")
+        daemon = cls(program, gpu_uuid=gpu_uuid, folder=Path(tempfile.mkdtemp(prefix="cotenant-mps-")))
+        try:
+            daemon._start()
+        except MpsUnavailableError:
+            daemon.stop()
+            raise
+        return daemon
+
+    def server(self) -> int | None:
+        """The server's process; none before the first client."""
+        found = self.ask("get_server_list").split()
+        return int(found[0]) if found and found[0].isdigit() else None
+
+    def status(self) -> str:
+        """ACTIVE, FAULT, or what else the server says; empty without a server."""
+        server = self.server()
+        return "" if server is None else self.ask(f"get_server_status {server}").strip()
+
+    def clients(self) -> tuple[int, ...]:
+        """Processes connected to the server; their numbers may be those of another PID namespace."""
+        server = self.server()
+        found = () if server is None else self.ask(f"get_client_list {server}").split()
+        return tuple(int(word) for word in found if word.isdigit())
+
+    def terminate(self, pid: int) -> None:
+        """End a client so that its neighbours are not hurt, as a signal would."""
+        server = self.server()
+        if server is not None:
+            self.ask(f"terminate_client {server} {pid}")
+
+    def ask(self, command: str) -> str:
+        """What the control program prints.
+
+        Raises:
+            MpsUnavailableError: the daemon does not answer.
+        """
+        try:
+            done = subprocess.run(
+                self._program,
+                input=command + "\n",
+                env=self._environment(),
+                capture_output=True,
+                text=True,
+                timeout=_ANSWER_SECONDS,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise MpsUnavailableError(f"{command}: {error}"[:256]) from error
+        return done.stdout
+
+    def stop(self) -> None:
+        """End daemon and server, and remove the folders."""
+        try:
+            self.ask("quit")
+        except MpsUnavailableError:
+            self._kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        for name in ("pipe", "log"):
+            (self._folder / name).mkdir()
+        try:
+            subprocess.run(
+                [*self._program, "-d"],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_START_SECONDS,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise MpsUnavailableError(f"the control daemon does not start: {error}"[:256]) from error
+        self.ask(f"start_server -uid {os.getuid()}")
+        deadline = time.monotonic() + _START_SECONDS
+        while (status := self.status()) != "ACTIVE":
+            if time.monotonic() > deadline:
+                raise MpsUnavailableError(f"the server is {status or 'not there'}: {self._log()}"[:256])
+            time.sleep(0.1)
+
+    def _log(self) -> str:
+        files = sorted((self._folder / "log").glob("*.log"))
+        return " ".join(file.read_text(errors="replace").strip()[-100:] for file in files)
+
+    def _kill(self) -> None:
+        path = self._folder / "pipe" / _PID_FILE
+        if path.exists() and (number := path.read_text(encoding="ascii").strip()).isdigit():
+            try:
+                os.kill(int(number), signal.SIGTERM)
+            except ProcessLookupError:
+                return
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            **mechanisms.inherited(os.environ),
+            mechanisms.PIPE_DIRECTORY: self.pipe_directory,
+            mechanisms.LOG_DIRECTORY: str(self._folder / "log"),
+            "CUDA_VISIBLE_DEVICES": self._uuid,
+        }
