@@ -4,6 +4,7 @@ Compact, keys sorted, `"v"` the major version: a reader refuses a higher one and
 """
 
 import json
+import re
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,6 +14,8 @@ from cotenant_api import errors
 
 M = TypeVar("M", bound=BaseModel)
 D = TypeVar("D", bound="Document")
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")
 
 
 class Model(BaseModel):
@@ -61,6 +64,8 @@ class Document(Model):
         """
         try:
             value = json.loads(text)
+            if _SURROGATE.search(text if isinstance(text, str) else text.decode(json.detect_encoding(text))):
+                canonical(value).encode()  # halves of characters cannot be written again
         except (ValueError, RecursionError) as error:
             raise errors.InvalidInputError(source, text[:64], f"must be JSON: {error}") from error
         return cls.from_object(value, source=source)
@@ -71,7 +76,9 @@ class Document(Model):
         if not isinstance(value, dict):
             raise errors.InvalidInputError(source, value, "must be a JSON object")
         major = value.get("v", 1)
-        if isinstance(major, int) and major > cls.MAJOR:
+        if not isinstance(major, int) or isinstance(major, bool):
+            raise errors.InvalidInputError(f"{source}.v", major, "must be an integer")
+        if major > cls.MAJOR:
             remedy = f"this release reads version {cls.MAJOR}: upgrade it, or write the document with its version"
             raise errors.UnsupportedVersionError(f"{source}.v", major, remedy)
         return validated(cls, value, source=source)

@@ -9,6 +9,8 @@
 Each error is raised once, at the boundary where the foreign error is known, and chained from it.
 """
 
+import reprlib
+
 MAX_FOREIGN_TEXT = 256
 
 
@@ -47,6 +49,12 @@ class TemporaryError(CotenantError):
 
 
 def shortened(value: object, *, limit: int = MAX_FOREIGN_TEXT) -> str:
-    """The value as text, quoted if it is a string, cut to `limit` characters."""
-    text = repr(value)
+    """The value as text, quoted if it is a string, cut to `limit` characters; cheap, however large or deep it is."""
+    text = repr(value[: limit + 1]) if isinstance(value, (str, bytes)) else _bounded.repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+_bounded = reprlib.Repr()
+_bounded.maxlevel = 8
+_bounded.maxlist = _bounded.maxtuple = _bounded.maxdict = 64
+_bounded.maxstring = _bounded.maxother = _bounded.maxlong = MAX_FOREIGN_TEXT

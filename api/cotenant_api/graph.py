@@ -12,20 +12,23 @@ import zlib
 from collections.abc import Iterable
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from cotenant_api import documents, errors
 from cotenant_api.names import GraphDigest
 
 MAX_COMPRESSED_BYTES = 512 * 1024
 MAX_BYTES = 64 * 1024 * 1024
-"""What a gzipped document may unpack to: a bound against archives that explode."""
+"""What a document may have, unpacked: a bound against archives that explode."""
+MAX_PARTS = 4_000_000
+"""Values in a document, some 40 for each of its operators: a bound against small text that is large in memory."""
 MAX_INLINE_BYTES = 64 * 1024
 """What a DLJob may carry inline."""
 
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MAX_COUNT = 10**18
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Positive = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Rate = Annotated[float, Field(ge=1e-6, le=1e12, allow_inf_nan=False)]
 
 
 class OperatorClass(enum.StrEnum):
@@ -111,14 +114,14 @@ class Operator(documents.Model):
     bytes_written: Count = 0
     output_elements: Count = 0
     dtype: str = "fp32"
-    dims: dict[str, int] = Field(default_factory=dict)
+    dims: dict[str, Count] = Field(default_factory=dict)
 
 
 class Coverage(documents.Model):
     """What the extractor did not know, by name and count."""
 
     operators: Count = 0
-    unknown: dict[str, int] = Field(default_factory=dict)
+    unknown: dict[str, Count] = Field(default_factory=dict)
     flops_percent: Annotated[float, Field(ge=0, le=100)] = 100.0
 
 
@@ -143,7 +146,7 @@ class Graph(documents.Document):
     host: Host = Host()
     inference: Inference | None = None
     distributed: Distributed = Distributed()
-    operators: tuple[Operator, ...] = Field(min_length=1, max_length=100_000)
+    operators: Annotated[tuple[Operator, ...], FailFast()] = Field(min_length=1, max_length=100_000)
     coverage: Coverage = Coverage()
 
     def computed_digest(self) -> GraphDigest:
@@ -166,6 +169,10 @@ class Graph(documents.Document):
             InvalidInputError: the data is damaged, too large, no graph, or its digest is another one.
         """
         text = _unpacked(data, source=source) if data[:2] == b"\x1f\x8b" else data
+        parts = sum(text.count(mark) for mark in (b",", b"[", b"{"))
+        if len(text) > MAX_BYTES or parts > MAX_PARTS:
+            remedy = f"must be a graph of at most {MAX_BYTES} bytes and {MAX_PARTS} values"
+            raise errors.InvalidInputError(source, f"{len(text)} bytes, {parts} values", remedy)
         graph = cls.from_json(text, source=source)
         digest = graph.computed_digest()
         if graph.digest not in ("", digest):

@@ -150,7 +150,7 @@ def _einsum(node: Occurrence) -> list[Product]:
 def _recurrent(node: Occurrence) -> list[Product]:
     """One per direction, as cuDNN's fused kernels: each time step launches one, beside the products all steps share."""
     data, weight, recurrent = node.shape(0), node.shape(1), node.shape(2)
-    if (len(data), len(weight), len(recurrent)) != (3, 3, 3):
+    if (len(data), len(weight), len(recurrent)) != (3, 3, 3) or weight[0] > 2:
         return []
     steps, batch = (data[1], data[0]) if node.whole("layout", 0) else (data[0], data[1])
     if node.operator == "DynamicQuantizeLSTM":  # its weights lie transposed
