@@ -4,7 +4,6 @@ The truth is the formula times a factor of the architecture, times noise; so a m
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -46,9 +45,14 @@ def scaled(graph: Graph, factor: int) -> Graph:
 
 
 def alone(
-    of: Sequence[Graph], *, gpu_models: Sequence[str] = GPU_MODELS, repeats: int = 1, seed: int = 0
+    of: Sequence[Graph],
+    *,
+    gpu_models: Sequence[str] = GPU_MODELS,
+    repeats: int = 1,
+    seed: int = 0,
+    targets: Sequence[str] = features.TARGETS,
 ) -> Iterator[Measurement]:
-    """A line for each graph, GPU and repeat."""
+    """A line for each graph, GPU and repeat, with values of these targets alone."""
     random = np.random.default_rng(seed)
     known = devices.load()
     for graph in of:
@@ -61,7 +65,7 @@ def alone(
                     name: float(estimates[name][index]) * factor_of(group_of(graph), name) * noise[column]
                     for column, name in enumerate(features.TARGETS)
                 }
-                yield line(graph, gpu.name, truth, repeat=repeat)
+                yield line(graph, gpu.name, {name: truth[name] for name in targets}, repeat=repeat)
 
 
 def pairs(of: Sequence[Graph], *, gpu_model: str = GPU_MODELS[0], seed: int = 0) -> Iterator[Measurement]:
@@ -80,16 +84,20 @@ def pairs(of: Sequence[Graph], *, gpu_model: str = GPU_MODELS[0], seed: int = 0)
 
 
 def line(graph: Graph, gpu_model: str, truth: dict[str, float], *, repeat: int = 0) -> Measurement:
-    """One job alone, from the values of `features.TARGETS`."""
-    step = truth["stepMilliseconds"]
+    """One job alone, from the values of some of `features.TARGETS`."""
+    step, memory = truth.get("stepMilliseconds"), truth.get("memoryPeakMiB")
+
+    def percent(name: str) -> float | None:
+        return min(100.0, truth[name]) if name in truth else None
+
     values = Values(
-        utilization=min(100.0, truth["utilization"]),
-        sm_activity=min(100.0, truth["smActivity"]),
-        dram_activity=min(100.0, truth["dramActivity"]),
-        memory_utilization=min(100.0, truth["memoryUtilization"]),
-        memory_peak_mib=round(truth["memoryPeakMiB"]),
-        step_milliseconds=Distribution(mean=step, p50=step, p99=step, std=0.0),
-        power_watts=truth["powerWatts"],
+        utilization=percent("utilization"),
+        sm_activity=percent("smActivity"),
+        dram_activity=percent("dramActivity"),
+        memory_utilization=percent("memoryUtilization"),
+        memory_peak_mib=None if memory is None else round(memory),
+        step_milliseconds=None if step is None else Distribution(mean=step, p50=step, p99=step, std=0.0),
+        power_watts=truth.get("powerWatts"),
     )
     return _document(graph, gpu_model, values, id=f"{graph.digest}-{gpu_model}-{repeat}", repeat=repeat)
 
@@ -105,11 +113,6 @@ def write(path: Path, of: Sequence[Graph], lines: Sequence[Measurement]) -> Path
     texts = [graph.to_json() for graph in of] + [one.to_json() for one in lines]
     path.write_text("\n".join(texts) + "\n", encoding="utf-8")
     return path
-
-
-def changed(document: Measurement, **keys: object) -> str:
-    """The line with some keys changed; a null is written as it is."""
-    return json.dumps(document.to_object() | keys)
 
 
 def _document(graph: Graph, gpu_model: str, values: Values, **more: object) -> Measurement:

@@ -12,8 +12,8 @@ from cotenant_predictor.evaluation.report import Row
 from cotenant_predictor.evaluation.splits import Fold
 from cotenant_predictor.training import run
 
-SHARES: Final = (0.1, 0.2, 0.4, 0.7, 1.0)
-FOLDS: Final = 3
+SHARES: Final = (0.1, 0.25, 0.5, 1.0)
+FOLDS: Final = 2
 """How many folds of the split are learned at each size."""
 
 Clock = Callable[[], float]

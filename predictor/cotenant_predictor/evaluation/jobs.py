@@ -23,9 +23,6 @@ from cotenant_predictor.training.table import Table
 COTENANT: Final = "cotenant"
 HORUS_TARGET: Final = "utilization"
 """What the published way predicts."""
-MANY_ROWS: Final = 1000
-FEW_SHUFFLES: Final = 3
-"""How often many rows are shuffled; fewer rows more often, `splits.REPEATS`."""
 
 Progress = Callable[[str], None]
 
@@ -94,16 +91,13 @@ def folds_of(measurements: Measurements, kind: str, target: str, *, seed: int = 
     measured = np.isfinite(measurements.values(target))
     usable = measured | measurements.out_of_memory if target == scores.MEMORY else measured
     lines = np.flatnonzero(usable)
-    if kind == splits.RANDOM and len(lines) > MANY_ROWS:
-        folds = tuple(splits.shuffled(len(lines), seed=seed, repeats=FEW_SHUFFLES))
-    else:
-        folds = splits.of_kind(
-            kind,
-            groups=[measurements.groups[line] for line in lines],
-            families=[measurements.families[line] for line in lines],
-            gpu_models=[measurements.gpu_models[line] for line in lines],
-            seed=seed,
-        )
+    folds = splits.of_kind(
+        kind,
+        groups=[measurements.groups[line] for line in lines],
+        families=[measurements.families[line] for line in lines],
+        gpu_models=[measurements.gpu_models[line] for line in lines],
+        seed=seed,
+    )
     return tuple(Fold(fold.name, _only(lines[fold.train], measured), lines[fold.test]) for fold in folds)
 
 

@@ -18,8 +18,8 @@ GRID_ROWS: Final = 400
 """With more rows, the grid is searched on a random part of this many; the best is then fitted on all rows."""
 
 _GRID: Final[dict[str, dict[str, list[Any]]]] = {
-    "horus-rf": {"n_estimators": [20, 50, 100], "max_depth": [4, 8, 16]},
-    "horus-gbm": {"n_estimators": [50, 100, 200], "max_depth": [2, 3, 5]},
+    "horus-rf": {"n_estimators": [30, 100], "max_depth": [4, 8, 16]},
+    "horus-gbm": {"n_estimators": [50, 150], "max_depth": [2, 3, 5]},
 }
 _LEARNERS: Final = {"horus-rf": RandomForestRegressor, "horus-gbm": GradientBoostingRegressor}
 NAMES: Final = tuple(_LEARNERS)

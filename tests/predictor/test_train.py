@@ -1,0 +1,84 @@
+"""Training as a command: the same data give the same bytes, and what was learned is said."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cotenant_predictor.commands import train
+from cotenant_predictor.datasets import measurements
+from cotenant_predictor.models import store
+from cotenant_predictor.training import run, table
+from predictor_kit import synthetic
+from predictor_kit.commands import called
+
+GRAPHS = synthetic.graphs(6, scales=(1, 2))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lines = list(synthetic.alone(GRAPHS, targets=("utilization", "memoryPeakMiB")))
+    return synthetic.write(tmp_path_factory.mktemp("data") / "runs.jsonl", GRAPHS, lines)
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("model")
+    assert called(train, str(data), "--simulated", "--out", str(out), "--name", "mine-1") == 0
+    return out
+
+
+def test_training_twice_gives_the_same_bytes(data: Path, trained: Path, tmp_path: Path) -> None:
+    shuffled = data.read_text().splitlines()
+    again = tmp_path / "shuffled.jsonl"
+    again.write_text("\n".join(reversed(shuffled)))
+    assert called(train, str(again), "--simulated", "--out", str(tmp_path), "--name", "mine-1") == 0
+    assert (tmp_path / store.FILE).read_bytes() == (trained / store.FILE).read_bytes()
+
+
+def test_a_model_read_back_predicts_what_training_learned(data: Path, trained: Path) -> None:
+    alone = measurements.load([data], simulated=True).alone()
+    rows = table.of(alone)
+    learned = run.residual(rows, "utilization", np.arange(len(alone)))
+    read = store.load(trained).jobs["utilization"]
+    assert read.median(rows.rows).tolist() == learned.median(rows.rows).tolist()
+    assert read.upper(rows.rows).tolist() == learned.upper(rows.rows).tolist()
+
+
+def test_a_model_says_what_it_was_learned_from_and_that_it_was_simulated(trained: Path) -> None:
+    model = store.load(trained)
+    assert model.name == "mine-1"
+    assert model.simulated
+    assert model.learned["lines"] == len(GRAPHS) * len(synthetic.GPU_MODELS)
+    assert set(model.jobs) == {"utilization", "memoryPeakMiB"}
+    assert model.learned["jobs"]["utilization"] == {"rows": 24, "groups": 5, "gpuModels": 2}
+
+
+def test_the_command_says_what_was_learned_and_from_how_many_rows(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called(train, str(data), "--simulated", "--out", str(tmp_path))
+    out = capsys.readouterr().out.splitlines()
+    assert "jobs: utilization from 24 rows, 5 groups, 2 GPU models, SIMULATED" in out
+    assert out[-1] == f"wrote {tmp_path / store.FILE}: {store.load(tmp_path).reference}"
+
+
+def test_simulated_data_are_refused_unless_asked_for_and_nothing_is_written(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(train, str(data), "--out", str(tmp_path / "out")) == 1
+    assert "--simulated" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = list(synthetic.alone(GRAPHS[:1]))
+    few = synthetic.write(tmp_path / "few.jsonl", GRAPHS[:1], lines)
+    assert called(train, str(few), "--simulated", "--out", str(tmp_path / "out")) == 1
+    assert "needs 8 lines" in capsys.readouterr().err
+
+
+def test_a_model_file_is_plain_json(trained: Path) -> None:
+    value = json.loads((trained / store.FILE).read_text(encoding="utf-8"))
+    assert {"v", "name", "digest", "learned", "parts"} == set(value)
