@@ -1,7 +1,7 @@
-"""`cotenant extract`: a PyTorch `module:callable` in, a graph document out. Needs torch; loads no weights.
+"""`cotenant extract`: a model in, a graph document out. Loads no weights and uses no GPU.
 
-The callable is called on the meta device, with `batch_size` where it takes it and with the arguments given; what it
-may return is said in `extraction/extractor.py` and in the help text.
+A PyTorch `module:callable` and a Hugging Face configuration need torch, an ONNX file needs onnx: imported when needed.
+What a callable may return is said in `extraction/extractor.py` and in the help text.
 """
 
 import argparse
@@ -21,9 +21,14 @@ from cotenant_api import errors
 if TYPE_CHECKING:
     from cotenant_api.graph import Graph
 
-SUMMARY = "list what one step of a PyTorch model computes, without weights and without a GPU"
+SUMMARY = "list what one step of a model computes, without weights and without a GPU"
 
 _CONTRACT = """\
+MODEL is one of
+  MODULE:CALLABLE         PyTorch; the current folder is importable
+  FOLDER or FILE.json     a Hugging Face configuration; the model is the first of its architectures
+  FILE.onnx               an ONNX file
+
 CALLABLE is called on the meta device and returns one of
   (model, inputs)         inputs: a tensor, a tuple (by position) or a dict (by name)
   (model, inputs, loss)   loss(output) is a scalar tensor; without it: output.loss, or the sum of the output
@@ -31,7 +36,11 @@ CALLABLE is called on the meta device and returns one of
                           step(*inputs) does forward, backward and optimizer steps itself
 It may take batch_size, and what --arg gives it (a Python literal, else text).
 
-example: cotenant extract my_models:resnet --arg depth=50 --batch-size 64 --output graph.json.gz
+--compile models the kernels that torch.compile would fuse. --example answers where the step asks what a tensor holds: a
+value, or how many rows a mask selects, by function name or file.py:line, as in the refusal that asks for it.
+
+examples: cotenant extract my_models:resnet --arg depth=50 --batch-size 64 --output graph.json.gz
+          cotenant extract bert-base-uncased/ --batch-size 16 --sequence-length 256 --precision bf16 --compile
 """
 
 
@@ -39,20 +48,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _CONTRACT
-    parser.add_argument(
-        "target", metavar="MODULE:CALLABLE", help="what builds the job; the current folder is importable"
-    )
-    parser.add_argument("--arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the callable")
+    parser.add_argument("target", metavar="MODEL", help="MODULE:CALLABLE, FOLDER, FILE.json or FILE.onnx; see below")
     parser.add_argument("--batch-size", type=_positive, required=True, metavar="N", help="samples of one step")
     parser.add_argument("--mode", choices=("Training", "Inference"), default="Training")
     parser.add_argument(
         "--precision", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32", help="below fp32: mixed"
     )
     parser.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as sgd:momentum=0.9; default: adamw")
-    parser.add_argument("--name", help="name of the graph; default: the callable's")
+    parser.add_argument("--compile", action="store_true", help="fuse kernels as torch.compile would")
+    parser.add_argument("--name", help="name of the graph; default: the callable's, the folder's, or the file's")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="graph.json or graph.json.gz; default: standard output"
     )
+    _configure_inputs(parser)
     host = parser.add_argument_group("what feeds the GPU, if known")
     host.add_argument("--loader-workers", type=int, default=0, metavar="N")
     host.add_argument(
@@ -62,6 +70,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     load = parser.add_argument_group("what an inference job is asked for, if known")
     load.add_argument("--requests-per-second", type=float, metavar="RATE")
     load.add_argument("--samples-per-request", type=_positive, default=1, metavar="N")
+
+
+def _configure_inputs(parser: argparse.ArgumentParser) -> None:
+    model = parser.add_argument_group("what the model is given")
+    model.add_argument("--arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the callable")
+    model.add_argument(
+        "--example", action="append", default=[], metavar="PLACE=VALUE", help="what a tensor would hold there"
+    )
+    model.add_argument(
+        "--input-shape", action="append", default=[], metavar="NAME=8,3,224,224", help="of a configuration or ONNX file"
+    )
+    model.add_argument("--sequence-length", type=_positive, metavar="N", help="tokens of a text; default: 128")
+    model.add_argument("--target-length", type=_positive, metavar="N", help="tokens that a decoder reads")
+    model.add_argument("--architecture", metavar="CLASS", help="of transformers, instead of the configuration's first")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -116,35 +138,110 @@ def write_whole(path: Path, data: bytes) -> None:
 def _extracted(arguments: argparse.Namespace) -> "Graph":
     from cotenant_api.graph import Graph
 
-    extractor = _extractor()
-    build = build_function(arguments.target, arguments.arg, batch_size=arguments.batch_size)
+    found = _from_onnx(arguments) if arguments.target.endswith(".onnx") else _from_torch(arguments)
+    return Graph.from_object(found, source=arguments.target).sealed()
+
+
+def _from_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
+    onnx_file = _needing("cotenant_predictor.extraction.onnx_file", extra="onnx")
+    if arguments.compile:
+        raise errors.InvalidInputError("--compile", arguments.target, "an ONNX file is run as it is")
+    options = onnx_file.Options(
+        name=arguments.name or Path(arguments.target).stem,
+        batch_size=arguments.batch_size,
+        mode=arguments.mode,
+        precision=arguments.precision,
+        optimizer=arguments.optimizer,
+        shapes=_shapes(arguments.input_shape),
+        host=_host(arguments),
+        inference=_inference(arguments),
+    )
+    found: dict[str, Any] = onnx_file.extract(onnx_file.read(Path(arguments.target)), options, source=arguments.target)
+    return found
+
+
+def _from_torch(arguments: argparse.Namespace) -> dict[str, Any]:
+    extractor = _needing("cotenant_predictor.extraction.extractor", extra="torch")
+    examples = dict(_pair(text, option="--example") for text in arguments.example)
+    job = _from_configuration if _is_configuration(arguments.target) else _from_callable
+    name, build, known = job(arguments)
     options = {
-        "name": arguments.name or arguments.target.rpartition(":")[2],
+        "name": arguments.name or name,
         "batchSize": arguments.batch_size,
         "mode": arguments.mode,
         "precision": arguments.precision,
         "optimizer": arguments.optimizer,
-        "host": {
-            "loaderWorkers": arguments.loader_workers,
-            "samplesPerSecond": arguments.samples_per_second,
-            "dataOnGPU": arguments.data_on_gpu,
-        },
+        "compiled": arguments.compile,
+        "examples": {**known, **examples},
+        "host": _host(arguments),
         "inference": _inference(arguments),
     }
     try:
-        found = extractor.extract(build, options)
+        found: dict[str, Any] = extractor.extract(build, options)
     except extractor.ExtractionError as error:
         raise errors.InvalidInputError(f"{arguments.target} ({error.place})", error.operator, error.advice) from error
-    return Graph.from_object(found, source=arguments.target).sealed()
+    return found
 
 
-def _extractor() -> ModuleType:
+_Job = tuple[str, Callable[[], Any], dict[str, Any]]
+"""The job's name, what builds it, and examples of what it asks for."""
+
+
+def _from_callable(arguments: argparse.Namespace) -> _Job:
+    build = build_function(arguments.target, arguments.arg, batch_size=arguments.batch_size)
+    return arguments.target.rpartition(":")[2], build, {}
+
+
+def _from_configuration(arguments: argparse.Namespace) -> _Job:
+    huggingface = _needing("cotenant_predictor.extraction.huggingface", extra="huggingface")
+    path = Path(arguments.target)
+    options = huggingface.Options(
+        batch_size=arguments.batch_size,
+        training=arguments.mode == "Training",
+        tokens=arguments.sequence_length,
+        target_tokens=arguments.target_length,
+        architecture=arguments.architecture,
+        shapes=_shapes(arguments.input_shape),
+    )
+    config = huggingface.read(path)
+    folder = path if path.is_dir() else path.parent if path.name == "config.json" else path.with_suffix("")
+    return folder.resolve().name, huggingface.job(config, options), huggingface.EXAMPLES
+
+
+def _is_configuration(target: str) -> bool:
+    return target.endswith(".json") or Path(target).is_dir()
+
+
+def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
+    return dict(map(_shape, texts))
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, sizes = text.rpartition("=")
     try:
-        return importlib.import_module("cotenant_predictor.extraction.extractor")
+        shape = tuple(int(size) for size in sizes.split(","))
+    except ValueError:
+        shape = ()
+    if not name or not shape or min(shape) < 1:
+        raise errors.InvalidInputError("--input-shape", text, "must be NAME=8,3,224,224, every size 1 or more")
+    return name, shape
+
+
+def _host(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "loaderWorkers": arguments.loader_workers,
+        "samplesPerSecond": arguments.samples_per_second,
+        "dataOnGPU": arguments.data_on_gpu,
+    }
+
+
+def _needing(module: str, *, extra: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in ("torch", "transformers", "onnx"):
             raise
-        raise errors.PermanentError("torch is not installed: pip install 'cotenant[torch]'") from error
+        raise errors.PermanentError(f"{error.name} is not installed: pip install 'cotenant[{extra}]'") from error
 
 
 def _inference(arguments: argparse.Namespace) -> dict[str, Any] | None:
@@ -174,10 +271,10 @@ def _imported(target: str) -> Callable[..., Any]:
     return result
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _pair(text: str, *, option: str = "--arg") -> tuple[str, Any]:
     key, equals, value = text.partition("=")
-    if not equals or not key.isidentifier():
-        raise errors.InvalidInputError("--arg", text, "must be a name, =, and a Python literal or text")
+    if not equals or not (key.isidentifier() or option == "--example"):
+        raise errors.InvalidInputError(option, text, "must be a name, =, and a Python literal or text")
     try:
         return key, ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -63,7 +63,7 @@ class ExtractionError(Exception):
 
 _CLASSES = (
     ("conv", r"(_?convolution|conv_tbc)(_backward)?"),
-    ("matmul", r"mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|vdot|_int_mm|_scaled_mm|linear(_backward)?"),
+    ("matmul", r"mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|vdot|_int_mm|_(scaled|grouped|scaled_grouped)_mm"),
     ("norm", r"\w*(batch|layer|group|rms|weight)_norm\w*"),
     ("embedding", r"_?embedding\w*"),
     ("pool", r"\w*(max|avg)_pool\w*|_?upsample_\w+|grid_sampler\w*"),
@@ -73,7 +73,10 @@ _CLASSES = (
     ("elementwise", r"native_dropout\w*|bernoulli|normal|uniform|exponential|random|rand\w*|multinomial|tri[lu]"),
     ("elementwise", r"\w+_loss(_backward)?|\w+_with_logits|binary_cross_entropy_backward|_?prelu\w*|glu\w*|where"),
     ("elementwise", r"masked_fill|nan_to_num|rrelu_with_noise\w*|_foreach_\w+|hard(tanh|swish|sigmoid)(_backward)?"),
-    ("elementwise", r"(leaky_relu|elu|gelu|silu|mish|softplus|softshrink|hardshrink)_backward"),
+    (
+        "elementwise",
+        r"floor_divide|fmod|remainder|(leaky_relu|elu|gelu|silu|mish|softplus|softshrink|hardshrink)_backward",
+    ),
     ("copy", r"clone|copy|_to_copy|cat|stack|fill|zero|zeros\w*|ones\w*|full\w*|new_(zeros|ones|full)|scalar_tensor"),
     ("copy", r"arange|linspace|eye|tri[lu]_indices|repeat|roll|flip|\w+_pad(\d?d|_nd)\w*|complex|view_as_\w+_copy"),
     ("copy", r"(slice|select|unfold|diagonal)_(backward|scatter)|im2col|col2im|pixel_(un)?shuffle|channel_shuffle"),
@@ -93,6 +96,8 @@ _WRITE_ONLY = re.compile(r"(copy|fill|zero|bernoulli|normal|uniform|exponential|
 _TWICE = re.compile(r"(native_|cudnn_)?(batch|group)_norm(_backward)?|_native_batch_norm_legit|_batch_norm_with_update")
 _GATHERING = re.compile(r"embedding|index|index_select|gather|take|nll_loss2?d?_forward")
 _ADDING = re.compile(r"(index|scatter)_(add|reduce)_?|index_put_?|_index_put_impl_?|embedding_dense_backward")
+
+_FACTORS_FIRST = ("_scaled_mm", "_grouped_mm", "_scaled_grouped_mm")
 
 _KERNELS = {
     "embedding_dense_backward": 4,
@@ -382,16 +387,15 @@ class _Examples:
     def answer(self, func: Any, args: Any, kwargs: Row) -> Any:
         """The result of an operator whose result, or its size, is data; None: run it."""
         name = func._schema.name.split("::")[-1]
+        if name == "rand" and not args[0]:  # a die in Python, as layer drop throws it: on the CPU but for our default
+            return torch.full((), 0.5, device="cpu")
         tensor = next(tensors_in(args), None)
         if not self._declared or tensor is None or not tensor.is_meta:
             return None
         to_cpu = name == "_to_copy" and str(kwargs.get("device")) == "cpu"
-        if name != "_local_scalar_dense" and name not in self._SIZES and not to_cpu:
-            return None
-        value = self._value()
-        if value is None:
-            return None
-        if name == "_local_scalar_dense":
+        asks = name == "_local_scalar_dense" or name in self._SIZES or to_cpu
+        value = self._value() if asks else None
+        if value is None or name == "_local_scalar_dense":
             return value
         if to_cpu:
             return torch.full(tensor.shape, value, dtype=tensor.dtype, device="cpu")
@@ -477,7 +481,8 @@ def _amounts(base: str, cls: str | None, args: Any, tensors: tuple[list[Tensor],
     if cls == "conv":
         return {**row, **_convolution(base, args, outputs)}
     if cls == "matmul":
-        flops, dims = matmul([tensor.shape for tensor in inputs if tensor.dim()])
+        factors = inputs[:2] if base in _FACTORS_FIRST else [tensor for tensor in inputs if tensor.dim()]
+        flops, dims = matmul([tensor.shape for tensor in factors])
         return {**row, "flops": flops, "dims": dims}
     if cls == "sparse":
         return {**row, **_sparse(base, inputs, outputs)}
@@ -1283,7 +1288,7 @@ def _explained(recorder: Recorder) -> Iterator[None]:
         skipped = (str(Path(torch.__file__).parent), str(Path(__file__)), str(Path(contextlib.__file__)), "<frozen")
         frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(skipped)]
         place = f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else "the step"
-        text = str(error)
+        text = str(error).strip()
         operator = "aten::_local_scalar_dense" if "item()" in text else recorder.last
         reason = f"{type(error).__name__}: {text}".splitlines()[0][:256]
         raise ExtractionError(operator, place, reason=reason, remedy=_remedy(text, frames, recorder)) from error
@@ -1296,7 +1301,7 @@ def _remedy(text: str, frames: list[Any], recorder: Recorder) -> str:
         return "let it run on the CPU first; what works there must work without data, too"
     if not recorder.has_begun:
         return "the model computes with tensors while it is built: build it under torch.device('cpu')"
-    key = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "FUNCTION"
+    key = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "backward"
     return (
         "tensors have no values here: decide by shapes or arguments, not by what a tensor holds, "
         f"or declare an example of the value, or of how many rows there are: --example {key}=VALUE"
