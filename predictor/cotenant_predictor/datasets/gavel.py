@@ -1,0 +1,106 @@
+"""Gavel's pairs: 26 training jobs on three GPU models, steps per second alone and beside one another.
+
+How the pairs shared a GPU is not recorded; they are a pool of their own. A pair of zeros did not run (it found no
+memory, or failed). A pair that the file holds in both orders is one pair; a job beside itself is one too.
+"""
+
+import ast
+import functools
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cotenant_api.graph import Graph
+from cotenant_api.names import GPUModel
+from cotenant_predictor.colocation.prior import UNRECORDED
+from cotenant_predictor.datasets.joint import Job, Joint, Run, Tenant
+from cotenant_predictor.jobs import coefficients as constants
+from cotenant_predictor.jobs.coefficients import Coefficients
+
+FOLDER: Final = Path(__file__).with_name("gavel")
+FILE: Final = FOLDER / "simulation_throughputs.json.gz"
+GPU_MODELS: Final[Mapping[str, GPUModel]] = {
+    "k80": GPUModel("Tesla-K80"),
+    "p100": GPUModel("Tesla-P100-PCIE-16GB"),
+    "v100": GPUModel("Tesla-V100-SXM2-16GB"),
+}
+"""What the file's names mean; which board of that kind it was is not recorded."""
+
+_SINGLE_GPU: Final = 1
+_MODEL = re.compile(r"^(?P<model>[\w-]+)(?: \(batch size \d+\))?$")
+
+
+def load(*, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
+    """All pairs on one GPU, of all GPU models; groups are models, in the families both ResNets are one."""
+    content = json.loads(gzip.decompress(FILE.read_bytes()))
+    jobs: list[Job] = []
+    runs: list[Run] = []
+    for short, gpu_model in GPU_MODELS.items():
+        table = _single(content[short])
+        start = len(jobs)
+        jobs += [_job(name, gpu_model, alone=beside["null"][0]) for name, beside in table.items()]
+        runs += _runs(table, start)
+    return Joint(jobs=tuple(jobs), runs=tuple(runs), coefficients=coefficients)
+
+
+def graphs() -> Mapping[str, Graph]:
+    """The graph documents of the jobs, by their name in the file."""
+    return _graphs()
+
+
+@functools.cache
+def _graphs() -> Mapping[str, Graph]:
+    names = json.loads((FOLDER / "graphs" / "manifest.json").read_bytes())
+    return {name: _graph(FOLDER / "graphs" / file) for name, file in names.items()}
+
+
+def _graph(path: Path) -> Graph:
+    return Graph.read(gzip.decompress(path.read_bytes()), source=str(path))
+
+
+def _single(table: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Steps per second of jobs on one GPU: alone under `null`, else (its own, the neighbour's) by neighbour."""
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    for key, beside in table.items():
+        name, gpus = ast.literal_eval(key)
+        if gpus != _SINGLE_GPU:
+            continue
+        found[name] = {}
+        for other, value in beside.items():
+            neighbour, neighbour_gpus = ("null", _SINGLE_GPU) if other == "null" else ast.literal_eval(other)
+            if neighbour_gpus == _SINGLE_GPU:
+                found[name][neighbour] = tuple(value) if isinstance(value, list) else (float(str(value)),)
+    return found
+
+
+def _job(name: str, gpu_model: GPUModel, *, alone: float) -> Job:
+    matched = _MODEL.match(name)
+    model = name if matched is None else matched["model"]
+    return Job(
+        name=name,
+        group=model,
+        family="ResNet" if model.startswith("ResNet") else model,
+        gpu_model=gpu_model,
+        graph=graphs()[name],
+        alone={"stepMilliseconds": 1e3 / alone},
+    )
+
+
+def _runs(table: Mapping[str, Mapping[str, tuple[float, ...]]], start: int) -> list[Run]:
+    names = list(table)
+    runs = []
+    for first, name in enumerate(names):
+        for second in range(first, len(names)):
+            measured = table[name].get(names[second])
+            if measured is None:
+                continue
+            alone = (table[name]["null"][0], table[names[second]]["null"][0])
+            tenants = tuple(
+                Tenant(job=start + job, speed=steps / at_best)
+                for job, steps, at_best in zip((first, second), measured, alone, strict=True)
+            )
+            runs.append(Run(mechanism=UNRECORDED, tenants=tenants, ran=min(measured) > 0))
+    return runs
