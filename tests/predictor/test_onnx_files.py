@@ -8,7 +8,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_api.graph import Graph, OperatorClass
-from cotenant_predictor.extraction import onnx_file, onnx_inputs
+from cotenant_predictor.extraction import onnx_file
 from predictor_kit.onnx_models import constant, extracted, model, node, only, tensor, weight
 
 # Multiply-adds in units of 10^9 of one image, and parameters, as published for these networks.
@@ -106,16 +106,6 @@ def test_declared_shape_of_nothing_is_refused() -> None:
 def test_declared_shape_of_another_rank_is_refused() -> None:
     with pytest.raises(errors.InvalidInputError, match=r"^--input-shape x: \[1, 2, 64\]: the input has 2 dimensions"):
         extracted(perceptron("n", 64), shapes={"x": (1, 2, 64)})
-
-
-@pytest.mark.parametrize("text", ["x", "x=", "=1,2", "x=1,two", "x=1,-2", "x=1,0", "x=1,2.5", "x=" + "9" * 30])
-def test_input_shape_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(errors.InvalidInputError, match=r"^--input-shape: .*as x=1,3,224,224"):
-        onnx_inputs.shapes_of([text])
-
-
-def test_input_shapes_are_read() -> None:
-    assert onnx_inputs.shapes_of(["x=1,3,224,224", "a:0=7"]) == {"x": (1, 3, 224, 224), "a:0": (7,)}
 
 
 @pytest.mark.parametrize("batch", [0, -1])

@@ -3,7 +3,7 @@
 The batch is the dimension whose name speaks of a batch; where none does, the first dimension of an input if it is open.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import onnx
 
@@ -11,25 +11,6 @@ from cotenant_api import errors
 from cotenant_predictor.extraction.onnx_values import MAX_ELEMENTS, Origin, Shape, Value, dtype_of
 
 _BATCH_NAMES = frozenset({"n", "b", "bs", "bsz"})
-
-
-def shapes_of(texts: Sequence[str]) -> dict[str, Shape]:
-    """Shapes as a user writes them, `NAME=SIZE,SIZE`.
-
-    Raises:
-        InvalidInputError: a text is none, or a size is below 1.
-    """
-    found = {}
-    for text in texts:
-        name, _, sizes = text.rpartition("=")
-        parts = sizes.split(",")
-        if not name or not all(
-            part.isascii() and part.isdigit() and 0 < len(part) <= 18 and int(part) for part in parts
-        ):
-            remedy = "must be the name of an input or tensor, =, and sizes of 1 or more, as x=1,3,224,224"
-            raise errors.InvalidInputError("--input-shape", text, remedy)
-        found[name] = tuple(map(int, parts))
-    return found
 
 
 def bound(
