@@ -101,7 +101,7 @@ _FACTORS_FIRST = ("_scaled_mm", "_grouped_mm", "_scaled_grouped_mm")
 
 _KERNELS = {
     "embedding_dense_backward": 4,
-    "_embedding_bag_dense_backward": 4,
+    "_embedding_bag_backward": 4,
     "native_layer_norm_backward": 2,
     "native_group_norm": 3,
     "native_group_norm_backward": 4,
@@ -255,7 +255,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
             self.last = func._schema.name
         inputs = list(tensors_in([args, kwargs or {}]))
         args = self._examples.with_sized_masks(func, args)
-        result = self._examples.answer(func, args, kwargs or {})
+        result = _sparse_result(func, inputs) if _is_sparse(inputs) else None
+        if result is None:
+            result = self._examples.answer(func, args, kwargs or {})
         result = func(*args, **(kwargs or {})) if result is None else result
         outputs = list(tensors_in([result]))
         if not self._paused and any(tensor.is_meta for tensor in [*inputs, *outputs]):
@@ -356,6 +358,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         self._longest = max(self._longest, depth)
         for tensor in outputs:
             self._depths[_key(tensor)] = (_weak(tensor), depth)
+
+
+def _sparse_result(func: Any, inputs: Sequence[Tensor]) -> Tensor | None:
+    """What meta tensors cannot do yet: products with a sparse matrix, and copies that keep the entries."""
+    base = func._schema.name.split("::")[-1]
+    if not inputs[0].is_meta:
+        return None
+    if base in ("mm", "addmm", "_sparse_addmm", "_sparse_mm") and inputs[-1].layout == torch.strided:
+        left, right = inputs[-2:]
+        return right.new_empty((left.shape[0], right.shape[1]))
+    if base in ("clone", "_coalesce", "t", "transpose") and inputs[0].layout == torch.sparse_coo:
+        indices, values = _parts(inputs[0])
+        shape = inputs[0].shape if base in ("clone", "_coalesce") else inputs[0].shape[::-1]
+        return torch.sparse_coo_tensor(indices, values.new_empty(values.shape), shape)
+    return None
 
 
 class _Examples:
@@ -512,7 +529,9 @@ def _sparse(base: str, inputs: list[Tensor], outputs: list[Tensor]) -> Row:
     if stored is not None and dense and "mm" in base:
         entries, width = _parts(stored)[-1].shape[0], dense[-1].shape[-1]
         dims = {"entries": entries, "m": outputs[0].shape[0], "n": width, "k": stored.shape[-1]}
-        return {"flops": 2 * entries * width, "dims": dims}
+        picked = min(entries * width * outputs[0].element_size(), bytes_of(dense[-1:]))
+        read = bytes_of([stored]) + picked
+        return {"flops": 2 * entries * width, "bytesRead": read, "dims": dims}
     if _ADDING.fullmatch(base) and inputs:
         return {"flops": inputs[-1].numel() if base != "index_put" else 0}
     return {"flops": 0}
@@ -751,8 +770,11 @@ def _grouped(uses: Iterable[_Use], users: dict[int, list[_Use]]) -> list[_Group]
 
 def _rows_of(group: _Group, users: dict[int, list[_Use]], inlined: set[int]) -> list[Row]:
     rows = [use.row for use in group.uses]
+    if len(rows) == 1 and rows[0]["name"] == "aten::bias":  # written with the convolution's result, for all we know
+        return [{**rows[0], "bytesRead": 0, "bytesWritten": 0}]
     if len(rows) == 1:
-        return [{**rows[0], "bytesRead": 0, "bytesWritten": 0} if rows[0]["name"] == "aten::bias" else rows[0]]
+        made = sum(size for version, size in group.reads.items() if version in inlined)
+        return [{**rows[0], "bytesRead": rows[0]["bytesRead"] - made}]
     members = {id(use) for use in group.uses}
     stays = {v for v in group.writes if users[v] and members.issuperset(map(id, users[v]))}
     outside = (size for v, size in group.reads.items() if v not in group.writes and v not in inlined)
@@ -1241,6 +1263,11 @@ def _require_meta(modules: list[torch.nn.Module]) -> None:
 
 
 def _on_meta(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.layout == torch.sparse_coo:  # which .to() would empty
+        return torch.sparse_coo_tensor(value._indices().to("meta"), value._values().to("meta"), value.shape)
+    if isinstance(value, Tensor) and _is_sparse([value]):
+        parts = [part.to("meta") for part in _parts(value)]
+        return torch.sparse_compressed_tensor(*parts, value.shape, layout=value.layout, device="meta")
     if isinstance(value, Tensor):
         return value.to("meta")
     if isinstance(value, (list, tuple)):
