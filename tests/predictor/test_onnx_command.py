@@ -1,6 +1,5 @@
 """`cotenant extract FILE.onnx`: a document that `cotenant predict` reads, or one line that says what is wrong."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,8 @@ import pytest
 
 from cotenant_api import cli
 from cotenant_api.graph import Graph, Mode
+from cotenant_predictor import devices
+from cotenant_predictor.jobs import prediction
 from predictor_kit.onnx_models import model, node, weight
 
 
@@ -21,14 +22,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_document_is_written_and_predicted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_document_is_written_and_predicted(file: Path) -> None:
     output = file.with_name("graph.json.gz")
     arguments = ["--batch-size", "8", "--mode", "Inference", "--input-shape", "x=8,3,64", "--output", str(output)]
     assert cli.main(["extract", str(file), *arguments]) == 0
     graph = Graph.read(output.read_bytes(), source="graph")
     assert (graph.name, graph.batch_size, graph.mode) == ("perceptron", 8, Mode.INFERENCE)
-    assert cli.main(["predict", str(output), "--gpu-model", "NVIDIA-H200"]) == 0
-    assert json.loads(capsys.readouterr().out)["graph"] == graph.digest
+    found = prediction.predict(graph, devices.select(["NVIDIA-H200"]))
+    assert found.graph == graph.digest
 
 
 def test_open_shape_is_one_line_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from cotenant_api import errors
 from cotenant_api.graph import Graph, OperatorClass
 from predictor_kit.onnx_models import constant, extracted, model, node, only, tensor, weight
 
@@ -166,6 +167,56 @@ def test_quantized_convolution_is_int8() -> None:
     assert found.parameters == 8 * 4 * 9 + 8
 
 
+def quantized_chain() -> onnx.ModelProto:
+    """A product, a ReLU and a product as files write them for int8."""
+    nodes = [
+        node("QuantizeLinear", "x s z", "xq"),
+        node("DequantizeLinear", "xq s z", "xd"),
+        node("DequantizeLinear", "w1 s z", "w1d"),
+        node("MatMul", "xd w1d", "h"),
+        node("QuantizeLinear", "h s z", "hq"),
+        node("DequantizeLinear", "hq s z", "hd"),
+        node("DequantizeLinear", "w2 s z", "w2d"),
+        node("MatMul", "hd w2d", "o"),
+        node("Relu", "o", "y"),
+    ]
+    weights = [
+        constant("s", 0.5),
+        constant("z", np.int8(0)),
+        weight("w1", [64, 32], "int8"),
+        weight("w2", [32, 8], "int8"),
+    ]
+    return model(nodes, {"x": ["n", 64]}, weights)
+
+
+def test_products_between_dequantized_tensors_are_int8() -> None:
+    found = extracted(quantized_chain(), batch_size=4)
+    first, second = [op for op in found.operators if op.operator_class is OperatorClass.MATMUL]
+    assert (first.dtype, second.dtype, found.precision) == ("int8", "int8", "int8")
+    assert (first.bytes_read, first.bytes_written) == (4 * 64 + 64 * 32, 4 * 32)
+    assert (second.bytes_read, second.bytes_written) == (4 * 32 + 32 * 8, 4 * 4 * 8)
+    assert [op.name for op in found.operators] == ["onnx::QuantizeLinear", "onnx::MatMul", "onnx::MatMul", "onnx::Relu"]
+    assert (found.parameters, found.parameter_bytes) == (64 * 32 + 32 * 8, 64 * 32 + 32 * 8)
+
+
+def test_training_with_quantization_in_the_graph_computes_in_fp32() -> None:
+    found = extracted(quantized_chain(), batch_size=4, mode="Training")
+    assert {op.dtype for op in found.operators if op.operator_class is OperatorClass.MATMUL} == {"fp32"}
+
+
+def test_dequantized_tensor_that_another_operator_reads_is_dequantized() -> None:
+    nodes = [
+        node("DequantizeLinear", "x s z", "d"),
+        node("MatMul", "d d", "m"),
+        node("Relu", "d", "r"),
+        node("Add", "m r", "y"),
+    ]
+    made = model(nodes, [tensor("x", [8, 8], "int8")], [constant("s", 0.5), constant("z", np.int8(0))])
+    found = extracted(made, batch_size=8)
+    assert only(found, "onnx::MatMul").dtype == "int8"
+    assert only(found, "onnx::DequantizeLinear").kernels == 1
+
+
 @pytest.mark.parametrize(
     ("operator", "attributes", "cls"),
     [
@@ -251,3 +302,21 @@ def test_settings_and_statistics_are_no_parameters() -> None:
     limits = [constant("low", 0.0), constant("high", 6.0)]
     found = extracted(model(nodes, {"x": ["n", 8, 4, 4]}, [*(weight(n, [8]) for n in names), *limits]), batch_size=2)
     assert found.parameters == 16
+
+
+def test_sequences_of_tensors_have_no_shape_until_one_is_taken() -> None:
+    nodes = [
+        node("SequenceConstruct", "x x", "s"),
+        node("SequenceInsert", "s x", "t"),
+        node("ConcatFromSequence", "t", "c", axis=0),
+        node("Relu", "c", "y"),
+    ]
+    made = model(nodes, {"x": ["n", 4]})
+    with pytest.raises(errors.InvalidInputError, match=r"'onnx::ConcatFromSequence': .*--input-shape c=SIZES"):
+        extracted(made, batch_size=2)
+    assert only(extracted(made, batch_size=2, shapes={"c": (6, 4)}), "onnx::Relu").output_elements == 24
+
+
+def test_scalar_beside_the_data_is_no_batch() -> None:
+    made = model([node("Mul", "a b", "c"), node("Relu", "c", "y")], {"a": [], "b": []})
+    assert extracted(made, batch_size=8).operators[0].output_elements == 1

@@ -14,7 +14,7 @@ import onnx
 import onnx.defs
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_operators, onnx_precision, onnx_training
+from cotenant_predictor.extraction import onnx_operators, onnx_precision, onnx_quantized, onnx_training
 from cotenant_predictor.extraction.onnx_inputs import bound
 from cotenant_predictor.extraction.onnx_values import Occurrence, Shape
 from cotenant_predictor.extraction.onnx_walk import Walker
@@ -113,11 +113,11 @@ def parsed(data: bytes, *, source: str) -> onnx.ModelProto:
 
 
 def _typed(nodes: Sequence[Occurrence], options: Options) -> list[Occurrence]:
-    if options.precision not in onnx_precision.LOWER:
-        return list(nodes)
+    lower = options.precision in onnx_precision.LOWER
     if options.mode == "Training":
-        return onnx_precision.mixed(nodes, options.precision)
-    return onnx_precision.converted(nodes, options.precision)
+        return onnx_precision.mixed(nodes, options.precision) if lower else list(nodes)
+    quantized = onnx_quantized.absorbed(nodes)
+    return onnx_precision.converted(quantized, options.precision) if lower else quantized
 
 
 def _document(

@@ -102,11 +102,12 @@ def _check_batch(
     source: str,
 ) -> None:
     """A file whose sizes are all fixed must have been made for this batch, or be told otherwise."""
-    if any(entry.name in shapes for entry in entries) or not inputs:
+    sized = {name: value for name, value in inputs.items() if value.dims}
+    if any(entry.name in shapes for entry in entries) or not sized:
         return
-    if any(batch_size in value.dims for value in inputs.values()):
+    if any(batch_size in value.dims for value in sized.values()):
         return
-    name, value = next(iter(inputs.items()))
+    name, value = next(iter(sized.items()))
     like = ",".join(map(str, (batch_size, *value.dims[1:])))
     remedy = f"the file fixes another batch: export it with an open one, or try --input-shape {name[:128]}={like}"
     raise errors.InvalidInputError(f"{source}: input {name[:128]!r}", list(value.dims), remedy)

@@ -6,6 +6,8 @@ An operator that fits no class is unknown: the caller counts and names it.
 
 from typing import Any
 
+import onnx
+
 from cotenant_predictor.extraction import onnx_products
 from cotenant_predictor.extraction.onnx_values import FLOATS, QUANTIZED, Occurrence, Origin, Value
 
@@ -49,6 +51,7 @@ _VIEWS = named(
     "Loop Scan Reshape Flatten Squeeze Unsqueeze Identity Shape Size Constant BitCast OptionalGetElement Optional "
     "OptionalHasElement SequenceConstruct SequenceAt SequenceLength SequenceEmpty SequenceInsert SequenceErase"
 )
+_SEQUENCES = named("SequenceConstruct SequenceEmpty SequenceInsert SequenceErase SplitToSequence SequenceMap Optional")
 DOMAINS = frozenset({"", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"})
 """Whose operators are known by their names."""
 
@@ -113,6 +116,13 @@ def class_of(node: Occurrence) -> str | None:
     return cls
 
 
+def is_sequence(node: Occurrence, kind: onnx.TypeProto | None) -> bool:
+    """Whether what the node writes is no tensor but holds some: it has no shape."""
+    if kind is None or not kind.WhichOneof("value"):
+        return not node.domain and node.operator in _SEQUENCES
+    return str(kind.WhichOneof("value")) != "tensor_type"
+
+
 def launches_nothing(node: Occurrence, *, training: bool) -> bool:
     """Whether a runtime only renames: reshaping, and dropping nothing out."""
     if node.domain not in DOMAINS:
@@ -156,10 +166,15 @@ def is_unknown(node: Occurrence, *, training: bool) -> bool:
 
 def dtype_of(node: Occurrence) -> str:
     """The type that the node computes in."""
-    if node.operator in _QUANTIZED_PRODUCTS and node.domain in DOMAINS:
+    if node.domain in DOMAINS and (node.operator in _QUANTIZED_PRODUCTS or _is_quantized(node)):
         return "int8"
     values = node.written or node.read
     return values[0].dtype if values else "fp32"
+
+
+def _is_quantized(node: Occurrence) -> bool:
+    """Whether a product, written for floats, has been given quantized tensors."""
+    return _CLASS_OF.get(node.operator) in ("conv", "matmul") and all(v.dtype in QUANTIZED for v in node.read[:2])
 
 
 def bytes_read(node: Occurrence, *, training: bool) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_contrib, onnx_control, onnx_fold, onnx_inference
+from cotenant_predictor.extraction import onnx_contrib, onnx_control, onnx_fold, onnx_inference, onnx_operators
 from cotenant_predictor.extraction.onnx_values import (
     MAX_ELEMENTS,
     Occurrence,
@@ -233,7 +233,7 @@ class Walker:
                 shape = self.checked(known_shapes[position], name)
             if array is not None:
                 dtype, shape = dtype_of_array(array) or dtype, self.checked(array.shape, name)
-            if name and shape is None and (kind is None or _is_tensor(kind)):
+            if name and shape is None and not onnx_operators.is_sequence(node, kind):
                 raise self.refuse(proto, place, _shapeless(name))
             origin = Origin.CONSTANT if constant else Origin.COMPUTED
             known = static or array is not None
