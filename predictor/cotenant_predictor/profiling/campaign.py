@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from . import measured, plan, progress
-from .executor import GRACE_SECONDS, Executor, Settings
+from .executor import Executor, Settings
 from .mechanisms import Mechanism
 from .mps import ControlDaemon, MpsUnavailableError
 from .plan import Run
@@ -65,10 +65,11 @@ class Campaign:
         """
         done = self._known(planned)
         for run in plan.left(planned, done):
-            self._prefetch(run, plan.left(planned, done), pool=pool, executor=executor)
-            if self._can_begin(run, executor=executor, start_mps=start_mps) and self._do(run, executor):
-                done.add(run.id)
-                self._show(run, planned, done)
+            if self._can_begin(run, executor=executor, start_mps=start_mps):
+                self._prefetch(run, plan.left(planned, done), pool=pool, executor=executor)
+                if self._do(run, executor):
+                    done.add(run.id)
+                    self._show(run, planned, done)
         left = [run.id for run in plan.left(planned, done)]
         return Summary(len(done), len(left), _counted(self._blocked, left))
 
@@ -136,14 +137,21 @@ class Campaign:
         settings = self._facts.settings
         window = settings.window_seconds + settings.ramp_seconds + settings.tail_seconds
         requests = 3 * measured.request_seconds(run, self._alone, settings.requests)
-        return (requests or window) + min(_START_SECONDS, GRACE_SECONDS, 5 * window)
+        return (requests or window) + min(_START_SECONDS, 5 * window)
 
     def _prefetch(self, run: Run, left: Sequence[Run], *, pool: Pool, executor: Executor) -> None:
-        """Start what the next runs of the same stage need; before a daemon is up none can be under MPS."""
+        """Start what the next runs of the same stage need, all at once; before a daemon is up none can be under MPS."""
+        if pool.has(executor.seats(run, self._alone)):
+            return
         ahead = [other for other in left[left.index(run) :] if other.stage == run.stage][:PREFETCHED_RUNS]
-        for other in ahead:
-            if plan.ready(other, self._alone) and (executor.daemon or other.mechanism is not Mechanism.MPS):
-                pool.prefetch(executor.seats(other, self._alone))
+        pool.prefetch(
+            [
+                seat
+                for other in ahead
+                if plan.ready(other, self._alone) and (executor.daemon or other.mechanism is not Mechanism.MPS)
+                for seat in executor.seats(other, self._alone)
+            ]
+        )
 
     def _show(self, run: Run, planned: Sequence[Run], done: Collection[str]) -> None:
         rest = plan.left(planned, done)

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -43,6 +44,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-workers", type=int, default=24, help="processes kept at once; default: 24")
     parser.add_argument("--gpu", type=int, default=0, help="index of the GPU; default: 0")
     parser.add_argument("--commit", help="the commit of this code, where no repository is at hand")
+    parser.add_argument("--grace-seconds", type=float, default=30.0, help="until a tenant counts as hung; default: 30")
     parser.add_argument("--device", type=Device, choices=list(Device), default=Device.CUDA, help=argparse.SUPPRESS)
     parser.add_argument("--no-graphs", action="store_true", help="extract no graph documents")
 
@@ -54,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         UsageError: a wrong argument, or no GPU can be read here.
     """
     started, screen = time.monotonic(), Screen()
+    signal.signal(signal.SIGTERM, _end)
     try:
         store = Store(arguments.output)
         unpack(arguments.input, store)
@@ -89,7 +92,9 @@ class Machine:
             memory_mib=gpu.memory_mib,
             max_workers=arguments.max_workers,
         )
-        settings = Settings(arguments.window_seconds, arguments.ramp_seconds, arguments.requests)
+        settings = Settings(
+            arguments.window_seconds, arguments.ramp_seconds, arguments.requests, arguments.grace_seconds
+        )
         self._settings, self._executor = settings, Executor(gpu, self._pool, settings)
 
     def facts(self) -> campaign.Facts:
@@ -135,6 +140,11 @@ class Machine:
         self._started += 1
         log = self._folder / f"worker-{self._started}.log"
         return Worker(seat, device=self._arguments.device.value, environment=complete, log=log)
+
+
+def _end(number: int, _: object) -> None:
+    """A request to end unwinds like any other, so that no process is left."""
+    sys.exit(128 + number)
 
 
 def _mps_program(device: Device) -> Sequence[str]:

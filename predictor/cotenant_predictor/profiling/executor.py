@@ -19,10 +19,8 @@ from .plan import Run, Tenant
 from .pool import Pool, Worker
 from .seats import Seat, TenantError
 
-LEAD_SECONDS = 0.3
+LEAD_SECONDS = 0.2
 """From the command to the common start."""
-GRACE_SECONDS = 30.0
-"""How long an answer may take beyond its time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +30,8 @@ class Settings:
     window_seconds: float = 5.0
     ramp_seconds: float = 1.0
     requests: int = 5000
+    grace_seconds: float = 30.0
+    """How long an answer may take beyond its time before the tenant counts as hung."""
 
     @property
     def tail_seconds(self) -> float:
@@ -163,14 +163,14 @@ class Executor:
         """Those with requests first; then the others are told to stop."""
         if moments.end is not None:
             for party in parties:
-                party.receive(moments.end + self._settings.tail_seconds + GRACE_SECONDS)
+                party.receive(moments.end + self._settings.tail_seconds + self._settings.grace_seconds)
             return
         for party in (party for party in parties if party.answers_requests):
-            party.receive(moments.begin + measured.SLOWEST * request_seconds + GRACE_SECONDS)
+            party.receive(moments.begin + measured.SLOWEST * request_seconds + self._settings.grace_seconds)
         for party in (party for party in parties if not party.answers_requests):
             if party.worker is not None:
                 party.worker.send({"do": "stop"})
-            party.receive(time.monotonic() + GRACE_SECONDS)
+            party.receive(time.monotonic() + self._settings.grace_seconds)
 
     def _result(
         self,
@@ -200,7 +200,7 @@ class Executor:
     def _profiled(self, worker: Worker) -> Mapping[str, Any]:
         worker.send({"do": "profile"})
         try:
-            return worker.receive(time.monotonic() + 2 * GRACE_SECONDS)
+            return worker.receive(time.monotonic() + 2 * self._settings.grace_seconds)
         except TenantError as error:
             self._end(worker.seat)
             return {"kernels": [], "reasons": {"kernels": f"profiling failed: {error}"}}

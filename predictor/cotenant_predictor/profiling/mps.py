@@ -21,6 +21,10 @@ from . import mechanisms
 PROGRAM = ("nvidia-cuda-mps-control",)
 _ANSWER_SECONDS = 15.0
 _START_SECONDS = 30.0
+_ACTIVE_SECONDS = 10.0
+_DRIVER_FOLDERS = "/usr/bin:/usr/local/nvidia/bin:/opt/nvidia/bin"
+_OWNER = "campaign.pid"
+_PREFIX = "cotenant-mps-"
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 
 
@@ -46,9 +50,13 @@ class ControlDaemon:
         Raises:
             MpsUnavailableError: the program is missing, or no server comes up.
         """
-        if shutil.which(program[0]) is None:
-            raise MpsUnavailableError(f"{program[0]} is not on PATH")
-        daemon = cls(program, gpu_uuid=gpu_uuid, folder=Path(tempfile.mkdtemp(prefix="cotenant-mps-")))
+        found = shutil.which(program[0]) or shutil.which(program[0], path=_DRIVER_FOLDERS)
+        if found is None:
+            raise MpsUnavailableError(f"{program[0]} is neither on PATH nor in {_DRIVER_FOLDERS}")
+        complete = (found, *program[1:])
+        cls.end_left_over(complete, gpu_uuid=gpu_uuid)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        daemon = cls(complete, gpu_uuid=gpu_uuid, folder=folder)
         try:
             daemon._start()
         except MpsUnavailableError:
@@ -98,6 +106,17 @@ class ControlDaemon:
             raise MpsUnavailableError(f"{command}: {error}"[:256]) from error
         return done.stdout
 
+    @classmethod
+    def end_left_over(cls, program: Sequence[str], *, gpu_uuid: str) -> int:
+        """End daemons that killed campaigns of this user have left; how many. Those of living ones are left alone."""
+        count = 0
+        for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+            owner = folder / _OWNER
+            if folder.stat().st_uid == os.getuid() and owner.exists() and not _is_alive(owner.read_text().strip()):
+                cls(program, gpu_uuid=gpu_uuid, folder=folder).stop()
+                count += 1
+        return count
+
     def stop(self) -> None:
         """End daemon and server, and remove the folders."""
         try:
@@ -107,6 +126,7 @@ class ControlDaemon:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self) -> None:
+        (self._folder / _OWNER).write_text(str(os.getpid()), encoding="ascii")
         for name in ("pipe", "log"):
             (self._folder / name).mkdir()
         try:
@@ -122,11 +142,11 @@ class ControlDaemon:
         except (OSError, subprocess.SubprocessError) as error:
             raise MpsUnavailableError(f"the control daemon does not start: {error}"[:256]) from error
         self.ask(f"start_server -uid {os.getuid()}")
-        deadline = time.monotonic() + _START_SECONDS
-        while (status := self.status()) != "ACTIVE":
-            if time.monotonic() > deadline:
-                raise MpsUnavailableError(f"the server is {status or 'not there'}: {self._log()}"[:256])
+        deadline = time.monotonic() + _ACTIVE_SECONDS
+        while (status := self.status()) != "ACTIVE" and time.monotonic() < deadline:
             time.sleep(0.1)
+        if status in {"", "FAULT"}:  # a state that this does not know shows itself when the first client connects
+            raise MpsUnavailableError(f"the server is {status or 'not there'}: {self._log()}"[:256])
 
     def _log(self) -> str:
         files = sorted((self._folder / "log").glob("*.log"))
@@ -147,3 +167,7 @@ class ControlDaemon:
             mechanisms.LOG_DIRECTORY: str(self._folder / "log"),
             "CUDA_VISIBLE_DEVICES": self._uuid,
         }
+
+
+def _is_alive(pid: str) -> bool:
+    return pid.isdigit() and Path(f"/proc/{pid}").exists()

@@ -33,7 +33,7 @@ class Worker:
 
     def __init__(self, seat: Seat, *, device: str, environment: Mapping[str, str], log: Path) -> None:
         self.seat, self._log, self._rest = seat, log, b""
-        self.overhead_mib, self.reserved_mib, self.is_loaded, self._is_ready = 0, 0, False, False
+        self.overhead_mib, self.reserved_mib, self.is_loaded, self._is_ready, self._is_hung = 0, 0, False, False, False
         command = [sys.executable, "-m", f"{__package__}.worker", "--device", device]
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
@@ -56,7 +56,7 @@ class Worker:
         Raises:
             TenantError: as the process says, or it ended or is too slow.
         """
-        self._await_ready()
+        self.await_ready()
         before = used_mib()
         self.send({"do": "load", "jobs": [job.to_object() for job in jobs]})
         self.receive(time.monotonic() + LOAD_SECONDS)
@@ -84,13 +84,14 @@ class Worker:
         return reply
 
     def close(self) -> None:
-        """Ask it to end, then make it."""
-        self.send({"do": "quit"})
+        """Ask it to end, then make it; one that did not answer is not asked."""
+        if not self._is_hung:
+            self.send({"do": "quit"})
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         try:
-            self._process.wait(_QUIT_SECONDS)
+            self._process.wait(0 if self._is_hung else _QUIT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -98,7 +99,8 @@ class Worker:
             self._process.stdout.close()
         self._log.unlink(missing_ok=True)
 
-    def _await_ready(self) -> None:
+    def await_ready(self) -> None:
+        """Until the process takes commands. Raises TenantError."""
         if not self._is_ready:
             self.receive(time.monotonic() + START_SECONDS)
             self._is_ready = True
@@ -109,6 +111,7 @@ class Worker:
         descriptor = self._process.stdout.fileno()
         while b"\n" not in self._rest:
             if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                self._is_hung = True
                 raise TenantError("Timeout", "no answer in time", self.seat)
             data = os.read(descriptor, 1 << 20)
             if not data:
@@ -140,12 +143,24 @@ class Pool:
         self._workers: dict[Seat, Worker] = {}
 
     def prefetch(self, seats: Sequence[Seat]) -> None:
-        """Start processes that will be needed soon, as far as there is room; they hold no GPU memory yet."""
+        """Start processes that will be needed soon, as far as there is room, and wait until all are up.
+
+        They hold no GPU memory yet. Starting takes processor time, which must not fall into a measurement.
+        """
+        started = []
         for seat in seats:
-            if len(self._workers) >= self._max_workers:
-                return
-            if seat not in self._workers:
+            if len(self._workers) < self._max_workers and seat not in self._workers:
                 self._workers[seat] = self._start(seat)
+                started.append(self._workers[seat])
+        for worker in started:
+            try:
+                worker.await_ready()
+            except TenantError:
+                self.drop(worker)  # it is started again when its turn comes, and fails there
+
+    def has(self, seats: Sequence[Seat]) -> bool:
+        """Whether all of these have their process."""
+        return all(seat in self._workers for seat in seats)
 
     def seated(
         self, seats: Sequence[Seat], *, needed_mib: int, keep: Callable[[Seat], bool]

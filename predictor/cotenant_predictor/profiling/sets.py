@@ -25,7 +25,7 @@ _IMAGE: tuple[tuple[str, str, str, dict[str, Any], tuple[int, ...]], ...] = (
     ("resnet18", "resnet", "residual.resnet", {"depth": 18, **_SMALL}, ()),
     ("resnet34", "resnet", "residual.resnet", {"depth": 34, **_SMALL}, ()),
     ("resnet50", "resnet", "residual.resnet", {"depth": 50, **_SMALL}, (512,)),
-    ("resnet26", "resnet", "residual.resnet", {"depth": 26, **_SMALL}, ()),
+    ("resnet26", "resnet", "residual.resnet", {"depth": 26, **_SMALL}, (512,)),
     ("googlenet", "googlenet", "classic.googlenet", _SMALL, (512,)),
     ("vgg19", "vgg", "classic.vgg", {"depth": 19, **_SMALL}, ()),
     ("resnext11-2x16", "resnext", "residual.resnext", {"blocks": 1, "cardinality": 2, "width": 16}, ()),

@@ -24,6 +24,7 @@ from .engines import OutOfMemoryError, Report
 
 IN_FLIGHT = 2
 WARM_UP_STEPS = 3
+_MEMORY_SIGNS = ("out of memory", "ALLOC_FAILED")
 _LOWER = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -74,9 +75,11 @@ class Tenant:
         self._job, self._device, self.stream = job, device, stream
         with torch.device(device):
             model, inputs = job.build()
-        self._model = model.train(job.training)
+        self.model = model.train(job.training)
         self._host = {name: _pinned(tensor, device) for name, tensor in inputs.items()}
         self._optimizer = optimizer(job.optimizer, model) if job.training else None
+        if device.type == "cuda":
+            torch.cuda.synchronize()  # weights are made in the default stream, steps run in another
 
     def step(self, timeline: Any) -> tuple[Marks, Any]:
         """Launch one step; its points, and the output."""
@@ -84,7 +87,7 @@ class Tenant:
         inputs = {name: tensor.to(self._device, non_blocking=True) for name, tensor in self._host.items()}
         copy_end = timeline.mark()
         with torch.set_grad_enabled(self._job.training), self._casts():
-            output = self._model(**inputs)
+            output = self.model(**inputs)
         if self._optimizer is not None:
             output["loss"].backward()
             self._optimizer.step()
@@ -109,7 +112,7 @@ class TorchEngine:
         precisions = {job.precision == "tf32" for job in jobs}
         if len(precisions) > 1:
             raise ValueError("jobs of one process must all use tf32, or none: it is a setting of the process")
-        with _explained():
+        with explained():
             if self._device.type == "cuda":
                 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precisions == {True}
             for index, job in enumerate(jobs):
@@ -125,7 +128,7 @@ class TorchEngine:
     def steps(self, index: int, *, start_at: float, until: float | None, stop: threading.Event) -> Report:
         """Run steps until a time or until told to stop."""
         report, pending, tenant = Report(), collections.deque[Marks](), self._tenants[index]
-        with _explained(), self._running(index) as timeline:
+        with explained(), self._running(index) as timeline:
             _sleep_until(start_at, stop)
             while not stop.is_set() and (until is None or time.monotonic() < until):
                 pending.append(tenant.step(timeline)[0])
@@ -140,7 +143,7 @@ class TorchEngine:
     ) -> Report:
         """Answer requests one by one; an answer is there when its output is in memory of the host."""
         report, tenant = Report(), self._tenants[index]
-        with _explained(), self._running(index) as timeline:
+        with explained(), self._running(index) as timeline:
             _sleep_until(start_at, stop)
             for number in range(arrivals if isinstance(arrivals, int) else len(arrivals)):
                 arrival = time.monotonic() if isinstance(arrivals, int) else start_at + arrivals[number]
@@ -162,7 +165,7 @@ class TorchEngine:
         if self._device.type != "cuda":
             return {"kernels": [], "reasons": {"kernels": "not measured on a GPU"}}
         activities = [torch.profiler.ProfilerActivity.CUDA]
-        with _explained(), self._running(0) as timeline, tempfile.TemporaryDirectory() as folder:
+        with explained(), self._running(0) as timeline, tempfile.TemporaryDirectory() as folder:
             with torch.profiler.profile(activities=activities) as profiler:
                 timeline.seconds(self._tenants[0].step(timeline)[0].end)
                 torch.cuda.synchronize()
@@ -233,11 +236,11 @@ def _sleep_until(moment: float, stop: threading.Event) -> None:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Whatever torch calls its errors: out of memory is told from the rest."""
     try:
         yield
     except RuntimeError as error:
-        if isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error):
+        if isinstance(error, torch.cuda.OutOfMemoryError) or any(sign in str(error) for sign in _MEMORY_SIGNS):
             raise OutOfMemoryError(str(error)[:256]) from error
         raise

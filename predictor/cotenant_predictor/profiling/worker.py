@@ -29,9 +29,12 @@ class Commands:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._rest, self.ended = descriptor, b"", False
+        self._waiting: list[Mapping[str, Any]] = []
 
     def next(self, timeout_seconds: float | None) -> Mapping[str, Any] | None:
         """The next command; None at the end, or when none came in time."""
+        if self._waiting:
+            return self._waiting.pop()
         while b"\n" not in self._rest:
             if not select.select([self._descriptor], [], [], timeout_seconds)[0]:
                 return None
@@ -43,6 +46,10 @@ class Commands:
         line, _, self._rest = self._rest.partition(b"\n")
         found: Mapping[str, Any] = json.loads(line)
         return found
+
+    def put_back(self, command: Mapping[str, Any]) -> None:
+        """It is not its turn yet."""
+        self._waiting.append(command)
 
 
 def serve(engine: engines.Engine, commands: Commands, answers: TextIO) -> None:
@@ -92,7 +99,10 @@ def _tenant(engine: engines.Engine, index: int, tenant: Mapping[str, Any], stop:
 
 def _told_to_stop(commands: Commands) -> bool:
     command = commands.next(0)
-    return commands.ended or (command is not None and command["do"] == "stop")
+    if command is not None and command["do"] != "stop":
+        commands.put_back(command)
+        return False
+    return command is not None or commands.ended
 
 
 def _answer(answers: TextIO, reply: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ class SimulatedDevice:
     """One GPU; several processes may hold the same folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.facts: Mapping[str, Any] = {**_DEFAULT, **json.loads((folder / "device.json").read_text(encoding="utf-8"))}
 
     @classmethod
@@ -45,7 +45,7 @@ class SimulatedDevice:
     def hold(self, *, memory_mib: int, loads: Sequence[physics.Load]) -> None:
         """Say what this process holds, and which of its jobs run now."""
         content = {"memoryMiB": memory_mib, "loads": [dataclasses.asdict(load) for load in loads]}
-        path = self._folder / "tenants" / f"{os.getpid()}.json"
+        path = self.folder / "tenants" / f"{os.getpid()}.json"
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(content), encoding="utf-8")
         temporary.replace(path)
@@ -53,7 +53,7 @@ class SimulatedDevice:
     def tenants(self) -> dict[int, tuple[int, tuple[physics.Load, ...]]]:
         """Memory in MiB and running jobs by process; dead processes hold nothing."""
         found = {}
-        for path in sorted((self._folder / "tenants").glob("*.json")):
+        for path in sorted((self.folder / "tenants").glob("*.json")):
             pid = int(path.stem)
             if _is_alive(pid):
                 found[pid] = _read(path)

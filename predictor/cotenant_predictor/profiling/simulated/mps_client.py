@@ -20,6 +20,10 @@ class Client:
     def __init__(self, connection: socket.socket, *, server: int, thread_percentage: int) -> None:
         self._connection, self.server, self.thread_percentage = connection, server, thread_percentage
 
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()
+
     def require_no_fault(self) -> None:
         """Raises RuntimeError once a client of this server had a fatal fault, whichever it was."""
         if select.select([self._connection], [], [], 0)[0]:
@@ -41,8 +45,10 @@ def connected(environment: Mapping[str, str]) -> Client | None:
         return None
     asked = {"client": os.getpid(), "threadPercentage": int(environment.get(mechanisms.THREAD_PERCENTAGE, 100))}
     connection.sendall(json.dumps(asked).encode() + b"\n")
-    reply = json.loads(connection.makefile().readline())
+    with connection.makefile() as answers:
+        reply = json.loads(answers.readline())
     if "error" in reply:
+        connection.close()
         raise RuntimeError(reply["error"])
     return Client(connection, server=reply["server"], thread_percentage=reply["threadPercentage"])
 
