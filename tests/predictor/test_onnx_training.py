@@ -135,6 +135,12 @@ def test_inference_has_a_forward_phase_alone() -> None:
     assert (found.optimizer, found.saved_activation_bytes) == (None, 0)
 
 
+def test_runtime_launches_inference_and_a_framework_training() -> None:
+    made = model([node("MatMul", "x w", "y")], {"x": ["n", 64]}, [weight("w", [64, 10])])
+    assert extracted(made).compiled
+    assert not extracted(made, mode="Training").compiled
+
+
 def test_mixed_precision_casts_products_and_keeps_weights() -> None:
     found = perceptron(precision="bf16")
     assert {op.dtype for op in found.operators if op.operator_class is OperatorClass.MATMUL} == {"bf16"}

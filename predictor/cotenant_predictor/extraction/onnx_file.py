@@ -144,7 +144,7 @@ def _document(
         "batchSize": options.batch_size,
         "precision": _precision(rows, options.precision),
         "optimizer": (options.optimizer or "adamw").lower().partition(":")[0] if training else None,
-        "compiled": True,
+        "compiled": not training,  # a runtime launches its kernels; what trains the model is a framework
         "parameters": sum(value.elements for value in parameters),
         "parameterBytes": sum(value.bytes for value in parameters),
         "savedActivationBytes": saved,

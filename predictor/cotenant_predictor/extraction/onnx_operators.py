@@ -42,7 +42,7 @@ _CLASSES = {
     "ThresholdedRelu Trilu Where Xor AffineGrid BiasGelu FastGelu QuickGelu BiasAdd BiasSplitGelu QLinearAdd "
     "QLinearMul QLinearSigmoid QLinearLeakyRelu Multinomial BlackmanWindow HammingWindow HannWindow",
     "copy": "Cast CastLike CenterCropPad Concat ConstantOfShape DepthToSpace Expand EyeLike Pad Range ReverseSequence "
-    "Slice SpaceToDepth Split Tile Transpose Col2Im QLinearConcat TensorScatter",
+    "Slice SpaceToDepth Split SplitToSequence ConcatFromSequence Tile Transpose Col2Im QLinearConcat TensorScatter",
     "sparse": "Gather GatherElements GatherND Compress NonMaxSuppression NonZero OneHot Scatter ScatterElements "
     "ScatterND",
 }
