@@ -65,7 +65,7 @@ class Campaign:
         """
         done = self._known(planned)
         for run in plan.left(planned, done):
-            if self._can_begin(run, executor=executor, start_mps=start_mps):
+            if self._can_begin(run, pool=pool, executor=executor, start_mps=start_mps):
                 self._prefetch(run, plan.left(planned, done), pool=pool, executor=executor)
                 if self._do(run, executor):
                     done.add(run.id)
@@ -82,14 +82,16 @@ class Campaign:
         self._alone = measured.alone_of(results)
         return {result["id"] for result in results} & ids
 
-    def _can_begin(self, run: Run, *, executor: Executor, start_mps: Callable[[], ControlDaemon]) -> bool:
+    def _can_begin(
+        self, run: Run, *, pool: Pool, executor: Executor, start_mps: Callable[[], ControlDaemon]
+    ) -> bool:
         reason = None
         if not plan.ready(run, self._alone):
             reason = "waits for a result alone of " + ", ".join(set(run.waits_for) - set(self._alone))
-        elif time.monotonic() + self._longest(run) > self._deadline:
-            reason = "the budget of time is used up"
         elif run.mechanism is Mechanism.MPS and executor.daemon is None:
             reason = self._without_mps(executor, start_mps)
+        if reason is None and time.monotonic() + self._longest(run, pool, executor) > self._deadline:
+            reason = "the budget of time is used up"
         if reason is not None:
             self._blocked[run.id] = reason
         return reason is None
@@ -133,11 +135,15 @@ class Campaign:
             **found,
         }
 
-    def _longest(self, run: Run) -> float:
+    def _longest(self, run: Run, pool: Pool, executor: Executor) -> float:
+        """What a run may take; less where its processes are up, and no longer once one hangs than its grace."""
+        window = self._usual(run)
+        return window + (0.0 if pool.has(executor.seats(run, self._alone)) else min(_START_SECONDS, 5 * window))
+
+    def _usual(self, run: Run) -> float:
         settings = self._facts.settings
         window = settings.window_seconds + settings.ramp_seconds + settings.tail_seconds
-        requests = 3 * measured.request_seconds(run, self._alone, settings.requests)
-        return (requests or window) + min(_START_SECONDS, 5 * window)
+        return 3 * measured.request_seconds(run, self._alone, settings.requests) or window
 
     def _prefetch(self, run: Run, left: Sequence[Run], *, pool: Pool, executor: Executor) -> None:
         """Start what the next runs of the same stage need, all at once; before a daemon is up none can be under MPS."""
@@ -155,7 +161,7 @@ class Campaign:
 
     def _show(self, run: Run, planned: Sequence[Run], done: Collection[str]) -> None:
         rest = plan.left(planned, done)
-        seconds = sum(self._longest(other) for other in rest) / 2
+        seconds = sum(self._usual(other) for other in rest)
         names = " + ".join(tenant.job for tenant in run.tenants)
         stage = (run.stage, *plan.counts(planned, done)[run.stage])
         self._screen.show(

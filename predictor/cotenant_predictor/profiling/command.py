@@ -37,7 +37,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="results; what is there is continued")
     parser.add_argument("--input", type=Path, nargs="*", default=[], metavar="ARCHIVE", help="results of earlier calls")
     parser.add_argument("--budget-seconds", type=float, default=540.0, help="end within this time; default: 540")
-    parser.add_argument("--window-seconds", type=float, default=5.0, help="what is measured of a run; default: 5")
+    parser.add_argument("--window-seconds", type=float, default=3.0, help="what is measured of a run; default: 3")
     parser.add_argument("--ramp-seconds", type=float, default=1.0, help="what is left out before it; default: 1")
     parser.add_argument("--requests", type=int, default=5000, help="of an inference job in `compare`; default: 5000")
     parser.add_argument("--precision", help="fp32, tf32, fp16 or bf16 instead of the set's own")

@@ -27,7 +27,7 @@ LEAD_SECONDS = 0.2
 class Settings:
     """How long is measured."""
 
-    window_seconds: float = 5.0
+    window_seconds: float = 3.0
     ramp_seconds: float = 1.0
     requests: int = 5000
     grace_seconds: float = 30.0

@@ -169,14 +169,13 @@ def _triples(jobs: JobSet) -> Iterator[Run]:
 
 
 def _serving_beside_training(jobs: JobSet, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each training job once before any comes again, so that the first pairs differ in both."""
+    """All pairs; the first ones differ in both jobs."""
     known: dict[str, Job] = {job.name: job for job in jobs.jobs}
     serving = [name for name in names if not known[name].training]
     training = [name for name in names if known[name].training]
     for shift in range(len(training)):
         for index, name in enumerate(serving):
-            if index < len(training) or shift == 0:
-                yield name, training[(index + shift) % len(training)]
+            yield name, training[(index + shift) % len(training)]
 
 
 def _repeats(index: int) -> range:

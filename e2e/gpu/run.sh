@@ -1,0 +1,31 @@
+#!/bin/sh
+# Measures what is left of a campaign, in at most 9 minutes; call it again to go on. Changes no setting of the GPU.
+# usage: run.sh SET [STAGES [OUTPUT]]     SET: horus81, kace21, smoke     STAGES: alone,pairs,.. (default: all)
+# Earlier results are read from, and all are written to, OUTPUT/campaign-N.tar.gz (default: e2e/gpu/results/SET);
+# what e2e/gpu/results/SET holds is read in any case.
+# PYTHON: one with torch, numpy and nvidia-ml-py (default: python3). PROFILE: more arguments of `cotenant profile run`.
+set -eu
+cd "$(dirname "$0")/../.."
+set_name=${1:?usage: run.sh SET [STAGES [OUTPUT]]}
+stages=${2:-all}
+kept=e2e/gpu/results/$set_name
+output=${3:-$kept}
+python=${PYTHON:-python3}
+PYTHONPATH=$PWD/predictor${PYTHONPATH:+:$PYTHONPATH}
+PYTHONUNBUFFERED=1
+export PYTHONPATH PYTHONUNBUFFERED
+campaign=$(mktemp -d)
+
+pack() {
+    "$python" -m cotenant_predictor.profiling pack "$campaign" "$output"
+    rm -rf "$campaign"
+}
+trap pack EXIT
+trap 'kill "$measuring" && wait "$measuring"; exit 143' TERM INT
+
+earlier=$(find "$output" "$kept" -name 'campaign-*.tar.gz' 2>/dev/null || true)
+# shellcheck disable=SC2086  # several archives, several arguments
+timeout --kill-after=15 545 "$python" -m cotenant_predictor.profiling run --set "$set_name" --stages "$stages" \
+    --output "$campaign" --input $earlier --budget-seconds 510 ${PROFILE:-} &
+measuring=$!
+wait "$measuring"
