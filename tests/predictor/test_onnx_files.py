@@ -94,6 +94,30 @@ def test_name_of_a_dimension_is_the_same_size_everywhere() -> None:
     assert only(found, "onnx::Relu").output_elements == 36
 
 
+def test_dimension_is_declared_by_its_name() -> None:
+    nodes = [node("Concat", "past x", "c", axis=1), node("Relu", "c", "y")]
+    made = model(
+        nodes, {"past": ["batch", "past_length"], "x": ["batch", "length"], "mask": ["batch", "past_length + 1"]}
+    )
+    shapes = {"past_length": (7,), "past_length + 1": (8,), "length": (1,)}
+    assert only(extracted(made, batch_size=2, shapes=shapes), "onnx::Relu").output_elements == 16
+
+
+def test_what_is_computed_from_the_batch_is_not_the_batch() -> None:
+    made = model([node("Relu", "x", "y")], {"x": ["batch_size * heads", "batch_size"]})
+    with pytest.raises(
+        errors.InvalidInputError, match=r"axis 0: 'batch_size \* heads': .*or --input-shape batch_size \* heads=SIZE"
+    ):
+        extracted(made, batch_size=2)
+
+
+def test_declared_shape_of_another_batch_is_refused() -> None:
+    with pytest.raises(
+        errors.InvalidInputError, match=r"^--input-shape: 4: gives 'batch' this size, but --batch-size is 2"
+    ):
+        extracted(perceptron("batch", 64), batch_size=2, shapes={"x": (4, 64)})
+
+
 def test_file_of_another_fixed_batch_is_refused_with_the_shape_to_declare() -> None:
     with pytest.raises(errors.InvalidInputError, match=r"fixes another batch.*--input-shape x=32,64"):
         extracted(perceptron(1, 64), batch_size=32)

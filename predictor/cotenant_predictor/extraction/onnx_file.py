@@ -78,7 +78,7 @@ def extract(data: bytes, options: Options, *, source: str) -> Row:
     model = parsed(data, source=source)
     symbols, inputs = bound(model, options.shapes, batch_size=options.batch_size, source=source)
     walker = Walker(model, source=source, symbols=symbols, shapes=options.shapes)
-    walker.undeclared -= {entry.name for entry in model.graph.input}
+    walker.undeclared -= {*symbols, *(entry.name for entry in model.graph.input)}
     walker.run(inputs)
     if walker.undeclared:
         remedy = "names no input of the model and no tensor whose shape is open"

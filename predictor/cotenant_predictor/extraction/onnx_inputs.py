@@ -1,6 +1,7 @@
 """Gives every input of an ONNX graph a shape: as declared, as the file has it, the batch where it leaves that open.
 
 The batch is the dimension whose name speaks of a batch; where none does, the first dimension of an input if it is open.
+Other open dimensions are declared by their input's shape, or by their own name.
 """
 
 from collections.abc import Mapping
@@ -57,6 +58,7 @@ def _dims(entry: onnx.ValueInfoProto) -> list[int | str] | None:
 def _symbols(
     entries: list[onnx.ValueInfoProto], shapes: Mapping[str, Shape], *, batch_size: int, source: str
 ) -> dict[str, int]:
+    """Sizes by name: as declared for the name or for an input that has it, else the batch's."""
     found: dict[str, int] = {}
     named, first = [], []
     for entry in entries:
@@ -66,20 +68,34 @@ def _symbols(
             remedy = f"the input has {len(dims)} dimensions in {source}"
             raise errors.InvalidInputError(f"--input-shape {entry.name}", list(declared), remedy)
         for axis, dim in enumerate(dims):
-            if isinstance(dim, str) and dim and declared is not None:
+            if not isinstance(dim, str) or not dim:
+                continue
+            if declared is not None:
                 found.setdefault(dim, declared[axis])
-            if isinstance(dim, str) and dim:
-                named += [dim] if "batch" in dim.lower() or dim.lower() in _BATCH_NAMES else []
-                first += [dim] if axis == 0 else []
+            elif len(shapes.get(dim, ())) == 1:
+                found.setdefault(dim, shapes[dim][0])
+            named += [dim] if _is_batch(dim) else []
+            first += [dim] if axis == 0 else []
     for dim in dict.fromkeys(named or first):
-        found.setdefault(dim, batch_size)
+        if found.setdefault(dim, batch_size) != batch_size and named:
+            remedy = f"gives {dim[:128]!r} this size, but --batch-size is {batch_size}: let them agree"
+            raise errors.InvalidInputError("--input-shape", found[dim], remedy)
     return found
+
+
+def _is_batch(name: str) -> bool:
+    """Whether a dimension is the batch itself; what is computed from it is another one."""
+    plain = name.lower()
+    return plain in _BATCH_NAMES or ("batch" in plain and plain.replace("_", "").isalnum())
 
 
 def _shape(entry: onnx.ValueInfoProto, symbols: Mapping[str, int], batch_size: int, *, source: str) -> Shape:
     dims = _dims(entry)
     name = entry.name[:128]
     remedy = f"its size is open: declare it with --input-shape {name}="
+    by_name = (
+        "" if dims is None else next((dim for dim in dims if isinstance(dim, str) and dim and dim not in symbols), "")
+    )
     if dims is None:
         raise errors.InvalidInputError(f"{source}: input {name!r}", "no shape", f"{remedy}SIZES")
     sizes: list[int | None] = [
@@ -89,7 +105,10 @@ def _shape(entry: onnx.ValueInfoProto, symbols: Mapping[str, int], batch_size: i
     if None in sizes:
         axis = sizes.index(None)
         example = ",".join(str(size or "SIZE") for size in sizes)
-        raise errors.InvalidInputError(f"{source}: input {name!r}, axis {axis}", dims[axis] or "?", remedy + example)
+        also = f" or --input-shape {by_name[:128]}=SIZE" if by_name else ""
+        raise errors.InvalidInputError(
+            f"{source}: input {name!r}, axis {axis}", dims[axis] or "?", remedy + example + also
+        )
     return tuple(size for size in sizes if size is not None)
 
 

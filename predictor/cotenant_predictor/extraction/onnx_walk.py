@@ -298,7 +298,7 @@ def shape_of(kind: onnx.TypeProto, symbols: Mapping[str, int]) -> Shape | None:
     if not _is_tensor(kind) or not kind.tensor_type.HasField("shape"):
         return None
     sizes = [
-        dim.dim_value if dim.WhichOneof("value") == "dim_value" else symbols.get(dim.dim_param)
+        dim.dim_value if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0 else symbols.get(dim.dim_param)
         for dim in kind.tensor_type.shape.dim
     ]
     return None if any(size is None for size in sizes) else tuple(size for size in sizes if size is not None)
