@@ -10,13 +10,14 @@ import pytest
 
 from cotenant_api.names import GPUModel
 from cotenant_predictor import devices
-from cotenant_predictor.colocation import prior, profiles, rows
+from cotenant_predictor.colocation import learned, partners, prior, profiles, rows
 from cotenant_predictor.colocation.speeds import SpeedModel
 from cotenant_predictor.datasets import gavel
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.devices import Device
 from cotenant_predictor.jobs import prediction, step
 from cotenant_predictor.training import colocation as training
+from cotenant_predictor.training import corrections
 from cotenant_predictor.trees import Array
 
 MECHANISMS = sorted(prior.RESOURCES)
@@ -259,3 +260,75 @@ def test_a_hundred_candidate_gpus_are_judged_at_once_and_alike(v100: Joint, mode
         found = model.predict(candidates, prior.UNRECORDED)
     assert found.speed.shape == (100, 2)
     assert np.ptp(found.speed, axis=0) == pytest.approx(0.0)
+
+
+def test_a_neighbour_that_may_use_few_threads_takes_less_from_the_others() -> None:
+    busy = job(smActivity=0.9, dramActivity=0.1, knee=20.0)
+    capped = job(smActivity=0.9, dramActivity=0.1, knee=20.0, threads=0.2)
+    assert prior.speeds(group(busy, busy), "MPS")[0] == pytest.approx([0.5 / 0.9, 0.5 / 0.9])
+    assert prior.speeds(group(busy, capped), "MPS")[0] == pytest.approx([0.82 / 0.9, 0.2], abs=0.01)
+
+
+def test_the_best_gpu_is_the_one_whose_tenants_leave_most() -> None:
+    busy, idle = job(utilization=0.9), job(utilization=0.1)
+    gpus = np.concatenate([group(busy, absent=1), group(idle, absent=1), group(idle, busy)])
+    found = partners.gains(SpeedModel(), job(utilization=0.6), gpus, "TimeSlicing")
+    assert found == pytest.approx([1.0 / 0.6 * 0.5 + 0.5 / 0.9 - 1.0, 1.0, 0.45 / 0.6 + 0.5 - 1.0])
+    assert partners.best(SpeedModel(), job(utilization=0.6), gpus, "TimeSlicing") == 1
+
+
+def test_a_gpu_without_enough_memory_is_never_the_best() -> None:
+    gpus = np.concatenate([group(job(utilization=0.0, memory=0.95)), group(job(utilization=1.0))])
+    assert partners.best(SpeedModel(), job(), gpus, "MPS") == 1
+    assert partners.best(SpeedModel(), job(), gpus[:1], "MPS") is None
+    assert partners.best(SpeedModel(), job(), gpus[:0], "MPS") is None
+
+
+@pytest.mark.parametrize(
+    "correction",
+    [
+        learned.Line(weights=np.array([0.5, -0.25])),
+        learned.Process(
+            n_own=1,
+            n_others=1,
+            own=np.array([[0.0], [1.0]]),
+            others=np.array([[0.5]]),
+            pairs=np.array([[0, 0], [1, 0]]),
+            weights=np.array([0.1, -0.2]),
+            parts=np.array([1.0, 1.0, 3.0]),
+            lengths=np.array([1.0, 2.0]),
+        ),
+    ],
+)
+def test_a_correction_read_back_says_the_same(correction: learned.Correction) -> None:
+    asked = np.array([[0.0, 0.5], [3.0, -1.0]])
+    again = learned.from_state(json.loads(json.dumps(learned.state_of(correction))))
+    assert again.predict(asked) == pytest.approx(correction.predict(asked))
+
+
+def test_a_process_remembers_what_it_was_told() -> None:
+    rows_seen = np.random.default_rng(0).normal(size=(30, 4))
+    missed = np.sin(rows_seen[:, 0]) + rows_seen[:, 2] / 4
+    shape = corrections.most_likely(rows_seen, missed, n_own=2, n_others=2)
+    found = corrections.process(rows_seen, missed, shape).predict(rows_seen)
+    assert found == pytest.approx(missed, abs=0.05)
+
+
+def test_a_process_far_from_everything_says_what_is_common_to_all() -> None:
+    rows_seen = np.random.default_rng(0).normal(size=(30, 4))
+    process = corrections.process(rows_seen, np.full(30, 0.3), corrections.Shape(n_own=2, n_others=2))
+    assert process.predict(np.full((1, 4), 1e6))[0] == pytest.approx(0.3, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"pairs": [[5, 0]]}, {"parts": [1.0]}, {"lengths": [0.0, 1.0]}, {"weights": [float("nan")]}, {"own": [1.0]}],
+)
+def test_a_process_that_makes_no_sense_is_refused(change: Any) -> None:
+    state = {
+        "kind": "process", "nOwn": 1, "nOthers": 1, "own": [[0.0]], "others": [[0.0]], "pairs": [[0, 0]],
+        "weights": [0.1], "parts": [1.0, 1.0, 1.0], "lengths": [1.0, 1.0],
+    }  # fmt: skip
+    assert learned.from_state(state).predict(np.zeros((1, 2))) == pytest.approx(0.4)
+    with pytest.raises(ValueError, match=r"measured job|three parts|not finite|shape"):
+        learned.from_state({**state, **change})

@@ -125,35 +125,6 @@ class Process:
         return cls(n_own=n_own, n_others=n_others, parts=parts, lengths=lengths, **arrays)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Mean:
-    """The mean of several corrections."""
-
-    members: tuple[Correction, ...]
-
-    def predict(self, rows: Array) -> Array:
-        """Shape (n_rows,)."""
-        result: Array = np.mean([member.predict(rows) for member in self.members], axis=0)
-        return result
-
-    def to_state(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"members": [state_of(member) for member in self.members]}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
-
-        Raises:
-            KeyError: something is missing.
-            ValueError: a member is of no known kind, or there is none.
-        """
-        members = tuple(from_state(member) for member in state["members"])
-        if not members:
-            raise ValueError("a mean has members")
-        return cls(members=members)
-
-
 def likeness(rows: Array, measured: Array, length: float) -> Array:
     """exp(-distance / length), shape (n_rows, n_measured)."""
     result: Array = np.exp(-np.minimum(distances(rows, measured) / length, _FAR))
@@ -168,7 +139,7 @@ def distances(rows: Array, measured: Array) -> Array:
     return result
 
 
-_KINDS: Final[dict[str, type[Any]]] = {"line": Line, "process": Process, "trees": Trees, "mean": Mean}
+_KINDS: Final[dict[str, type[Any]]] = {"line": Line, "process": Process, "trees": Trees}
 
 
 def state_of(correction: Correction) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """What sharing leaves of each job's speed if nothing interferes but the lack of a resource. Pure arithmetic.
 
-    speed_i = alone_i x min over resources of min(1, a_i / u_i)
+    speed_i = min(alone_i, a_i / u_i)                       the least over resources
 
-u_i is what the job needs of a resource (share of its time or rate), a_i what max-min fairness gives it among the
-tenants (Bertsekas, Gallager 1992): nobody gets more than it needs, and nobody gives up what another does not lack.
-alone_i is the speed on its share of the threads (`curves`). A resource that is not known does not limit. Jobs of a
-lower client priority get what the others leave. A further tenant never makes anyone faster.
+u_i is what the job needs of a resource (share of its time or rate) at full speed, alone_i its speed alone on its share
+of the threads (`curves`), and a_i what max-min fairness gives it among tenants that need u x alone (Bertsekas, Gallager
+1992): nobody gets more than it needs, and nobody gives up what another does not lack. A resource that is not known does
+not limit. Jobs of a lower client priority get what the others leave. A further tenant never makes anyone faster.
 """
 
 import types
@@ -45,15 +45,17 @@ def speeds(tenants: Array, mechanism: str) -> Array:
         KeyError: no such mechanism.
     """
     here = profiles.present(tenants)
-    kept = np.ones(here.shape)
+    by_threads = alone(tenants)
+    kept = by_threads.copy()
     low = tenants[..., profiles.INDEX["priority"]] > 0
     for name in RESOURCES[mechanism]:
-        needed = np.nan_to_num(tenants[..., profiles.INDEX[name]])
+        full = np.nan_to_num(tenants[..., profiles.INDEX[name]])
+        needed = full * np.nan_to_num(by_threads)
         first = fair_shares(np.where(low, 0.0, needed), np.ones(len(tenants)))
         left = np.maximum(LEAST_SHARE, 1.0 - first.sum(axis=1))
         given = np.where(low, fair_shares(np.where(low, needed, 0.0), left), first)
-        kept = np.minimum(kept, np.divide(given, needed, out=np.ones_like(needed), where=needed > 0))
-    return np.where(here, kept * alone(tenants), np.nan)
+        kept = np.minimum(kept, np.divide(given, full, out=np.ones_like(full), where=full > 0))
+    return np.where(here, kept, np.nan)
 
 
 def alone(tenants: Array) -> Array:

@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cotenant_predictor.colocation import learned, rows
-from cotenant_predictor.colocation.learned import Correction, Mean
+from cotenant_predictor.colocation.learned import Correction
 from cotenant_predictor.colocation.speeds import Pool, SpeedModel
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.training import conformal, corrections, trees
@@ -36,8 +36,7 @@ NOTHING: Final = "nothing"
 RIDGE: Final = "ridge"
 PROCESS: Final = "process"
 FOREST: Final = "forest"
-BOTH: Final = "process and forest"
-KINDS: Final = (NOTHING, RIDGE, PROCESS, FOREST, BOTH)
+KINDS: Final = (NOTHING, RIDGE, PROCESS, FOREST)
 """From the least freedom to the most."""
 
 _Fold: TypeAlias = tuple[Array, Array]
@@ -47,9 +46,9 @@ class SpeedRegressor(RegressorMixin, BaseEstimator):
     """Corrects the prior speed of jobs together by what was measured.
 
     The prior is put on a line, then corrected by the kind that misses held-out rows least: nothing, ridge regression,
-    a Gaussian process over (job, neighbours), extremely randomised trees, or the mean of the last two. Rows are held
-    out at random and by whole groups, so that both a new pair of known jobs and a job never seen count. The lower bound
-    is group-conformal for each of the two, and lies between them by how near a row is to what was measured.
+    a Gaussian process over (job, neighbours), or extremely randomised trees. Rows are held out at random and by whole
+    groups, so that both a new pair of known jobs and a job never seen count. The lower bound is group-conformal for
+    each of the two, and lies between them by how near a row is to what was measured.
 
     Parameters
     ----------
@@ -238,9 +237,6 @@ class _Learner:
             return corrections.process(rows, missed, self.shape)
         if kind == FOREST:
             return corrections.forest(rows, missed, n_estimators=self.n_estimators, seed=self.seed)
-        if kind == BOTH:
-            parts = [self.learn(part, rows, missed) for part in (PROCESS, FOREST)]
-            return Mean(members=tuple(part for part in parts if part is not None))
         return None
 
 
@@ -279,10 +275,9 @@ def _held_out(data: _Data, learner: _Learner, folds: Iterator[_Fold]) -> dict[st
         line = part.line()
         missed = part.missed(line)
         base = line[0] * data.prior[held] + line[1]
-        for kind in (NOTHING, RIDGE, PROCESS, FOREST):
+        for kind in KINDS:
             correction = learner.learn(kind, part.rows, missed)
             said[kind][held] = base if correction is None else base + correction.predict(data.rows[held])
-        said[BOTH][held] = (said[PROCESS][held] + said[FOREST][held]) / 2
     return said
 
 
