@@ -38,6 +38,10 @@ class Device(documents.Model):
     l2_mib: Positive = Field(alias="l2MiB")
     power_watts: Positive
     """The board's default power limit."""
+    process_nanometers: Positive | None = None
+    """Of the chip's manufacture; decides how much work the power limit allows. Unknown: power is no limit."""
+    has_fp32_matrix_cores: bool = False
+    """Whether `fp32` is the rate of matrix cores."""
     peak_teraflops: dict[str, Positive]
     """By type, one of `PEAK_TYPES`; `fp32` is the rate outside tensor cores and the fallback of the others."""
     source: str

@@ -7,6 +7,10 @@ Per occurrence of an operator, with a of the GPU's S multiprocessors (SMs) allow
     compute rate = peak(type) x efficiency(class) x tiles / (ceil(tiles / a) x S)
     memory rate  = bandwidth x efficiency x min(1, min(blocks, a) / (S x saturation))
 
+Where a `KernelModel` is given, it knows the times of products and convolutions at all SMs (`kernels`), and
+
+    t(a) = combined(max(t_tiles x waves(a) / waves(S), t_compute(S)), t_memory(S) x memory rate(S) / memory rate(a))
+
 The first is the roofline model (Williams, Waterman, Patterson 2009) with wave quantisation: `tiles` thread
 blocks run in whole waves over a SMs. The second says that a part of the SMs is enough to saturate DRAM.
 """
@@ -21,7 +25,12 @@ import numpy.typing as npt
 from cotenant_api.graph import Graph, Operator, OperatorClass, Phase
 from cotenant_predictor import devices
 from cotenant_predictor.devices import Device
+from cotenant_predictor.jobs import shapes
 from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.shapes import FamilyShapes
+from cotenant_predictor.kernels import chips, products
+from cotenant_predictor.kernels.chips import Chips
+from cotenant_predictor.kernels.model import KernelModel
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -50,9 +59,11 @@ class Operators:
     forward: Array
     """Whether Python runs the operator (the forward pass), not the autograd engine."""
     optimizer_tensors: Array
+    families: tuple[FamilyShapes, ...] = ()
+    """Products and convolutions by family."""
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Operators))
+_FIELDS = tuple(field.name for field in dataclasses.fields(Operators) if field.name != "families")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +74,21 @@ class Devices:
     bandwidth: Array
     host_bandwidth: Array
     peak: Array
+    chips: Chips
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KernelTimes:
+    """Times of one occurrence of some operators at all SMs, as a `KernelModel` has them; shape (n_devices, n)."""
+
+    index: Array
+    """Positions of the operators, shape (n,)."""
+    tiles: Array
+    compute: Array
+    memory: Array
+    parallel: Array
+    sharpness: Array
+    """Shape (n,)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +106,8 @@ def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
     """The graph's operators as arrays."""
     rows = [_row(operator, coefficients) for operator in graph.operators]
     columns = dict(zip(_FIELDS, np.array(rows, dtype=np.float64).T.copy(), strict=True))
-    return Operators(**{**columns, "type_index": columns["type_index"].astype(np.intp)})
+    columns["type_index"] = columns["type_index"].astype(np.intp)
+    return Operators(**columns, families=shapes.of(graph))
 
 
 def devices_of(rows: Sequence[Device]) -> Devices:
@@ -94,18 +121,44 @@ def devices_of(rows: Sequence[Device]) -> Devices:
         bandwidth=column([row.memory_gigabytes_per_second * 1e9 for row in rows]),
         host_bandwidth=column([row.host_gigabytes_per_second * 1e9 for row in rows]),
         peak=np.array([[row.peak_flops(dtype) for dtype in devices.PEAK_TYPES] for row in rows]),
+        chips=chips.of(rows),
     )
 
 
-def busy(operators: Operators, gpus: Devices, *, sm_share: Array, coefficients: Coefficients) -> Busy:
-    """How long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed."""
+def kernel_times(operators: Operators, gpus: Devices, model: KernelModel) -> tuple[KernelTimes, ...]:
+    """What `model` knows of the operators; costs more than `busy` does, and is the same for every share of SMs."""
+    rate = _peak(operators, gpus)
+    return tuple(_family_times(part, gpus, model, peak=rate[:, part.index]) for part in operators.families)
+
+
+def busy(
+    operators: Operators,
+    gpus: Devices,
+    *,
+    sm_share: Array,
+    coefficients: Coefficients,
+    kernels: Sequence[KernelTimes] = (),
+) -> Busy:
+    """How long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed.
+
+    `kernels` (of `kernel_times`) replace the formula for the operators that they know.
+    """
     active = np.maximum(1.0, np.floor(gpus.sm_count * sm_share))
     compute = _compute_seconds(operators, gpus, active=active)
-    used = np.minimum(operators.parallel, active)
-    saturated = np.minimum(1.0, used / (gpus.sm_count * coefficients.memory_saturation))
-    memory = operators.moved_bytes / (gpus.bandwidth * operators.memory_efficiency * saturated)
-    floor = operators.kernels * coefficients.kernel_seconds
-    seconds = operators.repeat * np.maximum(np.maximum(compute, memory), floor)
+    reach = _reach(operators.parallel, active, gpus, coefficients)
+    memory = operators.moved_bytes / (gpus.bandwidth * operators.memory_efficiency * reach)
+    once = np.maximum(compute, memory)
+    for known in kernels:
+        waves = np.ceil(known.parallel / active) / np.ceil(known.parallel / gpus.sm_count)
+        slower = _reach(known.parallel, gpus.sm_count, gpus, coefficients) / _reach(
+            known.parallel, active, gpus, coefficients
+        )
+        compute[:, known.index] = np.maximum(known.tiles * waves, known.compute)
+        memory[:, known.index] = known.memory * slower
+        once[:, known.index] = products.combined(
+            compute[:, known.index], memory[:, known.index], sharpness=known.sharpness
+        )
+    seconds = operators.repeat * np.maximum(once, operators.kernels * coefficients.kernel_seconds)
     return Busy(
         seconds=seconds,
         total_seconds=seconds.sum(axis=1, keepdims=True),
@@ -113,10 +166,34 @@ def busy(operators: Operators, gpus: Devices, *, sm_share: Array, coefficients: 
     )
 
 
-def _compute_seconds(operators: Operators, gpus: Devices, *, active: Array) -> Array:
+def _reach(parallel: Array, active: Array, gpus: Devices, coefficients: Coefficients) -> Array:
+    """Share of the memory rate that so many blocks on so many SMs reach."""
+    reached: Array = np.minimum(1.0, np.minimum(parallel, active) / (gpus.sm_count * coefficients.memory_saturation))
+    return reached
+
+
+def _family_times(part: FamilyShapes, gpus: Devices, model: KernelModel, *, peak: Array) -> KernelTimes:
+    family = model.families[part.family]
+    times = family.times(part.shapes, gpus.chips, peak=peak)
+    return KernelTimes(
+        index=part.index,
+        tiles=part.passes * times.tiles,
+        compute=part.passes * times.compute,
+        memory=part.passes * times.memory,
+        parallel=times.parallel,
+        sharpness=np.full(len(part.index), times.sharpness),
+    )
+
+
+def _peak(operators: Operators, gpus: Devices) -> Array:
+    """FLOP/s of each operator's type, less what tensor cores lose; shape (n_devices, n_operators)."""
     peak = np.take(gpus.peak, operators.type_index, axis=1)
-    tensor = peak > gpus.peak[:, :1]
-    rate = peak * operators.efficiency * np.where(tensor, operators.tensor_efficiency, 1.0)
+    rate: Array = peak * np.where(peak > gpus.peak[:, :1], operators.tensor_efficiency, 1.0)
+    return rate
+
+
+def _compute_seconds(operators: Operators, gpus: Devices, *, active: Array) -> Array:
+    rate = _peak(operators, gpus) * operators.efficiency
     waves = np.ceil(operators.parallel / active)
     seconds: Array = operators.flops * waves * gpus.sm_count / (operators.parallel * rate)
     return seconds
