@@ -22,7 +22,10 @@ MAX_SECONDS = 20
 @functools.cache
 def seeds() -> tuple[bytes, ...]:
     """Small files that have every kind of node."""
-    return tuple(made.SerializeToString() for made in (network(), shapes(), loop(), branch(), layers(), contributed()))
+    return tuple(
+        made.SerializeToString()
+        for made in (network(), shapes(), loop(), branch(), layers(), attention(), contributed())
+    )
 
 
 def network() -> onnx.ModelProto:
@@ -102,6 +105,21 @@ def layers() -> onnx.ModelProto:
     return model(nodes, inputs, [*weights, weight("wl", [1, 16, 8]), weight("rl", [1, 16, 4])])
 
 
+def attention() -> onnx.ModelProto:
+    nodes = [
+        node("MatMul", "x w", "q"),
+        node("MatMul", "q k", "s"),
+        node("Mul", "s scale", "s1"),
+        node("Where", "mask s1 low", "t"),
+        node("Softmax", "t", "p"),
+        node("Dropout", "p ratio", "d"),
+        node("MatMul", "d v", "y"),
+    ]
+    inputs = [tensor("x", [2, 4, 10, 8]), tensor("k", [2, 4, 8, 12]), tensor("v", [2, 4, 12, 8])]
+    constants = [constant("scale", 0.1), constant("low", -1.0), constant("ratio", 0.1), weight("w", [8, 8])]
+    return model(nodes, [*inputs, tensor("mask", [2, 1, 10, 12], "bool")], constants)
+
+
 def contributed() -> onnx.ModelProto:
     nodes = [
         node("Attention", "x w b", "a", domain="com.microsoft", num_heads=4),
@@ -165,7 +183,7 @@ def changed(found: onnx.ModelProto, draw: Any) -> None:
         found.opset_import[0].version = draw(st.integers(6, onnx.defs.onnx_opset_version() + 1))
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(7))
 @pytest.mark.parametrize("mode", ["Training", "Inference"])
 def test_the_file_that_is_changed_below_is_read(index: int, mode: str) -> None:
     assert is_accepted(seeds()[index], mode=mode, precision="bf16")

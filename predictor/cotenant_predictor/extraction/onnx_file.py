@@ -14,7 +14,7 @@ import onnx
 import onnx.defs
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_operators, onnx_precision, onnx_quantized, onnx_training
+from cotenant_predictor.extraction import onnx_attention, onnx_operators, onnx_precision, onnx_quantized, onnx_training
 from cotenant_predictor.extraction.onnx_inputs import bound
 from cotenant_predictor.extraction.onnx_values import Occurrence, Shape
 from cotenant_predictor.extraction.onnx_walk import Walker
@@ -83,7 +83,7 @@ def extract(data: bytes, options: Options, *, source: str) -> Row:
     if walker.undeclared:
         remedy = "names no input of the model and no tensor whose shape is open"
         raise errors.InvalidInputError("--input-shape", min(walker.undeclared), remedy)
-    nodes = _typed(walker.occurrences, options)
+    nodes = _typed(onnx_attention.joined(walker.occurrences), options)
     if not any(not node.folded for node in nodes):
         raise errors.InvalidInputError(source, "no operators", "must have nodes that depend on an input of the graph")
     return _document(model, nodes, inputs.values(), options, unknown=walker.unknown)

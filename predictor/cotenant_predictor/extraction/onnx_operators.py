@@ -1,6 +1,6 @@
 """What is known of ONNX operators: class, FLOPs, bytes, kernels, and which inputs are weights. Works on shapes alone.
 
-The graph is taken as written: no Conv-BatchNormalization-Relu is fused, no attention is recognised in its parts.
+The graph is taken as written: no Conv-BatchNormalization-Relu is fused.
 An operator that fits no class is unknown: the caller counts and names it.
 """
 
