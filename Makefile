@@ -6,10 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_DIR := .run
 SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin))
+MODEL := predictor/cotenant_predictor/models/default.json
+MODEL_DATA := kernels gavel
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format bench examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format bench model evaluation examples manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -46,6 +48,14 @@ format: $(VENV)/.dependencies ## rewrite to the house style
 
 bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench
+
+model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)
+	OMP_NUM_THREADS=1 $(BIN)/cotenant train $(MODEL_DATA) --from-scratch --name default-1 --out $(RUN_DIR)/model
+	cp $(RUN_DIR)/model/model.json $(MODEL)
+
+evaluation: $(VENV)/.wheel ## write the tables of docs/prediction.md again (about half an hour)
+	@for data in "kernels" "language-models" "gavel" "miso"; do \
+		OMP_NUM_THREADS=1 $(BIN)/cotenant evaluate $$data --write docs/prediction.md >/dev/null || exit 1; done
 
 manifests: $(VENV)/.wheel ## write the CRDs from the types
 	$(BIN)/cotenant crds --write manifests/crds

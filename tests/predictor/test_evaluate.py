@@ -38,7 +38,7 @@ def found(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     """One evaluation of one split, with everything that a call can ask for."""
     folder = tmp_path_factory.mktemp("plots")
     document = folder / "page.md"
-    command = f"cotenant evaluate {data}"
+    command = f"cotenant evaluate {data} --split leave-gpu-out"
     document.write_text(f"Before\n<!-- begin: {command} -->\nold\n<!-- end: {command} -->\nAfter\n")
     out = folder / "out.json"
     argv = ["--simulated", "--split", "leave-gpu-out", "--plots", str(folder), "--json"]

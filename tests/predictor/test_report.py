@@ -65,8 +65,18 @@ def test_tables_say_what_is_simulated() -> None:
 def test_groups_and_learning_curves_have_tables_of_their_own() -> None:
     rows = [row(group="a"), row(group="b", value=math.nan), row(training_rows=7, metric="fitSeconds", value=123.4)]
     assert list(report.tables(rows)) == []
-    assert "| physics, mae | 4.000 (3.000 to 5.500) | - |" in list(report.group_tables(rows))
+    assert list(report.group_tables(rows))[:5] == [
+        "**utilization**, random, mae of each",
+        "",
+        "| model | a | b |",
+        "|---|---|---|",
+        "| physics | 4.000 | - |",
+    ]
     assert "| utilization | random | physics | 7 | fitSeconds | 123 (3.000 to 5.500) |" in report.learning_table(rows)
+
+
+def test_what_is_next_to_nothing_is_shown_as_zero() -> None:
+    assert "| physics | 0.000 | 20 |" in report.tables([row(value=-1e-9, low=math.nan)])
 
 
 def test_without_a_learning_curve_there_is_no_table_of_it() -> None:

@@ -75,24 +75,27 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plots is not None:
         _draw(arguments.plots, evaluations)
     if arguments.write is not None:
-        _write_section(arguments.write, _lines(rows), command=f"cotenant evaluate {' '.join(arguments.data)}")
+        options = [*arguments.data, *(f"--split {kind}" for kind in arguments.split)]
+        _write_section(arguments.write, _lines(rows), command=f"cotenant evaluate {' '.join(options)}")
     text = json.dumps(report.document(rows), allow_nan=False) if arguments.json else "\n".join(_lines(rows))
     print(text, flush=True)
     return 0
 
 
 def _evaluations(arguments: argparse.Namespace, request: "Request") -> "list[Evaluation]":
-    from cotenant_predictor.datasets import measurements, shipped
+    from cotenant_predictor.datasets import joint, measurements, shipped
     from cotenant_predictor.evaluation import run as evaluation
     from cotenant_predictor.models import store
 
     names, paths = shipped.told_apart(arguments.data)
-    found = []
+    found = [evaluation.of_set(name, request, progress=_progress) for name in names]
     if paths:
         read = measurements.load(paths, simulated=arguments.simulated)
         knowledge = store.load(arguments.model).kernel_knowledge()
         if alone := read.alone():
             found.append(evaluation.of_jobs(alone, request, knowledge=knowledge, progress=_progress))
+        if read.joint():
+            found.append(evaluation.of_pairs(joint.of_measurements(read), request, progress=_progress))
     if not any(one.rows for one in found):
         raise errors.InvalidInputError("DATA", " ".join([*names, *map(str, paths)]), "holds nothing that can be scored")
     return found

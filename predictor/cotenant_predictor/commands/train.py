@@ -20,6 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, required=True, metavar="DIR", help="the folder for model.json; made where it is missing"
     )
     parser.add_argument("--name", default="trained-1", help="how predictions name the model (default: trained-1)")
+    parser.add_argument(
+        "--from-scratch", action="store_true", help="leave empty what DATA do not teach; else the default model has it"
+    )
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
 
 
@@ -31,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     names, paths = shipped.told_apart(arguments.data)
     read = measurements.load(paths, simulated=arguments.simulated) if paths else None
-    learned = training.learn(arguments.name, sets=names, measurements=read, progress=_progress)
+    base = None if arguments.from_scratch else store.load()
+    data = training.Data(sets=names, measurements=read)
+    learned = training.learn(arguments.name, data, base=base, progress=_progress)
     model = store.write(arguments.out / store.FILE, learned)
     for line in _summary(model):
         print(line)
@@ -41,11 +46,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _summary(model: "Model") -> list[str]:
     """What was learned of what, a line each."""
+    learned = model.learned
     label = ", SIMULATED" if model.simulated else ""
-    return [
-        f"jobs: {target} from {count['rows']} rows, {count['groups']} groups, {count['gpuModels']} GPU models{label}"
-        for target, count in model.learned.get("jobs", {}).items()
+    lines = [
+        f"kernels: {name} from {count['rows']} rows, {count['gpuModels']} GPU models"
+        for name, count in learned.get("kernels", {}).items()
     ]
+    lines += [
+        f"jobs: {target} from {count['rows']} rows, {count['groups']} groups, {count['gpuModels']} GPU models{label}"
+        for target, count in learned.get("jobs", {}).items()
+    ]
+    lines += [
+        f"colocation: {mechanism} from {count['runs']} runs{label}"
+        for mechanism, count in learned.get("colocation", {}).items()
+    ]
+    return lines + [f"{part}: kept from {reference}" for part, reference in learned["kept"].items()]
 
 
 def _progress(text: str) -> None:

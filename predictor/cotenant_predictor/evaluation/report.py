@@ -1,7 +1,6 @@
 """Rows of an evaluation: one score of one model on one split, as JSON and as readable tables. Pure; writes no file."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -79,15 +78,20 @@ def tables(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def group_tables(rows: Iterable[Row]) -> Iterator[str]:
-    """The same for rows of single groups: a row per model and metric, a column per group."""
-    found = [row for row in rows if row.group is not None]
-    key = dataclasses.astuple
-    for (target, split), members in itertools.groupby(found, key=lambda row: key(row)[:2]):
+    """What each held-out group, family or GPU model scores: a row per model, a column per group, the first metric."""
+    by_table: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.group is not None:
+            by_table.setdefault((row.target, row.split), []).append(row)
+    for (target, split), found in by_table.items():
+        metric = found[0].metric
+        label = " (simulated)" if any(row.simulated for row in found) else ""
         by_model: dict[str, dict[str, Row]] = {}
-        for row in members:
-            by_model.setdefault(f"{row.model}, {row.metric}", {})[str(row.group)] = row
-        names = list(dict.fromkeys(name for columns in by_model.values() for name in columns))
-        yield f"**{target}**, {split}, by group"
+        for row in found:
+            if row.metric == metric:
+                by_model.setdefault(row.model, {})[str(row.group)] = dataclasses.replace(row, low=math.nan)
+        names = sorted({str(row.group) for row in found})
+        yield f"**{target}**, {split}, {metric} of each{label}"
         yield ""
         yield from _grid(["model", *names], by_model, names)
         yield ""
@@ -131,6 +135,7 @@ def _shown(row: Row) -> str:
 
 
 def _figure(value: float) -> str:
+    value = value if abs(value) >= 0.5 * 10**-SHOWN_DIGITS else 0.0
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.{1 if abs(value) >= 10 else SHOWN_DIGITS}f}"

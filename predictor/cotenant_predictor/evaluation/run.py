@@ -1,11 +1,15 @@
 """One evaluation of given data: every split and target that was asked for, or that the data allow."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from cotenant_api import errors
+from cotenant_predictor.datasets import gavel, shipped
+from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.datasets.measurements import Measurements
-from cotenant_predictor.evaluation import curves, jobs, scores, splits
+from cotenant_predictor.evaluation import colocation, curves, jobs, kernels, scores, slices, splits
 from cotenant_predictor.evaluation.jobs import Bench, Progress
 from cotenant_predictor.evaluation.report import Row
 from cotenant_predictor.evaluation.scores import Scored
@@ -69,6 +73,48 @@ def of_jobs(
                 rows += curves.rows(bench, kind, target, clock=request.clock, progress=progress)
     marked = [dataclasses.replace(row, simulated=measurements.simulated) for row in rows]
     return Evaluation(rows=tuple(marked), scored=tuple(scored))
+
+
+def of_pairs(joint: Joint, request: Request, *, progress: Progress = lambda _: None) -> Evaluation:
+    """Jobs together: speeds, and which partner each model chooses; raises as `of_jobs`."""
+    return _of_splits(
+        functools.partial(colocation.rows, joint, progress=progress), request, splits.KINDS, progress=progress
+    )
+
+
+def of_set(name: str, request: Request, *, progress: Progress = lambda _: None) -> Evaluation:
+    """One of `shipped.SETS`; without a wish by the splits that say most.
+
+    Raises:
+        InvalidInputError: the set cannot be split as was asked for.
+    """
+    if name == shipped.GAVEL:
+        return of_pairs(gavel.load(), request, progress=progress)
+    rows, kinds = _SETS[name]
+    return _of_splits(functools.partial(rows, progress=progress), request, kinds, progress=progress)
+
+
+_SETS: Final[Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]]] = {
+    shipped.KERNELS: (kernels.rows, (splits.LEAVE_GPU_OUT,)),
+    shipped.MISO: (slices.rows, (slices.LEAVE_SLICE_OUT,)),
+}
+
+
+def _of_splits(
+    rows: Callable[..., list[Row]], request: Request, kinds: Sequence[str], *, progress: Progress
+) -> Evaluation:
+    """The rows of the splits that were asked for; without a wish of those of `kinds` that the data allow."""
+    found: list[Row] = []
+    refused: list[errors.InvalidInputError] = []
+    for kind in request.splits or kinds:
+        try:
+            found += rows(split=kind)
+        except errors.InvalidInputError as error:
+            progress(f"no {kind}: {error}")
+            refused.append(error)
+    if refused and (request.splits or not found):
+        raise refused[0]
+    return Evaluation(rows=tuple(found))
 
 
 def _possible(bench: Bench, target: str, request: Request, *, progress: Progress) -> Iterator[str]:

@@ -24,7 +24,7 @@ def packed(value: Any) -> Any:
         return {key: packed(member) for key, member in value.items()}
     if not isinstance(value, list):
         return value
-    if not _is_numeric(value):
+    if _shape(value) is None:
         return [packed(member) for member in value]
     array = np.array(value)
     if array.size < FEWEST_PACKED:
@@ -55,11 +55,15 @@ def unpacked(value: Any) -> Any:
     return np.frombuffer(data, dtype=value["type"]).reshape(value["shape"])
 
 
-def _is_numeric(value: list[Any]) -> bool:
-    """Whether a list holds numbers alone, or lists of numbers of one length."""
-    if value and all(isinstance(member, list) for member in value):
-        return len({len(member) for member in value}) == 1 and all(_is_numeric(member) for member in value)
-    return bool(value) and all(type(member) in {int, float} for member in value)
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of a list of numbers, or of equally shaped lists; None where it is neither."""
+    if type(value) in {int, float}:
+        return ()
+    if not isinstance(value, list) or not value:
+        return None
+    shapes = {_shape(member) for member in value}
+    first = shapes.pop()
+    return None if shapes or first is None else (len(value), *first)
 
 
 def _keeps(array: Any, name: str) -> bool:

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from cotenant_api import documents, errors, files
+from cotenant_predictor.colocation.speeds import SpeedModel
 from cotenant_predictor.jobs import prediction
 from cotenant_predictor.jobs.prediction import Knowledge
 from cotenant_predictor.jobs.residual import Residual
+from cotenant_predictor.kernels.model import KernelModel
 from cotenant_predictor.models import parts
 
 VERSION: Final = 1
@@ -40,8 +42,12 @@ class Model:
     """`sha256:..`; empty until it was written."""
     learned: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """From what: data sets, rows, whether they were simulated. Says nothing that changes between two trainings."""
+    kernels: KernelModel | None = None
+    """Times of single operators."""
     jobs: Mapping[str, Residual] = dataclasses.field(default_factory=dict)
     """Corrections of single jobs, by target."""
+    colocation: SpeedModel = dataclasses.field(default_factory=SpeedModel)
+    """Speeds of jobs together."""
 
     @property
     def reference(self) -> str:
@@ -76,9 +82,19 @@ class Model:
             "name": self.name,
             "digest": "",
             "learned": dict(self.learned),
-            "parts": parts.packed({"jobs": parts.residuals_state(self.jobs)}),
+            "parts": parts.packed(self._parts()),
         }
         return documents.canonical(value) + "\n"
+
+    def _parts(self) -> dict[str, Any]:
+        learned: dict[str, Any] = {}
+        if self.kernels is not None:
+            learned["kernels"] = self.kernels.to_state()
+        if self.jobs:
+            learned["jobs"] = parts.residuals_state(self.jobs)
+        if self.colocation.pools:
+            learned["colocation"] = self.colocation.to_state()
+        return learned
 
 
 def load(path: Path | str | None = None) -> Model:
@@ -116,7 +132,9 @@ def parse(data: bytes, *, source: str) -> Model:
             name=str(value["name"]),
             digest=str(claimed),
             learned=types.MappingProxyType(dict(value["learned"])),
+            kernels=KernelModel.from_state(state["kernels"]) if "kernels" in state else None,
             jobs=types.MappingProxyType(parts.residuals_of(state.get("jobs", {}))),
+            colocation=SpeedModel.from_state(state.get("colocation", {"pools": {}})),
         )
     except (KeyError, ValueError, TypeError) as error:
         remedy = f"does not hold together ({type(error).__name__}: {error}): train the model again with this release"
