@@ -1,6 +1,7 @@
 """Learning and scoring jobs together, on shipped pairs and on measurement files."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from cotenant_predictor.colocation.prior import UNRECORDED
 from cotenant_predictor.datasets import gavel, joint
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.datasets.measurements import Measurements
-from cotenant_predictor.evaluation import colocation, partners, splits
+from cotenant_predictor.evaluation import colocation, colocation_curve, partners, splits
 from cotenant_predictor.training import colocation as training
 from cotenant_predictor.trees import Array
 
@@ -242,5 +243,29 @@ def test_a_split_that_cannot_be_made_is_refused(shipped: Joint) -> None:
         colocation.rows(one, split=splits.LEAVE_GPU_OUT)
     with pytest.raises(errors.InvalidInputError, match="must be one of"):
         colocation.rows(one, split="at-will")
-    with pytest.raises(errors.InvalidInputError, match="no pair"):
+    with pytest.raises(errors.InvalidInputError, match="no speed"):
         colocation.rows(one.take([]), split=splits.RANDOM)
+
+
+def test_a_learning_curve_tells_error_and_time_for_more_and_more_rows(shipped: Joint) -> None:
+    one = shipped.where(lambda run: shipped.jobs[run.tenants[0].job].gpu_model == "Tesla-K80")
+    ticks = iter(range(1000))
+    found = colocation_curve.rows(one, split=splits.LEAVE_GROUP_OUT, clock=lambda: float(next(ticks)))
+    sizes = [row.training_rows or 0 for row in found if row.metric == "mae"]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == len(colocation_curve.SHARES)
+    assert {row.value for row in found if row.metric == "fitSeconds"} == {1.0}
+
+
+def test_runs_under_thread_percentages_count_for_speeds_but_not_for_the_choice_of_partners(graphs: list[Graph]) -> None:
+    lines = [
+        line(one, others=[other], speed=0.5 + 0.01 * index, run=f"{index}", threadPercentage=50)
+        for index, (first, second) in enumerate(itertools.combinations(graphs, 2))
+        for one, other in ((first, second), (second, first))
+    ]
+    rows = colocation.rows(joint.of_measurements(measured_of(graphs, lines)), split=splits.RANDOM, shuffles=1)
+    assert {row.target for row in rows} == {colocation.SPEED}
+
+
+def test_jobs_are_not_profiled_again_for_a_part_of_the_runs(shipped: Joint) -> None:
+    assert shipped.take([0, 1]).profiles is shipped.profiles

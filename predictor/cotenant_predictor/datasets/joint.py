@@ -111,15 +111,21 @@ class Joint:
 
     def where(self, keep: Callable[[Run], bool]) -> Self:
         """The runs that `keep` accepts, in order, with all jobs."""
-        return dataclasses.replace(self, runs=tuple(run for run in self.runs if keep(run)))
+        return self._with(tuple(run for run in self.runs if keep(run)))
 
     def take(self, indices: Iterable[int]) -> Self:
         """The runs at these positions, in their order, with all jobs."""
-        return dataclasses.replace(self, runs=tuple(self.runs[index] for index in indices))
+        return self._with(tuple(self.runs[index] for index in indices))
 
     def of_mechanism(self, mechanism: str) -> Self:
         """Runs of one mechanism that ran."""
         return self.where(lambda run: run.ran and run.mechanism == mechanism)
+
+    def _with(self, runs: tuple[Run, ...]) -> Self:
+        """The same jobs with other runs; what the jobs are alone is not computed again."""
+        found = dataclasses.replace(self, runs=runs)
+        vars(found)["profiles"] = self.profiles
+        return found
 
     @property
     def mechanisms(self) -> tuple[str, ...]:

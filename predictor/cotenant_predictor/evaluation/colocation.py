@@ -86,26 +86,26 @@ def rows(joint: Joint, *, split: str, shuffles: int = SHUFFLES, progress: Progre
         progress: told what is being done.
 
     Raises:
-        InvalidInputError: no pair ran, or the split cannot be made of these runs.
+        InvalidInputError: no speed was measured, or the split cannot be made of these runs.
     """
     found = [scored(bench, split=split, shuffles=shuffles, progress=progress) for bench in benches(joint)]
     if not found:
-        raise errors.InvalidInputError("DATA", len(joint.runs), "holds no pair of jobs that ran with both speeds")
+        raise errors.InvalidInputError("DATA", len(joint.runs), "holds no speed of jobs that ran together")
     whole = _rows_of(found, split, group=None)
     each = [row for one in found for row in _rows_of([one], split, group=one.bench.name)] if len(found) > 1 else []
     return [dataclasses.replace(row, simulated=joint.simulated) for row in (*whole, *each)]
 
 
 def benches(joint: Joint) -> Iterator[Bench]:
-    """Mechanisms and GPU models with pairs."""
+    """Mechanisms and GPU models with runs in which a speed was measured."""
     for mechanism in joint.mechanisms:
         ran = joint.of_mechanism(mechanism)
         models = [joint.jobs[run.tenants[0].job].gpu_model for run in ran.runs]
         for gpu_model in sorted(set(models)):
             here = np.array([model == gpu_model for model in models])
             on_it, elsewhere = ran.take(np.flatnonzero(here)), ran.take(np.flatnonzero(~here))
-            pairs = partners.pairs_of(on_it)
-            if len(pairs.members):
+            if np.isfinite(on_it.speeds()).any():
+                pairs = partners.pairs_of(on_it)
                 yield Bench(mechanism=mechanism, gpu_model=gpu_model, joint=on_it, elsewhere=elsewhere, pairs=pairs)
 
 
@@ -260,9 +260,11 @@ def _partner_rows(found: Sequence[Scores], split: str, *, group: str | None) -> 
     groups = np.array([name for one in found for name in one.bench.pairs.groups])
     share = {name: np.concatenate([one.share[name] for one in found]) for name in found[0].share}
     usable = np.isfinite(share[COTENANT])
+    if not usable.any():
+        return []
     names, groups = list(share), groups[usable]
     share = {name: values[usable] for name, values in share.items()}
-    rivals = np.max([share[name] for name in names if name != partners.ORACLE], axis=0)
+    rivals = np.nanmax([share[name] for name in names if name != partners.ORACLE], axis=0)
     rows_found = []
     for name in names:
 

@@ -47,8 +47,8 @@ class SpeedRegressor(RegressorMixin, BaseEstimator):
 
     The prior is put on a line, then corrected by the kind that misses held-out rows least: nothing, ridge regression,
     a Gaussian process over (job, neighbours), or extremely randomised trees. Rows are held out at random and by whole
-    groups, so that both a new pair of known jobs and a job never seen count. The lower bound is group-conformal for
-    each of the two, and lies between them by how near a row is to what was measured.
+    groups, so that both a new pair of known jobs and a job never seen count. The lower bound is conformal over rows for
+    the former and over groups for the latter, and lies between the two by how near a row is to what was measured.
 
     Parameters
     ----------
@@ -262,9 +262,9 @@ class _Trial:
 
     def widths(self, kind: str, *, level: float) -> tuple[float, float]:
         """How far the lower bound must lie below, for rows held out at random and by group."""
-        own = self.data.labels[:, 0]
-        near = conformal.width(self.near[kind] - self.data.speed, own, level=level)
-        far = conformal.width(self.far[kind] - self.data.speed, own, level=level)
+        missed = self.near[kind] - self.data.speed
+        near = conformal.width(missed, np.arange(len(missed)), level=level)
+        far = conformal.width(self.far[kind] - self.data.speed, self.data.labels[:, 0], level=level)
         return float(trees.rounded(near)), float(trees.rounded(max(near, far)))
 
 
