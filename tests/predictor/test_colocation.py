@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cotenant_api.graph import Inference, Mode
 from cotenant_api.names import GPUModel
 from cotenant_predictor import devices
 from cotenant_predictor.colocation import learned, partners, prior, profiles, rows
@@ -161,10 +162,10 @@ def test_jobs_unlike_all_measured_ones_are_out_of_domain(model: SpeedModel) -> N
     assert model.predict(strange, prior.UNRECORDED).out_of_domain.all()
 
 
-def test_jobs_whose_memory_does_not_suffice_do_not_run(model: SpeedModel) -> None:
+def test_jobs_whose_memory_does_not_suffice_do_not_fit(model: SpeedModel) -> None:
     found = model.predict(group(job(memory=0.6), job(memory=0.5)), prior.UNRECORDED)
     assert not found.fits.any()
-    assert found.speed.tolist() == [[0.0, 0.0]]
+    assert model.predict(group(job(memory=0.6), job(memory=0.4)), prior.UNRECORDED).fits.all()
 
 
 def test_unknown_values_count_as_the_centre_of_what_was_measured(model: SpeedModel) -> None:
@@ -231,6 +232,17 @@ def test_a_slower_step_than_predicted_makes_every_activity_smaller(build: Any, h
     slower = profiles.of_step(found, 0, {"stepMilliseconds": 3e3 * float(found.step_seconds[0])})
     for name in ("utilization", "smActivity", "dramActivity"):
         assert slower[profiles.INDEX[name]] < usual[profiles.INDEX[name]]
+
+
+def test_requests_that_leave_the_gpu_idle_count_with_the_time_between_them(build: Any, h200: Device) -> None:
+    asked = {"requestsPerSecond": 1.0, "samplesPerRequest": 1}
+    graph = build.graph(mode=Mode.INFERENCE, batch_size=1, inference=Inference.model_validate(asked))
+    found = step.of(graph, (h200,))
+    usual = profiles.of_step(found, 0)
+    measured = profiles.of_step(found, 0, {"stepMilliseconds": 1e3 * float(found.step_seconds[0])})
+    assert usual[profiles.INDEX["logStepSeconds"]] == pytest.approx(0.0)
+    assert measured[profiles.INDEX["utilization"]] == pytest.approx(usual[profiles.INDEX["utilization"]])
+    assert measured[profiles.INDEX["host"]] > 0.9
 
 
 def test_a_stored_prediction_says_as_much_as_it_knows(build: Any, h200: Device) -> None:

@@ -32,6 +32,7 @@ INDEX: Final = {name: index for index, name in enumerate(COLUMNS)}
 LONG_KERNEL_SECONDS: Final = 1e-3
 BLOCKS_PER_SM: Final = 2
 """Thread blocks of a matrix kernel that one multiprocessor holds; a kernel with more needs several waves."""
+_SHORTEST: Final = 1e-9
 _QUIET_BYTES: Final = 1e3
 """Input per second below which a job counts as having none."""
 
@@ -47,8 +48,9 @@ def of_step(step: Step, index: int, measured: Mapping[str, float] | None = None)
     """
     known = measured or {}
     device, busy = step.devices[index], float(step.busy_seconds[index])
-    seconds = known.get("stepMilliseconds", 1e3 * float(step.step_seconds[index] / step.duty[index])) / 1e3
-    slower = float(step.step_seconds[index] / step.duty[index]) / seconds
+    period = float(step.step_seconds[index] / step.duty[index])
+    seconds = _period(step, index, period, known)
+    slower = period / seconds
     utilization = known.get("utilization", 100 * min(1.0, busy / seconds)) / 100
 
     def percent(name: str, estimate: float) -> float:
@@ -68,7 +70,7 @@ def of_step(step: Step, index: int, measured: Mapping[str, float] | None = None)
         "logStepSeconds": math.log(seconds),
         "longKernels": known.get("longKernelShare", _share_of_long(step, index)),
         "largeKernels": known.get("largeKernelShare", _share_of_large(step, index)),
-        "compute": float(step.compute_seconds[index]) / busy,
+        "compute": float(step.compute_seconds[index]) / max(busy, _SHORTEST),
         "knee": float(curves.knee_of_demand(step.thread_percentage[index] / 100)),
     }
     return _row(row)
@@ -115,13 +117,20 @@ def _row(values: Mapping[str, float]) -> Array:
     return np.array([{**settings, **values}.get(name, math.nan) for name in COLUMNS])
 
 
+def _period(step: Step, index: int, period: float, known: Mapping[str, float]) -> float:
+    """Seconds from one step to the next: what was measured, but no less than requests leave between two."""
+    if "stepMilliseconds" not in known:
+        return max(period, _SHORTEST)
+    return max(known["stepMilliseconds"] / 1e3, period if step.duty[index] < 1 else 0.0, _SHORTEST)
+
+
 def _share_of_long(step: Step, index: int) -> float:
     seconds = step.operator_seconds[index]
     each = seconds / (step.operators.repeat * np.maximum(1.0, step.operators.kernels))
-    return float(seconds[each > LONG_KERNEL_SECONDS].sum() / seconds.sum())
+    return float(seconds[each > LONG_KERNEL_SECONDS].sum() / max(float(seconds.sum()), _SHORTEST))
 
 
 def _share_of_large(step: Step, index: int) -> float:
     seconds = step.operator_seconds[index]
     large = step.operators.parallel > BLOCKS_PER_SM * step.devices[index].sm_count
-    return float(seconds[large].sum() / seconds.sum())
+    return float(seconds[large].sum() / max(float(seconds.sum()), _SHORTEST))

@@ -3,8 +3,9 @@
     speed = clip(slope x prior + offset + correction)       lower = speed - width(distance to what was measured)
 
 One pool of knowledge per mechanism; they are never mixed. Without neighbours a job has the speed of its threads. Where
-memory does not suffice nobody runs. Out of domain: a mechanism that was not measured, more tenants than were, or jobs
-unlike all measured ones; then profile the jobs together first, or do not rely on the figure.
+memory does not suffice (`fits`) the figures say what would be if it did. Out of domain: a mechanism that was not
+measured, more tenants than were, or jobs unlike all measured ones; then profile the jobs together first, or do not rely
+on the figure.
 """
 
 import dataclasses
@@ -165,13 +166,7 @@ class SpeedModel:
             strange[shared] = distance > pool.outside
             strange |= here & (count > pool.max_tenants)
         lower[here & (count == 1)] = speed[here & (count == 1)]
-        crowded = here & ~fits[:, None]
-        return Speeds(
-            speed=np.where(crowded, 0.0, speed),
-            lower=np.where(crowded, 0.0, lower),
-            out_of_domain=strange,
-            fits=fits,
-        )
+        return Speeds(speed=speed, lower=lower, out_of_domain=strange, fits=fits)
 
     def to_state(self) -> dict[str, Any]:
         """As JSON."""
