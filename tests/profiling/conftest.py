@@ -15,7 +15,7 @@ from cotenant_predictor.profiling.simulated import device
 from cotenant_predictor.profiling.store import Store
 
 CONTROL = (sys.executable, "-m", "cotenant_predictor.profiling.simulated.mps_control")
-SPEEDUP = 4.0
+SPEEDUP = 1.0
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-
 FOREIGN = {"cotenant_api", "pydantic", "numpy", "torch", "yaml", "sklearn", "pynvml"}
 
 

@@ -33,7 +33,12 @@ class Notes:
     def __init__(self, failing: Mapping[str, Exception] | None = None) -> None:
         self.daemon: Any = None
         self.done: list[Run] = []
+        self.refused: set[Mechanism] = set()
         self._failing = failing or {}
+
+    def cannot(self, run: Run) -> str | None:
+        """As a GPU that lets one process in."""
+        return "one process" if run.mechanism in self.refused else None
 
     def seats(self, run: Run, _: Mapping[str, measured.Alone]) -> list[Any]:
         """Nothing is started for a run."""
@@ -105,6 +110,12 @@ def test_where_there_is_no_mps_the_rest_is_measured_and_the_reason_said(tmp_path
     summary = carry_out(tmp_path, planned, executor, mps=False)
     assert {run.mechanism for run in executor.done} == {Mechanism.ALONE, Mechanism.TIME_SLICING}
     assert summary.blocked == {"no MPS: nvidia-cuda-mps-control is not on PATH": 5}
+
+
+def test_what_the_gpus_settings_do_not_allow_is_left_with_the_reason(tmp_path: Path) -> None:
+    planned, executor = plan.runs(JOBS, ["alone", "timeslicing"]), Notes()
+    executor.refused = {Mechanism.TIME_SLICING}
+    assert carry_out(tmp_path, planned, executor).blocked == {"one process": 3}
 
 
 def test_a_run_whose_tenant_escapes_mps_is_no_result(tmp_path: Path) -> None:

@@ -145,6 +145,20 @@ def test_collecting_nothing_is_an_error(tmp_path: Path) -> None:
         run_command("collect", str(tmp_path / "missing"), "--output", str(tmp_path / "out"))
 
 
+def test_a_gpu_that_others_use_is_not_measured(make: MakeLab) -> None:
+    lab = make()
+    lab.gpu.hold(memory_mib=100, loads=())
+    with lab.start("--stages", "alone") as process:
+        text = process.communicate(timeout=60)[1]
+    assert process.returncode == 2
+    assert text == "profile: 1 other processes compute on the GPU: what is measured beside them says nothing\n"
+
+
+def test_time_slicing_is_left_where_the_compute_mode_lets_one_process_in(make: MakeLab) -> None:
+    text = make(computeMode=3).measure("--stages", "alone,timeslicing")
+    assert text.endswith("  3: the GPU's compute mode lets one process in: time slicing needs the mode Default\n")
+
+
 def test_without_a_driver_the_command_says_so(tmp_path: Path) -> None:
     assert device.FOLDER not in os.environ
     with pytest.raises(errors.PermanentError, match="no NVIDIA driver can be read here"):

@@ -82,13 +82,11 @@ class Campaign:
         self._alone = measured.alone_of(results)
         return {result["id"] for result in results} & ids
 
-    def _can_begin(
-        self, run: Run, *, pool: Pool, executor: Executor, start_mps: Callable[[], ControlDaemon]
-    ) -> bool:
-        reason = None
-        if not plan.ready(run, self._alone):
+    def _can_begin(self, run: Run, *, pool: Pool, executor: Executor, start_mps: Callable[[], ControlDaemon]) -> bool:
+        reason = executor.cannot(run)
+        if reason is None and not plan.ready(run, self._alone):
             reason = "waits for a result alone of " + ", ".join(set(run.waits_for) - set(self._alone))
-        elif run.mechanism is Mechanism.MPS and executor.daemon is None:
+        if reason is None and run.mechanism is Mechanism.MPS and executor.daemon is None:
             reason = self._without_mps(executor, start_mps)
         if reason is None and time.monotonic() + self._longest(run, pool, executor) > self._deadline:
             reason = "the budget of time is used up"

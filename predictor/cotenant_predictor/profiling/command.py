@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.no_graphs and (problem := _extract(jobs, store)):
             screen.say(f"graphs are missing, extract them elsewhere: {problem}")
         with _management(arguments.device) as nvml, tempfile.TemporaryDirectory(prefix="cotenant-") as folder:
-            machine = Machine(arguments, Gpu(nvml, arguments.gpu), jobs, Path(folder))
+            machine = Machine(arguments, _unused(Gpu(nvml, arguments.gpu), arguments.grace_seconds), jobs, Path(folder))
             work = campaign.Campaign(machine.facts(), store, screen=screen, deadline=started + arguments.budget_seconds)
             summary = machine.carry_out(work, planned)
     except (ValueError, StoreError) as error:
@@ -140,6 +140,20 @@ class Machine:
         self._started += 1
         log = self._folder / f"worker-{self._started}.log"
         return Worker(seat, device=self._arguments.device.value, environment=complete, log=log)
+
+
+def _unused(gpu: Gpu, grace_seconds: float) -> Gpu:
+    """The GPU, once what an earlier call left has ended.
+
+    Raises:
+        UsageError: others compute on it.
+    """
+    deadline = time.monotonic() + grace_seconds
+    while count := gpu.processes():
+        if time.monotonic() > deadline:
+            raise UsageError(f"{count} other processes compute on the GPU: what is measured beside them says nothing")
+        time.sleep(0.2)
+    return gpu
 
 
 def _end(number: int, _: object) -> None:

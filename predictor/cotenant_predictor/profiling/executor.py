@@ -107,6 +107,12 @@ class Executor:
                 self._end(party.failure.seat)
         return result
 
+    def cannot(self, run: Run) -> str | None:
+        """Why the GPU's settings, which are left as they are, do not allow this run."""
+        if run.mechanism is Mechanism.TIME_SLICING and not self._gpu.takes_several_processes():
+            return "the GPU's compute mode lets one process in: time slicing needs the mode Default"
+        return None
+
     def seats(self, run: Run, alone: Mapping[str, measured.Alone]) -> list[Seat]:
         """A process for each tenant; streams of different priority exist within one process only."""
         if run.mechanism is Mechanism.PRIORITY_STREAMS:
@@ -137,8 +143,8 @@ class Executor:
     def _require_clients(self, pids: Sequence[int]) -> None:
         """By their number where the daemon sees other process numbers than we do."""
         found = self.daemon.clients() if self.daemon else ()
-        missing = set(pids) - set(found)
-        if missing and (len(missing) < len(pids) or len(found) < len(pids)):
+        missing, expected = set(pids) - set(found), self._pool.count(lambda seat: seat.under_mps)
+        if missing and (len(missing) < len(pids) or len(found) < expected):
             raise MpsUnavailableError(f"the daemon has {len(found)} clients: a tenant runs without MPS")
 
     def _moments(self, run: Run) -> Moments:

@@ -53,6 +53,10 @@ class Gpu:
         """Memory in use by everyone."""
         return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used) // _MIB
 
+    def processes(self) -> int:
+        """Processes that compute on it, of everyone; 0 where the driver does not tell."""
+        return len(next(iter(self._tried({}, (), "nvmlDeviceGetComputeRunningProcesses")), ()))
+
     def takes_several_processes(self) -> bool:
         """Whether the compute mode lets more than one process in without MPS."""
         mode = int(self._nvml.nvmlDeviceGetComputeMode(self._handle))

@@ -178,13 +178,14 @@ class Pool:
             worker = self._workers.pop(seat, None) or self._start(seat)
             self._workers[seat] = worker
             try:
-                if not worker.is_loaded:
-                    worker.load([self._jobs[name] for name in seat.jobs], self._used_mib)
+                found.append(self._loaded(worker, wanted=seats))
             except TenantError as error:
                 found.append(error)
-            else:
-                found.append(worker)
         return found
+
+    def count(self, among: Callable[[Seat], bool]) -> int:
+        """Loaded tenants of these seats."""
+        return sum(worker.is_loaded and among(seat) for seat, worker in self._workers.items())
 
     def drop(self, worker: Worker) -> None:
         """End one."""
@@ -205,6 +206,23 @@ class Pool:
         """End all."""
         for worker in list(self._workers.values()):
             self.drop(worker)
+
+    def _loaded(self, worker: Worker, *, wanted: Sequence[Seat]) -> Worker:
+        """Out of memory beside tenants that only wait says nothing of the job: they go, and it is loaded again."""
+        if worker.is_loaded:
+            return worker
+        jobs = [self._jobs[name] for name in worker.seat.jobs]
+        try:
+            worker.load(jobs, self._used_mib)
+        except TenantError as error:
+            waiting = [other for seat, other in self._workers.items() if seat not in wanted and other.is_loaded]
+            if error.outcome != "OutOfMemory" or worker.seat.memory_limit_mib is not None or not waiting:
+                raise
+            for other in (*waiting, worker):
+                self.drop(other)
+            worker = self._workers[worker.seat] = self._start(worker.seat)
+            worker.load(jobs, self._used_mib)
+        return worker
 
     def _make_room(self, wanted: Collection[Seat], needed_mib: int) -> None:
         others = [worker for seat, worker in self._workers.items() if seat not in wanted]

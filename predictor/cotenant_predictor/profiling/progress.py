@@ -20,8 +20,10 @@ def line(*, done: int, total: int, stage: tuple[str, int, int], left_seconds: fl
 class Screen:
     """Overwrites its line on a terminal, writes lines elsewhere."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream, self._overwrites = stream, stream.isatty()
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Standard error, if no other."""
+        self._stream = stream or sys.stderr
+        self._overwrites = self._stream.isatty()
 
     def show(self, text: str) -> None:
         """Show the state."""

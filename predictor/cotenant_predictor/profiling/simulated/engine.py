@@ -1,7 +1,11 @@
-"""Runs jobs on the modelled GPU: a step takes as long as the model says, beside what runs there at that moment."""
+"""Runs jobs on the modelled GPU: a step takes as long as the model says, beside what runs there at that moment.
+
+A step begins where the last one ended by the model, not where this process woke up: a busy host changes no figure.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -53,12 +57,14 @@ class ModelledEngine:
 
     def steps(self, index: int, *, start_at: float, until: float | None, stop: threading.Event) -> Report:
         """Run steps until a time or until told to stop."""
-        report = Report()
+        report, now = Report(), start_at or time.monotonic()
         stop.wait(max(0.0, start_at - time.monotonic()))
         self._begin(index)
-        while not stop.is_set() and (until is None or time.monotonic() < until):
-            report.spans.append(self._step(index))
-            report.host_to_device_milliseconds.append(1000 * self._copy_seconds(index))
+        last = math.inf if until is None else until
+        while now < last:
+            now = self._step(index, now, report)
+            if stop.is_set():
+                last = min(last, time.monotonic())
         self._end(index)
         return report
 
@@ -66,17 +72,15 @@ class ModelledEngine:
         self, index: int, *, start_at: float, arrivals: Sequence[float] | int, stop: threading.Event
     ) -> Report:
         """Answer requests one by one."""
-        report = Report()
+        report, now = Report(), start_at or time.monotonic()
         stop.wait(max(0.0, start_at - time.monotonic()))
         for number in range(arrivals if isinstance(arrivals, int) else len(arrivals)):
-            arrival = time.monotonic() if isinstance(arrivals, int) else start_at + arrivals[number]
+            arrival = now if isinstance(arrivals, int) else start_at + arrivals[number]
             if stop.wait(max(0.0, arrival - time.monotonic())):
                 break
             self._begin(index)
-            begin, end = self._step(index)
-            report.spans.append((begin, end))
-            report.turnaround_milliseconds.append(1000 * (end - arrival))
-            report.host_to_device_milliseconds.append(1000 * self._copy_seconds(index))
+            now = self._step(index, max(now, arrival), report)
+            report.turnaround_milliseconds.append(1000 * (now - arrival))
         self._end(index)
         return report
 
@@ -90,7 +94,8 @@ class ModelledEngine:
         ]
         return {"kernels": [row.to_object() for row in rows], **kernels.shares(rows, limits), "reasons": {}}
 
-    def _step(self, index: int) -> tuple[float, float]:
+    def _step(self, index: int, begin: float, report: Report) -> float:
+        """One step from a moment on; waits for its end, and returns it."""
         fault = self._device.facts["faults"].get(self._jobs[index].name)
         if fault == "Crash":
             os._exit(1)
@@ -101,10 +106,12 @@ class ModelledEngine:
         with self._lock:
             own = self._running[index]
             others = [load for load in self._device.running() if load != own]
-        begin = time.monotonic()
         seconds = physics.demand(self._jobs[index]).step_seconds / physics.speed(own, others)
-        time.sleep(seconds / self._device.facts["speedup"])
-        return begin, time.monotonic()
+        end = begin + seconds / float(self._device.facts["speedup"])
+        time.sleep(max(0.0, end - time.monotonic()))
+        report.spans.append((begin, end))
+        report.host_to_device_milliseconds.append(1000 * self._copy_seconds(index))
+        return end
 
     def _copy_seconds(self, index: int) -> float:
         return physics.demand(self._jobs[index]).copy_seconds / float(self._device.facts["speedup"])

@@ -108,6 +108,11 @@ def nvmlDeviceGetMemoryInfo(device: SimulatedDevice) -> _Memory:  # noqa: N802
     return _Memory(device.facts["memoryMiB"] * 2**20, device.used_mib() * 2**20)
 
 
+def nvmlDeviceGetComputeRunningProcesses(device: SimulatedDevice) -> list[int]:  # noqa: N802
+    """Processes that hold memory."""
+    return list(device.tenants())
+
+
 def nvmlDeviceGetUtilizationRates(device: SimulatedDevice) -> _Utilization:  # noqa: N802
     """Whole percent, of this moment."""
     dram = min(1.0, sum(load.demand.dram for load in device.running()))
