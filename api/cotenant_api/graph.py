@@ -28,7 +28,7 @@ MAX_INLINE_BYTES = 64 * 1024
 MAX_COUNT = 10**18
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Positive = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-Rate = Annotated[float, Field(ge=1e-6, le=1e12, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class OperatorClass(enum.StrEnum):
