@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim import Optimizer
@@ -102,6 +103,7 @@ _FACTORS_FIRST = ("_scaled_mm", "_grouped_mm", "_scaled_grouped_mm")
 _KERNELS = {
     "embedding_dense_backward": 4,
     "_embedding_bag_backward": 4,
+    "_embedding_bag_dense_backward": 4,
     "native_layer_norm_backward": 2,
     "native_group_norm": 3,
     "native_group_norm_backward": 4,
@@ -114,6 +116,9 @@ _KERNELS = {
     "_unique2": 6,
     "_coalesce": 6,
 }
+_TENSORS_PER_KERNEL = 36
+_ELEMENTS_PER_KERNEL = 320 * 65536
+"""What one launch of PyTorch's multi-tensor kernels takes at most, with four lists of tensors."""
 _FLOPS_PER_ELEMENT = {"elementwise": 1, "norm": 6, "reduction": 2, "pool": 1}
 
 
@@ -255,7 +260,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
             self.last = func._schema.name
         inputs = list(tensors_in([args, kwargs or {}]))
         args = self._examples.with_sized_masks(func, args)
-        result = _sparse_result(func, inputs) if _is_sparse(inputs) else None
+        result = _missing_on_meta(func, args, inputs)
         if result is None:
             result = self._examples.answer(func, args, kwargs or {})
         result = func(*args, **(kwargs or {})) if result is None else result
@@ -339,6 +344,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
     def _record(self, func: Any, args: Any, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         name = func._schema.name
         base = name.split("::")[-1]
+        if base.startswith("_foreach_") and base.endswith("_"):  # in place, and returns nothing
+            outputs = list(tensors_in(args[:1]))
         row: Row = {"name": name, "dtype": type_of(outputs or inputs), "class": "copy", "kernels": 0}
         if not outputs or _WITHOUT_KERNEL.fullmatch(base.rstrip("_")) or _is_view(func):
             self.add(row, inputs, ())
@@ -360,10 +367,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
             self._depths[_key(tensor)] = (_weak(tensor), depth)
 
 
-def _sparse_result(func: Any, inputs: Sequence[Tensor]) -> Tensor | None:
-    """What meta tensors cannot do yet: products with a sparse matrix, and copies that keep the entries."""
+def _missing_on_meta(func: Any, args: Any, inputs: Sequence[Tensor]) -> Tensor | None:
+    """The result of what meta tensors cannot do: products with a sparse matrix, and copies that keep its entries."""
     base = func._schema.name.split("::")[-1]
-    if not inputs[0].is_meta:
+    if base == "_embedding_bag_dense_backward" and inputs[0].is_meta:  # torch 2.1
+        return inputs[0].new_empty((args[5], inputs[0].shape[-1]))
+    if not _is_sparse(inputs) or not inputs[0].is_meta:
         return None
     if base in ("mm", "addmm", "_sparse_addmm", "_sparse_mm") and inputs[-1].layout == torch.strided:
         left, right = inputs[-2:]
@@ -495,6 +504,9 @@ def _amounts(base: str, cls: str | None, args: Any, tensors: tuple[list[Tensor],
     elements = sum(tensor.numel() for tensor in outputs)
     row: Row = {"bytesRead": _read(base, args, tensors), "bytesWritten": written, "outputElements": elements}
     row["kernels"] = _KERNELS.get(base.rstrip("_"), 1)
+    if base.startswith("_foreach_"):
+        moved = list(tensors_in(args[:1]))
+        return {**row, "kernels": _sweeping_kernels(moved), "flops": sum(tensor.numel() for tensor in moved)}
     if cls == "conv":
         return {**row, **_convolution(base, args, outputs)}
     if cls == "matmul":
@@ -506,6 +518,12 @@ def _amounts(base: str, cls: str | None, args: Any, tensors: tuple[list[Tensor],
     largest = max((tensor.numel() for tensor in inputs), default=0)
     row["flops"] = simple_flops(cls, read=largest, written=max(tensor.numel() for tensor in outputs))
     return row
+
+
+def _sweeping_kernels(tensors: Sequence[Tensor]) -> int:
+    """Launches of a multi-tensor kernel over so many tensors and elements."""
+    elements = int(sum(tensor.numel() for tensor in tensors))
+    return max(math.ceil(len(tensors) / _TENSORS_PER_KERNEL), math.ceil(elements / _ELEMENTS_PER_KERNEL))
 
 
 def _read(base: str, args: Any, tensors: tuple[list[Tensor], list[Tensor]]) -> int:
@@ -553,7 +571,7 @@ def _convolution(base: str, args: Any, outputs: list[Tensor]) -> Row:
 @functools.cache
 def _is_view(func: Any) -> bool:
     returns = func._schema.returns
-    return all(value.alias_info is not None and not value.alias_info.is_write for value in returns)
+    return bool(returns) and all(value.alias_info and not value.alias_info.is_write for value in returns)
 
 
 @functools.cache
@@ -1031,9 +1049,6 @@ def _with_bytes(row: Row, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
 
 # ---- Optimizers ----------------------------------------------------------------------------------------------------
 
-_TENSORS_PER_KERNEL = 36
-_ELEMENTS_PER_KERNEL = 320 * 65536
-"""What one launch of PyTorch's multi-tensor kernels takes at most, with four lists of tensors."""
 _NOT_SWEPT = ("Muon",)
 """Of torch.optim, but more than a pass over each element."""
 
@@ -1077,6 +1092,10 @@ def _multi_tensor_on_meta() -> Iterator[None]:
     """Gradient clipping takes the multi-tensor kernels that it takes on CUDA, where this release can be told to."""
     module: Any = getattr(torch.utils, "_foreach_utils", None)
     original = getattr(module, "_get_foreach_kernels_supported_devices", None)
+    try:
+        torch._foreach_norm([torch.empty(1, device="meta")])
+    except NotImplementedError:  # torch 2.1
+        original = None
     if original is None:
         yield
         return
@@ -1103,11 +1122,10 @@ def _sweep(recorder: Recorder, optimizer: Optimizer) -> None:
     touched = 1.0
     if type(optimizer).__name__ == "SparseAdam":  # only the rows that have gradients
         touched = min(1.0, moved / weights) if weights else 1.0
-    kernels = max(math.ceil(len(parameters) / _TENSORS_PER_KERNEL), math.ceil(elements / _ELEMENTS_PER_KERNEL))
     passed = int(touched * (weights + state))
     row: Row = {"class": "elementwise", "name": "optimizer::" + type(optimizer).__name__.lower(), "phase": "Optimizer"}
-    row.update(dtype=type_of(parameters), kernels=kernels, flops=int(4 * touched * elements), outputElements=elements)
-    row.update(bytesRead=passed + moved, bytesWritten=passed)
+    row.update(dtype=type_of(parameters), flops=int(4 * touched * elements), outputElements=elements)
+    row.update(kernels=_sweeping_kernels(parameters), bytesRead=passed + moved, bytesWritten=passed)
     row["dims"] = {"tensors": len(parameters), "stateBytes": state, "gradientBytes": moved}
     recorder.add(row, gradients, parameters)
 
@@ -1171,6 +1189,7 @@ def extract(build: Callable[[], Any], options: Row) -> Row:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_explained(recorder))
         stack.enter_context(swept_optimizers(recorder, casts))
+        stack.enter_context(_module_of_meta())
         stack.enter_context(torch.device("meta"))
         job = _Job(build(), optimizer=options.get("optimizer") or "adamw", training=options["mode"] == "Training")
         recorder.do_not_count_as_saved([*job.parameters, *job.buffers, *job.inputs])
@@ -1251,8 +1270,21 @@ def _require_hooks() -> None:
             "torch " + torch.__version__,
             "this installation",
             reason="lacks torch._C." + ", torch._C.".join(missing),
-            remedy="use a release from 2.1 to 2.15 to extract; the graph does not depend on which",
+            remedy="use a release from 2.1 to 2.15 to extract; the kernels found do not depend on which",
         )
+
+
+@contextlib.contextmanager
+def _module_of_meta() -> Iterator[None]:
+    """Checkpointing asks for the module of the inputs' device, as `torch.cuda`; older releases have none for meta."""
+    try:
+        torch.utils.checkpoint._get_device_module("meta")
+    except AttributeError:
+        torch.meta = types.SimpleNamespace()
+    try:
+        yield
+    finally:
+        vars(torch).pop("meta", None)
 
 
 def _require_meta(modules: list[torch.nn.Module]) -> None:
@@ -1322,6 +1354,8 @@ def _explained(recorder: Recorder) -> Iterator[None]:
 
 
 def _remedy(text: str, frames: list[Any], recorder: Recorder) -> str:
+    if "Could not run" in text and "'Meta' backend" in text:
+        return "this release of torch has no shape function for it: extract with a newer release"
     if "cuda" in text.lower() or "nvidia" in text.lower():
         return "name no device: tensors are made on the meta device by default"
     if "meta" not in text.lower() and "data-dependent" not in text.lower():
