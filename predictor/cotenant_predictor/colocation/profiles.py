@@ -132,5 +132,5 @@ def _share_of_long(step: Step, index: int) -> float:
 
 def _share_of_large(step: Step, index: int) -> float:
     seconds = step.operator_seconds[index]
-    large = step.operators.parallel > BLOCKS_PER_SM * step.devices[index].sm_count
+    large = step.parallel[index] > BLOCKS_PER_SM * step.devices[index].sm_count
     return float(seconds[large].sum() / max(float(seconds.sum()), _SHORTEST))

@@ -73,7 +73,7 @@ def rows_of(step: Step) -> Array:
     busy = np.maximum(step.busy_seconds, 1e-9)  # views alone launch nothing
     capacity = np.array([device.memory_mib for device in step.devices])
     operators = step.operators
-    filled = np.minimum(1.0, operators.parallel / np.array([[d.sm_count] for d in step.devices]))
+    filled = np.minimum(1.0, step.parallel / np.array([[device.sm_count] for device in step.devices]))
     launches = max(1.0, float((operators.repeat * operators.kernels).sum()))
     varying = [
         *logs,

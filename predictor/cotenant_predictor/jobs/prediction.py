@@ -21,6 +21,7 @@ from cotenant_predictor.jobs.coefficients import Coefficients
 from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.jobs.roofline import Array
 from cotenant_predictor.jobs.step import Step
+from cotenant_predictor.kernels.model import KernelModel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,13 +31,15 @@ class Knowledge:
     name: str
     """What a prediction says of its origin: `formula-1`, or a model as `name@sha256:..`."""
     coefficients: Coefficients = constants.FORMULA_1
+    kernels: KernelModel | None = None
+    """Measured kernels; without them what `coefficients` assume."""
     residuals: Mapping[str, Residual] = dataclasses.field(default_factory=dict)
     """Corrections by target, of `features.TARGETS`."""
 
     @property
     def source(self) -> Source:
         """Formula, where nothing was learned."""
-        return Source.MODEL if self.residuals else Source.FORMULA
+        return Source.MODEL if self.residuals or self.kernels is not None else Source.FORMULA
 
 
 FORMULA: Final = Knowledge(name=constants.FORMULA_1.name)
@@ -68,7 +71,7 @@ def step_of(
     graph: Graph, gpus: Iterable[Device], *, cpu_cores: float | None = None, knowledge: Knowledge = FORMULA
 ) -> Step:
     """The formula's step with this knowledge of kernels; arguments and errors as of `predict`."""
-    return steps.of(graph, gpus, cpu_cores=cpu_cores, coefficients=knowledge.coefficients)
+    return steps.of(graph, gpus, cpu_cores=cpu_cores, coefficients=knowledge.coefficients, kernels=knowledge.kernels)
 
 
 class _Corrected:

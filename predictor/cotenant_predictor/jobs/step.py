@@ -25,6 +25,7 @@ from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs import domain, host, memory, roofline
 from cotenant_predictor.jobs.coefficients import Coefficients
 from cotenant_predictor.jobs.roofline import Array
+from cotenant_predictor.kernels.model import KernelModel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,8 @@ class Step:
     operators: roofline.Operators
     operator_seconds: Array
     """Of all occurrences of each operator, shape (n_devices, n_operators)."""
+    parallel: Array
+    """Thread blocks of each operator's kernels, shape (n_devices, n_operators)."""
     busy_seconds: Array
     compute_seconds: Array
     """The part of `busy_seconds` that arithmetic bounds."""
@@ -77,6 +80,7 @@ def of(
     *,
     cpu_cores: float | None = None,
     coefficients: Coefficients = constants.FORMULA_1,
+    kernels: KernelModel | None = None,
 ) -> Step:
     """One step of `graph` on each of `gpus`.
 
@@ -85,6 +89,7 @@ def of(
         gpus: the GPU models, at least one (`devices.select`).
         cpu_cores: cores that the job has for loading its input; unknown: as many as it has workers.
         coefficients: what the formula assumes.
+        kernels: measured kernels, instead of what `coefficients` assume of products and convolutions.
 
     Raises:
         InvalidInputError: no GPU model, no CPU core, or amounts from which no finite time follows.
@@ -95,22 +100,31 @@ def of(
     if cpu_cores is not None and not cpu_cores > 0:
         raise errors.InvalidInputError("cpuCores", cpu_cores, "must be above 0")
     domain.require_plausible(graph)
-    return _Calculation(graph, rows, cpu_cores=cpu_cores, coefficients=coefficients).step()
+    assumed = _Assumed(cpu_cores=cpu_cores, coefficients=coefficients, kernels=kernels)
+    return _Calculation(graph, rows, assumed).step()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Assumed:
+    cpu_cores: float | None
+    coefficients: Coefficients
+    kernels: KernelModel | None
 
 
 class _Calculation:
     """The arithmetic, on every device at once: arrays of shape (n_devices, 1)."""
 
-    def __init__(
-        self, graph: Graph, rows: Sequence[Device], *, cpu_cores: float | None, coefficients: Coefficients
-    ) -> None:
+    def __init__(self, graph: Graph, rows: Sequence[Device], assumed: _Assumed) -> None:
+        coefficients = assumed.coefficients
         self._graph, self._rows, self._coefficients = graph, tuple(rows), coefficients
         self._gpus = roofline.devices_of(rows)
         self._operators = roofline.operators_of(graph, coefficients)
         launch = host.launch_seconds(graph, self._operators, coefficients)
         self._launch = np.full_like(self._gpus.bandwidth, launch)
-        self._feed = host.feed_seconds(graph, self._gpus, coefficients, cpu_cores=cpu_cores)
+        self._feed = host.feed_seconds(graph, self._gpus, coefficients, cpu_cores=assumed.cpu_cores)
         self._exchange = host.exchange_seconds(graph, self._gpus, coefficients)
+        model = assumed.kernels
+        self._kernels = () if model is None else roofline.kernel_times(self._operators, self._gpus, model)
         self._busy = self._busy_with(np.ones_like(self._feed))
         self._seconds = self._seconds_with(self._busy)
         if not np.isfinite(self._seconds).all():
@@ -123,10 +137,11 @@ class _Calculation:
         rate = host.requests_per_second(self._graph)
         duty = np.ones_like(self._seconds) if rate is None else np.minimum(1.0, rate * self._seconds)
         percent = 100.0 * duty / self._seconds
-        occupied = np.minimum(1.0, operators.parallel / gpus.sm_count)
+        parallel = self._parallel()
+        filled = np.minimum(1.0, parallel / gpus.sm_count)
         moved = operators.repeat * operators.moved_bytes / gpus.bandwidth
         reading = np.minimum(busy.seconds, moved / operators.memory_efficiency)
-        sm_activity = percent * (busy.seconds * occupied).sum(axis=1, keepdims=True)
+        sm_activity = percent * (busy.seconds * filled).sum(axis=1, keepdims=True)
         dram_activity = percent * moved.sum(axis=1, keepdims=True)
         excluded = domain.Domain(self._graph, self._coefficients)
         alive = memory.alive_of(self._graph, operators, self._coefficients)
@@ -151,6 +166,7 @@ class _Calculation:
             devices=self._rows,
             operators=operators,
             operator_seconds=busy.seconds,
+            parallel=parallel,
             memory_mib=np.array([need.q50 for need in needs]),
             safe_memory_mib=np.array([need.upper for need in needs]),
             outside=np.array([excluded.excludes(row, need) for row, need in zip(self._rows, needs, strict=True)]),
@@ -158,7 +174,14 @@ class _Calculation:
         )
 
     def _busy_with(self, sm_share: Array) -> roofline.Busy:
-        return roofline.busy(self._operators, self._gpus, sm_share=sm_share, coefficients=self._coefficients)
+        operators, gpus = self._operators, self._gpus
+        return roofline.busy(operators, gpus, sm_share=sm_share, coefficients=self._coefficients, kernels=self._kernels)
+
+    def _parallel(self) -> Array:
+        parallel = np.tile(self._operators.parallel, (len(self._rows), 1))
+        for known in self._kernels:
+            parallel[:, known.index] = known.parallel
+        return parallel
 
     def _seconds_with(self, busy: roofline.Busy) -> Array:
         waits = np.maximum(np.maximum(self._launch, self._feed), self._exchange)

@@ -18,7 +18,6 @@ from typing import Any, Final, Self
 
 from cotenant_api import documents, errors, files
 from cotenant_predictor.colocation.speeds import SpeedModel
-from cotenant_predictor.jobs import prediction
 from cotenant_predictor.jobs.prediction import Knowledge
 from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.kernels.model import KernelModel
@@ -61,11 +60,11 @@ class Model:
 
     def knowledge(self) -> Knowledge:
         """What predictions of single jobs rest on with this model."""
-        return Knowledge(name=self.reference, residuals=types.MappingProxyType(dict(self.jobs)))
+        return dataclasses.replace(self.kernel_knowledge(), residuals=types.MappingProxyType(dict(self.jobs)))
 
     def kernel_knowledge(self) -> Knowledge:
         """The same without corrections: what those are learned on."""
-        return prediction.FORMULA
+        return Knowledge(name=self.reference, kernels=self.kernels)
 
     def sealed(self) -> Self:
         """The same with its digest."""
