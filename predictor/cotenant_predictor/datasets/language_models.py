@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+import yaml
+
 from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel
 from cotenant_predictor import devices
@@ -18,6 +20,7 @@ from cotenant_predictor.devices import Device
 FOLDER: Final = "neusight"
 FILE: Final = "e2e_latency.csv"
 DEVICES: Final = "devices.yaml"
+LINKS: Final = "links.yaml"
 
 _SPREAD: Final = re.compile(r"(dp|tp|pp)(\d+)(?:_(\d+))?")
 
@@ -89,6 +92,13 @@ def load() -> tuple[Run, ...]:
 
     text = folder.joinpath(FILE).read_text("utf-8")
     return tuple(run(row) for row in csv.DictReader(io.StringIO(text)))
+
+
+@functools.cache
+def links() -> Mapping[str, float]:
+    """GB/s in one direction between GPUs of one machine, by GPU model."""
+    text = importlib.resources.files(__package__).joinpath(FOLDER, LINKS).read_text("utf-8")
+    return {str(name): float(rate) for name, rate in yaml.safe_load(text).items()}
 
 
 def _spread(option: str) -> Spread | None:

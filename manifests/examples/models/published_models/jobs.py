@@ -21,6 +21,7 @@ class Published:
     optimizer: str | None = None
     workers: int = 0
     data_on_gpu: bool = False
+    compiled: bool = False
 
     def options(self) -> dict[str, Any]:
         """What the extractor takes; all of these sets measured fp32."""
@@ -30,5 +31,6 @@ class Published:
             "mode": "Training" if self.training else "Inference",
             "precision": "fp32",
             "optimizer": self.optimizer,
+            "compiled": self.compiled,
             "host": {"loaderWorkers": self.workers, "dataOnGPU": self.data_on_gpu},
         }

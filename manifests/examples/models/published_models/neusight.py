@@ -24,6 +24,8 @@ _BATCHES = {
     "opt_13": (1, 2, 4, 8),
     "switchxl4": (1, 2),
 }
+_COMPILED = (("bert_large", 8), ("bert_large", 16), ("gpt2_large", 4), ("gpt2_large", 8))
+"""Inference that was measured with torch.compile, too."""
 _GPT = {
     "gpt2_large": {"n_embd": 1280, "n_head": 20, "n_layer": 36, "n_positions": 1024},
     "gpt3_xl": {"n_embd": 3072, "n_head": 24, "n_layer": 24, "n_positions": 2048},
@@ -95,13 +97,15 @@ def job(key: str, batch_size: int, *, training: bool) -> Any:
 def jobs() -> list[Published]:
     """Every size that the set measured on one GPU, and those between."""
     sizes = [(key, batch) for key, batches in _BATCHES.items() for batch in batches]
-    return [_published(key, batch, mode) for (key, batch), mode in itertools.product(sizes, ("inf", "train"))]
+    eager = [_published(key, batch, mode) for (key, batch), mode in itertools.product(sizes, ("inf", "train"))]
+    return eager + [_published(key, batch, "inf-fusion") for key, batch in _COMPILED]
 
 
 def _published(key: str, batch: int, mode: str) -> Published:
     label = f"{key},{_LENGTHS[key]},{batch},{mode}"  # model_name,seqlen,batch,mode of the set's table
     build = functools.partial(job, key, batch, training=mode == "train")
-    return Published(label, label.replace(",", "-").replace("_", "-"), build, batch, training=mode == "train")
+    name = label.replace(",", "-").replace("_", "-")
+    return Published(label, name, build, batch, training=mode == "train", compiled=mode == "inf-fusion")
 
 
 def _switch() -> Any:
