@@ -30,12 +30,14 @@ class Trees:
 
     def predict(self, rows: Array) -> Array:
         """Shape (n_rows,) from rows of shape (n_rows, n_features)."""
-        node = np.broadcast_to(self.roots, (len(rows), len(self.roots))).copy()
-        index = np.arange(len(rows))[:, None]
+        values, width = np.ascontiguousarray(rows, dtype=np.float64).ravel(), rows.shape[1]
+        begins = width * np.arange(len(rows))[:, None]
+        children = np.column_stack([self.left, self.right]).ravel()
+        node = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
         for _ in range(self.depth):
-            goes_left = rows[index, self.feature[node]] <= self.threshold[node]
-            node = np.where(goes_left, self.left[node], self.right[node])
-        result: Array = self.base + self.value[node].sum(axis=1)
+            goes_right = values.take(begins + self.feature.take(node)) > self.threshold.take(node)
+            node = children.take(2 * node + goes_right)
+        result: Array = self.base + self.value.take(node).sum(axis=1)
         return result
 
     def to_state(self) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def _convolution(operator: Operator) -> tuple[float, ...]:
     taps, pixels = math.prod(edges), dims["b"] * dims["h"] * width
     gradient = pixels * dims["k"] if operator.phase is Phase.BACKWARD else 0
     read = operator.bytes_read / ITEM_BYTES.get(operator.dtype, 4) - dims["c"] * dims["k"] * taps - gradient
-    has_winograd = edges == [3, 3] and read < _UNIT_STRIDE_BELOW * pixels * dims["c"]
+    # Libraries leave Winograd to vector units: tensor cores are faster without the transforms, and more exact.
+    has_winograd = operator.dtype == "fp32" and edges == [3, 3] and read < _UNIT_STRIDE_BELOW * pixels * dims["c"]
     return dims["b"], dims["c"], dims["k"], dims["h"], width, taps, has_winograd
 
 
