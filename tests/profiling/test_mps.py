@@ -65,6 +65,24 @@ def test_a_client_can_lower_its_share_of_threads_but_not_raise_it(daemon: mps.Co
     later.close()
 
 
+def test_limits_of_a_running_server_hold_for_later_clients_and_only_lower_theirs(daemon: mps.ControlDaemon) -> None:
+    server = daemon.server()
+    assert daemon.ask(f"set_active_thread_percentage {server} 60").strip() == "60.0"
+    daemon.ask(f"set_device_pinned_mem_limit {server} 0 2G")
+    assert daemon.ask("get_default_active_thread_percentage").strip() == "100.0"
+    found = mps_client.connected(environment(daemon, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=512M"))
+    other = mps_client.connected(environment(daemon, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=4G"))
+    assert found is not None
+    assert other is not None
+    assert (found.thread_percentage, found.memory_mib, other.memory_mib) == (60, 512, 2048)
+    found.close()
+    other.close()
+
+
+def test_an_unknown_command_is_said_to_be_unknown(daemon: mps.ControlDaemon) -> None:
+    assert daemon.ask(f"set_colour {daemon.server()} blue").strip() == "Unknown command: set_colour"
+
+
 def test_a_fatal_fault_reaches_every_client_and_keeps_new_ones_out(daemon: mps.ControlDaemon) -> None:
     own = mps_client.connected(environment(daemon))
     assert own is not None

@@ -44,7 +44,7 @@ class ModelledEngine:
     def load(self, jobs: Sequence[Job]) -> None:
         """Take the jobs' memory."""
         needed = sum(physics.demand(job).memory_mib for job in jobs)
-        limit = mps_client.memory_limit_mib(self._environment) if self._client else None
+        limit = self._client.memory_mib if self._client else None
         free = self._device.facts["memoryMiB"] - self._device.used_mib()
         if needed > (free if limit is None else min(free, limit)):
             raise OutOfMemoryError(f"CUDA out of memory: needs {needed} MiB")

@@ -17,8 +17,11 @@ SOCKET = "control"
 class Client:
     """A connection, and what the server granted: never more than its default."""
 
-    def __init__(self, connection: socket.socket, *, server: int, thread_percentage: int) -> None:
-        self._connection, self.server, self.thread_percentage = connection, server, thread_percentage
+    def __init__(
+        self, connection: socket.socket, *, server: int, thread_percentage: int, memory_mib: int | None
+    ) -> None:
+        self._connection, self.server = connection, server
+        self.thread_percentage, self.memory_mib = thread_percentage, memory_mib
 
     def close(self) -> None:
         """Leave."""
@@ -50,13 +53,24 @@ def connected(environment: Mapping[str, str]) -> Client | None:
     if "error" in reply:
         connection.close()
         raise RuntimeError(reply["error"])
-    return Client(connection, server=reply["server"], thread_percentage=reply["threadPercentage"])
+    limits = [limit for limit in (reply["memoryMiB"], memory_limit_mib(environment)) if limit is not None]
+    return Client(
+        connection,
+        server=reply["server"],
+        thread_percentage=reply["threadPercentage"],
+        memory_mib=min(limits, default=None),
+    )
 
 
 def memory_limit_mib(environment: Mapping[str, str]) -> int | None:
     """The limit of device 0, as `0=512M` or `0=2G`."""
     for pair in environment.get(mechanisms.MEMORY_LIMIT, "").split(","):
         device, _, size = pair.partition("=")
-        if device == "0" and size[-1:] in ("M", "G"):
-            return int(size[:-1]) * (1024 if size.endswith("G") else 1)
+        if device == "0":
+            return mib(size)
     return None
+
+
+def mib(size: str) -> int:
+    """`512M` or `2G`."""
+    return int(size[:-1]) * (1024 if size.endswith("G") else 1)

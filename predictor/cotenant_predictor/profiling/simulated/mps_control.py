@@ -9,6 +9,7 @@ is gone; `quit` ends daemon and server. Not modelled: users, several GPUs, stati
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -30,6 +31,27 @@ _PID_FILE = "nvidia-cuda-mps-control.pid"
 _NOT_READY = "CUDA_ERROR_MPS_SERVER_NOT_READY"
 
 
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What later clients of a server get at most; None: all of the memory."""
+
+    thread_percentage: int = 100
+    memory_mib: int | None = None
+
+    def command(self, name: str, arguments: list[str]) -> tuple[Limits, str]:
+        """The limits after a command, and what it prints."""
+        found = self
+        if name == "set_active_thread_percentage":
+            found = dataclasses.replace(self, thread_percentage=int(float(arguments[0])))
+        elif name == "set_device_pinned_mem_limit":
+            found = dataclasses.replace(self, memory_mib=mps_client.mib(arguments[1]))
+        elif name == "get_device_pinned_mem_limit":
+            return self, "" if self.memory_mib is None else f"{self.memory_mib}M"
+        elif name != "get_active_thread_percentage":
+            return self, f"Unknown command: {name}"
+        return found, f"{found.thread_percentage}.0" if "percentage" in name else ""
+
+
 class Daemon:
     """State of the daemon: its server, the clients, the defaults."""
 
@@ -37,7 +59,7 @@ class Daemon:
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._clients: dict[int, socket.socket] = {}
-        self._default_percentage, self._server_percentage, self._fault = 100, 100, False
+        self._default, self._current, self._fault = Limits(), Limits(), False
 
     def admit(self, pid: int, percentage: int, connection: socket.socket) -> dict[str, Any]:
         """A client connects."""
@@ -46,7 +68,8 @@ class Daemon:
                 return {"error": _NOT_READY}
             server = self._started()
             self._clients[pid] = connection
-            return {"server": server, "threadPercentage": min(percentage, self._server_percentage)}
+            granted = min(percentage, self._current.thread_percentage)
+            return {"server": server, "threadPercentage": granted, "memoryMiB": self._current.memory_mib}
 
     def leave(self, pid: int) -> None:
         """A client is gone; the last one's end clears a fault."""
@@ -68,17 +91,13 @@ class Daemon:
         with self._lock:
             if name == "get_server_list":
                 return str(self._server.pid) if self._server else ""
-            if name == "get_default_active_thread_percentage":
-                return f"{self._default_percentage}.0"
-            if name == "set_default_active_thread_percentage":
-                self._default_percentage = int(float(arguments[0]))
-                return f"{self._default_percentage}.0"
             if name == "start_server":
                 self._started()
                 return ""
-            if name in ("get_server_status", "get_client_list", "terminate_client"):
-                return self._of_server(name, arguments)
-        return f"Unknown command: {name}"
+            if "_default_" in name:
+                self._default, text = self._default.command(name.replace("_default_", "_"), arguments)
+                return text
+            return self._of_server(name, arguments)
 
     def stop(self) -> None:
         """End the server."""
@@ -94,6 +113,9 @@ class Daemon:
             return "FAULT" if self._fault else "ACTIVE"
         if name == "get_client_list":
             return "\n".join(str(pid) for pid in sorted(self._clients))
+        if name != "terminate_client":
+            self._current, text = self._current.command(name, arguments[1:])
+            return text
         pid = int(arguments[1])
         if pid not in self._clients:
             return "Client not found"
@@ -104,7 +126,7 @@ class Daemon:
         if self._server is None:
             waiting = [sys.executable, "-c", "import sys; sys.stdin.read()"]
             self._server = subprocess.Popen(waiting, stdin=subprocess.PIPE)
-            self._server_percentage = self._default_percentage
+            self._current = self._default
         return self._server.pid
 
 
