@@ -2,15 +2,11 @@
 
 import collections
 
-from cotenant_api import errors
 from cotenant_api.graph import Graph
 from cotenant_api.prediction import MemoryRange
 from cotenant_predictor.devices import PEAK_TYPES, Device
 from cotenant_predictor.jobs.coefficients import Coefficients
 from cotenant_predictor.jobs.roofline import MATRIX_CLASSES
-
-LARGEST_AMOUNT = 10**18
-"""FLOPs, bytes, elements or repetitions beyond this are a mistake of whoever wrote the graph."""
 
 _RUNS_AS_FP32 = frozenset({"fp32", "tf32"})
 """Types that a GPU without a rate for them runs as fp32 by itself."""
@@ -37,20 +33,3 @@ class Domain:
             return True
         rates = device.peak_teraflops.keys() & set(PEAK_TYPES)
         return sum(share for dtype, share in self._share_by_type.items() if dtype not in rates) > self._bound
-
-
-def require_plausible(graph: Graph) -> None:
-    """Refuse amounts that no arithmetic can use.
-
-    Raises:
-        InvalidInputError: an amount of the graph is beyond `LARGEST_AMOUNT`.
-    """
-    remedy = f"amounts must lie between 0 and {LARGEST_AMOUNT}"
-    for field in ("batch_size", "parameters", "parameter_bytes", "saved_activation_bytes", "input_bytes_per_step"):
-        if getattr(graph, field) > LARGEST_AMOUNT:
-            raise errors.InvalidInputError(field, getattr(graph, field), remedy)
-    for index, operator in enumerate(graph.operators):
-        amounts = (operator.flops, operator.bytes_read, operator.bytes_written, operator.output_elements)
-        largest = max(*amounts, operator.repeat, operator.kernels, *operator.dims.values())
-        if largest > LARGEST_AMOUNT or min(operator.dims.values(), default=0) < 0:
-            raise errors.InvalidInputError(f"operators[{index}]", operator.name, remedy)

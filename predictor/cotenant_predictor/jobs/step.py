@@ -99,7 +99,6 @@ def of(
         raise errors.InvalidInputError("gpuModels", rows, "must name at least one GPU model")
     if cpu_cores is not None and not cpu_cores > 0:
         raise errors.InvalidInputError("cpuCores", cpu_cores, "must be above 0")
-    domain.require_plausible(graph)
     assumed = _Assumed(cpu_cores=cpu_cores, coefficients=coefficients, kernels=kernels)
     return _Calculation(graph, rows, assumed).step()
 
