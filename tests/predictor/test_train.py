@@ -39,7 +39,7 @@ def test_training_twice_gives_the_same_bytes(data: Path, trained: Path, tmp_path
 
 def test_a_model_read_back_predicts_what_training_learned(data: Path, trained: Path) -> None:
     alone = measurements.load([data], simulated=True).alone()
-    rows = table.of(alone)
+    rows = table.of(alone, knowledge=store.load().kernel_knowledge())
     learned = run.residual(rows, "utilization", np.arange(len(alone)))
     read = store.load(trained).jobs["utilization"]
     assert read.median(rows.rows).tolist() == learned.median(rows.rows).tolist()

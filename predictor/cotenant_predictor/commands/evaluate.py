@@ -48,9 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--learning-curve", action="store_true", help="score and fit time against training size, too")
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
-    parser.add_argument(
-        "--model", metavar="DIR", help="whose learned kernels single jobs rest on; default: the model that ships"
-    )
+    parser.add_argument("--model", metavar="DIR", help="whose learned kernels are used; default: the model that ships")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random split (default: 0)")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output instead of tables")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="draw predictions into this folder (SVG and PNG)")
@@ -88,12 +86,12 @@ def _evaluations(arguments: argparse.Namespace, request: "Request") -> "list[Eva
     from cotenant_predictor.models import store
 
     names, paths = shipped.told_apart(arguments.data)
-    found = [evaluation.of_set(name, request, progress=_progress) for name in names]
+    model = store.load(arguments.model)
+    found = [evaluation.of_set(name, request, model=model.kernels, progress=_progress) for name in names]
     if paths:
         read = measurements.load(paths, simulated=arguments.simulated)
-        knowledge = store.load(arguments.model).kernel_knowledge()
         if alone := read.alone():
-            found.append(evaluation.of_jobs(alone, request, knowledge=knowledge, progress=_progress))
+            found.append(evaluation.of_jobs(alone, request, knowledge=model.kernel_knowledge(), progress=_progress))
         if read.joint():
             found.append(evaluation.of_pairs(joint.of_measurements(read), request, progress=_progress))
     if not any(one.rows for one in found):

@@ -16,6 +16,8 @@ from cotenant_predictor.jobs.roofline import Array
 
 CONSTANT: Final = "constant"
 PHYSICS: Final = "physics"
+PHYSICS_KERNELS: Final = "physics-kernels"
+"""The formula with learned kernels: what ships says of a job without having learned from any."""
 HORUS_RF: Final = "horus-rf"
 HORUS_GBM: Final = "horus-gbm"
 

@@ -30,8 +30,8 @@ def rows(bench: Bench, kind: str, target: str, *, clock: Clock, progress: Progre
     """
     folds = jobs.folds_of(bench.measurements, kind, target)[:FOLDS]
     found: list[Row] = []
-    for model, learner in jobs.learners_of(target).items():
-        if model == baselines.PHYSICS:
+    for model, learner in jobs.learners_of(bench, target).items():
+        if model in {baselines.PHYSICS, baselines.PHYSICS_KERNELS}:
             continue
         progress(f"learning curve of {target}, {kind}: {model}")
         for share in SHARES:

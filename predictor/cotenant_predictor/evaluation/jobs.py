@@ -51,9 +51,7 @@ def bench_of(
 ) -> Bench:
     """Features of all lines of jobs alone; `knowledge` has the learned kernels."""
     formula = table.of(measurements, progress=progress)
-    learned = (
-        formula if knowledge is prediction.FORMULA else table.of(measurements, knowledge=knowledge, progress=progress)
-    )
+    learned = formula if knowledge.kernels is None else table.of(measurements, knowledge=knowledge, progress=progress)
     digests = [record.graph for record in measurements.records]
     by_graph = {digest: baselines.hand_features(measurements.graphs[digest]) for digest in set(digests)}
     return Bench(formula=formula, learned=learned, hand=np.array([by_graph[digest] for digest in digests]))
@@ -72,9 +70,11 @@ def measured_targets(measurements: Measurements, wanted: Sequence[str] = run.TAR
     return enough
 
 
-def learners_of(target: str) -> Mapping[str, Learner]:
+def learners_of(bench: Bench, target: str) -> Mapping[str, Learner]:
     """The models that are compared for a target, by name."""
     found: dict[str, Learner] = {baselines.CONSTANT: _constant, baselines.PHYSICS: _physics}
+    if bench.learned is not bench.formula:
+        found[baselines.PHYSICS_KERNELS] = _physics_with_kernels
     if target == HORUS_TARGET:
         found |= {name: _published(name) for name in learners.NAMES}
     return {**found, COTENANT: _cotenant}
@@ -111,7 +111,7 @@ def evaluate(
     """
     folds = folds_of(bench.measurements, kind, target, seed=seed)
     found = []
-    for model, learner in learners_of(target).items():
+    for model, learner in learners_of(bench, target).items():
         progress(f"{target}, {kind}: {model} on {len(folds)} folds")
         found.append(joined(bench, target, (kind, model), [(fold, learner(bench, target, fold)) for fold in folds]))
     return found
@@ -153,11 +153,18 @@ def _constant(bench: Bench, target: str, fold: Fold) -> Predicted:
 
 
 def _physics(bench: Bench, target: str, fold: Fold) -> Predicted:
-    formula = bench.formula
+    return _by_formula(bench.formula, target, fold)
+
+
+def _physics_with_kernels(bench: Bench, target: str, fold: Fold) -> Predicted:
+    return _by_formula(bench.learned, target, fold)
+
+
+def _by_formula(rows: Table, target: str, fold: Fold) -> Predicted:
     return Predicted(
-        median=formula.medians[target][fold.test],
-        upper=formula.uppers[target][fold.test],
-        outside=formula.outside[fold.test],
+        median=table.capped(target, rows.medians[target][fold.test]),
+        upper=rows.uppers[target][fold.test],
+        outside=rows.outside[fold.test],
     )
 
 

@@ -19,8 +19,15 @@ from cotenant_predictor.training import table
 
 INK: Final = "#7f8790"
 """Of text and axes: at least 3.5 to 1 on white and on near-black."""
-COLOURS: Final = ("#3d8bd4", "#d9822b", "#2f9e6e", "#b56cc4", "#c9504c")
-MODELS: Final = (jobs.COTENANT, baselines.PHYSICS, baselines.HORUS_RF, baselines.HORUS_GBM, baselines.CONSTANT)
+COLOURS: Final = ("#3d8bd4", "#d9822b", "#2f9e6e", "#b56cc4", "#c9504c", "#a08a3c")
+MODELS: Final = (
+    jobs.COTENANT,
+    baselines.PHYSICS,
+    baselines.HORUS_RF,
+    baselines.HORUS_GBM,
+    baselines.CONSTANT,
+    baselines.PHYSICS_KERNELS,
+)
 """Each has its colour in every picture."""
 NOMINAL: Final = 0.9
 BINS: Final = 8

@@ -9,12 +9,23 @@ from cotenant_api import errors
 from cotenant_predictor.datasets import gavel, shipped
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.datasets.measurements import Measurements
-from cotenant_predictor.evaluation import colocation, curves, jobs, kernels, scores, slices, splits
+from cotenant_predictor.evaluation import (
+    colocation,
+    colocation_curve,
+    curves,
+    jobs,
+    kernels,
+    language_models,
+    scores,
+    slices,
+    splits,
+)
 from cotenant_predictor.evaluation.jobs import Bench, Progress
 from cotenant_predictor.evaluation.report import Row
 from cotenant_predictor.evaluation.scores import Scored
 from cotenant_predictor.jobs import prediction
 from cotenant_predictor.jobs.prediction import Knowledge
+from cotenant_predictor.kernels.model import KernelModel
 
 MAX_NAMED_GROUPS = 40
 """With more groups held out, only their common score is shown."""
@@ -77,17 +88,35 @@ def of_jobs(
 
 def of_pairs(joint: Joint, request: Request, *, progress: Progress = lambda _: None) -> Evaluation:
     """Jobs together: speeds, and which partner each model chooses; raises as `of_jobs`."""
-    return _of_splits(
-        functools.partial(colocation.rows, joint, progress=progress), request, splits.KINDS, progress=progress
-    )
+
+    def rows(split: str) -> list[Row]:
+        found = colocation.rows(joint, split=split, progress=progress)
+        if request.clock is not None:
+            found += colocation_curve.rows(joint, split=split, clock=request.clock)
+        return found
+
+    return _of_splits(rows, request, splits.KINDS, progress=progress)
 
 
-def of_set(name: str, request: Request, *, progress: Progress = lambda _: None) -> Evaluation:
+def of_set(
+    name: str, request: Request, *, model: KernelModel | None = None, progress: Progress = lambda _: None
+) -> Evaluation:
     """One of `shipped.SETS`; without a wish by the splits that say most.
+
+    Args:
+        name: of the set.
+        request: what to evaluate; sets have their own targets.
+        model: the learned kernels with which whole language models are predicted.
+        progress: told what is being done.
 
     Raises:
         InvalidInputError: the set cannot be split as was asked for.
     """
+    if name == shipped.LANGUAGE_MODELS:
+        if request.splits:
+            remedy = "is no split of language models, of which nothing is learned: leave it out"
+            raise errors.InvalidInputError("--split", ", ".join(request.splits), remedy)
+        return Evaluation(rows=tuple(language_models.rows(model, progress=progress)))
     if name == shipped.GAVEL:
         return of_pairs(gavel.load(), request, progress=progress)
     rows, kinds = _SETS[name]
