@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from cotenant_api.graph import Graph, OperatorClass
 
-# Multiply-adds in units of 10^9 of one image, and parameters, as torchvision's documentation lists them.
+# Multiply-adds in units of 10^9 of one image, and parameters: "GFLOPS" and "Params" of the table of classification
+# weights in torchvision's documentation, docs.pytorch.org/vision/stable/models.html.
 PUBLISHED = {
     "alexnet": (0.71, 61_100_840),
     "convnext_tiny": (4.46, 28_589_128),
@@ -49,6 +50,51 @@ def test_flops_and_parameters_are_those_published(name: str, extract: Extract, m
     assert matrix_flops(graph) == pytest.approx(2e9 * multiply_adds, rel=0.02)
     assert graph.parameters == parameters
     assert graph.coverage.unknown == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["efficientnet_v2_s", "googlenet", "maxvit_t", "mobilenet_v3_large", "wide_resnet50_2"]
+)
+def test_flops_and_parameters_are_those_that_come_with_the_weights(
+    name: str, extract: Extract, matrix_flops: Count
+) -> None:
+    meta = torchvision.models.get_model_weights(name).DEFAULT.meta  # what the same documentation is made of
+    size = 384 if name == "efficientnet_v2_s" else 224
+
+    def build() -> Any:
+        more = {"init_weights": False} if name == "googlenet" else {}
+        return torchvision.models.get_model(name, **more), torch.empty(1, 3, size, size)
+
+    graph = extract(build, mode="Inference")
+    assert matrix_flops(graph) == pytest.approx(2e9 * meta["_ops"], rel=0.02)
+    assert graph.parameters == meta["num_params"] or name == "googlenet"  # whose published weights lack two side heads
+
+
+@pytest.mark.parametrize(("mode", "passes"), [("Inference", 1), ("Training", 3)])
+def test_gpt2_counts_what_the_published_formula_gives(
+    mode: str, passes: int, extract: Extract, matrix_flops: Count
+) -> None:
+    b, s, layers, h, words = 2, 256, 12, 768, 50257
+
+    def build() -> Any:
+        config = transformers.GPT2Config(attn_implementation="eager")
+        return transformers.GPT2LMHeadModel(config), {"input_ids": torch.zeros(b, s, dtype=torch.long)}
+
+    # Narayanan et al. (2021), "Efficient Large-Scale Language Model Training on GPU Clusters", equation 3, of which
+    # a forward pass is a quarter but for the last layer, which is not computed again.
+    forward = 24 * b * s * layers * h**2 * (1 + s / (6 * h)) + 2 * b * s * h * words
+    assert matrix_flops(extract(build, mode=mode)) == pytest.approx(passes * forward, rel=0.001)
+
+
+def test_llama2_counts_two_flops_per_weight_and_token(extract: Extract, matrix_flops: Count) -> None:
+    def build() -> Any:
+        return transformers.LlamaForCausalLM(transformers.LlamaConfig()), {
+            "input_ids": torch.zeros(1, 16, dtype=torch.long)
+        }
+
+    # Kaplan et al. (2020), "Scaling Laws for Neural Language Models", table 1: 2N a token, N without the embedding;
+    # N is 6,738,415,616 (Touvron et al. 2023: 6.7B) less 32,000 x 4,096.
+    assert matrix_flops(extract(build, mode="Inference")) == pytest.approx(2 * 16 * 6_607_343_616, rel=0.02)
 
 
 def test_bert_base_is_as_published(extract: Extract, matrix_flops: Count) -> None:
