@@ -80,7 +80,7 @@ def _phase_seconds(graph: Graph, run: Run, model: KernelModel | None, coefficien
     busy = roofline.busy(
         operators, gpus, sm_share=np.ones_like(gpus.sm_count), coefficients=coefficients, kernels=kernels
     )
-    return max(busy.total_seconds.item(), host.launch_seconds(graph, operators, coefficients))
+    return max(float(busy.total_seconds[0, 0]), host.launch_seconds(graph, operators, coefficients))
 
 
 def _accumulation(graph: Graph) -> Operator:

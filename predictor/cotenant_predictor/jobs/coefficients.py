@@ -81,26 +81,28 @@ class Coefficients:
 
 
 _EFFICIENCY: Final = {
-    OperatorClass.CONV: 0.70,
-    OperatorClass.MATMUL: 0.60,
-    OperatorClass.ATTENTION: 0.46,
-    OperatorClass.RNN: 0.50,
+    OperatorClass.CONV: 0.71,
+    OperatorClass.MATMUL: 0.54,
+    OperatorClass.ATTENTION: 0.46,  # assumption: that of products of activations
+    OperatorClass.RNN: 0.50,  # assumption
 }
 
 FORMULA_1: Final = Coefficients(
     name="formula-1",
-    # Medians of roofline / latency after wave quantisation with 64 x 64 tiles over the 144,509 fp32 kernels that
-    # NeuSight published for P4, T4, P100, V100 and A100: conv 0.70, linear 0.53 (0.66 on V100 and A100), bmm 0.46.
-    # Vector work seldom reaches half of the fp32 rate; it is bound by memory anyway.
+    # `python -m cotenant_predictor.training.coefficients` computes conv and matmul from the measured kernels that ship,
+    # and the other two constants that name it. Used where no measured kernels are given, and for grouped convolutions.
+    # Assumption: vector work seldom reaches half of the fp32 rate; it is bound by memory anyway.
     compute_efficiency=types.MappingProxyType({cls: _EFFICIENCY.get(cls, 0.5) for cls in OperatorClass}),
     # Assumption: convolutions in NCHW convert their layout around tensor-core kernels; large matmuls do not.
     tensor_core_efficiency=types.MappingProxyType(
         {cls: 0.6 if cls is OperatorClass.CONV else 1.0 for cls in OperatorClass}
     ),
-    memory_efficiency=0.80,  # STREAM-like kernels reach 75 to 90 % of the data sheet on every generation
-    depthwise_efficiency=0.22,  # Orion's V100 traces of MobileNetV2: 0.36 forward, 0.15 backward
+    # Assumption: plain additions reach 0.90 of the data sheet (NeuSight's measurements of V100 and A100, which do not
+    # ship), reductions, masks and strided copies less.
+    memory_efficiency=0.80,
+    depthwise_efficiency=0.244,  # training.coefficients: a V100's MobileNetV2, forward and backward
     memory_saturation=0.5,  # assumption: half of the SMs keep DRAM busy
-    kernel_seconds=2.7e-6,  # the shortest kernels in Orion's V100 traces: 2.69 us in every one of 7 training jobs
+    kernel_seconds=2.69e-6,  # training.coefficients: the shortest kernels in traces of a V100
     tile_elements=64 * 64,
     split_reduction=1024,
     block_bytes=4096,  # 256 threads, one 16-byte vector each

@@ -128,7 +128,12 @@ def devices_of(rows: Sequence[Device]) -> Devices:
 def kernel_times(operators: Operators, gpus: Devices, model: KernelModel) -> tuple[KernelTimes, ...]:
     """What `model` knows of the operators; costs more than `busy` does, and is the same for every share of SMs."""
     rate = _peak(operators, gpus)
-    return tuple(_family_times(part, gpus, model, peak=rate[:, part.index]) for part in operators.families)
+    parts = [_family_times(part, gpus, model, peak=rate[:, part.index]) for part in operators.families]
+    if not parts:
+        return ()
+    names = [field.name for field in dataclasses.fields(KernelTimes)]
+    together = {name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names}
+    return (KernelTimes(**together),)
 
 
 def busy(
@@ -150,14 +155,12 @@ def busy(
     once = np.maximum(compute, memory)
     for known in kernels:
         waves = np.ceil(known.parallel / active) / np.ceil(known.parallel / gpus.sm_count)
-        slower = _reach(known.parallel, gpus.sm_count, gpus, coefficients) / _reach(
-            known.parallel, active, gpus, coefficients
-        )
-        compute[:, known.index] = np.maximum(known.tiles * waves, known.compute)
-        memory[:, known.index] = known.memory * slower
-        once[:, known.index] = products.combined(
-            compute[:, known.index], memory[:, known.index], sharpness=known.sharpness
-        )
+        reached = _reach(known.parallel, active, gpus, coefficients)
+        at_best = _reach(known.parallel, gpus.sm_count, gpus, coefficients)
+        arithmetic = np.maximum(known.tiles * waves, known.compute)
+        moving = known.memory * at_best / reached
+        compute[:, known.index], memory[:, known.index] = arithmetic, moving
+        once[:, known.index] = products.combined(arithmetic, moving, sharpness=known.sharpness)
     seconds = operators.repeat * np.maximum(once, operators.kernels * coefficients.kernel_seconds)
     return Busy(
         seconds=seconds,
@@ -211,14 +214,15 @@ def _row(operator: Operator, coefficients: Coefficients) -> tuple[float, ...]:
         _parallel(operator, coefficients) if matrix else _blocks(operator, coefficients),
         coefficients.compute_efficiency[operator.operator_class],
         coefficients.tensor_core_efficiency[operator.operator_class],
-        coefficients.depthwise_efficiency if _is_depthwise(operator) else coefficients.memory_efficiency,
+        coefficients.depthwise_efficiency if is_depthwise(operator) else coefficients.memory_efficiency,
         _TYPE_INDEX.get(operator.dtype, 0) if matrix else 0,
         operator.phase is Phase.FORWARD,
         operator.dims.get("tensors", 0) if operator.phase is Phase.OPTIMIZER else 0,
     )
 
 
-def _is_depthwise(operator: Operator) -> bool:
+def is_depthwise(operator: Operator) -> bool:
+    """Whether every channel has a filter of its own."""
     return 1 < operator.dims.get("groups", 1) == operator.dims.get("c")
 
 
