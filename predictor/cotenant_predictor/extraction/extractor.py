@@ -311,9 +311,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
 
     def save(self, tensor: Tensor) -> Tensor:
         """Autograd keeps `tensor` for the backward pass: count its storage once, while it is alive."""
-        if self._after_backward and _phase() == "Forward":  # a further forward pass of the same step
+        again = _phase() == "Backward"  # a checkpointed part is computed again; what earlier parts kept is gone
+        if again or self._after_backward:  # or a further forward pass of the same step begins
             self._saved = {key: entry for key, entry in self._saved.items() if not entry[0].expired()}
-            self._after_backward = False
+            self._after_backward = again
         key = _key(tensor)
         if key not in self._not_saved and key not in self._saved:
             self._saved[key] = (_weak(tensor), _bytes_behind(tensor))
