@@ -320,14 +320,13 @@ def test_a_correction_read_back_says_the_same(correction: learned.Correction) ->
 def test_a_process_remembers_what_it_was_told() -> None:
     rows_seen = np.random.default_rng(0).normal(size=(30, 4))
     missed = np.sin(rows_seen[:, 0]) + rows_seen[:, 2] / 4
-    shape = corrections.most_likely(rows_seen, missed, n_own=2, n_others=2)
-    found = corrections.process(rows_seen, missed, shape).predict(rows_seen)
+    found = corrections.process(rows_seen, missed, n_own=2, n_others=2).predict(rows_seen)
     assert found == pytest.approx(missed, abs=0.05)
 
 
 def test_a_process_far_from_everything_says_what_is_common_to_all() -> None:
     rows_seen = np.random.default_rng(0).normal(size=(30, 4))
-    process = corrections.process(rows_seen, np.full(30, 0.3), corrections.Shape(n_own=2, n_others=2))
+    process = corrections.process(rows_seen, np.full(30, 0.3), n_own=2, n_others=2)
     assert process.predict(np.full((1, 4), 1e6))[0] == pytest.approx(0.3, abs=0.2)
 
 

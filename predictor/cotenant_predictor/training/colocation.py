@@ -18,7 +18,6 @@ from cotenant_predictor.colocation.learned import Correction
 from cotenant_predictor.colocation.speeds import Pool, SpeedModel
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.training import conformal, corrections, trees
-from cotenant_predictor.training.corrections import Shape
 from cotenant_predictor.trees import Array
 
 MAX_CHOICE_ROWS: Final = 1500
@@ -121,8 +120,7 @@ class SpeedRegressor(RegressorMixin, BaseEstimator):
         n_own, n_others = (half, X.shape[1] - half) if self.columns is None else self.columns
         data = _Data.of(X, np.asarray(y, dtype=np.float64), groups=groups, prior_column=self.prior_column)
         slope, offset = data.line()
-        shape = corrections.most_likely(data.rows, data.missed((slope, offset)), n_own=n_own, n_others=n_others)
-        learner = _Learner(shape=shape, n_estimators=self.n_estimators, seed=self.random_state)
+        learner = _Learner(n_own=n_own, n_others=n_others, n_estimators=self.n_estimators, seed=self.random_state)
         trial = _Trial.of(data.at(corrections.spaced(len(y), MAX_CHOICE_ROWS)), learner)
         self.errors_ = trial.errors()
         self.kind_ = _simplest(self.errors_)
@@ -138,7 +136,7 @@ class SpeedRegressor(RegressorMixin, BaseEstimator):
             width_near=near,
             width_far=far,
             max_tenants=2,
-            **_reach(data, shape),
+            **_reach(data, learner),
         )
         return self
 
@@ -226,7 +224,8 @@ class _Data:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Learner:
-    shape: Shape
+    n_own: int
+    n_others: int
     n_estimators: int
     seed: int
 
@@ -234,7 +233,7 @@ class _Learner:
         if kind == RIDGE:
             return corrections.ridge(rows, missed)
         if kind == PROCESS:
-            return corrections.process(rows, missed, self.shape)
+            return corrections.process(rows, missed, n_own=self.n_own, n_others=self.n_others)
         if kind == FOREST:
             return corrections.forest(rows, missed, n_estimators=self.n_estimators, seed=self.seed)
         return None
@@ -289,13 +288,13 @@ def _simplest(errors: Mapping[str, float]) -> str:
     return best
 
 
-def _reach(data: _Data, shape: Shape) -> dict[str, Any]:
+def _reach(data: _Data, learner: _Learner) -> dict[str, Any]:
     """The distinct jobs and neighbours that were measured, and how far jobs of other groups lie: fields of `Pool`."""
-    strange = _strange(data.at(corrections.spaced(len(data.speed), MAX_CHOICE_ROWS)), shape.n_own)
+    strange = _strange(data.at(corrections.spaced(len(data.speed), MAX_CHOICE_ROWS)), learner.n_own)
     far = float(np.median(strange))
     return {
-        "own": corrections.distinct(data.rows[:, : shape.n_own]),
-        "others": corrections.distinct(data.rows[:, shape.n_own : shape.n_own + shape.n_others]),
+        "own": corrections.distinct(data.rows[:, : learner.n_own]),
+        "others": corrections.distinct(data.rows[:, learner.n_own : learner.n_own + learner.n_others]),
         "near": 0.0,
         "far": float(trees.rounded(far)),
         "outside": float(trees.rounded(max(far, np.quantile(strange, 0.95)))),
