@@ -68,6 +68,7 @@ def _pair(
     size = round(float(np.mean([len(fold.train) for fold, _, _ in parts])))
     metric = scores.main_metric(target)
     row = Row(target=target, split=names[0], model=names[1], metric=metric, value=0.0, n=0, training_rows=size)
+    row = dataclasses.replace(row, simulated=scored.simulated)
     score = report.scored(row, scores.point(target)[metric], (known.measured, known.predicted.median), known.groups)
     seconds = float(np.mean([spent for _, _, spent in parts]))
     return [score, dataclasses.replace(row, metric="fitSeconds", value=seconds, n=len(parts))]

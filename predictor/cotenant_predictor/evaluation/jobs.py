@@ -138,6 +138,7 @@ def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tu
         groups=tuple(measurements.groups[line] for line in lines),
         held_out=tuple(fold.name for fold, _ in parts for _ in fold.test),
         regimes=tuple(bench.formula.regimes[line] for line in lines),
+        simulated=measurements.simulated,
     )
 
 

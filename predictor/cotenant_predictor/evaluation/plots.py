@@ -19,7 +19,7 @@ from cotenant_predictor.training import table
 
 INK: Final = "#7f8790"
 """Of text and axes: at least 3.5 to 1 on white and on near-black."""
-COLOURS: Final = ("#3d8bd4", "#d9822b", "#2f9e6e", "#b56cc4", "#c9504c", "#a08a3c")
+COLOURS: Final = ("#3d8bd4", "#d9822b", "#2f9e6e", "#b56cc4", "#c9504c", "#e0699b")
 MODELS: Final = (
     jobs.COTENANT,
     baselines.PHYSICS,
@@ -81,7 +81,7 @@ def write(folder: Path, scored: Sequence[Scored]) -> list[Path]:
 
 def predicted_against_measured(scored: Scored) -> Figure:
     """One dot per held-out row, by what bounds the job; upper bounds as thin lines."""
-    figure, (axes,) = _figure(1, f"{scored.target}: {scored.model}, {scored.split}")
+    figure, (axes,) = _figure(1, f"{scored.target}: {scored.model}\n{_split(scored)}")
     measured, median, upper = scored.measured, scored.predicted.median, scored.predicted.upper
     low, high = _limits(scored.target, measured, median)
     axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle="--", label="as predicted")
@@ -102,7 +102,7 @@ def predicted_against_measured(scored: Scored) -> Figure:
 
 def calibration(scored: Sequence[Scored]) -> Figure:
     """Left: the share of rows within a multiple of the upper bound. Right: coverage by the size of the prediction."""
-    figure, (left, right) = _figure(2, f"{scored[0].target}: what upper bounds hold, {scored[0].split}")
+    figure, (left, right) = _figure(2, f"{scored[0].target}: what upper bounds hold\n{_split(scored[0])}")
     factors = np.geomspace(0.4, 2.5, 120)
     for one in scored:
         colour = _colour(one.model)
@@ -127,7 +127,7 @@ def calibration(scored: Sequence[Scored]) -> Figure:
 def error_by_regime(scored: Sequence[Scored]) -> Figure:
     """The main score of each model among the jobs that one thing bounds."""
     target = scored[-1].target
-    figure, (axes,) = _figure(1, f"{target}: error by what bounds the job, {scored[-1].split}")
+    figure, (axes,) = _figure(1, f"{target}: error by what bounds the job\n{_split(scored[-1])}")
     metric = scores.main_metric(target)
     statistic = scores.point(target)[metric]
     names, counts = np.unique(np.asarray(scored[-1].regimes), return_counts=True)
@@ -140,7 +140,7 @@ def error_by_regime(scored: Sequence[Scored]) -> Figure:
     labels = [f"{name}\n{count} rows" for name, count in zip(names, counts, strict=True)]
     axes.set_xticks(np.arange(len(names)), labels)
     axes.set(ylabel=metric.upper())
-    _legend(axes)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False, labelcolor=INK)
     return figure
 
 
@@ -149,6 +149,10 @@ def _figure(columns: int, title: str) -> tuple[Figure, Sequence[Any]]:
         figure = Figure(figsize=(5.2 * columns, 4.4), layout="constrained")
         figure.suptitle(title, fontsize=11, color=INK)
         return figure, figure.subplots(1, columns, squeeze=False)[0]
+
+
+def _split(scored: Scored) -> str:
+    return f"{scored.split} (simulated)" if scored.simulated else scored.split
 
 
 def _legend(axes: Any) -> None:

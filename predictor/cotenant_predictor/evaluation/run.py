@@ -82,8 +82,7 @@ def of_jobs(
             rows += [row for one in found for row in scores.rows_of(one, max_groups=MAX_NAMED_GROUPS)]
             if request.clock is not None:
                 rows += curves.rows(bench, kind, target, clock=request.clock, progress=progress)
-    marked = [dataclasses.replace(row, simulated=measurements.simulated) for row in rows]
-    return Evaluation(rows=tuple(marked), scored=tuple(scored))
+    return Evaluation(rows=tuple(rows), scored=tuple(scored))
 
 
 def of_pairs(joint: Joint, request: Request, *, progress: Progress = lambda _: None) -> Evaluation:

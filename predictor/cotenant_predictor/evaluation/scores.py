@@ -43,6 +43,7 @@ class Scored:
     held_out: tuple[str, ...]
     """What the fold of each row held out."""
     regimes: tuple[str, ...]
+    simulated: bool = False
 
     def where(self, keep: Array) -> "Scored":
         """The rows that a boolean array of shape (n_rows,) keeps."""
@@ -65,6 +66,7 @@ class Scored:
     def row(self, metric: str, statistic: Callable[..., Any], *arrays: Array) -> Row:
         """A score over all rows, with its interval."""
         empty = Row(target=self.target, split=self.split, model=self.model, metric=metric, value=0.0, n=0)
+        empty = dataclasses.replace(empty, simulated=self.simulated)
         return report.scored(empty, statistic, arrays, self.groups)
 
 
@@ -129,6 +131,7 @@ def _worst_group(scored: Scored, upper: Array, metric: str) -> Row:
         value=found[worst],
         n=int((labels == worst).sum()),
         worst=worst,
+        simulated=scored.simulated,
     )
 
 
