@@ -33,6 +33,7 @@ class Physics(products.Physics):
     memory_efficiency: float = 0.8
     prologue: float = 28.0
     tile_exponent: float = 0.15
+    column_exponent: float = 0.15
     small_efficiency: float = 0.5
     """F(2, 3), relative to a product."""
     large_efficiency: float = 0.62

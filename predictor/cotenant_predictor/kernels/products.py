@@ -3,7 +3,8 @@
 A product of `batch` times (rows x reduction) by (reduction x columns) on a GPU of S multiprocessors (SMs),
 
     t_tiles  = min over tiles T and splits s of  ceil(n s / S) x T_r T_c x 2 (ceil(R / s) + prologue) / rate(T)
-               n = batch x ceil(rows / T_r) x ceil(columns / T_c)   rate(T) = peak / S x efficiency x (area / 128^2)^a
+               n = batch x ceil(rows / T_r) x ceil(columns / T_c)
+               rate(T) = peak / S x efficiency x (T_r / 128)^a x (T_c / 128)^b
     t_power  = t_tiles x peak x energy / power limit - idle time
     t_memory = (compulsory bytes + what the cache cannot hold of the panels that tiles read again) / bandwidth
     t        = (max(t_tiles, t_power)^p + t_memory^p)^(1 / p)
@@ -26,7 +27,8 @@ _TILES: Final = ((128, 128), (128, 64), (64, 128), (64, 64), (32, 128), (128, 32
 _SPLITS: Final = (1, 4, 16)
 CANDIDATES: Final = np.array([(rows, columns, split) for rows, columns in _TILES for split in _SPLITS], dtype=float).T
 """Rows and columns of the tile, and the split of the reduction; shape (3, n_candidates)."""
-LARGEST_AREA: Final = 128.0 * 128.0
+LARGEST_EDGE: Final = 128.0
+LARGEST_AREA: Final = LARGEST_EDGE**2
 BLOCKS_PER_SM: Final = 2
 SPLIT_SECONDS: Final = 2e-6
 """Of the second kernel that adds up the parts of a split reduction."""
@@ -50,6 +52,9 @@ class Physics:
     prologue: float = 24.0
     """Steps of the reduction that filling and draining a tile takes."""
     tile_exponent: float = 0.2
+    """How much less of the peak a tile with fewer rows reaches."""
+    column_exponent: float = 0.2
+    """The same of columns, which lie side by side in memory."""
     cache_share: float = 1.0
     """Share of the cache that holds panels."""
     sharpness: float = 4.0
@@ -128,7 +133,8 @@ def tile_seconds(products: Products, chips: Chips, physics: Physics, *, rate: Ar
     rows, columns, split = (values.reshape(-1, *axes) for values in CANDIDATES)
     blocks = products.batch * np.ceil(products.rows / rows) * np.ceil(products.columns / columns) * split
     steps = np.ceil(products.reduction / split) + physics.prologue
-    share = (rows * columns / LARGEST_AREA) ** (1.0 - physics.tile_exponent) * 2.0 * LARGEST_AREA
+    high, wide = rows / LARGEST_EDGE, columns / LARGEST_EDGE
+    share = 2.0 * LARGEST_AREA * high ** (1.0 - physics.tile_exponent) * wide ** (1.0 - physics.column_exponent)
     outputs = products.item_bytes * products.batch * products.rows * products.columns
     adding = np.where(split > 1, (split + 1) * outputs / (chips.bandwidth * physics.memory_efficiency), 0.0)
     seconds = np.ceil(blocks / chips.sm_count) * (share * steps) / rate + adding + SPLIT_SECONDS * (split > 1)

@@ -40,6 +40,8 @@ _SHARES: Final = {"efficiency": 1.1, "legacy_efficiency": 1.1, "memory_efficienc
 _SMALLEST: Final = 1e-9
 _LEAST_KERNEL_SHARE: Final = 0.2
 _MOST_HELD_OUT: Final = 8
+_WORTH: Final = 0.97
+"""Trees that leave more than this share of the error are not worth their time."""
 _LONG_SHARE: Final = 0.9
 """Of a kernel long enough for launches not to matter."""
 _USUAL_SIZE: Final = 8192.0
@@ -50,7 +52,8 @@ class KernelLatencyRegressor(RegressorMixin, BaseEstimator):
     """Seconds of fp32 kernels as a benchmark measures them, one family at a time, on any GPU with a data sheet.
 
     The physics' values minimise the mean relative error, GPUs weighing the same. Boosted trees then learn what it
-    misses by shape alone, relative to each GPU's median, and are trusted as far as GPUs held out in turn allow.
+    misses by shape alone, relative to each GPU's median, and are trusted as far as GPUs held out in turn allow; they
+    are left out where they hardly help.
 
     Parameters
     ----------
@@ -253,4 +256,4 @@ def _trust(data: _Data, family: Family, *, n_estimators: int) -> float:
         for index, trust in enumerate(TRUSTS):
             seconds = dataclasses.replace(corrected, trust=trust).benchmark_seconds(held.shapes, held.chips)
             errors[index] += held.error(seconds)
-    return TRUSTS[int(errors.argmin())]
+    return TRUSTS[int(errors.argmin())] if errors.min() < _WORTH * errors[0] else 0.0
