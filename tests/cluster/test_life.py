@@ -16,7 +16,7 @@ def test_a_training_job_is_predicted_placed_and_succeeds(workspace: Workspace) -
     assert replica["node"] == pod["spec"]["nodeName"] == placement["node"]
     assert placement["podUID"] == pod["metadata"]["uid"]
     assert placement["gpus"][0]["uuid"] == replica["gpus"][0]["uuid"]
-    assert running["prediction"]["source"] == "Formula"
+    assert running["prediction"]["source"] == "Model"
     assert running["prediction"]["utilizationPercent"] <= running["prediction"]["upperPercent"]
     finished = workspace.wait_for_phase("train", Phase.SUCCEEDED)
     assert finished["completionTime"]
