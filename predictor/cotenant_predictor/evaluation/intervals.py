@@ -39,12 +39,15 @@ def over_groups(
     if len(names) < 2:
         return float("nan"), float("nan")
     order = np.argsort(inverse, kind="stable")
-    members = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
+    counts = np.bincount(inverse)
+    starts = np.cumsum(counts) - counts
     generator = np.random.default_rng(seed)
     values = np.empty(draws)
     for draw in range(draws):
         drawn = generator.integers(len(names), size=len(names))
-        values[draw] = statistic(np.concatenate([members[index] for index in drawn]))
+        sizes = counts[drawn]
+        before = np.repeat(starts[drawn] - (np.cumsum(sizes) - sizes), sizes)
+        values[draw] = statistic(order[before + np.arange(sizes.sum())])
     values = values[np.isfinite(values)]
     if not len(values):
         return float("nan"), float("nan")
