@@ -9,7 +9,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_api.graph import Graph, OperatorClass
-from cotenant_predictor.extraction import onnx_file
+from cotenant_predictor.extraction.onnx_reader import document
 from predictor_kit.onnx_models import constant, extracted, model, node, only, tensor, weight
 
 # Multiply-adds in units of 10^9 of one image, and parameters, as published for these networks.
@@ -253,12 +253,12 @@ def test_products_are_tf32_when_asked() -> None:
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInputError, match=r"none\.onnx': cannot be read: No such file"):
-        onnx_file.read(tmp_path / "none.onnx")
+        document.read(tmp_path / "none.onnx")
 
 
 def test_file_that_protobuf_cannot_hold_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "large.onnx"
     with path.open("wb") as file:
-        file.truncate(onnx_file.MAX_FILE_BYTES + 1)
+        file.truncate(document.MAX_FILE_BYTES + 1)
     with pytest.raises(errors.InvalidInputError, match="at most 2 GiB: save it with external data"):
-        onnx_file.read(path)
+        document.read(path)

@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from cotenant_api.graph import Graph, Operator
-from cotenant_predictor.extraction import onnx_file
+from cotenant_predictor.extraction.onnx_reader import document
 
 Dims = Sequence[int | str | None] | None
 TYPES = {"fp32": TensorProto.FLOAT, "fp16": TensorProto.FLOAT16, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
@@ -71,8 +71,8 @@ def model(
 def extracted(made: onnx.ModelProto | bytes, **options: Any) -> Graph:
     """The graph document of a model; the batch is 1 unless stated."""
     data = made if isinstance(made, bytes) else made.SerializeToString()
-    settings = onnx_file.Options(**{"name": "example", "batch_size": 1, **options})
-    return Graph.from_object(onnx_file.extract(data, settings, source="m.onnx"), source="example").sealed()
+    settings = document.Options(**{"name": "example", "batch_size": 1, **options})
+    return Graph.from_object(document.extract(data, settings, source="m.onnx"), source="example").sealed()
 
 
 def only(found: Graph, name: str) -> Operator:

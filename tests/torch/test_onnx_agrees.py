@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from cotenant_api.graph import Graph, OperatorClass, Phase
-from cotenant_predictor.extraction import onnx_file
+from cotenant_predictor.extraction.onnx_reader import document
 
 Extract = Callable[..., Graph]
 Count = Callable[[Graph], int]
@@ -126,8 +126,8 @@ def export(tmp_path: Path) -> Export:
 @pytest.fixture
 def read() -> Callable[..., Graph]:
     def run(data: bytes, *, mode: str, precision: str = "fp32") -> Graph:
-        options = onnx_file.Options(name="x", batch_size=BATCH, mode=mode, precision=precision, optimizer="sgd")
-        return Graph.from_object(onnx_file.extract(data, options, source="model.onnx"), source="model.onnx")
+        options = document.Options(name="x", batch_size=BATCH, mode=mode, precision=precision, optimizer="sgd")
+        return Graph.from_object(document.extract(data, options, source="model.onnx"), source="model.onnx")
 
     return run
 

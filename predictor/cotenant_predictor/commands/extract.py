@@ -143,10 +143,10 @@ def _extracted(arguments: argparse.Namespace) -> "Graph":
 
 
 def _from_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
-    onnx_file = _needing("cotenant_predictor.extraction.onnx_file", extra="onnx")
+    reader = _needing("cotenant_predictor.extraction.onnx_reader.document", extra="onnx")
     if arguments.compile:
         raise errors.InvalidInputError("--compile", arguments.target, "an ONNX file is run as it is")
-    options = onnx_file.Options(
+    options = reader.Options(
         name=arguments.name or Path(arguments.target).stem,
         batch_size=arguments.batch_size,
         mode=arguments.mode,
@@ -156,7 +156,7 @@ def _from_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
         host=_host(arguments),
         inference=_inference(arguments),
     )
-    found: dict[str, Any] = onnx_file.extract(onnx_file.read(Path(arguments.target)), options, source=arguments.target)
+    found: dict[str, Any] = reader.extract(reader.read(Path(arguments.target)), options, source=arguments.target)
     return found
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import onnx
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_contrib, onnx_control, onnx_fold, onnx_inference, onnx_operators
-from cotenant_predictor.extraction.onnx_values import (
+from cotenant_predictor.extraction.onnx_reader import contrib, control, fold, inference, operators
+from cotenant_predictor.extraction.onnx_reader.values import (
     MAX_ELEMENTS,
     Occurrence,
     Origin,
@@ -107,7 +107,7 @@ class Walker:
         shape = self.checked(tuple(tensor.dims), tensor.name)
         value = Value(name=tensor.name, shape=shape, dtype=dtype, static=True, origin=origin)
         external = tensor.data_location == onnx.TensorProto.EXTERNAL
-        if external or value.elements > onnx_fold.MAX_FOLDED or dtype == "string":
+        if external or value.elements > fold.MAX_FOLDED or dtype == "string":
             return value
         try:
             return dataclasses.replace(value, array=onnx.numpy_helper.to_array(tensor))
@@ -149,10 +149,10 @@ class Walker:
         if function is not None:
             self._call(function, node, inputs, scope=scope, inside=self._deeper(inside, place, node))
             return
-        if not domain and node.op_type in onnx_control.OPERATORS:
+        if not domain and node.op_type in control.OPERATORS:
             deeper = self._deeper(inside, place, node)
-            control = onnx_control.Visit(walker=self, node=node, inputs=inputs, scope=scope, inside=deeper)
-            for name, value in zip(node.output, control.outputs(), strict=False):
+            visit = control.Visit(walker=self, node=node, inputs=inputs, scope=scope, inside=deeper)
+            for name, value in zip(node.output, visit.outputs(), strict=False):
                 if name:
                     scope[name] = dataclasses.replace(value, name=name)
             return
@@ -223,7 +223,7 @@ class Walker:
         arrays = self._folded(node, proto, place) if proto.output else None
         static = all(value is None or value.static for value in node.inputs) and not _is_random(node)
         constant = static and (node.operator == "ConstantOfShape" or not node.read)
-        known_shapes = onnx_contrib.shapes(node)
+        known_shapes = contrib.shapes(node)
         found: list[Value | None] = []
         for position, name in enumerate(proto.output):
             array = arrays[position] if arrays is not None and position < len(arrays) else None
@@ -233,7 +233,7 @@ class Walker:
                 shape = self.checked(known_shapes[position], name)
             if array is not None:
                 dtype, shape = dtype_of_array(array) or dtype, self.checked(array.shape, name)
-            if name and shape is None and not onnx_operators.is_sequence(node, kind):
+            if name and shape is None and not operators.is_sequence(node, kind):
                 raise self.refuse(proto, place, _shapeless(name))
             origin = Origin.CONSTANT if constant else Origin.COMPUTED
             known = static or array is not None
@@ -262,15 +262,15 @@ class Walker:
         """What onnx says of the outputs; nothing of an operator that it does not know."""
         attributes = [made for attribute in proto.attribute if (made := _given(attribute, inside)) is not None]
         try:
-            return onnx_inference.inferred(node, attributes, outputs=len(proto.output), opsets=inside.opsets)
-        except onnx_inference.MisfitError as error:
+            return inference.inferred(node, attributes, outputs=len(proto.output), opsets=inside.opsets)
+        except inference.MisfitError as error:
             shapes = ", ".join(str(list(value.dims)) for value in node.read)
             remedy = f"does not fit inputs of shapes {shapes[:200]}: {_first_line(error)}; see --input-shape"
             raise self.refuse(proto, place, remedy) from error
 
     def _folded(self, node: Occurrence, proto: onnx.NodeProto, place: str) -> Any:
         try:
-            return onnx_fold.folded(node)
+            return fold.folded(node)
         except _FOLD_ERRORS as error:
             raise self.refuse(proto, place, f"cannot be computed from its constants: {_first_line(error)}") from error
 
@@ -280,11 +280,11 @@ class Walker:
         if tensor is not None:
             return dataclasses.replace(self.constant(tensor, origin=Origin.CONSTANT), name=name)
         try:
-            array = onnx_control.constant_array(node.attributes)
+            array = control.constant_array(node.attributes)
         except _FOLD_ERRORS as error:
             raise self.refuse(proto, place, f"holds no tensor: {_first_line(error)}") from error
         dtype = dtype_of_array(array) or "fp32"
-        kept = array if array.size <= onnx_fold.MAX_FOLDED else None
+        kept = array if array.size <= fold.MAX_FOLDED else None
         return Value(name=name, shape=array.shape, dtype=dtype, static=True, origin=Origin.CONSTANT, array=kept)
 
     def _sparse(self, sparse: onnx.SparseTensorProto) -> Value:
@@ -353,7 +353,7 @@ def _given(attribute: onnx.AttributeProto, inside: Surroundings) -> onnx.Attribu
 def _attribute(attribute: onnx.AttributeProto) -> Any:
     if attribute.type == onnx.AttributeProto.TENSOR:
         tensor = attribute.t
-        small = sum(tensor.dims) <= onnx_fold.MAX_FOLDED and tensor.data_location != onnx.TensorProto.EXTERNAL
+        small = sum(tensor.dims) <= fold.MAX_FOLDED and tensor.data_location != onnx.TensorProto.EXTERNAL
         return onnx.numpy_helper.to_array(tensor) if small else None
     return onnx.helper.get_attribute_value(attribute)
 

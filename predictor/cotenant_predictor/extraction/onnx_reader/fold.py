@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant_predictor.extraction.onnx_values import Array, Occurrence
+from cotenant_predictor.extraction.onnx_reader.values import Array, Occurrence
 
 MAX_FOLDED = 4096
 """Elements. What says shapes is far smaller."""

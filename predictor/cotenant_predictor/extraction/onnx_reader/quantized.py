@@ -8,10 +8,10 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
-from cotenant_predictor.extraction import onnx_operators
-from cotenant_predictor.extraction.onnx_values import QUANTIZED, Occurrence, Value
+from cotenant_predictor.extraction.onnx_reader import operators
+from cotenant_predictor.extraction.onnx_reader.values import QUANTIZED, Occurrence, Value
 
-_PRODUCTS = onnx_operators.named("Conv ConvTranspose MatMul Gemm")
+_PRODUCTS = operators.named("Conv ConvTranspose MatMul Gemm")
 
 
 def absorbed(nodes: Sequence[Occurrence]) -> list[Occurrence]:

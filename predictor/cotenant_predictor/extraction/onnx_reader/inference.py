@@ -7,8 +7,8 @@ import onnx.checker
 import onnx.defs
 import onnx.shape_inference
 
-from cotenant_predictor.extraction import onnx_contrib
-from cotenant_predictor.extraction.onnx_values import Occurrence
+from cotenant_predictor.extraction.onnx_reader import contrib
+from cotenant_predictor.extraction.onnx_reader.values import Occurrence
 
 MAX_OPSET = 2**31 - 1
 
@@ -50,7 +50,7 @@ def inferred(
 
 
 def _schema(node: Occurrence) -> onnx.defs.OpSchema | None:
-    standard = onnx_contrib.STANDARD.get(node.operator) if node.domain == "com.microsoft" else None
+    standard = contrib.STANDARD.get(node.operator) if node.domain == "com.microsoft" else None
     if standard is not None:
         return onnx.defs.get_schema(standard, onnx.defs.onnx_opset_version(), "")
     try:

@@ -10,11 +10,11 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from cotenant_predictor.extraction import onnx_operators
-from cotenant_predictor.extraction.onnx_values import Occurrence, Value
+from cotenant_predictor.extraction.onnx_reader import operators
+from cotenant_predictor.extraction.onnx_reader.values import Occurrence, Value
 
-_BEFORE = onnx_operators.named("Add Sub Mul Div Where Cast Identity Clip Tanh")
-_AFTER = onnx_operators.named("Where IsNaN Dropout Cast Identity Mul")
+_BEFORE = operators.named("Add Sub Mul Div Where Cast Identity Clip Tanh")
+_AFTER = operators.named("Where IsNaN Dropout Cast Identity Mul")
 _LONGEST = 16
 """Nodes on either side of the softmax; exporters write at most four."""
 

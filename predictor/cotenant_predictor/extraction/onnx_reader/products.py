@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from cotenant_predictor.extraction.onnx_values import Occurrence, Shape
+from cotenant_predictor.extraction.onnx_reader.values import Occurrence, Shape
 
 Dims = dict[str, int]
 _PRODUCTS = frozenset(

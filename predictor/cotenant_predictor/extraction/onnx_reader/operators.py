@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx
 
-from cotenant_predictor.extraction import onnx_products
-from cotenant_predictor.extraction.onnx_values import FLOATS, QUANTIZED, Occurrence, Origin, Value
+from cotenant_predictor.extraction.onnx_reader import products
+from cotenant_predictor.extraction.onnx_reader.values import FLOATS, QUANTIZED, Occurrence, Origin, Value
 
 Row = dict[str, Any]
 
@@ -109,7 +109,7 @@ def class_of(node: Occurrence) -> str | None:
     if node.operator in _VIEWS:
         return "copy"
     cls = _CLASS_OF.get(node.operator)
-    if node.operator == "Einsum" and not onnx_products.of(node, "matmul"):
+    if node.operator == "Einsum" and not products.of(node, "matmul"):
         return "elementwise"
     if node.operator == "Gather" and _is_table(node):
         return "embedding"
@@ -152,9 +152,9 @@ def rows(node: Occurrence, *, training: bool) -> list[Row]:
     read, written = bytes_read(node, training=training), sum(value.bytes for value in node.written)
     outputs = sum(value.elements for value in node.written)
     row.update(bytesRead=read, bytesWritten=written, outputElements=outputs, kernels=_KERNELS.get(node.operator, 1))
-    products = onnx_products.of(node, cls) if cls in MATRIX and cls is not None else []
-    if products:
-        return [_product_row(row, product, len(products)) for product in products]
+    found = products.of(node, cls) if cls in MATRIX and cls is not None else []
+    if found:
+        return [_product_row(row, product, len(found)) for product in found]
     row["class"] = "other" if cls is None or cls in MATRIX else cls
     return [{**row, "flops": _simple_flops(node, str(row["class"]))}]
 
@@ -197,7 +197,7 @@ def _is_table(node: Occurrence) -> bool:
     return table is not None and table.static and table.floats and len(table.dims) == 2 and not node.whole("axis", 0)
 
 
-def _product_row(row: Row, product: onnx_products.Product, count: int) -> Row:
+def _product_row(row: Row, product: products.Product, count: int) -> Row:
     shared = {key: -(-row[key] // count) for key in ("bytesRead", "bytesWritten", "outputElements")}
     values = {"class": product.cls, "kernels": product.kernels, "flops": product.flops, "dims": product.dims}
     return {**row, **shared, **values}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import onnx
 
 from cotenant_api import errors
-from cotenant_predictor.extraction.onnx_values import MAX_ELEMENTS, Origin, Shape, Value, dtype_of
+from cotenant_predictor.extraction.onnx_reader.values import MAX_ELEMENTS, Origin, Shape, Value, dtype_of
 
 _BATCH_NAMES = frozenset({"n", "b", "bs", "bsz"})
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from cotenant_predictor.extraction import onnx_operators
-from cotenant_predictor.extraction.onnx_values import Array, Occurrence, Value, axis_of
+from cotenant_predictor.extraction.onnx_reader import operators
+from cotenant_predictor.extraction.onnx_reader.values import Array, Occurrence, Value, axis_of
 
 if TYPE_CHECKING:
-    from cotenant_predictor.extraction.onnx_walk import Scope, Surroundings, Walker
+    from cotenant_predictor.extraction.onnx_reader.walk import Scope, Surroundings, Walker
 
 OPERATORS = frozenset({"If", "Loop", "Scan"})
 MAX_TRIPS = 10_000_000
@@ -79,7 +79,7 @@ class Visit:
         found = []
         for name in ("then_branch", "else_branch"):
             outputs = take(name)
-            found.append((sum(map(onnx_operators.flops, visited[start:])), len(visited), visited[start:], outputs))
+            found.append((sum(map(operators.flops, visited[start:])), len(visited), visited[start:], outputs))
             del visited[start:]
         _, _, branch, outputs = max(found, key=lambda entry: entry[:2])
         visited.extend(branch)

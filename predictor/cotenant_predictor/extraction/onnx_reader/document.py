@@ -14,10 +14,10 @@ import onnx
 import onnx.defs
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_attention, onnx_operators, onnx_precision, onnx_quantized, onnx_training
-from cotenant_predictor.extraction.onnx_inputs import bound
-from cotenant_predictor.extraction.onnx_values import Occurrence, Shape
-from cotenant_predictor.extraction.onnx_walk import Walker
+from cotenant_predictor.extraction.onnx_reader import attention, operators, precision, quantized, training
+from cotenant_predictor.extraction.onnx_reader.inputs import bound
+from cotenant_predictor.extraction.onnx_reader.values import Occurrence, Shape
+from cotenant_predictor.extraction.onnx_reader.walk import Walker
 
 MAX_FILE_BYTES = 2 * 1024**3
 """What protobuf takes."""
@@ -83,7 +83,7 @@ def extract(data: bytes, options: Options, *, source: str) -> Row:
     if walker.undeclared:
         remedy = "names no input of the model and no tensor whose shape is open"
         raise errors.InvalidInputError("--input-shape", min(walker.undeclared), remedy)
-    nodes = _typed(onnx_attention.joined(walker.occurrences), options)
+    nodes = _typed(attention.joined(walker.occurrences), options)
     if not any(not node.folded for node in nodes):
         raise errors.InvalidInputError(source, "no operators", "must have nodes that depend on an input of the graph")
     return _document(model, nodes, inputs.values(), options, unknown=walker.unknown)
@@ -113,29 +113,29 @@ def parsed(data: bytes, *, source: str) -> onnx.ModelProto:
 
 
 def _typed(nodes: Sequence[Occurrence], options: Options) -> list[Occurrence]:
-    lower = options.precision in onnx_precision.LOWER
+    lower = options.precision in precision.LOWER
     if options.mode == "Training":
-        return onnx_precision.mixed(nodes, options.precision) if lower else list(nodes)
-    quantized = onnx_quantized.absorbed(nodes)
-    return onnx_precision.converted(quantized, options.precision) if lower else quantized
+        return precision.mixed(nodes, options.precision) if lower else list(nodes)
+    absorbed = quantized.absorbed(nodes)
+    return precision.converted(absorbed, options.precision) if lower else absorbed
 
 
 def _document(
     model: onnx.ModelProto, nodes: Sequence[Occurrence], inputs: Any, options: Options, *, unknown: Any
 ) -> Row:
-    training = options.mode == "Training"
-    parameters = list({value.key: value for node in nodes for value in onnx_operators.weights(node)}.values())
+    trains = options.mode == "Training"
+    parameters = list({value.key: value for node in nodes for value in operators.weights(node)}.values())
     run = [node for node in nodes if not node.folded]
-    rows = [row for node in run for row in onnx_operators.rows(node, training=training)]
+    rows = [row for node in run for row in operators.rows(node, training=trains)]
     saved = 0
-    if training:
-        step = onnx_training.backward(nodes)
+    if trains:
+        step = training.backward(nodes)
         rows += step.rows
         saved = step.saved_bytes
-        rows.append(onnx_training.sweep(parameters, options.optimizer or "adamw"))
+        rows.append(training.sweep(parameters, options.optimizer or "adamw"))
     rows = _folded([_with_tf32(row, options.precision) for row in rows])
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    longest = _longest(run, training=training)
+    longest = _longest(run, training=trains)
     return {
         "v": 1,
         "name": options.name,
@@ -143,13 +143,13 @@ def _document(
         "mode": options.mode,
         "batchSize": options.batch_size,
         "precision": _precision(rows, options.precision),
-        "optimizer": (options.optimizer or "adamw").lower().partition(":")[0] if training else None,
-        "compiled": not training,  # a runtime launches its kernels; what trains the model is a framework
+        "optimizer": (options.optimizer or "adamw").lower().partition(":")[0] if trains else None,
+        "compiled": not trains,  # a runtime launches its kernels; what trains the model is a framework
         "parameters": sum(value.elements for value in parameters),
         "parameterBytes": sum(value.bytes for value in parameters),
         "savedActivationBytes": saved,
         "inputBytesPerStep": sum(value.bytes for value in inputs),
-        "criticalPathOperators": 2 * longest + 1 if training else longest,
+        "criticalPathOperators": 2 * longest + 1 if trains else longest,
         "host": options.host,
         "inference": options.inference,
         "operators": rows,
@@ -159,7 +159,7 @@ def _document(
 
 def _with_tf32(row: Row, precision: str) -> Row:
     """Convolutions and recurrent layers run in TF32 as frameworks have it by default; products where asked."""
-    classes = onnx_operators.MATRIX if precision == "tf32" else ("conv", "rnn")
+    classes = operators.MATRIX if precision == "tf32" else ("conv", "rnn")
     return {**row, "dtype": "tf32"} if row["dtype"] == "fp32" and row["class"] in classes else row
 
 
@@ -181,7 +181,7 @@ def _precision(rows: Sequence[Row], asked: str) -> str:
         return asked
     amounts: dict[str, int] = {}
     for row in rows:
-        if row["class"] in onnx_operators.MATRIX:
+        if row["class"] in operators.MATRIX:
             amounts[row["dtype"]] = amounts.get(row["dtype"], 0) + row["repeat"] * row.get("flops", 0)
     largest = max(amounts, key=lambda dtype: amounts[dtype], default="fp32")
     kind = "fp8" if largest.startswith("fp8") else largest
@@ -210,7 +210,7 @@ def _longest(nodes: Sequence[Occurrence], *, training: bool) -> int:
     depths: dict[int, int] = {}
     longest = 0
     for node in nodes:
-        rows = onnx_operators.rows(node, training=training)
+        rows = operators.rows(node, training=training)
         serial = sum(row["kernels"] if row["class"] == "rnn" else min(1, row["kernels"]) for row in rows)
         depth = serial * node.repeat + max((depths.get(value.key, 0) for value in node.read), default=0)
         longest = max(longest, depth)

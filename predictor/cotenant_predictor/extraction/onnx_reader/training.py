@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from cotenant_api import errors
-from cotenant_predictor.extraction import onnx_operators, onnx_products
-from cotenant_predictor.extraction.onnx_values import Occurrence, Origin, Value
+from cotenant_predictor.extraction.onnx_reader import operators, products
+from cotenant_predictor.extraction.onnx_reader.values import Occurrence, Origin, Value
 
 Row = dict[str, Any]
 
@@ -26,23 +26,21 @@ _TENSORS_PER_KERNEL = 36
 _ELEMENTS_PER_KERNEL = 320 * 65536
 
 # Which tensors an operator keeps: its inputs, its outputs, both, or none; of others, its inputs.
-_KEEPS_NOTHING = onnx_operators.named(
+_KEEPS_NOTHING = operators.named(
     "Add Sub Neg Sum Mean Identity Concat Split Slice Transpose Expand Tile Pad Cast CastLike DepthToSpace "
     "SpaceToDepth Reshape Flatten Squeeze Unsqueeze ReduceMean ReduceSum GlobalAveragePool AveragePool BiasAdd Resize "
     "Upsample Trilu QuantizeLinear DequantizeLinear"
 )
-_KEEPS_OUTPUTS = onnx_operators.named(
-    "Relu Sigmoid Tanh Softmax LogSoftmax Exp Sqrt Reciprocal HardSigmoid Elu Selu Celu"
-)
-_KEEPS_BOTH = onnx_operators.named("LSTM GRU RNN Attention MultiHeadAttention MaxPool")
-_KEEPS_INDICES = onnx_operators.named("Gather GatherElements GatherND Where")
-_KEEPS_OTHER_SIDE = onnx_operators.named("MatMul Gemm Conv ConvTranspose Mul Div Einsum")
-_NO_GRADIENT = onnx_operators.named(
+_KEEPS_OUTPUTS = operators.named("Relu Sigmoid Tanh Softmax LogSoftmax Exp Sqrt Reciprocal HardSigmoid Elu Selu Celu")
+_KEEPS_BOTH = operators.named("LSTM GRU RNN Attention MultiHeadAttention MaxPool")
+_KEEPS_INDICES = operators.named("Gather GatherElements GatherND Where")
+_KEEPS_OTHER_SIDE = operators.named("MatMul Gemm Conv ConvTranspose Mul Div Einsum")
+_NO_GRADIENT = operators.named(
     "Shape Size ArgMax ArgMin NonZero OneHot Equal Greater GreaterOrEqual Less LessOrEqual And Or Not Xor IsNaN IsInf "
     "Floor Ceil Round Sign ConstantOfShape Range EyeLike RandomNormalLike RandomUniformLike Multinomial Bernoulli "
     "NonMaxSuppression Unique"
 )
-_PASSES_ON = onnx_operators.named("Add Sum Sub Identity Concat Split Slice BiasAdd")
+_PASSES_ON = operators.named("Add Sum Sub Identity Concat Split Slice BiasAdd")
 """Whose gradient is the output's, or a part of it: at most broadcast sums are computed."""
 
 
@@ -56,7 +54,7 @@ class Step:
 
 def backward(nodes: Sequence[Occurrence]) -> Step:
     """The backward pass of forward nodes in order, and what they keep for it."""
-    learned = {value.key for node in nodes for value in onnx_operators.weights(node) if value.floats}
+    learned = {value.key for node in nodes for value in operators.weights(node) if value.floats}
     needing = set(learned)
     reached = []
     for node in nodes:
@@ -105,21 +103,21 @@ def sweep(parameters: Sequence[Value], optimizer: str) -> Row:
 
 def _rows(node: Occurrence, needing: set[int]) -> list[Row]:
     """The backward counterpart of one node."""
-    if onnx_operators.launches_nothing(node, training=True):
+    if operators.launches_nothing(node, training=True):
         return []
-    cls = onnx_operators.class_of(node)
+    cls = operators.class_of(node)
     wanted = [value for value in node.read if value.key in needing and value.floats]
     written = sum(value.bytes for value in wanted)
     gradient = sum(value.bytes for value in node.written if value.floats)
     row: Row = {"name": node.name[:256], "phase": "Backward", "repeat": node.repeat}
-    row.update({"dtype": onnx_operators.dtype_of(node), "bytesWritten": written, "kernels": 1})
+    row.update({"dtype": operators.dtype_of(node), "bytesWritten": written, "kernels": 1})
     row.update(
         {"outputElements": sum(value.elements for value in wanted), "bytesRead": gradient + _kept(node, needing)}
     )
-    if cls is not None and cls in onnx_operators.MATRIX:
-        products = onnx_products.of(node, cls)
-        if products:
-            return [made for product in products for made in _products(row, node, product, needing)]
+    if cls is not None and cls in operators.MATRIX:
+        found = products.of(node, cls)
+        if found:
+            return [made for product in found for made in _products(row, node, product, needing)]
     if node.operator in _PASSES_ON:
         return _passed_on(row, node, wanted)
     largest = max((value.elements for value in [*node.read, *node.written]), default=0)
@@ -134,7 +132,7 @@ def _rows(node: Occurrence, needing: set[int]) -> list[Row]:
     return [row]
 
 
-def _products(row: Row, node: Occurrence, product: onnx_products.Product, needing: set[int]) -> list[Row]:
+def _products(row: Row, node: Occurrence, product: products.Product, needing: set[int]) -> list[Row]:
     if product.cls == "attention":
         return [{**row, "class": "attention", "kernels": 3, "flops": 5 * product.flops // 2, "dims": product.dims}]
     if product.cls == "rnn":
@@ -153,7 +151,7 @@ def _sides(node: Occurrence) -> list[Value]:
     return [value for value in node.inputs[:2] if value is not None]
 
 
-def _transposed(row: Row, node: Occurrence, product: onnx_products.Product, side: Value) -> Row:
+def _transposed(row: Row, node: Occurrence, product: products.Product, side: Value) -> Row:
     """The product that makes one side's gradient: of the output's and the other side."""
     b, m, n, k = (product.dims[key] for key in "bmnk")
     first = node.inputs[0] is not None and side.key == node.inputs[0].key
@@ -203,7 +201,7 @@ def _sums(nodes: Sequence[Occurrence], needing: set[int]) -> list[Row]:
 
 def _kept_values(node: Occurrence, needing: set[int]) -> list[Value]:
     first, second = ([*node.read, None, None])[:2]
-    if node.operator in _KEEPS_NOTHING or onnx_operators.launches_nothing(node, training=True):
+    if node.operator in _KEEPS_NOTHING or operators.launches_nothing(node, training=True):
         kept: list[Value] = []
     elif node.operator in _KEEPS_OUTPUTS:
         kept = list(node.written)
@@ -229,7 +227,7 @@ def _saved(nodes: Sequence[Occurrence], needing: set[int]) -> int:
     saved: dict[int, int] = {}
     viewed: dict[int, Value] = {}
     for node in nodes:
-        if node.read and onnx_operators.launches_nothing(node, training=True):
+        if node.read and operators.launches_nothing(node, training=True):
             source = viewed.get(node.read[0].key, node.read[0])
             viewed.update({value.key: source for value in node.written})
         for kept in () if node.folded else _kept_values(node, needing):

@@ -8,11 +8,11 @@ exponentials in fp32, everything else in the type of what it reads; each weight 
 import dataclasses
 from collections.abc import Sequence
 
-from cotenant_predictor.extraction import onnx_operators
-from cotenant_predictor.extraction.onnx_values import Occurrence, Value
+from cotenant_predictor.extraction.onnx_reader import operators
+from cotenant_predictor.extraction.onnx_reader.values import Occurrence, Value
 
 LOWER = frozenset({"fp16", "bf16"})
-_RAISED = onnx_operators.named(
+_RAISED = operators.named(
     "LayerNormalization GroupNormalization RMSNormalization Softmax LogSoftmax Exp Log Reciprocal Softplus Pow CumSum "
     "ReduceSum ReduceProd ReduceL2 ReduceLogSumExp NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss"
 )
@@ -53,10 +53,10 @@ class _Autocast:
         return self._nodes
 
     def _changed(self, node: Occurrence) -> Occurrence:
-        cls = onnx_operators.class_of(node)
+        cls = operators.class_of(node)
         inputs = tuple(None if value is None else self._current.get(value.key, value) for value in node.inputs)
         wanted = None
-        if cls in onnx_operators.MATRIX:
+        if cls in operators.MATRIX:
             wanted = self._lower
         elif node.operator in _RAISED:
             wanted = "fp32"
