@@ -63,9 +63,6 @@ class Operators:
     """Products and convolutions by family."""
 
 
-_FIELDS = tuple(field.name for field in dataclasses.fields(Operators) if field.name != "families")
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Devices:
     """GPU models, as arrays of shape (n_devices, 1); `peak` has shape (n_devices, n_types)."""
@@ -104,10 +101,35 @@ class Busy:
 
 def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
     """The graph's operators as arrays."""
-    rows = [_row(operator, coefficients) for operator in graph.operators]
-    columns = dict(zip(_FIELDS, np.array(rows, dtype=np.float64).T.copy(), strict=True))
-    columns["type_index"] = columns["type_index"].astype(np.intp)
-    return Operators(**columns, families=shapes.of(graph))
+    found = graph.operators
+    matrix = np.array([operator.operator_class in MATRIX_CLASSES for operator in found])
+    repeat, kernels, flops, read, written, outputs = np.array(
+        [(o.repeat, o.kernels, o.flops, o.bytes_read, o.bytes_written, o.output_elements) for o in found],
+        dtype=np.float64,
+    ).T.copy()
+    tensors = [o.dims.get("tensors", 0) if o.phase is Phase.OPTIMIZER else 0 for o in found]
+    depthwise = np.array([is_depthwise(operator) for operator in found])
+    launched = np.maximum(1.0, kernels)
+    # Tiles of the output; a long reduction (K = FLOPs / 2 per output element) is split into more.
+    elements = np.maximum(1.0, outputs)
+    split = np.maximum(1.0, flops / (2 * elements * coefficients.split_reduction))
+    tiles = elements * split / (coefficients.tile_elements * launched)
+    blocks = np.maximum(read, written) / (coefficients.block_bytes * launched)
+    return Operators(
+        repeat=repeat,
+        kernels=kernels,
+        flops=flops,
+        moved_bytes=read + written,
+        written_bytes=written,
+        parallel=np.maximum(1.0, np.where(matrix, tiles, blocks)),
+        efficiency=np.array([coefficients.compute_efficiency[o.operator_class] for o in found]),
+        tensor_efficiency=np.array([coefficients.tensor_core_efficiency[o.operator_class] for o in found]),
+        memory_efficiency=np.where(depthwise, coefficients.depthwise_efficiency, coefficients.memory_efficiency),
+        type_index=np.where(matrix, [_TYPE_INDEX.get(o.dtype, 0) for o in found], 0).astype(np.intp),
+        forward=np.array([o.phase is Phase.FORWARD for o in found]),
+        optimizer_tensors=np.array(tensors, dtype=np.float64),
+        families=shapes.of(graph),
+    )
 
 
 def devices_of(rows: Sequence[Device]) -> Devices:
@@ -202,38 +224,6 @@ def _compute_seconds(operators: Operators, gpus: Devices, *, active: Array) -> A
     return seconds
 
 
-def _row(operator: Operator, coefficients: Coefficients) -> tuple[float, ...]:
-    """The values of `Operators`, in its order."""
-    matrix = operator.operator_class in MATRIX_CLASSES
-    return (
-        operator.repeat,
-        operator.kernels,
-        float(operator.flops),
-        float(operator.bytes_read + operator.bytes_written),
-        float(operator.bytes_written),
-        _parallel(operator, coefficients) if matrix else _blocks(operator, coefficients),
-        coefficients.compute_efficiency[operator.operator_class],
-        coefficients.tensor_core_efficiency[operator.operator_class],
-        coefficients.depthwise_efficiency if is_depthwise(operator) else coefficients.memory_efficiency,
-        _TYPE_INDEX.get(operator.dtype, 0) if matrix else 0,
-        operator.phase is Phase.FORWARD,
-        operator.dims.get("tensors", 0) if operator.phase is Phase.OPTIMIZER else 0,
-    )
-
-
 def is_depthwise(operator: Operator) -> bool:
     """Whether every channel has a filter of its own."""
     return 1 < operator.dims.get("groups", 1) == operator.dims.get("c")
-
-
-def _parallel(operator: Operator, coefficients: Coefficients) -> float:
-    """Tiles of the output; a long reduction (K = FLOPs / 2 per output element) is split into more."""
-    outputs = max(1, operator.output_elements)
-    reduction = operator.flops / (2 * outputs)
-    split = max(1.0, reduction / coefficients.split_reduction)
-    return max(1.0, outputs * split / (coefficients.tile_elements * max(1, operator.kernels)))
-
-
-def _blocks(operator: Operator, coefficients: Coefficients) -> float:
-    largest = max(operator.bytes_read, operator.bytes_written)
-    return max(1.0, largest / (coefficients.block_bytes * max(1, operator.kernels)))
