@@ -11,7 +11,7 @@ MODEL_DATA := kernels gavel
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format bench model evaluation examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format bench bench-predictions model evaluation examples manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ model: $(VENV)/.wheel ## train the model that ships from data in the repository 
 evaluation: $(VENV)/.wheel ## write the tables of docs/prediction.md again (about half an hour)
 	@for data in "kernels" "language-models" "gavel" "miso"; do \
 		OMP_NUM_THREADS=1 $(BIN)/cotenant evaluate $$data --write docs/prediction.md >/dev/null || exit 1; done
+
+bench-predictions: $(VENV)/.wheel ## the time of predictions, and of loading the model
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-predictions
 
 manifests: $(VENV)/.wheel ## write the CRDs from the types
 	$(BIN)/cotenant crds --write manifests/crds

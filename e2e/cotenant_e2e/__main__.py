@@ -11,8 +11,8 @@ from typing import cast
 from cotenant_api import errors
 from cotenant_api.command import Command
 
-COMMANDS = ("bench", "demo", "programs", "up", "down", "status")
-"""Modules of `cotenant_e2e.commands`."""
+COMMANDS = ("bench", "bench-predictions", "demo", "programs", "up", "down", "status")
+"""Modules of `cotenant_e2e.commands`, with hyphens for underscores."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +41,7 @@ def _fail(command: str, message: str) -> int:
 
 
 def _command(name: str) -> Command:
-    return cast("Command", importlib.import_module(f"cotenant_e2e.commands.{name}"))
+    return cast("Command", importlib.import_module(f"cotenant_e2e.commands.{name.replace('-', '_')}"))
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
