@@ -73,6 +73,15 @@ def test_upper_bound_covers_groups_that_were_not_seen() -> None:
     assert np.mean(covered) >= 0.85
 
 
+def test_rows_like_the_measured_ones_are_inside_however_many_were_measured() -> None:
+    random = np.random.default_rng(9)
+    rows, groups = random.normal(size=(3000, 12)), np.arange(3000) % 10
+    fitted = JobRegressor(n_estimators=10).fit(rows, np.expm1(np.abs(rows[:, 0])), groups=groups)
+    others = random.normal(size=(500, 12))
+    assert fitted.is_outside(others).mean() < 0.1
+    assert fitted.is_outside(others + 10).all()
+
+
 def test_fitting_twice_gives_the_same_state() -> None:
     rows, measured = example(factor=2.0)
     states = [

@@ -29,7 +29,7 @@ _MAX_FOLDS_OF_MANY = 3
 """From `MIN_ROWS_TO_BOOST` rows on: held-out rows are then plenty, and a fit takes seconds."""
 _HELD_OUT_TREES = 0.25
 """Share of the trees with which rows are held out: enough to choose the trust, and four times as quick."""
-_MAX_REFERENCE_ROWS = 512
+_MAX_REFERENCE_ROWS = 1024
 _CHUNK_ROWS = 512
 _SIMPLER_BY = 0.98
 """A prior with more freedom must leave less than this share of the simpler one's error."""
@@ -254,7 +254,8 @@ def _held_out(
     whole = space.of_rows(data.rows)
     for known, held in folds:
         said[held] = learn(data.rows[known], residual[known]).predict(data.rows[held])
-        distance[held] = residuals.nearest(whole[held], whole[known])
+        stored = np.intersect1d(known, space.kept)
+        distance[held] = residuals.nearest(whole[held], whole[stored if len(stored) else known])
     nearness = residuals.nearness(distance, near=space.near, far=space.far)
     return _HeldOut(residual=residual, said=said, nearness=nearness)
 
@@ -309,7 +310,7 @@ def _exported(fitted: Any) -> Trees:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Space:
-    """Where measured rows lie; the fields are those of `Residual`."""
+    """Where measured rows lie; all fields but `kept` are those of `Residual`."""
 
     center: Array
     scale: Array
@@ -317,6 +318,8 @@ class _Space:
     near: float
     far: float
     outside: float
+    kept: Array
+    """Positions of the rows that `reference` holds; distances are to these alone."""
 
     @classmethod
     def of(cls, data: _Data) -> "_Space":
@@ -324,29 +327,30 @@ class _Space:
         spread = np.std(data.rows, axis=0)
         scale = trees.rounded(np.where(spread > 0, spread, 1.0))
         whole = (data.rows - center) / scale
-        alike, strange = _neighbour_distances(whole, data.members)
+        kept = _spread_out(whole, _MAX_REFERENCE_ROWS)
+        alike, strange = _neighbour_distances(whole, data.members, kept)
         near, far = float(np.median(alike)), float(np.median(strange))
-        reference = trees.rounded(whole[_spread_out(whole, _MAX_REFERENCE_ROWS)])
         limit = max(float(np.quantile(strange, 0.95)), far)
-        return cls(center=center, scale=scale, reference=reference, near=near, far=far, outside=limit)
+        reference = trees.rounded(whole[kept])
+        return cls(center=center, scale=scale, reference=reference, near=near, far=far, outside=limit, kept=kept)
 
     def of_rows(self, rows: Array) -> Array:
         return (rows - self.center) / self.scale
 
     def values(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "kept"}
 
 
-def _neighbour_distances(whole: Array, members: Array) -> tuple[Array, Array]:
-    """Of every row to the nearest other row, and to the nearest row of another group; shapes (n_rows,)."""
+def _neighbour_distances(whole: Array, members: Array, kept: Array) -> tuple[Array, Array]:
+    """Of every row to the nearest other kept row, and to the nearest kept row of another group; shapes (n_rows,)."""
     squares = (whole**2).sum(axis=1)
     alike, strange = np.empty(len(whole)), np.empty(len(whole))
     for start in range(0, len(whole), _CHUNK_ROWS):
         part = np.arange(start, min(start + _CHUNK_ROWS, len(whole)))
-        between = np.maximum(squares[part, None] + squares - 2 * whole[part] @ whole.T, 0.0)
-        between[np.arange(len(part)), part] = np.inf
+        between = np.maximum(squares[part, None] + squares[kept] - 2 * whole[part] @ whole[kept].T, 0.0)
+        between[part[:, None] == kept] = np.inf
         alike[part] = between.min(axis=1)
-        between[members[part, None] == members] = np.inf
+        between[members[part, None] == members[kept]] = np.inf
         strange[part] = between.min(axis=1)
     strange = np.where(np.isfinite(strange), strange, alike)
     return np.sqrt(alike / whole.shape[1]), np.sqrt(strange / whole.shape[1])
