@@ -1,5 +1,6 @@
 """Evaluation and training of jobs together and of shipped sets, through the commands."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_predictor.commands import evaluate, train
+from cotenant_predictor.datasets import joint, measurements
 from cotenant_predictor.datasets.miso import Curve
 from cotenant_predictor.evaluation import run, slices
 from cotenant_predictor.evaluation.run import Request
@@ -47,6 +49,17 @@ def test_what_pairs_teach_is_stored_and_what_they_do_not_is_kept(
     assert set(model.colocation.pools) == {"MPS"}
     assert set(model.jobs) == {"memoryPeakMiB"}
     assert (model.kernels is None) == (store.load().kernels is None)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_groups_that_are_families_are_held_out_once(data: Path, equal: bool) -> None:
+    found = joint.of_measurements(measurements.load([data], simulated=True))
+    labels = [job.group if equal else "convolutions" for job in found.jobs]
+    labels[0] = found.jobs[0].group
+    jobs = tuple(dataclasses.replace(job, family=label) for job, label in zip(found.jobs, labels, strict=True))
+    rows = run.of_pairs(dataclasses.replace(found, jobs=jobs), Request()).rows
+    expected = {"random", "leave-family-out"} | (set() if equal else {"leave-group-out"})
+    assert {row.split for row in rows} == expected
 
 
 def test_slices_that_follow_the_curve_are_predicted_exactly() -> None:

@@ -4,8 +4,8 @@
 
 k is the share around which the job starts to lack multiprocessors: far below it speed falls in proportion to p, far
 above it nothing is lost. Of the curves with one number (Amdahl's law, a power, a broken line, this one with exponents
-1.5 to 4) this one misses the slices of the published measurements of MISO least: a slice left out by 0.036 of the full
-speed in the mean. Those slices share memory bandwidth too, which thread percentages do not.
+1.5 to 4) this one misses the slices of the published measurements of MISO least: a slice left out by 0.044 of the full
+speed in the mean (`cotenant evaluate miso`). Those slices share memory bandwidth too, which thread percentages do not.
 """
 
 from typing import Final

@@ -2,6 +2,9 @@
 
 How the pairs shared a GPU is not recorded; they are a pool of their own. A pair of zeros did not run (it found no
 memory, or failed). A pair that the file holds in both orders is one pair; a job beside itself is one too.
+
+A job's group and its family are both its model without the batch size, 7 of them: published comparisons call a family
+unseen where every batch size of the target's model was removed. So ResNet-50 is judged with ResNet-18 known.
 """
 
 import ast
@@ -34,7 +37,7 @@ _MODEL = re.compile(r"^(?P<model>[\w-]+)(?: \(batch size \d+\))?$")
 
 
 def load(*, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
-    """All pairs on one GPU, of all GPU models; groups and families are the 7 models."""
+    """All pairs on one GPU, of all GPU models; groups, which are the families too, are the 7 models."""
     content = json.loads(gzip.decompress(FILE.read_bytes()))
     jobs: list[Job] = []
     runs: list[Run] = []

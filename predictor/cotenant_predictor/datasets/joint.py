@@ -109,6 +109,12 @@ class Joint:
         """`group`, `family`, `gpu_model` or `name` of every tenant, by run."""
         return [tuple(str(getattr(self.jobs[tenant.job], kind)) for tenant in run.tenants) for run in self.runs]
 
+    @property
+    def groups_are_families(self) -> bool:
+        """Whether each group is a whole family, so that holding out the one holds out the other."""
+        labels = {(job.group, job.family) for job in self.jobs}
+        return len(labels) == len({group for group, _ in labels}) == len({family for _, family in labels})
+
     def where(self, keep: Callable[[Run], bool]) -> Self:
         """The runs that `keep` accepts, in order, with all jobs."""
         return self._with(tuple(run for run in self.runs if keep(run)))

@@ -86,7 +86,11 @@ def of_jobs(
 
 
 def of_pairs(joint: Joint, request: Request, *, progress: Progress = lambda _: None) -> Evaluation:
-    """Jobs together: speeds, and which partner each model chooses; raises as `of_jobs`."""
+    """Jobs together: speeds, and which partner each model chooses; raises as `of_jobs`.
+
+    Where every group is a family of its own, the two ways to hold them out are one: without a wish only
+    `splits.LEAVE_FAMILY_OUT` is made.
+    """
 
     def rows(split: str) -> list[Row]:
         found = colocation.rows(joint, split=split, progress=progress)
@@ -94,7 +98,8 @@ def of_pairs(joint: Joint, request: Request, *, progress: Progress = lambda _: N
             found += colocation_curve.rows(joint, split=split, clock=request.clock)
         return found
 
-    return _of_splits(rows, request, splits.KINDS, progress=progress)
+    once = [kind for kind in splits.KINDS if kind != splits.LEAVE_GROUP_OUT or not joint.groups_are_families]
+    return _of_splits(rows, request, once, progress=progress)
 
 
 def of_set(
