@@ -102,6 +102,23 @@ def test_damaged_graph_is_one_clear_line(
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.parametrize("content", [b'{"v":1,"mechanism":"MPS"}', b'{"model_type":"bert"}'])
+def test_document_of_another_kind_is_told_apart_from_a_damaged_graph(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    assert cli.main(["predict", str(path)]) == 1
+    assert "is not a graph document: give what `cotenant extract` wrote" in capsys.readouterr().err
+
+
+def test_file_without_a_graph_is_an_error_and_not_an_empty_answer(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "graphs.jsonl"
+    path.write_bytes(b"\n")
+    assert cli.main(["predict", str(path)]) == 1
+    assert "holds no graph" in capsys.readouterr().err
+
+
 def test_missing_graph_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["predict", str(tmp_path / "none.json")]) == 1
     assert "none.json': cannot be read: No such file" in capsys.readouterr().err
@@ -114,8 +131,8 @@ def test_unknown_gpu_model_names_the_known_ones(graph_file: Path, capsys: pytest
 
 def test_commands_import_nothing_heavy_before_they_run() -> None:
     program = (
-        "import sys; from cotenant_predictor.commands import extract, predict; "
-        "print({'torch', 'numpy', 'sklearn', 'pydantic'} & set(sys.modules))"
+        "import sys; from cotenant_predictor.commands import evaluate, extract, predict, profile, train; "
+        "print({'torch', 'numpy', 'sklearn', 'matplotlib', 'onnx', 'pydantic'} & set(sys.modules))"
     )
     assert _python(program) == "set()"
 

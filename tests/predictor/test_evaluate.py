@@ -193,7 +193,9 @@ def test_tables_are_refused_where_the_page_has_no_place_for_them(
     page.write_text("nothing\n")
     argv = ["--simulated", "--split", "leave-gpu-out", "--target", "memoryPeakMiB", "--write", str(page)]
     assert called(evaluate, str(data), *argv) == 1
-    assert "must hold the lines <!-- begin: cotenant evaluate" in capsys.readouterr().err
+    written = capsys.readouterr().err
+    assert "must hold the lines <!-- begin: cotenant evaluate" in written
+    assert "folds" not in written
     assert page.read_text() == "nothing\n"
 
 

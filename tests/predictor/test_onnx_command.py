@@ -42,6 +42,14 @@ def test_open_shape_is_one_line_and_writes_nothing(file: Path, capsys: pytest.Ca
     assert list(file.parent.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("option", [["--compile"], ["--arg", "depth=50"], ["--sequence-length", "128"]])
+def test_option_without_effect_on_this_file_is_refused(
+    file: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["extract", str(file), "--batch-size", "8", *option]) == 1
+    assert f"{option[0]}: " in capsys.readouterr().err
+
+
 def test_truncated_file_is_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(file.read_bytes()[:100])
     assert cli.main(["extract", str(file), "--batch-size", "8"]) == 1

@@ -79,6 +79,25 @@ def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "needs 8 lines" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["a@b", "two words", ""])
+def test_a_name_that_a_reference_cannot_hold_is_refused(
+    data: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(train, str(data), "--simulated", "--out", str(tmp_path / "model"), "--name", name) == 1
+    assert "--name" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_known_before_learning(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert called(train, str(data), "--simulated", "--out", str(tmp_path / "file" / "model")) == 1
+    written = capsys.readouterr().err
+    assert "cannot be made" in written
+    assert "learning" not in written
+
+
 def test_a_model_file_is_plain_json(trained: Path) -> None:
     value = json.loads((trained / store.FILE).read_text(encoding="utf-8"))
     assert {"v", "name", "digest", "learned", "parts"} == set(value)

@@ -68,13 +68,16 @@ def run(arguments: argparse.Namespace) -> int:
         clock=time.perf_counter if arguments.learning_curve else None,
         seed=arguments.seed,
     )
+    options = [*arguments.data, *(f"--split {kind}" for kind in arguments.split)]
+    command = f"cotenant evaluate {' '.join(options)}"
+    if arguments.write is not None:
+        _around_section(arguments.write, command=command)
     evaluations = _evaluations(arguments, request)
     rows = [row for evaluation in evaluations for row in evaluation.rows]
     if arguments.plots is not None:
         _draw(arguments.plots, evaluations)
     if arguments.write is not None:
-        options = [*arguments.data, *(f"--split {kind}" for kind in arguments.split)]
-        _write_section(arguments.write, _lines(rows), command=f"cotenant evaluate {' '.join(options)}")
+        _write_section(arguments.write, _lines(rows), command=command)
     text = json.dumps(report.document(rows), allow_nan=False) if arguments.json else "\n".join(_lines(rows))
     print(text, flush=True)
     return 0
@@ -116,6 +119,12 @@ def _draw(folder: Path, evaluations: "list[Evaluation]") -> None:
 
 def _write_section(file: Path, lines: list[str], *, command: str) -> None:
     """Replace what stands between the two markers that name the command."""
+    before, after = _around_section(file, command=command)
+    files.replace(file, f"{before}\n\n{chr(10).join(lines)}\n{after}".encode(), field="--write")
+
+
+def _around_section(file: Path, *, command: str) -> tuple[str, str]:
+    """The page up to the end of the first marker, and from the second one on."""
     begin, end = f"<!-- begin: {command} -->", f"<!-- end: {command} -->"
     try:
         text = file.read_text(encoding="utf-8")
@@ -125,7 +134,7 @@ def _write_section(file: Path, lines: list[str], *, command: str) -> None:
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise errors.InvalidInputError("--write", str(file), f"must hold the lines {begin} and {end}")
-    files.replace(file, f"{before}{begin}\n\n{chr(10).join(lines)}\n{end}{after}".encode(), field="--write")
+    return before + begin, end + after
 
 
 def _progress(text: str) -> None:

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from cotenant_api.graph import Graph
 
 SUMMARY = "list what one step of a model computes, without weights and without a GPU"
+
+_OF_CALLABLES = ("--arg", "--example")
+_OF_CONFIGURATIONS = ("--sequence-length", "--target-length", "--architecture")
 
 _CONTRACT = """\
 MODEL is one of
@@ -41,6 +44,7 @@ value, or how many rows a mask selects, by function name or file.py:line, as in 
 
 examples: cotenant extract my_models:resnet --arg depth=50 --batch-size 64 --output graph.json.gz
           cotenant extract bert-base-uncased/ --batch-size 16 --sequence-length 256 --precision bf16 --compile
+          cotenant extract model.onnx --batch-size 8 --mode Inference --output graph.json.gz
 """
 
 
@@ -50,9 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _CONTRACT
     parser.add_argument("target", metavar="MODEL", help="MODULE:CALLABLE, FOLDER, FILE.json or FILE.onnx; see below")
     parser.add_argument("--batch-size", type=_positive, required=True, metavar="N", help="samples of one step")
-    parser.add_argument("--mode", choices=("Training", "Inference"), default="Training")
+    parser.add_argument("--mode", choices=("Training", "Inference"), default="Training", help="default: Training")
     parser.add_argument(
-        "--precision", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32", help="below fp32: mixed"
+        "--precision",
+        choices=("fp32", "tf32", "fp16", "bf16"),
+        default="fp32",
+        help="default: fp32; 16 bits: as autocast",
     )
     parser.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as sgd:momentum=0.9; default: adamw")
     parser.add_argument("--compile", action="store_true", help="fuse kernels as torch.compile would")
@@ -62,14 +69,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _configure_inputs(parser)
     host = parser.add_argument_group("what feeds the GPU, if known")
-    host.add_argument("--loader-workers", type=int, default=0, metavar="N")
+    host.add_argument("--loader-workers", type=int, default=0, metavar="N", help="of the DataLoader; default: 0")
     host.add_argument(
         "--samples-per-second", type=float, metavar="RATE", help="what the input pipeline delivers at most"
     )
     host.add_argument("--data-on-gpu", action="store_true", help="the data set lies in GPU memory")
     load = parser.add_argument_group("what an inference job is asked for, if known")
-    load.add_argument("--requests-per-second", type=float, metavar="RATE")
-    load.add_argument("--samples-per-request", type=_positive, default=1, metavar="N")
+    load.add_argument("--requests-per-second", type=float, metavar="RATE", help="with --mode Inference")
+    load.add_argument("--samples-per-request", type=_positive, default=1, metavar="N", help="default: 1")
 
 
 def _configure_inputs(parser: argparse.ArgumentParser) -> None:
@@ -144,8 +151,7 @@ def _extracted(arguments: argparse.Namespace) -> "Graph":
 
 def _from_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
     reader = _needing("cotenant_predictor.extraction.onnx_reader.document", extra="onnx")
-    if arguments.compile:
-        raise errors.InvalidInputError("--compile", arguments.target, "an ONNX file is run as it is")
+    _refuse(arguments, {"--compile", *_OF_CALLABLES, *_OF_CONFIGURATIONS}, "an ONNX file is run as it is")
     options = reader.Options(
         name=arguments.name or Path(arguments.target).stem,
         batch_size=arguments.batch_size,
@@ -183,17 +189,27 @@ def _from_torch(arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def _refuse(arguments: argparse.Namespace, options: Iterable[str], reason: str) -> None:
+    """What would have no effect on this kind of MODEL is an error."""
+    for option in sorted(options):
+        value = getattr(arguments, option.removeprefix("--").replace("-", "_"))
+        if value:
+            raise errors.InvalidInputError(option, value, f"is not for {arguments.target}: {reason}")
+
+
 _Job = tuple[str, Callable[[], Any], dict[str, Any]]
 """The job's name, what builds it, and examples of what it asks for."""
 
 
 def _from_callable(arguments: argparse.Namespace) -> _Job:
+    _refuse(arguments, {"--input-shape", *_OF_CONFIGURATIONS}, "a callable decides this itself: see --arg")
     build = build_function(arguments.target, arguments.arg, batch_size=arguments.batch_size)
     return arguments.target.rpartition(":")[2], build, {}
 
 
 def _from_configuration(arguments: argparse.Namespace) -> _Job:
     huggingface = _needing("cotenant_predictor.extraction.huggingface", extra="huggingface")
+    _refuse(arguments, {"--arg"}, "a configuration has no arguments: change its file")
     path = Path(arguments.target)
     options = huggingface.Options(
         batch_size=arguments.batch_size,
@@ -254,7 +270,9 @@ def _inference(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def _imported(target: str) -> Callable[..., Any]:
     name, _, attribute = target.partition(":")
-    remedy = "must be MODULE:CALLABLE, importable from the current folder or PYTHONPATH"
+    remedy = (
+        "must be MODULE:CALLABLE, importable from the current folder or PYTHONPATH, or a FOLDER or file that exists"
+    )
     if not name or not attribute:
         raise errors.InvalidInputError("MODULE:CALLABLE", target, remedy)
     if str(Path.cwd()) not in sys.path:

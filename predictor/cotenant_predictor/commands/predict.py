@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "predict from computation graphs what jobs will need on each GPU model"
 
+_REMEDY = "give what `cotenant extract` wrote"
 _COLUMNS = "{:32} {:22} {:>12} {:>12} {:>14} {:>10} {:>8}  {}"
 
 
@@ -63,18 +64,39 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _graphs(names: list[str]) -> "Iterator[Graph]":
-    from cotenant_api.graph import Graph
     from cotenant_predictor.datasets import files
 
     for name in names:
         in_lines = name.removesuffix(".gz").endswith(".jsonl")
         data = files.read_bytes(Path(name)) if in_lines else _bytes(name)
         if not in_lines and not (name == "-" and _is_whole(data.partition(b"\n")[0])):
-            yield Graph.read(data, source=name)
+            yield _graph(data, source=name)
             continue
-        for number, line in enumerate(data.split(b"\n"), 1):
-            if line.strip():
-                yield Graph.read(line, source=f"{name}:{number}")
+        lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+        if not lines:
+            raise errors.InvalidInputError("GRAPH", name, f"holds no graph: {_REMEDY}")
+        for number, line in lines:
+            yield _graph(line, source=f"{name}:{number}")
+
+
+def _graph(data: bytes, *, source: str) -> "Graph":
+    """What is something else altogether (a measurement, a configuration) is told apart from a damaged graph."""
+    from cotenant_api.graph import Graph
+
+    try:
+        return Graph.read(data, source=source)
+    except errors.InvalidInputError as error:
+        if not _is_of_another_kind(data):
+            raise
+        raise errors.InvalidInputError("GRAPH", source, f"is not a graph document: {_REMEDY}") from error
+
+
+def _is_of_another_kind(data: bytes) -> bool:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("mechanism" in value or not value.keys() & {"v", "operators"})
 
 
 def _is_whole(line: bytes) -> bool:

@@ -134,6 +134,8 @@ def _plot(folder: Path, predictions: Path | None) -> int:
     from cotenant_predictor.datasets import files
     from cotenant_predictor.profiling import slowdowns
 
+    if not (folder / "data").is_dir():
+        raise errors.InvalidInputError("DIR", str(folder), "holds no data/: give what `cotenant profile collect` wrote")
     found = list(files.documents_in([folder / "data"]))
     lines = [content.value for _, content in found if files.is_measurement(content.value)]
     graphs = [Graph.read(content.text, source=place) for place, content in found if files.is_graph(content.value)]
@@ -152,7 +154,9 @@ def _plot(folder: Path, predictions: Path | None) -> int:
     writer.writeheader()
     writer.writerows(rows)
     _write(folder / "report" / "slowdowns.csv", buffer.getvalue().encode())
-    _draw(rows, folder / "report" / "slowdowns.svg")
+    for suffix in ("svg", "png"):
+        _draw(rows, folder / "report" / f"slowdowns.{suffix}")
+        print(f"wrote {folder / 'report' / 'slowdowns'}.{suffix}", flush=True)
     return 0
 
 
@@ -174,30 +178,35 @@ def _utilization(graphs: "list[Graph]", model: str, predictions: Path | None) ->
 
 
 def _draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """A panel for each mechanism."""
+    """A panel for each mechanism; hollow where a job had fewer threads than all."""
     import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
 
     mechanisms = sorted({row["mechanism"] for row in rows})
-    figure, axes = plt.subplots(1, len(mechanisms), figsize=(5 * len(mechanisms), 4), sharey=True, squeeze=False)
+    figure = Figure(figsize=(1 + 4.4 * len(mechanisms), 4.2), layout="constrained")
+    figure.suptitle(f"Slowdown beside others{', SIMULATED' if rows[0]['simulated'] else ''}", fontsize=12)
+    axes = figure.subplots(1, len(mechanisms), sharey=True, squeeze=False)
     for axis, mechanism in zip(axes[0], mechanisms, strict=True):
-        for tenants in sorted({row["tenants"] for row in rows}):
-            own = [row for row in rows if (row["mechanism"], row["tenants"]) == (mechanism, tenants)]
+        for tenants, limited in sorted({(row["tenants"], row["limited"]) for row in rows}):
+            kind = (mechanism, tenants, limited)
+            own = [row for row in rows if (row["mechanism"], row["tenants"], row["limited"]) == kind]
+            colour = f"C{tenants - 2}"
             axis.scatter(
                 [row["summedUtilizationPercent"] for row in own],
                 [100 * row["slowdown"] for row in own],
-                s=9,
-                label=f"{tenants} jobs",
+                s=18,
+                facecolors="none" if limited else colour,
+                edgecolors=colour,
+                label=f"{tenants} jobs{', threads limited' if limited else ''}",
             )
-        simulated = " (simulated)" if rows[0]["simulated"] else ""
-        axis.set(title=mechanism + simulated, xlabel="sum of predicted utilization, %")
-    axes[0][0].set_ylabel("slowdown, %")
-    axes[0][0].legend()
+        axis.set(title=mechanism, xlabel="sum of predicted utilization, %")
+    axes[0][0].set_ylabel("slowdown: (T beside - T alone) / T alone, %")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", frameon=False)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    plt.close(figure)
+    form = path.suffix[1:]
+    with mpl.rc_context({"svg.hashsalt": "cotenant"}):
+        figure.savefig(buffer, format=form, dpi=120, metadata={"Date" if form == "svg" else "Software": None})
     _write(path, buffer.getvalue())
 
 

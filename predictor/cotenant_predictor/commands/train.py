@@ -1,14 +1,20 @@
 """`cotenant train`: learn a model from measurements and shipped sets, and write it as one file."""
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cotenant_api import errors
 
 if TYPE_CHECKING:
     from cotenant_predictor.models.store import Model
 
 SUMMARY = "learn a model from measured jobs, alone and together, and from public sets"
+
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,16 +38,27 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_predictor.models import store
     from cotenant_predictor.training import run as training
 
+    if not _NAME.fullmatch(arguments.name):
+        raise errors.InvalidInputError("--name", arguments.name, "must be lower-case letters, digits, - and .")
     names, paths = shipped.told_apart(arguments.data)
     read = measurements.load(paths, simulated=arguments.simulated) if paths else None
     base = None if arguments.from_scratch else store.load()
     data = training.Data(sets=names, measurements=read)
+    _make(arguments.out)
     learned = training.learn(arguments.name, data, base=base, progress=_progress)
     model = store.write(arguments.out / store.FILE, learned)
     for line in _summary(model):
         print(line)
     print(f"wrote {arguments.out / store.FILE}: {model.reference}", flush=True)
     return 0
+
+
+def _make(folder: Path) -> None:
+    """Before anything is learned: a folder that cannot be made is known at once."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.InvalidInputError("--out", str(folder), f"cannot be made: {error.strerror}") from error
 
 
 def _summary(model: "Model") -> list[str]:

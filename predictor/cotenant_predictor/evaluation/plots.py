@@ -10,6 +10,7 @@ from typing import Any, Final
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from cotenant_api import errors
 from cotenant_predictor.evaluation import baselines, jobs, scores
@@ -29,8 +30,15 @@ MODELS: Final = (
     baselines.PHYSICS_KERNELS,
 )
 """Each has its colour in every picture."""
+LINES: Final = ("-", "--", "-.", ":", (0, (1, 3)), (0, (5, 3)))
+"""The same of lines: those that lie on each other are told apart."""
 NOMINAL: Final = 0.9
 BINS: Final = 8
+SCORES: Final = {
+    "rmsle": "RMSLE of percent points",
+    "mape": "MAPE, share of the measured value",
+    "mae": "MAE, percent points",
+}
 UNITS: Final = {"memoryPeakMiB": "MiB", "stepMilliseconds": "ms", "powerWatts": "W"}
 
 _STYLE: Final[dict[Any, Any]] = {
@@ -81,12 +89,16 @@ def write(folder: Path, scored: Sequence[Scored]) -> list[Path]:
 
 def predicted_against_measured(scored: Scored) -> Figure:
     """One dot per held-out row, by what bounds the job; upper bounds as thin lines."""
-    figure, (axes,) = _figure(1, f"{scored.target}: {scored.model}\n{_split(scored)}")
+    figure, (axes,) = _figure(
+        1, f"{scored.target}: {scored.model}\n{_split(scored)}, {len(scored.measured)} held-out rows"
+    )
     measured, median, upper = scored.measured, scored.predicted.median, scored.predicted.upper
     low, high = _limits(scored.target, measured, median)
-    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle="--", label="as predicted")
+    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle="--", label="predicted = measured")
     if upper is not None:
-        axes.vlines(measured, median, np.minimum(upper, high), color=INK, linewidth=0.6, alpha=0.35)
+        axes.vlines(
+            measured, median, np.minimum(upper, high), color=INK, linewidth=0.6, alpha=0.35, label="to the upper bound"
+        )
     regimes = np.asarray(scored.regimes)
     for colour, name in zip(COLOURS, np.unique(regimes), strict=False):
         chosen = regimes == name
@@ -96,6 +108,9 @@ def predicted_against_measured(scored: Scored) -> Figure:
         axes.set_yscale("log")
     unit = UNITS.get(scored.target, "%")
     axes.set(xlim=(low, high), ylim=(low, high), xlabel=f"measured, {unit}", ylabel=f"predicted, {unit}")
+    if not table.is_percent(scored.target):
+        _mark_plainly(axes.xaxis)
+        _mark_plainly(axes.yaxis)
     _legend(axes)
     return figure
 
@@ -108,9 +123,11 @@ def calibration(scored: Sequence[Scored]) -> Figure:
         colour = _colour(one.model)
         upper = np.maximum(_upper(one), 1e-9)
         needed = one.measured / upper
-        left.plot(factors, [(needed <= factor).mean() for factor in factors], color=colour, label=one.model)
+        line = LINES[COLOURS.index(colour)] if colour in COLOURS else "-"
+        within = [(needed <= factor).mean() for factor in factors]
+        left.plot(factors, within, color=colour, linestyle=line, label=one.model)
         centres, covered = _by_size(one.predicted.median, one.measured <= upper)
-        right.plot(centres, covered, color=colour, marker="o", markersize=4, label=one.model)
+        right.plot(centres, covered, color=colour, linestyle=line, marker="o", markersize=4)
     left.axvline(1.0, color=INK, linewidth=0.8)
     left.set(xscale="log", xlabel="times the upper bound", ylabel="share of rows within", ylim=(0, 1.03))
     left.set_xticks([0.5, 1.0, 2.0], ["0.5", "1", "2"])
@@ -118,8 +135,9 @@ def calibration(scored: Sequence[Scored]) -> Figure:
     right.set(xlabel=f"predicted, {UNITS.get(scored[0].target, '%')}", ylabel="share within the bound", ylim=(0, 1.03))
     if not table.is_percent(scored[0].target):
         right.set_xscale("log")
+        _mark_plainly(right.xaxis)
     for axes in (left, right):
-        axes.axhline(NOMINAL, color=INK, linewidth=1, linestyle="--")
+        axes.axhline(NOMINAL, color=INK, linewidth=1, linestyle="--", label=f"aim: {NOMINAL:.0%}")
     _legend(left)
     return figure
 
@@ -139,7 +157,7 @@ def error_by_regime(scored: Sequence[Scored]) -> Figure:
         axes.bar(places, values, width=0.9 * width, color=_colour(one.model), label=one.model)
     labels = [f"{name}\n{count} rows" for name, count in zip(names, counts, strict=True)]
     axes.set_xticks(np.arange(len(names)), labels)
-    axes.set(ylabel=metric.upper())
+    axes.set(ylabel=SCORES.get(metric, metric))
     figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False, labelcolor=INK)
     return figure
 
@@ -157,6 +175,14 @@ def _split(scored: Scored) -> str:
 
 def _legend(axes: Any) -> None:
     axes.legend(fontsize=9, frameon=False, labelcolor=INK, loc="best")
+
+
+def _mark_plainly(axis: Any) -> None:
+    """Numbers as they are written, at 1, 2 and 5 of each power of ten; over many powers at 1 alone."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _colour(model: str) -> str:
