@@ -235,6 +235,29 @@ def test_repeats_of_a_pair_are_held_out_together(shipped: Joint) -> None:
         assert not held & {tuple(tenant.job for tenant in run.tenants) for run in fold.train.runs}
 
 
+def test_a_pair_is_predicted_by_what_was_learned_without_it_whatever_its_other_settings(shipped: Joint) -> None:
+    bench = next(iter(colocation.benches(shipped)))
+    limited = tuple(
+        dataclasses.replace(run, tenants=tuple(dataclasses.replace(tenant, threads=0.5) for tenant in run.tenants))
+        for run in bench.joint.runs
+    )
+    both = dataclasses.replace(bench, joint=dataclasses.replace(bench.joint, runs=bench.joint.runs + limited))
+    judged = set()
+    for fold in colocation.folds(both, splits.RANDOM, shuffles=1):
+        held = {tuple(pair) for pair in both.pairs.members[colocation.held_pairs(both, fold)].tolist()}
+        jobs = both.pairs.jobs
+        known = {(jobs.index(one), jobs.index(other)) for one, other in partners_of(fold.train)}
+        assert not held & known
+        judged |= held
+    assert judged == {tuple(pair) for pair in both.pairs.members.tolist()}
+
+
+def partners_of(known: Joint) -> set[tuple[int, int]]:
+    """The plain pairs of these runs, as positions of their jobs."""
+    pairs = partners.pairs_of(known)
+    return {(pairs.jobs[first], pairs.jobs[second]) for first, second in pairs.members}
+
+
 def test_a_split_that_cannot_be_made_is_refused(shipped: Joint) -> None:
     one = shipped.where(lambda run: run.mechanism == UNRECORDED).take([0])
     with pytest.raises(errors.InvalidInputError, match="at least 2"):

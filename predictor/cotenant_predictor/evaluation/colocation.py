@@ -2,7 +2,8 @@
 
 Every GPU model and mechanism is learned and scored by itself. `random` holds out pairs (k-fold, several shuffles);
 `leave-group-out` and `leave-family-out` hold out every run in which a job of the target's group or family has a part;
-`leave-gpu-out` learns from the other GPU models. Targets are jobs; intervals are over their groups.
+`leave-gpu-out` learns from the other GPU models. Targets are jobs; intervals are over their groups. Partners are chosen
+among plain pairs (`partners.is_plain_pair`); speeds are scored of every run, whatever its settings and number of jobs.
 """
 
 import dataclasses
@@ -115,7 +116,8 @@ def scored(bench: Bench, *, split: str, shuffles: int = SHUFFLES, progress: Prog
     Raises:
         InvalidInputError: the split cannot be made of these runs.
     """
-    held = list(folds(bench, split, shuffles=shuffles))
+    many = np.isfinite(bench.joint.speeds()).sum() >= splits.MANY_ROWS
+    held = list(folds(bench, split, shuffles=min(shuffles, splits.REPEATS_OF_MANY) if many else shuffles))
     tally = _Tally(bench, split, shuffles=1 + max(fold.shuffle for fold in held))
     for number, fold in enumerate(held, 1):
         progress(f"{bench.name}, {split}: {number} of {len(held)}")
@@ -141,7 +143,7 @@ class _Tally:
     def add_pairs(self, fold: Fold, model: SpeedModel) -> None:
         """Sums that the models predict for the held-out pairs, at (target, partner)."""
         bench, mechanism = self._bench, self._bench.mechanism
-        asked, known = bench.pairs.at(self._held_pairs(fold)), partners.pairs_of(fold.train)
+        asked, known = bench.pairs.at(held_pairs(bench, fold)), partners.pairs_of(fold.train)
         sums = {
             CONSTANT: np.zeros(len(asked.members)),
             PHYSICS: prior.speeds(asked.tenants(), mechanism).sum(axis=1),
@@ -189,11 +191,6 @@ class _Tally:
             lower=self._lower[judged],
         )
 
-    def _held_pairs(self, fold: Fold) -> Array:
-        held = {tuple(sorted(tenant.job for tenant in self._bench.joint.runs[run].tenants)) for run in fold.runs}
-        jobs = self._bench.pairs.jobs
-        return np.flatnonzero([(jobs[first], jobs[second]) in held for first, second in self._bench.pairs.members])
-
     def _label(self, target: int) -> str:
         return str(getattr(self._bench.joint.jobs[self._bench.pairs.jobs[target]], _label_of(self._split)))
 
@@ -218,6 +215,14 @@ def folds(bench: Bench, split: str, *, shuffles: int) -> Iterator[Fold]:
         yield Fold(shuffle=0, train=bench.elsewhere, runs=np.arange(len(joint.runs)), judged=None)
     else:
         yield from _label_folds(joint, split)
+
+
+def held_pairs(bench: Bench, fold: Fold) -> Array:
+    """Positions in `bench.pairs` of the pairs to predict; a pair that was held out under other settings is not one."""
+    runs = [bench.joint.runs[run] for run in fold.runs]
+    held = {tuple(sorted(tenant.job for tenant in run.tenants)) for run in runs if partners.is_plain_pair(run)}
+    jobs = bench.pairs.jobs
+    return np.flatnonzero([(jobs[first], jobs[second]) in held for first, second in bench.pairs.members])
 
 
 def _label_folds(joint: Joint, split: str) -> Iterator[Fold]:

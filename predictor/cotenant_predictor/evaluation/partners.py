@@ -88,7 +88,7 @@ def pairs_of(joint: Joint) -> Pairs:
     """The pairs among runs that ran, of one GPU model and mechanism, with both speeds measured."""
     found: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for run in joint.runs:
-        if _is_plain_pair(run):
+        if is_plain_pair(run):
             first, second = sorted(run.tenants, key=lambda tenant: tenant.job)
             found.setdefault((first.job, second.job), []).append((first.speed, second.speed))
     used = sorted({job for pair in found for job in pair})
@@ -101,6 +101,12 @@ def pairs_of(joint: Joint) -> Pairs:
         members=np.array([[place[first], place[second]] for first, second in keys], dtype=np.intp).reshape(-1, 2),
         speed=np.array([np.mean(found[key], axis=0) for key in keys]).reshape(-1, 2),
     )
+
+
+def is_plain_pair(run: Run) -> bool:
+    """Whether two jobs ran, both with all threads and the usual priority, and both speeds were measured."""
+    plain = all(tenant.threads == 1.0 and tenant.priority == 0 and np.isfinite(tenant.speed) for tenant in run.tenants)
+    return run.ran and len(run.tenants) == 2 and plain
 
 
 def scores(pairs: Pairs, wanted: Array) -> Array:
@@ -142,11 +148,6 @@ def published(name: str, train: Pairs, test: Pairs) -> Array:
     predicted = model.fit(known / scale, train.total).predict(asked / scale)
     result: Array = np.clip(predicted, _LEAST_SUM, _LARGEST_SUM)
     return result
-
-
-def _is_plain_pair(run: Run) -> bool:
-    plain = all(tenant.threads == 1.0 and tenant.priority == 0 and np.isfinite(tenant.speed) for tenant in run.tenants)
-    return run.ran and len(run.tenants) == 2 and plain
 
 
 def _kace_features(pairs: Pairs) -> Array:
