@@ -111,10 +111,11 @@ def _lines(rows: "list[Row]") -> list[str]:
 def _draw(folder: Path, evaluations: "list[Evaluation]") -> None:
     from cotenant_predictor.evaluation import plots
 
-    for evaluation in evaluations:
-        for scored in evaluation.scored:
-            for file in plots.write(folder, scored):
-                _progress(f"wrote {file}")
+    files_written = [file for one in evaluations for scored in one.scored for file in plots.write(folder, scored)]
+    for file in files_written:
+        _progress(f"wrote {file}")
+    if not files_written:
+        _progress("no pictures: they are drawn of measured jobs alone, which these data do not hold")
 
 
 def _write_section(file: Path, lines: list[str], *, command: str) -> None:
