@@ -116,7 +116,8 @@ def chosen(document: prediction.Prediction, models: Collection[GPUModel]) -> out
     if not trusted:
         message = (
             f"the job is outside of what {document.model} can predict on {', '.join(models)}: it does not fit their "
-            "memory, computes in a type that they lack, or has operators that are not known"
+            "memory, computes in a type that they lack, has operators that are not known, or is unlike what was "
+            "measured: reserve a whole GPU (spec.sharing: Exclusive), or profile it first"
         )
         return outcomes.Missing(reason=reasons.OUT_OF_DOMAIN, message=message)
     return outcomes.Predicted(prediction=document.model_copy(update={"by_gpu": trusted}))

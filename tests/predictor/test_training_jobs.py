@@ -82,6 +82,15 @@ def test_rows_like_the_measured_ones_are_inside_however_many_were_measured() -> 
     assert fitted.is_outside(others + 10).all()
 
 
+def test_rounding_of_a_constant_column_makes_no_row_strange() -> None:
+    rows, measured = example()
+    shares = np.where(np.arange(len(rows)) % 2, 0.6, np.nextafter(0.6, 1.0))
+    fitted = JobRegressor(n_estimators=10).fit(np.column_stack([rows, shares]), measured, groups=GROUPS)
+    others, _ = example(seed=2)
+    beside = np.column_stack([others, np.full(len(others), np.nextafter(np.nextafter(0.6, 1.0), 1.0))])
+    assert fitted.model_.distance(beside).max() < 100
+
+
 def test_fitting_twice_gives_the_same_state() -> None:
     rows, measured = example(factor=2.0)
     states = [

@@ -31,6 +31,8 @@ _HELD_OUT_TREES = 0.25
 """Share of the trees with which rows are held out: enough to choose the trust, and four times as quick."""
 _MAX_REFERENCE_ROWS = 1024
 _CHUNK_ROWS = 512
+_SAME = 1e-6
+"""A column that spreads by less than this share is constant: what is left is rounding."""
 _SIMPLER_BY = 0.98
 """A prior with more freedom must leave less than this share of the simpler one's error."""
 
@@ -325,7 +327,7 @@ class _Space:
     def of(cls, data: _Data) -> "_Space":
         center = trees.rounded(np.median(data.rows, axis=0))
         spread = np.std(data.rows, axis=0)
-        scale = trees.rounded(np.where(spread > 0, spread, 1.0))
+        scale = trees.rounded(np.where(spread > _SAME * (1 + np.abs(center)), spread, 1.0))
         whole = (data.rows - center) / scale
         kept = _spread_out(whole, _MAX_REFERENCE_ROWS)
         alike, strange = _neighbour_distances(whole, data.members, kept)
