@@ -50,6 +50,7 @@ def test_a_model_says_what_it_was_learned_from_and_that_it_was_simulated(trained
     model = store.load(trained)
     assert model.name == "mine-1"
     assert model.simulated
+    assert model.knowledge().name == f"simulated-mine-1@{model.digest}"
     assert model.learned["lines"] == len(GRAPHS) * len(synthetic.GPU_MODELS)
     assert set(model.jobs) == {"utilization", "memoryPeakMiB"}
     assert model.learned["jobs"]["utilization"] == {"rows": 24, "groups": 5, "gpuModels": 2}

@@ -60,7 +60,9 @@ def read(path: Path) -> Any:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         kind = values.pop("model_type")
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
+        raise errors.InvalidInputError("MODEL", str(file), f"cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise errors.InvalidInputError("MODEL", str(file), f"must be a whole config.json: {error}") from error
     except (KeyError, AttributeError, TypeError) as error:
         raise errors.InvalidInputError(str(file), "model_type", "must be there: it says what model this is") from error

@@ -50,8 +50,8 @@ class Model:
 
     @property
     def reference(self) -> str:
-        """`name@sha256:..`, as a prediction names it."""
-        return f"{self.name}@{self.digest}"
+        """`name@sha256:..`, as a prediction names it; `simulated-` before it where simulated lines were learned from."""
+        return f"{'simulated-' if self.simulated else ''}{self.name}@{self.digest}"
 
     @property
     def simulated(self) -> bool:

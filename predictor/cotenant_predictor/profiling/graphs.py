@@ -39,6 +39,8 @@ def extract_missing(jobs: Sequence[Job], store: Store, *, processes: int, timeou
         except subprocess.TimeoutExpired:
             process.kill()
             text = "took too long" + process.communicate()[1]
+        if "No module named 'torch'" in text:
+            return "extracting needs torch: pip install torch, or extract where it is installed"
         if process.returncode:
             problems.append(text.strip().splitlines()[-1] if text.strip() else f"ended with {process.returncode}")
     return problems[0][:256] if problems else None
