@@ -290,5 +290,31 @@ def test_runs_under_thread_percentages_count_for_speeds_but_not_for_the_choice_o
     assert {row.target for row in rows} == {colocation.SPEED}
 
 
+@pytest.fixture
+def with_a_lone_pair(shipped: Joint) -> Joint:
+    """The pairs of one GPU model, and one pair of a mechanism that was tried once."""
+    one = shipped.where(lambda run: shipped.jobs[run.tenants[0].job].gpu_model == "Tesla-K80")
+    unlike = zip(one.runs, one.labels("family"), strict=True)
+    lone = next(run for run, families in unlike if run.ran and len(set(families)) == 2)
+    return dataclasses.replace(one, runs=(*one.runs, dataclasses.replace(lone, mechanism="TimeSlicing")))
+
+
+def test_a_mechanism_with_too_few_runs_for_a_split_does_not_keep_others_from_it(with_a_lone_pair: Joint) -> None:
+    said: list[str] = []
+    rows = colocation.rows(with_a_lone_pair, split=splits.RANDOM, shuffles=1, progress=said.append)
+    assert {row.group for row in rows} == {None}
+    assert "Tesla-K80, TimeSlicing: no random: random: 1: needs at least 2 rows" in said
+    assert colocation_curve.rows(with_a_lone_pair, split=splits.RANDOM, clock=iter(np.arange(99.0)).__next__)
+
+
+def test_targets_count_where_every_model_has_a_say(with_a_lone_pair: Joint) -> None:
+    rows = colocation.rows(with_a_lone_pair, split=splits.LEAVE_FAMILY_OUT)
+    assert "Tesla-K80, TimeSlicing" in {row.group for row in rows}
+    shares = [row for row in rows if row.metric == "shareOfOracle" and row.group is None]
+    assert {row.model for row in shares} >= {partners.KACE, partners.FOREST, colocation.COTENANT}
+    assert all(0.0 < row.value <= 1.0 for row in shares)
+    assert len({row.n for row in shares}) == 1
+
+
 def test_jobs_are_not_profiled_again_for_a_part_of_the_runs(shipped: Joint) -> None:
     assert shipped.take([0, 1]).profiles is shipped.profiles

@@ -53,7 +53,7 @@ def test_what_pairs_teach_is_stored_and_what_they_do_not_is_kept(
 
 @pytest.mark.parametrize("equal", [True, False])
 def test_groups_that_are_families_are_held_out_once(data: Path, equal: bool) -> None:
-    found = joint.of_measurements(measurements.load([data], simulated=True))
+    found = joint.of_measurements(measurements.load([data], simulated=True)).take(range(8))
     labels = [job.group if equal else "convolutions" for job in found.jobs]
     labels[0] = found.jobs[0].group
     jobs = tuple(dataclasses.replace(job, family=label) for job, label in zip(found.jobs, labels, strict=True))

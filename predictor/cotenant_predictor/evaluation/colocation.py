@@ -87,11 +87,10 @@ def rows(joint: Joint, *, split: str, shuffles: int = SHUFFLES, progress: Progre
         progress: told what is being done.
 
     Raises:
-        InvalidInputError: no speed was measured, or the split cannot be made of these runs.
+        InvalidInputError: no speed was measured, or the split can be made of the runs of no GPU model and mechanism.
     """
-    found = [scored(bench, split=split, shuffles=shuffles, progress=progress) for bench in benches(joint)]
-    if not found:
-        raise errors.InvalidInputError("DATA", len(joint.runs), "holds no speed of jobs that ran together")
+    usable = splittable(joint, split, progress=progress)
+    found = [scored(bench, split=split, shuffles=shuffles, progress=progress) for bench in usable]
     whole = _rows_of(found, split, group=None)
     each = [row for one in found for row in _rows_of([one], split, group=one.bench.name)] if len(found) > 1 else []
     return [dataclasses.replace(row, simulated=joint.simulated) for row in (*whole, *each)]
@@ -108,6 +107,27 @@ def benches(joint: Joint) -> Iterator[Bench]:
             if np.isfinite(on_it.speeds()).any():
                 pairs = partners.pairs_of(on_it)
                 yield Bench(mechanism=mechanism, gpu_model=gpu_model, joint=on_it, elsewhere=elsewhere, pairs=pairs)
+
+
+def splittable(joint: Joint, split: str, *, progress: Progress = lambda _: None) -> list[Bench]:
+    """The benches that can be split this way; `progress` is told why others cannot.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    found: list[Bench] = []
+    refused = errors.InvalidInputError("DATA", len(joint.runs), "holds no speed of jobs that ran together")
+    for bench in benches(joint):
+        try:
+            next(folds(bench, split, shuffles=1))
+        except errors.InvalidInputError as error:
+            progress(f"{bench.name}: no {split}: {error}")
+            refused = error
+        else:
+            found.append(bench)
+    if not found:
+        raise refused
+    return found
 
 
 def scored(bench: Bench, *, split: str, shuffles: int = SHUFFLES, progress: Progress = lambda _: None) -> Scores:
@@ -264,10 +284,13 @@ def _rows_of(found: Sequence[Scores], split: str, *, group: str | None) -> list[
 def _partner_rows(found: Sequence[Scores], split: str, *, group: str | None) -> list[Row]:
     groups = np.array([name for one in found for name in one.bench.pairs.groups])
     share = {name: np.concatenate([one.share[name] for one in found]) for name in found[0].share}
-    usable = np.isfinite(share[COTENANT])
+    share = {name: values for name, values in share.items() if np.isfinite(values).any()}
+    names = list(share)
+    # A target counts where every model has a say: too few pairs may be left to learn a regression from.
+    usable = np.isfinite(list(share.values())).all(axis=0) & (COTENANT in share)
     if not usable.any():
         return []
-    names, groups = list(share), groups[usable]
+    groups = groups[usable]
     share = {name: values[usable] for name, values in share.items()}
     rivals = np.nanmax([share[name] for name in names if name != partners.ORACLE], axis=0)
     rows_found = []
@@ -299,8 +322,10 @@ def _speed_rows(found: Sequence[Scores], split: str, *, group: str | None) -> li
     if np.isfinite(lower).all():
         row = Row(target=SPEED, split=split, model=COTENANT, metric="coverage", value=0.0, n=len(groups), group=group)
         rows_found.append(report.scored(row, _held, [measured, lower], groups))
-        worst = min(_held(measured[np.array(groups) == name], lower[np.array(groups) == name]) for name in set(groups))
-        rows_found.append(dataclasses.replace(row, metric="worstGroupCoverage", value=worst))
+        of_group = {name: np.array(groups) == name for name in sorted(set(groups))}
+        held = {name: _held(measured[here], lower[here]) for name, here in of_group.items()}
+        worst = min(held, key=held.__getitem__)
+        rows_found.append(dataclasses.replace(row, metric="worstGroupCoverage", value=held[worst], worst=worst))
     return rows_found
 
 

@@ -26,7 +26,7 @@ def rows(joint: Joint, *, split: str, clock: Clock) -> list[Row]:
     Raises:
         InvalidInputError: the split cannot be made of these runs.
     """
-    benches = list(colocation.benches(joint))
+    benches = colocation.splittable(joint, split)
     return [
         row
         for bench in benches
