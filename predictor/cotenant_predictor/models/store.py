@@ -50,7 +50,7 @@ class Model:
 
     @property
     def reference(self) -> str:
-        """`name@sha256:..`, as a prediction names it; `simulated-` before it where simulated lines were learned from."""
+        """`name@sha256:..`, as a prediction names it; with `simulated-` before it where simulated lines taught it."""
         return f"{'simulated-' if self.simulated else ''}{self.name}@{self.digest}"
 
     @property
