@@ -188,19 +188,6 @@ def test_wrong_target_or_argument_is_refused(target: str, values: list[str], mes
         extract.build_function(target, values, batch_size=1)
 
 
-def test_written_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "graph.json"
-    path.write_text("old", encoding="utf-8")
-    extract.write_whole(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidInputError, match="cannot be written"):
-        extract.write_whole(tmp_path / "none" / "graph.json", b"new")
-
-
 def test_predict_columns_line_up(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parser = ArgumentParser()
     predict.configure(parser)

@@ -9,14 +9,13 @@ import ast
 import functools
 import importlib
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cotenant_api import errors
+from cotenant_api import errors, files
 
 if TYPE_CHECKING:
     from cotenant_api.graph import Graph
@@ -100,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(document.to_json())
     else:
         data = document.packed() if arguments.output.suffix == ".gz" else document.to_json().encode() + b"\n"
-        write_whole(arguments.output, data)
+        files.replace(arguments.output, data, field="--output")
     for name, count in document.coverage.unknown.items():
         print(f"cotenant: extract: {name} is unknown, {count} times: counted by its bytes only", file=sys.stderr)
     return 0
@@ -122,24 +121,6 @@ def build_function(target: str, values: list[str], *, batch_size: int) -> Callab
     except TypeError as error:
         raise errors.InvalidInputError("--arg", values, f"{target} takes {inspect.signature(function)}") from error
     return functools.partial(function, **given)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """The whole file or nothing: written beside it, synced, renamed.
-
-    Raises:
-        InvalidInputError: the folder cannot be written to.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise errors.InvalidInputError("--output", str(path), f"cannot be written: {error.strerror}") from error
 
 
 def _extracted(arguments: argparse.Namespace) -> "Graph":

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cotenant_api import files
 from cotenant_api.graph import Graph
-from cotenant_predictor.commands import extract
 from cotenant_predictor.extraction import extractor
 
 from . import catalog
@@ -39,7 +39,7 @@ def main() -> int:
     texts = {f"{example.name}.json": text_of(graph_of(example)) for example in catalog.EXAMPLES}
     if arguments.write:
         for name, text in texts.items():
-            extract.write_whole(arguments.write / name, text.encode())
+            files.replace(arguments.write / name, text.encode(), field="--write")
         return 0
     found = {path.name: path.read_text(encoding="utf-8") for path in arguments.check.glob("*.json")}
     differing = sorted(name for name in {*texts, *found} if texts.get(name) != found.get(name))

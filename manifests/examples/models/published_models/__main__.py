@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from cotenant_api.graph import Graph
-from cotenant_predictor.commands import extract
 from cotenant_predictor.extraction import extractor
 
 from . import gavel, neusight
@@ -45,7 +44,7 @@ def main() -> int:
         if arguments.write:
             folder.mkdir(parents=True, exist_ok=True)
             for file, data in files.items():
-                extract.write_whole(folder / file, data)
+                files.replace(folder / file, data, field="--write")
         bad += 0 if arguments.write else len(_differing(folder, files))
     return 1 if bad else 0
 
