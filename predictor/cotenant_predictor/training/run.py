@@ -19,16 +19,8 @@ from cotenant_predictor.models.store import Model
 from cotenant_predictor.training import colocation, jobs, kernels, table
 from cotenant_predictor.training.table import Table
 
-TARGETS: Final = (
-    "utilization",
-    "smActivity",
-    "dramActivity",
-    "memoryUtilization",
-    "memoryPeakMiB",
-    "stepMilliseconds",
-    "powerWatts",
-)
-"""Values of jobs alone that are learned and scored."""
+TARGETS: Final = tuple(name for name in features.TARGETS if name != "threadPercentage")
+"""Values of jobs alone that are learned and scored; a thread percentage is no value of one measurement."""
 
 FEWEST_ROWS: Final = 8
 """With fewer measured rows nothing is learned of a target."""
