@@ -168,6 +168,8 @@ def busy(
 ) -> Busy:
     """How long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed.
 
+    Of several shares at once, shape (n_shares, n_devices, 1), results have that axis before theirs.
+
     `kernels` (of `kernel_times`) replace the formula for the operators that they know.
     """
     active = np.maximum(1.0, np.floor(gpus.sm_count * sm_share))
@@ -181,13 +183,13 @@ def busy(
         at_best = _reach(known.parallel, gpus.sm_count, gpus, coefficients)
         arithmetic = np.maximum(known.tiles * waves, known.compute)
         moving = known.memory * at_best / reached
-        compute[:, known.index], memory[:, known.index] = arithmetic, moving
-        once[:, known.index] = products.combined(arithmetic, moving, sharpness=known.sharpness)
+        compute[..., known.index], memory[..., known.index] = arithmetic, moving
+        once[..., known.index] = products.combined(arithmetic, moving, sharpness=known.sharpness)
     seconds = operators.repeat * np.maximum(once, operators.kernels * coefficients.kernel_seconds)
     return Busy(
         seconds=seconds,
-        total_seconds=seconds.sum(axis=1, keepdims=True),
-        compute_seconds=np.where(compute >= memory, seconds, 0.0).sum(axis=1, keepdims=True),
+        total_seconds=seconds.sum(axis=-1, keepdims=True),
+        compute_seconds=np.where(compute >= memory, seconds, 0.0).sum(axis=-1, keepdims=True),
     )
 
 
