@@ -100,8 +100,9 @@ def test_at_all_multiprocessors_times_are_those_of_the_kernels() -> None:
     graph = step()
     gpus = roofline.devices_of(devices.select(["NVIDIA-A100-SXM4-40GB"]))
     operators = roofline.operators_of(graph, constants.FORMULA_1)
-    (known,) = roofline.kernel_times(operators, gpus, MODEL)
-    found = roofline.busy(operators, gpus, sm_share=np.ones((1, 1)), coefficients=constants.FORMULA_1, kernels=(known,))
+    known = roofline.kernel_times(operators, gpus, MODEL)
+    assert known is not None
+    found = roofline.busy(operators, gpus, sm_share=np.ones((1, 1)), coefficients=constants.FORMULA_1, kernels=known)
     alone = products.combined(known.compute, known.memory, sharpness=known.sharpness)
     floor = operators.kernels[known.index] * constants.FORMULA_1.kernel_seconds
     assert found.seconds[:, known.index] == pytest.approx(operators.repeat[known.index] * np.maximum(alone, floor))

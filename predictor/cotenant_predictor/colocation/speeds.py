@@ -17,6 +17,7 @@ import numpy as np
 
 from cotenant_predictor.colocation import learned, prior, profiles, rows
 from cotenant_predictor.colocation.learned import Correction
+from cotenant_predictor.jobs import residual
 from cotenant_predictor.trees import Array
 
 LEAST: Final = 0.02
@@ -74,7 +75,7 @@ class Pool:
 
     def width(self, distance: Array) -> Array:
         """How far the lower bound lies below the speed, shape (n_rows,)."""
-        nearness = np.clip((self.far - distance) / max(self.far - self.near, 1e-12), 0.0, 1.0)
+        nearness = residual.nearness(distance, near=self.near, far=self.far)
         result: Array = self.width_far + (self.width_near - self.width_far) * nearness
         return result
 

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     request = Request(
         splits=tuple(arguments.split),
-        targets=tuple(arguments.target) or _TARGETS,
+        targets=tuple(arguments.target),
         clock=time.perf_counter if arguments.learning_curve else None,
         seed=arguments.seed,
     )

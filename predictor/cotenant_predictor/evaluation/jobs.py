@@ -14,7 +14,7 @@ from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import baselines, scores, splits
 from cotenant_predictor.evaluation.scores import Predicted, Scored
 from cotenant_predictor.evaluation.splits import Array, Fold
-from cotenant_predictor.jobs import prediction
+from cotenant_predictor.jobs import features, prediction
 from cotenant_predictor.jobs.prediction import Knowledge
 from cotenant_predictor.training import baselines as learners
 from cotenant_predictor.training import run, table
@@ -57,12 +57,13 @@ def bench_of(
     return Bench(formula=formula, learned=learned, hand=np.array([by_graph[digest] for digest in digests]))
 
 
-def measured_targets(measurements: Measurements, wanted: Sequence[str] = run.TARGETS) -> tuple[str, ...]:
-    """Those of `wanted` that were measured often enough to be learned and scored.
+def measured_targets(measurements: Measurements, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Those of `wanted` (none: of `run.TARGETS`) that were measured often enough to be learned and scored.
 
     Raises:
         InvalidInputError: none was.
     """
+    wanted = wanted or run.TARGETS
     enough = tuple(name for name in wanted if np.isfinite(measurements.values(name)).sum() >= run.FEWEST_ROWS)
     if not enough:
         remedy = f"needs at least {run.FEWEST_ROWS} lines of jobs alone with a value"
@@ -149,7 +150,7 @@ def _only(lines: Array, keep: Array) -> Array:
 
 def _constant(bench: Bench, target: str, fold: Fold) -> Predicted:
     measured = bench.measurements.values(target)[fold.train]
-    value = baselines.constant(measured, percent=table.is_percent(target))
+    value = baselines.constant(measured, percent=target in features.PERCENT_TARGETS)
     return Predicted(median=np.full(len(fold.test), value))
 
 
@@ -163,7 +164,7 @@ def _physics_with_kernels(bench: Bench, target: str, fold: Fold) -> Predicted:
 
 def _by_formula(rows: Table, target: str, fold: Fold) -> Predicted:
     return Predicted(
-        median=table.capped(target, rows.medians[target][fold.test]),
+        median=features.capped(target, rows.medians[target][fold.test]),
         upper=rows.uppers[target][fold.test],
         outside=rows.outside[fold.test],
     )
@@ -183,7 +184,7 @@ def _cotenant(bench: Bench, target: str, fold: Fold) -> Predicted:
     distance = residual.distance(rows)
     median, upper = residual.median(rows, distance), residual.upper(rows, distance)
     return Predicted(
-        median=table.capped(target, median),
-        upper=table.capped(target, np.maximum(median, upper)),
+        median=features.capped(target, median),
+        upper=features.capped(target, np.maximum(median, upper)),
         outside=bench.learned.outside[fold.test] | residual.is_outside(distance),
     )

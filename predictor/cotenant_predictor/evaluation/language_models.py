@@ -76,7 +76,7 @@ def milliseconds(
 def _phase_seconds(graph: Graph, run: Run, model: KernelModel | None, coefficients: Coefficients) -> float:
     gpus = roofline.devices_of([run.device])
     operators = roofline.operators_of(graph, coefficients)
-    kernels = () if model is None else roofline.kernel_times(operators, gpus, model)
+    kernels = roofline.kernel_times(operators, gpus, model)
     busy = roofline.busy(
         operators, gpus, sm_share=np.ones_like(gpus.sm_count), coefficients=coefficients, kernels=kernels
     )

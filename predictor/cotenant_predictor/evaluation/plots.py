@@ -16,7 +16,7 @@ from cotenant_api import errors
 from cotenant_predictor.evaluation import baselines, jobs, scores
 from cotenant_predictor.evaluation.scores import Scored
 from cotenant_predictor.evaluation.splits import Array
-from cotenant_predictor.training import table
+from cotenant_predictor.jobs import features
 
 INK: Final = "#7f8790"
 """Of text and axes: at least 3.5 to 1 on white and on near-black."""
@@ -103,12 +103,12 @@ def predicted_against_measured(scored: Scored) -> Figure:
     for colour, name in zip(COLOURS, np.unique(regimes), strict=False):
         chosen = regimes == name
         axes.scatter(measured[chosen], median[chosen], s=16, color=colour, alpha=0.75, linewidths=0, label=str(name))
-    if not table.is_percent(scored.target):
+    if scored.target not in features.PERCENT_TARGETS:
         axes.set_xscale("log")
         axes.set_yscale("log")
     unit = UNITS.get(scored.target, "%")
     axes.set(xlim=(low, high), ylim=(low, high), xlabel=f"measured, {unit}", ylabel=f"predicted, {unit}")
-    if not table.is_percent(scored.target):
+    if scored.target not in features.PERCENT_TARGETS:
         _mark_plainly(axes.xaxis)
         _mark_plainly(axes.yaxis)
     _legend(axes)
@@ -133,7 +133,7 @@ def calibration(scored: Sequence[Scored]) -> Figure:
     left.set_xticks([0.5, 1.0, 2.0], ["0.5", "1", "2"])
     left.minorticks_off()
     right.set(xlabel=f"predicted, {UNITS.get(scored[0].target, '%')}", ylabel="share within the bound", ylim=(0, 1.03))
-    if not table.is_percent(scored[0].target):
+    if scored[0].target not in features.PERCENT_TARGETS:
         right.set_xscale("log")
         _mark_plainly(right.xaxis)
     for axes in (left, right):
@@ -190,7 +190,7 @@ def _colour(model: str) -> str:
 
 
 def _limits(target: str, measured: Array, median: Array) -> tuple[float, float]:
-    if table.is_percent(target):
+    if target in features.PERCENT_TARGETS:
         return 0.0, 102.0
     both = np.concatenate([measured, median])
     positive = both[both > 0]

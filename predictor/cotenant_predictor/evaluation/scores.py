@@ -9,7 +9,7 @@ import numpy as np
 from cotenant_predictor.evaluation import metrics, report, splits
 from cotenant_predictor.evaluation.report import Row
 from cotenant_predictor.evaluation.splits import Array
-from cotenant_predictor.training import table
+from cotenant_predictor.jobs import features
 
 MEMORY: Final = "memoryPeakMiB"
 ROWS_TO_JUDGE_A_GROUP: Final = 5
@@ -72,12 +72,12 @@ class Scored:
 
 def main_metric(target: str) -> str:
     """The metric that a target is first judged by."""
-    return "rmsle" if table.is_percent(target) else "mape"
+    return "rmsle" if target in features.PERCENT_TARGETS else "mape"
 
 
 def point(target: str) -> dict[str, Callable[..., float]]:
     """The scores of a target's median, by name, of (measured, median)."""
-    if table.is_percent(target):
+    if target in features.PERCENT_TARGETS:
         return {"rmsle": metrics.rmsle, "mae": metrics.mae, "underBy5Points": _under_by_5_points}
     return {"mape": metrics.mape, "mdape": metrics.mdape, "rmsle": metrics.rmsle}
 
@@ -101,7 +101,7 @@ def _bound_rows(scored: Scored) -> Iterator[Row]:
     yield _worst_group(scored, upper, "worstGroupCoverage")
     if scored.target == MEMORY:
         yield scored.row("underAtSafeBound", metrics.under_share, scored.measured, upper)
-    if table.is_percent(scored.target):
+    if scored.target in features.PERCENT_TARGETS:
         yield scored.row("overReservationPoints", metrics.over_reservation, scored.measured, upper)
     else:
         yield scored.row("overReservationFactor", metrics.over_reservation_factor, scored.measured, upper)

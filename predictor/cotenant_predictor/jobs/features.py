@@ -6,6 +6,7 @@ Nothing here names a GPU, an architecture or an operator of one framework.
 import numpy as np
 
 from cotenant_api.graph import Graph, Mode, OperatorClass, Phase
+from cotenant_predictor.jobs.coefficients import Coefficients
 from cotenant_predictor.jobs.roofline import Array
 from cotenant_predictor.jobs.step import Step
 
@@ -20,6 +21,9 @@ TARGETS = (
     "threadPercentage",
 )
 """Values of a measurement that have an estimate; the first columns hold log(1 + estimate) of each."""
+
+PERCENT_TARGETS = frozenset({"utilization", "smActivity", "dramActivity", "memoryUtilization", "threadPercentage"})
+"""Those that cannot exceed 100."""
 
 _CLASSES = tuple(OperatorClass)
 NAMES = (
@@ -65,6 +69,17 @@ def estimates(step: Step) -> dict[str, Array]:
         "powerWatts": step.power_watts,
         "threadPercentage": step.thread_percentage,
     }
+
+
+def bounds(step: Step, coefficients: Coefficients) -> dict[str, Array]:
+    """The formula's upper bound of each of `TARGETS`: a stated factor, for memory that of `memory.needed`."""
+    upper = {name: coefficients.widening * value for name, value in estimates(step).items()}
+    return {**upper, "memoryPeakMiB": step.safe_memory_mib.astype(np.float64)}
+
+
+def capped(target: str, values: Array) -> Array:
+    """Values of a target; percentages at most 100."""
+    return np.minimum(100.0, values) if target in PERCENT_TARGETS else values
 
 
 def rows_of(step: Step) -> Array:

@@ -78,10 +78,9 @@ class _Corrected:
     """Medians and bounds of every target on every device."""
 
     def __init__(self, step: Step, knowledge: Knowledge) -> None:
-        self._step, self._coefficients = step, knowledge.coefficients
-        self._median: dict[str, Array] = features.estimates(step)
-        self._upper = {name: value * knowledge.coefficients.widening for name, value in self._median.items()}
-        self._upper["memoryPeakMiB"] = step.safe_memory_mib
+        self._step = step
+        self._median = features.estimates(step)
+        self._upper = features.bounds(step, knowledge.coefficients)
         self._outside = step.outside
         if knowledge.residuals:
             self._correct(knowledge.residuals)

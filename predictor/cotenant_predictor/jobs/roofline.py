@@ -147,15 +147,18 @@ def devices_of(rows: Sequence[Device]) -> Devices:
     )
 
 
-def kernel_times(operators: Operators, gpus: Devices, model: KernelModel) -> tuple[KernelTimes, ...]:
-    """What `model` knows of the operators; costs more than `busy` does, and is the same for every share of SMs."""
+def kernel_times(operators: Operators, gpus: Devices, model: KernelModel | None) -> KernelTimes | None:
+    """What `model` knows of the operators; None where that is nothing.
+
+    Costs more than `busy` does, and is the same for every share of SMs.
+    """
+    if model is None or not operators.families:
+        return None
     rate = _peak(operators, gpus)
     parts = [_family_times(part, gpus, model, peak=rate[:, part.index]) for part in operators.families]
-    if not parts:
-        return ()
     names = [field.name for field in dataclasses.fields(KernelTimes)]
     together = {name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names}
-    return (KernelTimes(**together),)
+    return KernelTimes(**together)
 
 
 def busy(
@@ -164,27 +167,27 @@ def busy(
     *,
     sm_share: Array,
     coefficients: Coefficients,
-    kernels: Sequence[KernelTimes] = (),
+    kernels: KernelTimes | None = None,
 ) -> Busy:
     """How long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed.
 
     Of several shares at once, shape (n_shares, n_devices, 1), results have that axis before theirs.
 
-    `kernels` (of `kernel_times`) replace the formula for the operators that they know.
+    `kernels` (of `kernel_times`) replaces the formula for the operators that it knows.
     """
     active = np.maximum(1.0, np.floor(gpus.sm_count * sm_share))
     compute = _compute_seconds(operators, gpus, active=active)
     reach = _reach(operators.parallel, active, gpus, coefficients)
     memory = operators.moved_bytes / (gpus.bandwidth * operators.memory_efficiency * reach)
     once = np.maximum(compute, memory)
-    for known in kernels:
-        waves = np.ceil(known.parallel / active) / np.ceil(known.parallel / gpus.sm_count)
-        reached = _reach(known.parallel, active, gpus, coefficients)
-        at_best = _reach(known.parallel, gpus.sm_count, gpus, coefficients)
-        arithmetic = np.maximum(known.tiles * waves, known.compute)
-        moving = known.memory * at_best / reached
-        compute[..., known.index], memory[..., known.index] = arithmetic, moving
-        once[..., known.index] = products.combined(arithmetic, moving, sharpness=known.sharpness)
+    if kernels is not None:
+        waves = np.ceil(kernels.parallel / active) / np.ceil(kernels.parallel / gpus.sm_count)
+        reached = _reach(kernels.parallel, active, gpus, coefficients)
+        at_best = _reach(kernels.parallel, gpus.sm_count, gpus, coefficients)
+        arithmetic = np.maximum(kernels.tiles * waves, kernels.compute)
+        moving = kernels.memory * at_best / reached
+        compute[..., kernels.index], memory[..., kernels.index] = arithmetic, moving
+        once[..., kernels.index] = products.combined(arithmetic, moving, sharpness=kernels.sharpness)
     seconds = operators.repeat * np.maximum(once, operators.kernels * coefficients.kernel_seconds)
     return Busy(
         seconds=seconds,

@@ -122,8 +122,7 @@ class _Calculation:
         self._launch = np.full_like(self._gpus.bandwidth, launch)
         self._feed = host.feed_seconds(graph, self._gpus, coefficients, cpu_cores=assumed.cpu_cores)
         self._exchange = host.exchange_seconds(graph, self._gpus, coefficients)
-        model = assumed.kernels
-        self._kernels = () if model is None else roofline.kernel_times(self._operators, self._gpus, model)
+        self._kernels = roofline.kernel_times(self._operators, self._gpus, assumed.kernels)
         self._busy = self._busy_with(np.ones_like(self._feed))
         self._seconds = self._seconds_with(self._busy)
         if not np.isfinite(self._seconds).all():
@@ -178,8 +177,8 @@ class _Calculation:
 
     def _parallel(self) -> Array:
         parallel = np.tile(self._operators.parallel, (len(self._rows), 1))
-        for known in self._kernels:
-            parallel[:, known.index] = known.parallel
+        if self._kernels is not None:
+            parallel[:, self._kernels.index] = self._kernels.parallel
         return parallel
 
     def _seconds_with(self, busy: roofline.Busy) -> Array:

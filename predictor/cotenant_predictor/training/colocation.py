@@ -17,7 +17,7 @@ from cotenant_predictor.colocation import learned, rows
 from cotenant_predictor.colocation.learned import Correction
 from cotenant_predictor.colocation.speeds import Pool, SpeedModel
 from cotenant_predictor.datasets.joint import Joint
-from cotenant_predictor.training import conformal, corrections, trees
+from cotenant_predictor.training import choice, conformal, corrections, trees
 from cotenant_predictor.trees import Array
 
 MAX_CHOICE_ROWS: Final = 1500
@@ -28,8 +28,6 @@ _FOLDS: Final = 5
 _MIN_GROUPS: Final = 3
 _MAX_GROUP_FOLDS: Final = 10
 _CHOICE_TREES: Final = 20
-_CLEARLY: Final = 0.98
-"""A correction with more freedom must leave less than this share of the simpler one's error."""
 
 NOTHING: Final = "nothing"
 RIDGE: Final = "ridge"
@@ -123,7 +121,7 @@ class SpeedRegressor(RegressorMixin, BaseEstimator):
         learner = _Learner(n_own=n_own, n_others=n_others, n_estimators=self.n_estimators, seed=self.random_state)
         trial = _Trial.of(data.at(corrections.spaced(len(y), MAX_CHOICE_ROWS)), learner)
         self.errors_ = trial.errors()
-        self.kind_ = _simplest(self.errors_)
+        self.kind_ = choice.simplest(self.errors_)
         correction = learner.learn(self.kind_, data.rows, data.missed((slope, offset)))
         near, far = trial.widths(self.kind_, level=self.level)
         self.pool_ = Pool(
@@ -182,7 +180,7 @@ class _Data:
         count = np.maximum(1, known.sum(axis=0))
         center = np.where(known, rows, 0.0).sum(axis=0) / count
         spread = np.sqrt((np.where(known, rows - center, 0.0) ** 2).sum(axis=0) / count)
-        center, scale = trees.rounded(center), trees.rounded(np.where(spread > 1e-12, spread, 1.0))
+        scale, center = choice.scale_of(spread, center), trees.rounded(center)
         prior = np.zeros(len(rows)) if prior_column is None else np.nan_to_num(rows[:, prior_column])
         labels = np.arange(len(rows)) if groups is None else np.asarray(groups)
         positions = np.unique(labels, return_inverse=True)[1].reshape(len(rows), -1)
@@ -281,14 +279,6 @@ def _held_out(data: _Data, learner: _Learner, folds: Iterator[_Fold]) -> dict[st
             correction = learner.learn(kind, part.rows, missed)
             said[kind][held] = base if correction is None else base + correction.predict(data.rows[held])
     return said
-
-
-def _simplest(errors: Mapping[str, float]) -> str:
-    best = NOTHING
-    for kind in KINDS:
-        if errors[kind] < errors[best] * _CLEARLY:
-            best = kind
-    return best
 
 
 def _reach(data: _Data, learner: _Learner) -> dict[str, Any]:

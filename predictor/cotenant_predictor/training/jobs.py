@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cotenant_predictor.jobs import residual as residuals
 from cotenant_predictor.jobs.residual import Residual
-from cotenant_predictor.training import conformal, trees
+from cotenant_predictor.training import choice, conformal, trees
 from cotenant_predictor.trees import Array, Trees
 
 _Fold: TypeAlias = tuple[Array, Array]
@@ -31,10 +31,6 @@ _HELD_OUT_TREES = 0.25
 """Share of the trees with which rows are held out: enough to choose the trust, and four times as quick."""
 _MAX_REFERENCE_ROWS = 1024
 _CHUNK_ROWS = 512
-_SAME = 1e-6
-"""A column that spreads by less than this share is constant: what is left is rounding."""
-_SIMPLER_BY = 0.98
-"""A prior with more freedom must leave less than this share of the simpler one's error."""
 
 
 class JobRegressor(RegressorMixin, BaseEstimator):
@@ -237,14 +233,13 @@ _PRIORS: dict[str, Callable[[_Data], _Line]] = {
 def _best_prior(data: _Data, *, seed: int) -> tuple[str, _Line]:
     """The prior with the smallest error on groups it did not see; a simpler one unless another is clearly better."""
     folds = list(_group_folds(data, seed))
-    best, error = "physics", np.inf
+    found = {}
     for name, fit in _PRIORS.items():
         squares = np.zeros_like(data.target)
         for known, held in folds:
             squares[held] = (data.target[held] - fit(data.of(known)).of(data.of(held))) ** 2
-        found = float(np.average(squares, weights=data.weights()))
-        if found < error * _SIMPLER_BY:
-            best, error = name, found
+        found[name] = float(np.average(squares, weights=data.weights()))
+    best = choice.simplest(found)
     return best, _PRIORS[best](data)
 
 
@@ -327,7 +322,7 @@ class _Space:
     def of(cls, data: _Data) -> "_Space":
         center = trees.rounded(np.median(data.rows, axis=0))
         spread = np.std(data.rows, axis=0)
-        scale = trees.rounded(np.where(spread > _SAME * (1 + np.abs(center)), spread, 1.0))
+        scale = choice.scale_of(spread, center)
         whole = (data.rows - center) / scale
         kept = _spread_out(whole, _MAX_REFERENCE_ROWS)
         alike, strange = _neighbour_distances(whole, data.members, kept)

@@ -58,8 +58,8 @@ def of(
         gpus = tuple(known[measurements.records[index].gpu_model] for index in indices)
         step = prediction.step_of(measurements.graphs[digest], gpus, knowledge=knowledge)
         medians = features.estimates(step)
-        uppers = {name: capped(name, knowledge.coefficients.widening * value) for name, value in medians.items()}
-        uppers["memoryPeakMiB"] = step.safe_memory_mib.astype(np.float64)
+        bounds = features.bounds(step, knowledge.coefficients)
+        uppers = {name: features.capped(name, value) for name, value in bounds.items()}
         regimes = [str(step.regime(index)) for index in range(len(gpus))]
         parts.append((features.rows_of(step), medians, uppers, step.outside, regimes))
         order.extend(indices)
@@ -74,16 +74,3 @@ def of(
         outside=np.concatenate([part[3] for part in parts])[back],
         regimes=tuple(np.array([regime for part in parts for regime in part[4]])[back].tolist()),
     )
-
-
-def is_percent(target: str) -> bool:
-    """Whether a target is a percentage, which cannot exceed 100."""
-    return target in PERCENT_TARGETS
-
-
-PERCENT_TARGETS = frozenset({"utilization", "smActivity", "dramActivity", "memoryUtilization", "threadPercentage"})
-
-
-def capped(target: str, values: Array) -> Array:
-    """Values of a target; percentages at most 100."""
-    return np.minimum(100.0, values) if is_percent(target) else values

@@ -159,11 +159,6 @@ def rows(node: Occurrence, *, training: bool) -> list[Row]:
     return [{**row, "flops": _simple_flops(node, str(row["class"]))}]
 
 
-def is_unknown(node: Occurrence, *, training: bool) -> bool:
-    """Whether the node is counted by its bytes only."""
-    return any(row["class"] == "other" for row in rows(node, training=training))
-
-
 def dtype_of(node: Occurrence) -> str:
     """The type that the node computes in."""
     if node.domain in DOMAINS and (node.operator in _QUANTIZED_PRODUCTS or _is_quantized(node)):

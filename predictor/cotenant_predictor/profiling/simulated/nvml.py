@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from typing import Any
 
 from . import physics
 from .device import FOLDER, SimulatedDevice
@@ -157,10 +156,3 @@ def nvmlGpmMetricsGet(query: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:  #
         key = keys[metric.metricId]
         metric.value = 50 * (query.sample1[key] + query.sample2[key])
     return query
-
-
-def as_module() -> Any:
-    """This module, as what stands for pynvml."""
-    import sys
-
-    return sys.modules[__name__]
