@@ -1,6 +1,7 @@
 """Follows the objects of a collection: every event in the order in which the API server made it.
 
-A background thread reads; whoever follows takes events from a queue, so none is missed while it is busy.
+A background thread reads; whoever follows takes events from a queue, so none is missed while it is busy. An API
+server that was started again does not know the versions before its start: then a new list shows the difference.
 """
 
 import contextlib
@@ -8,16 +9,17 @@ import http.client
 import json
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from cotenant_api import errors
-from cotenant_e2e.client import Client, Json
+from cotenant_e2e.client import APIError, Client, Json
 
 WATCH_SECONDS = 300
+PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,22 @@ class Event:
     object: Json
 
 
+class LostPlaceError(errors.TemporaryError):
+    """The API server no longer knows the place to go on from."""
+
+
 class Follower:
-    """Lists a collection, then follows it until the block ends. Those listed come first, as ADDED."""
+    """Lists a collection, then follows it until the block ends. Those listed come first, as ADDED.
+
+    Attributes:
+        lists: how many lists were needed; what happened between two of them shows only by its result.
+    """
 
     def __init__(self, client: Client, path: str) -> None:
+        self.lists = 0
         self._client, self._path = client, path
         self._events: queue.SimpleQueue[Event | Exception] = queue.SimpleQueue()
+        self._known: dict[str, Json] = {}
         self._stopped = threading.Event()
         self._connection: http.client.HTTPSConnection | None = None
         self._thread = threading.Thread(target=self._follow, name=f"follow {path}", daemon=True)
@@ -54,7 +66,7 @@ class Follower:
         """Events that are there; waits up to `seconds` for the first.
 
         Raises:
-            TemporaryError: the API server no longer knows the place to go on from, so events may be missing.
+            CotenantError: the collection could not be listed when the following began.
         """
         try:
             yield self._taken(self._events.get(timeout=seconds))
@@ -71,18 +83,32 @@ class Follower:
 
     def _follow(self) -> None:
         try:
-            listed = self._client.get(self._path)
-            version = listed["metadata"]["resourceVersion"]
-            for item in listed["items"]:
-                self._events.put(Event("ADDED", item))
+            version = self._list()
             while not self._stopped.is_set():
-                version = self._watch(version)
+                try:
+                    version = self._watch(version) if version else self._list()
+                except LostPlaceError:
+                    version = ""
+                except (APIError, errors.TemporaryError):
+                    self._stopped.wait(PAUSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - handed to whoever follows
             if not self._stopped.is_set():
                 self._events.put(error)
 
+    def _list(self) -> str:
+        """Pass on how a list differs from what is known; its resource version."""
+        listed = self._client.get(self._path)
+        self.lists += 1
+        for event in difference(self._known, listed["items"]):
+            self._pass_on(event)
+        return str(listed["metadata"]["resourceVersion"])
+
     def _watch(self, version: str) -> str:
-        """Follow until the connection ends; the resource version to go on from."""
+        """Follow until the connection ends; the resource version to go on from.
+
+        Raises:
+            LostPlaceError: the version is too old.
+        """
         query = urlencode(
             {
                 "watch": "true",
@@ -96,19 +122,47 @@ class Follower:
         headers = {"Authorization": f"Bearer {self._client.token}"} if self._client.token else {}
         try:
             self._connection.request("GET", f"{self._path}?{query}", headers=headers)
-            for line in self._connection.getresponse():
+            answer = self._connection.getresponse()
+            if answer.status == http.client.GONE:
+                raise LostPlaceError(f"watch of {self._path} from {version}", delay_seconds=0)
+            # An API server that has just started refuses for a moment.
+            lines: Iterable[bytes] = answer if answer.status == http.client.OK else ()
+            for line in lines:
                 version = self._received(json.loads(line))
-        except (OSError, http.client.HTTPException, AttributeError):
-            # Cut off: go on from the last version (closing the socket under a read shows as AttributeError).
-            self._stopped.wait(0.2)
+        except (OSError, http.client.HTTPException, AttributeError, ValueError):
+            # Cut off, perhaps in a line (closing the socket under a read shows as AttributeError).
+            pass
         finally:
             self._connection.close()
+        self._stopped.wait(PAUSE_SECONDS)
         return version
 
     def _received(self, event: Json) -> str:
         """Pass an event on; its resource version."""
         if event["type"] == "ERROR":
-            raise errors.TemporaryError(f"watch of {self._path}: {event['object'].get('message')}", delay_seconds=1)
+            raise LostPlaceError(f"watch of {self._path}: {event['object'].get('message')}", delay_seconds=0)
         if event["type"] != "BOOKMARK":
-            self._events.put(Event(event["type"], event["object"]))
+            self._pass_on(Event(event["type"], event["object"]))
         return str(event["object"]["metadata"]["resourceVersion"])
+
+    def _pass_on(self, event: Event) -> None:
+        uid = event.object["metadata"]["uid"]
+        if event.type == "DELETED":
+            self._known.pop(uid, None)
+        else:
+            self._known[uid] = event.object
+        self._events.put(event)
+
+
+def difference(known: dict[str, Json], listed: list[Json]) -> list[Event]:
+    """The events that lead from the objects known by UID to those listed; those that went come first."""
+    present = {item["metadata"]["uid"] for item in listed}
+    gone = [Event("DELETED", item) for uid, item in known.items() if uid not in present]
+    come = []
+    for item in listed:
+        before = known.get(item["metadata"]["uid"])
+        if before is None:
+            come.append(Event("ADDED", item))
+        elif before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+            come.append(Event("MODIFIED", item))
+    return [*gone, *come]

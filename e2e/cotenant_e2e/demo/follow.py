@@ -7,16 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from cotenant_api import booking, names, packingpolicy, pod
+from cotenant_api import names, packingpolicy, pod
 from cotenant_api.dljob import Phase
-from cotenant_api.names import GPUUID, GPUModel
+from cotenant_api.names import GPUUID
 from cotenant_e2e import client as clients
 from cotenant_e2e.client import Client, Json
 from cotenant_e2e.demo import rows, screen, summary
-from cotenant_e2e.demo.occupancy import Limits, Occupancy
+from cotenant_e2e.demo.occupancy import Occupancy
 from cotenant_e2e.demo.rows import Row
 from cotenant_e2e.demo.screen import Screen
 from cotenant_e2e.demo.summary import Summary
+from cotenant_e2e.invariants import Limits
 from cotenant_e2e.watching import Event, Follower
 
 DLJOBS = clients.path_of("dljobs", group=names.GROUP, version=names.VERSION)
@@ -53,15 +54,9 @@ class Run:
     @classmethod
     def of(cls, client: Client) -> "Run":
         """A run on the GPUs that the cluster's GPUNodes tell of."""
-        policy = packingpolicy.PackingPolicy.from_object(client.get(POLICY))
-        gpu_names, bookable, models = {}, {}, {}
-        for node in client.items(GPU_NODES):
-            for gpu in node["status"]["gpus"]:
-                uuid, model = GPUUID(gpu["uuid"]), GPUModel(gpu["model"])
-                gpu_names[uuid] = f"{node['metadata']['name']}/{gpu['index']}"
-                bookable[uuid] = booking.bookable_mib(gpu["memoryMiB"], policy.spec.packing(model))
-                models[uuid] = model
-        return cls(Occupancy(Limits(policy.spec.max_tenants_per_gpu, bookable, models)), gpu_names)
+        limits = Limits.of(client.get(POLICY), client.items(GPU_NODES))
+        gpu_names = {uuid: f"{gpu.node}/{gpu.index}" for uuid, gpu in limits.gpus.items()}
+        return cls(Occupancy(limits), gpu_names)
 
     def take(self, dljobs: Iterable[Event], pods: Iterable[Event], *, now: float) -> None:
         """Take in events; pods that ask for no share are none of ours."""

@@ -9,7 +9,7 @@ from typing import Any
 from cotenant_api import dljob, names
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID
-from cotenant_e2e.demo.occupancy import FINISHED
+from cotenant_e2e.invariants import FINISHED
 
 Json = Mapping[str, Any]
 _ORDER = {
