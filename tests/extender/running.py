@@ -7,13 +7,15 @@ from typing import Any
 
 import orjson
 
+from api_server.server import Server
 from cotenant_extender import service, wire
 from cotenant_extender.kube import pods
-from extender import builders, fake_api
+from extender import builders
 from extender.builders import NOW
 
 Object = dict[str, Any]
 
+LEASES = pods.leases_path("cotenant-system")
 IDENTITY = "host"
 HOLDER = "host_1234"
 LEASE_SECONDS = 15
@@ -35,9 +37,9 @@ async def until(holds: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(STEP_SECONDS)
 
 
-def server(*, nodes: int = 1, gpus: int = 2, holder: str = HOLDER, **spec: Any) -> fake_api.Server:
+def server(*, nodes: int = 1, gpus: int = 2, holder: str = HOLDER, **spec: Any) -> Server:
     """An API server with nodes, a Lease that `holder` holds, and a policy."""
-    found = fake_api.Server()
+    found = Server(clock)
     for index in range(nodes):
         found.put(pods.NODES, builders.node(f"n{index}", gpus=gpus))
         found.put(pods.GPUNODES, builders.gpunode(f"n{index}", gpus=gpus))
@@ -46,11 +48,12 @@ def server(*, nodes: int = 1, gpus: int = 2, holder: str = HOLDER, **spec: Any) 
     return found
 
 
-def renew(to: fake_api.Server, holder: str, *, now: float) -> None:
+def renew(to: Server, holder: str, *, now: float) -> None:
     """Agents and kube-scheduler renew their Leases."""
-    for _, name in to.objects[pods.NODES]:
-        to.put(fake_api.LEASES, builders.lease(f"node-{name}", name, renewed=now))
-    to.put(fake_api.LEASES, builders.lease("cotenant-scheduler", holder, renewed=now))
+    for node in to.all(pods.NODES):
+        name = node["metadata"]["name"]
+        to.put(LEASES, builders.lease(f"node-{name}", name, renewed=now))
+    to.put(LEASES, builders.lease("cotenant-scheduler", holder, renewed=now))
 
 
 class Rig:
@@ -60,7 +63,7 @@ class Rig:
         holder: who renews the scheduler's Lease; empty: nobody renews anything.
     """
 
-    def __init__(self, to: fake_api.Server, *, holder: str, assume_leader: bool) -> None:
+    def __init__(self, to: Server, *, holder: str, assume_leader: bool) -> None:
         self.server, self.holder = to, holder
         settings = service.Settings(identity=IDENTITY, assume_leader=assume_leader)
         self.extender = service.Extender(settings, to, clock=clock)
@@ -94,7 +97,7 @@ def wire_args(pod: Object, *nodes: str) -> bytes:
 
 
 @asynccontextmanager
-async def extender(to: fake_api.Server, *, holder: str = HOLDER, assume_leader: bool = False) -> AsyncIterator[Rig]:
+async def extender(to: Server, *, holder: str = HOLDER, assume_leader: bool = False) -> AsyncIterator[Rig]:
     """It runs for the block; all Leases are renewed meanwhile."""
     rig = Rig(to, holder=holder, assume_leader=assume_leader)
     tasks = [asyncio.create_task(rig.extender.run()), asyncio.create_task(rig.keep_leases())]

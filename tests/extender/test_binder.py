@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from api_server.faults import Chooses, Fault
 from cotenant_api import names
 from cotenant_extender import leadership
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift, views
-from extender import builders, fake_api, running, virtual
-from extender.fake_api import Fault
+from extender import builders, running, virtual
 from extender.running import until
 
 Object = dict[str, Any]
 
 
-def faults(*planned: Fault | None) -> fake_api.Chooses:
+def faults(*planned: Fault | None) -> Chooses:
     """What happens to the first Bindings, one after another."""
     left = list(planned)
 
@@ -202,7 +202,7 @@ async def test_a_pod_that_is_gone_is_an_error_and_counts_no_more() -> None:
     server = running.server()
     async with running.extender(server) as rig:
         await with_pod(rig)
-        del server.objects[pods.PODS][("team", "a")]
+        server.lose(pods.PODS, "a", "team")
         assert await rig.bound("a", "n0") == "the pod is gone"
         await until(lambda: booked(rig) == {}, "freed, after its GPUNode was read")
 

@@ -4,11 +4,12 @@ import asyncio
 import json
 from typing import Any
 
+from api_server.server import Server
 from cotenant_api import names
 from cotenant_extender import leadership, records
 from cotenant_extender.kube import pods
 from cotenant_extender.ledger import claims
-from extender import builders, fake_api, running, virtual
+from extender import builders, running, virtual
 from extender.builders import NOW
 from extender.running import until
 
@@ -136,7 +137,7 @@ async def test_an_earmark_that_cannot_be_read_is_made_anew() -> None:
         await until(lambda: json.loads(earmark_of(server)).get("node") == "n0", "earmarked")
 
 
-def earmark_of(server: fake_api.Server) -> str:
+def earmark_of(server: Server) -> str:
     text = str(server.pod("a")["metadata"]["annotations"][names.EARMARK])
     return text if text != "{" else "{}"
 

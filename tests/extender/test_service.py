@@ -4,29 +4,30 @@ import asyncio
 import json
 from typing import Any
 
+from api_server.faults import Fault
+from api_server.server import Server
 from cotenant_api import names
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift
-from extender import builders, fake_api, running, virtual
-from extender.fake_api import Fault
+from extender import builders, running, virtual
 from extender.running import until
 
 Object = dict[str, Any]
 
 
-def lifted(to: fake_api.Server, name: str) -> bool:
+def lifted(to: Server, name: str) -> bool:
     return "schedulingGates" not in to.pod(name)["spec"]
 
 
-def earmark(to: fake_api.Server, name: str) -> Object:
+def earmark(to: Server, name: str) -> Object:
     return dict(json.loads(to.pod(name)["metadata"]["annotations"][names.EARMARK]))
 
 
-def placement(to: fake_api.Server, name: str) -> Object:
+def placement(to: Server, name: str) -> Object:
     return dict(json.loads(to.pod(name)["metadata"]["annotations"][names.PLACEMENT]))
 
 
-def condition(to: fake_api.Server, name: str) -> Object:
+def condition(to: Server, name: str) -> Object:
     found = to.pod(name)["status"].get("conditions") or []
     return next((item for item in found if item["type"] == names.PACKED), {})
 
@@ -75,7 +76,7 @@ async def test_a_pod_that_the_ledger_does_not_know_is_judged_from_the_request() 
     async with running.extender(server) as rig:
         await rig.serving()
         rig.extender.ledger.pods.clear()
-        server.objects[pods.PODS][("team", "a")] = builders.pod("a", gates=())
+        server.slip(pods.PODS, builders.pod("a", gates=()))
         assert await rig.filtered("a", "n0") == ["n0"]
 
 
@@ -145,12 +146,12 @@ async def test_a_policy_that_cannot_be_read_leaves_the_old_one_in_force_and_is_m
         server.put(pods.POLICIES, builders.policy(generation=4, maxTenantsPerGPU=99))
 
         def conditions() -> Object:
-            status = server.objects[pods.POLICIES][("", "default")].get("status") or {}
+            status = server.all(pods.POLICIES)[0].get("status") or {}
             return {item["type"]: item for item in status.get("conditions") or []}
 
         await until(lambda: conditions().get("Accepted", {}).get("status") == "False", "marked")
         assert "maxTenantsPerGPU" in conditions()["Accepted"]["message"]
-        status = server.objects[pods.POLICIES][("", "default")]["status"]
+        status = server.all(pods.POLICIES)[0]["status"]
         assert status["observedGeneration"] == 3
         assert rig.extender.ledger.policy is not None
         assert rig.extender.ledger.policy.spec.max_tenants_per_gpu == 3
@@ -216,7 +217,7 @@ async def test_a_pod_that_another_replaced_under_its_name_is_not_lifted_in_its_p
     async with running.extender(server) as rig:
         await rig.serving()
         server.put(pods.PODS, builders.pod("a"))
-        server.objects[pods.PODS][("team", "a")]["metadata"]["uid"] = "another"
+        server.slip(pods.PODS, builders.pod("a", uid="another"))
         await until(lambda: server.sent("PATCH", "/pods/a") > 0, "patched")
         await rig.extender.writer.finish()
         assert not lifted(server, "a")
@@ -229,8 +230,8 @@ async def test_a_pod_without_valid_placement_is_deleted_after_a_minute_with_an_e
     async with running.extender(server) as rig:
         await rig.serving()
         await asyncio.sleep(55)
-        assert ("team", "a") in server.objects[pods.PODS]
-        await until(lambda: ("team", "a") not in server.objects[pods.PODS], "deleted")
+        assert "deletionTimestamp" not in server.pod("a")["metadata"]
+        await until(lambda: "deletionTimestamp" in server.pod("a")["metadata"], "deleted")
         assert server.events[0]["reason"] == "NoPlacement"
 
 
@@ -242,7 +243,7 @@ async def test_a_missed_deletion_is_found_after_410() -> None:
     async with running.extender(server) as rig:
         await rig.serving()
         assert not lifted(server, "a")
-        del server.objects[pods.PODS][("team", "first")]
+        server.lose(pods.PODS, "first", "team")
         server.compact()
         await until(lambda: lifted(server, "a"), "lifted")
 

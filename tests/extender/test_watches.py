@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from api_server.faults import Fault
+from api_server.server import Server
 from cotenant_extender.kube import client, pods, transport, watches
-from extender import builders, fake_api, running, virtual
-from extender.fake_api import Fault
+from extender import builders, running, virtual
 from extender.running import until
 
 Object = dict[str, Any]
@@ -45,7 +46,7 @@ async def watching(to: transport.Transport) -> AsyncIterator[tuple[watches.Watch
 
 @virtual.time
 async def test_a_list_and_then_changes_are_delivered() -> None:
-    server = fake_api.Server()
+    server = Server()
     server.put(pods.NODES, builders.node("a"))
     async with watching(server) as (watch, sink):
         await watch.listed()
@@ -57,7 +58,7 @@ async def test_a_list_and_then_changes_are_delivered() -> None:
 
 @virtual.time
 async def test_a_cut_watch_goes_on_where_it_was() -> None:
-    server = fake_api.Server()
+    server = Server()
     async with watching(server) as (watch, sink):
         await watch.listed()
         server.break_watches()
@@ -68,7 +69,7 @@ async def test_a_cut_watch_goes_on_where_it_was() -> None:
 
 @virtual.time
 async def test_a_watch_that_is_too_old_is_followed_by_a_list() -> None:
-    server = fake_api.Server()
+    server = Server()
     server.put(pods.NODES, builders.node("a"))
     async with watching(server) as (watch, sink):
         await watch.listed()
@@ -80,7 +81,7 @@ async def test_a_watch_that_is_too_old_is_followed_by_a_list() -> None:
 
 @virtual.time
 async def test_asked_to_it_lists_again() -> None:
-    server = fake_api.Server()
+    server = Server()
     async with watching(server) as (watch, sink):
         await watch.listed()
         server.slip(pods.NODES, builders.node("b"))
@@ -92,7 +93,7 @@ async def test_asked_to_it_lists_again() -> None:
 
 @virtual.time
 async def test_while_the_api_server_is_down_it_tries_again_more_and_more_slowly() -> None:
-    server = fake_api.Server()
+    server = Server()
     server.fault = lambda _: Fault.NOT_SENT
     async with watching(server) as (watch, sink):
         await asyncio.sleep(300)
@@ -105,7 +106,7 @@ async def test_while_the_api_server_is_down_it_tries_again_more_and_more_slowly(
 
 @virtual.time
 async def test_a_list_that_the_api_server_is_too_busy_for_is_tried_again() -> None:
-    server = fake_api.Server()
+    server = Server()
     left = [Fault.BUSY, Fault.BUSY]
     server.fault = lambda _: left.pop() if left else None
     async with watching(server) as (watch, _):

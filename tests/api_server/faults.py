@@ -1,0 +1,24 @@
+"""What can happen to one request on its way to the API server and back."""
+
+import enum
+from collections.abc import Callable
+
+from cotenant_extender.kube import transport
+
+
+class Fault(enum.Enum):
+    """What happens to one request."""
+
+    NOT_SENT = "the connection breaks before it is read"
+    REPLY_LOST = "it is carried out, and the answer is lost"
+    BUSY = "429, not carried out"
+    BROKEN = "500 after it was carried out"
+    REFUSED = "403, not carried out"
+
+
+Chooses = Callable[[transport.Request], Fault | None]
+
+
+def nothing(_: transport.Request) -> Fault | None:
+    """No fault."""
+    return None
