@@ -33,6 +33,8 @@ class Placement(enum.StrEnum):
     """How a GPU is chosen among those that fit."""
 
     FIRST_FIT = "FirstFit"
+    BEST_FIT = "BestFit"
+    SPREAD = "Spread"
 
 
 class ThreadPartition(enum.StrEnum):

@@ -121,12 +121,12 @@ class Binder:
         claim = self._ledger.claims.get(uid)
         if claim is not None and claim.node == asked.node:
             promised = [entry.uuid for entry in claim.bookings]
-            nodes = views.View(self._ledger, without=uid, among=(asked.node,), gpus=promised)
-            found = placing.choose(nodes, request, policy, check_host=False)
+            seen = views.node(self._ledger, asked.node, without=uid, gpus=promised)
+            found = placing.choose(seen, request, self._ledger.known, check_host=False)
             if found is not None:
-                return found
-        nodes = views.View(self._ledger, without=uid, among=(asked.node,))
-        placed = placing.place(nodes, request, policy, check_host=False)
+                return placing.document(found, request, policy)
+        seen = views.node(self._ledger, asked.node, without=uid)
+        placed = placing.place(seen, request, self._ledger.known, check_host=False)
         return f"{placed.reason}: {placed.message}" if isinstance(placed, causes.Rejection) else placed
 
     async def _send(self, record: records.Pod, placed: placement.Placement) -> Outcome:

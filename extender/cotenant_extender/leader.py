@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cotenant_extender import binder, context, feed, leadership, writer
 from cotenant_extender.kube import watches
 from cotenant_extender.ledger import drift, earmarks, ledger, views
-from cotenant_extender.packing import needs, placing, policies, rules
+from cotenant_extender.packing import placing, policies
 from cotenant_extender.queue import cleanup, planning, reporting
 
 LOG = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Leader:
         plan = planning.plan(self._ledger, policy, now=now)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
-        for report in self._reporter.waiting(self._ledger, policy, plan.waiting, now=now):
+        for report in self._reporter.waiting(self._ledger, plan.waiting, now=now):
             self._writes.start(self._writes.report(report, self._reporter))
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
@@ -134,12 +134,6 @@ class Leader:
         self._metrics.earmarks.set(len(self._ledger.earmarks))
         oldest = min((pod.record.since for pod in plan.waiting), default=now)
         self._metrics.queue_oldest_seconds.set(max(now - oldest, 0.0))
-        if now - self._drift_checked >= DRIFT_SECONDS:
-            self._drift_checked = now
-            found = drift.differences(self._ledger)
-            self._metrics.ledger_drift.set(len(found))
-            for line in found:
-                LOG.error("ledger drift: %s", line)
 
     async def _wait(self, pause: float) -> None:
         """Let changes gather, then wait for one, or for the next tick."""
@@ -156,9 +150,26 @@ class Leader:
             return
         self._chored = now
         self._writes.start_once("leftovers", self._binds.resolve_leftovers)
+        if now - self._drift_checked >= DRIFT_SECONDS:
+            self._drift_checked = now
+            self._writes.start_once("drift", self._check_drift)
         raw, error = self._policy.raw, self._policy.error
         if raw is not None:
             self._writes.start_once("policy", functools.partial(self._writes.policy_status, raw, error))
+
+    async def _check_drift(self) -> None:
+        """Recount the ledger, in steps between which everything else goes on."""
+        steps = drift.recount(self._ledger)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: list[str] = end.value
+                break
+            await asyncio.sleep(0)
+        self._metrics.ledger_drift.set(len(found))
+        for line in found:
+            LOG.error("ledger drift: %s", line)
 
 
 def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
@@ -167,8 +178,9 @@ def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: floa
         written = earmarks.note(record)
         if record.gates or written is None or record.request is None:
             continue
-        for node in views.View(source, among=(written.node,), gpus=written.gpus):
-            if len(node.gpus) == len(written.gpus):
-                needed = tuple(needs.need(record.request.demand, gpu, policy) for gpu in node.gpus)
-                option = rules.Option(node, node.gpus, needed)
-                source.adopt(record.uid, placing.document(option, record.request, policy), now=now)
+        seen = views.node(source, written.node, gpus=written.gpus)
+        if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
+            continue
+        found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
+        if found is not None:
+            source.adopt(record.uid, placing.document(found, record.request, policy), now=now)

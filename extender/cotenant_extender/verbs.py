@@ -8,11 +8,13 @@ is rejected with its reason.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger, views
-from cotenant_extender.packing import causes, placing, policies, rules, view
+from cotenant_extender.packing import causes, placing, rules, view
 
 MAX_SCORE = 10
 
@@ -47,10 +49,10 @@ def filter_nodes(source: ledger.Ledger, asked: records.Pod, names: Sequence[Node
         # A Binding whose reply was lost may still take effect: no other node until that is known.
         found = pinned.node if pinned.node in names else None
     else:
-        found = _chosen(source, record.request, policy, names)
+        found = _chosen(source, record.request, names)
     if found is not None:
         return Filtered((found,), dict.fromkeys((n for n in names if n != found), f"packing chose {found}"), None)
-    return _rejected(source, record.request, policy, names)
+    return _rejected(source, record.request, names)
 
 
 def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> list[tuple[NodeName, int]]:
@@ -59,37 +61,38 @@ def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeNa
     record = source.pods.get(asked.uid, asked)
     fitting: set[NodeName] = set()
     if record.request is not None and source.policy is not None and source.policy.places:
-        nodes = views.View(source, without=record.uid, among=names)
-        options = rules.options(nodes, record.request, source.policy, check_host=False)
-        fitting = {option.node.name for option in options}
+        with views.without(source, record.uid) as seen:
+            offered = seen.part(names)
+            takes = rules.offers(offered, record.request, check_host=False).fits.any(axis=1)
+        fitting = {offered.nodes[row].name for row in np.flatnonzero(takes)}
     return [(name, MAX_SCORE if name in chosen else int(name in fitting)) for name in names]
 
 
-def _chosen(
-    source: ledger.Ledger, request: view.Request, policy: policies.InForce, names: Sequence[NodeName]
-) -> NodeName | None:
+def _chosen(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> NodeName | None:
     uid = request.demand.uid
     claim = source.claims.get(uid)
     if claim is not None and claim.node in names:
-        here = views.View(source, without=uid, among=(claim.node,))
-        if placing.choose(here, request, policy, check_host=False) is not None:
+        here = views.node(source, claim.node, without=uid)
+        if placing.choose(here, request, source.known, check_host=False) is not None:
             return claim.node
-    offered = views.View(source, without=uid, among=names)
-    found = placing.choose(offered, request, policy, check_host=False)
-    return None if found is None else found.node
+    with views.without(source, uid) as seen:
+        found = placing.choose(seen.part(names), request, source.known, check_host=False)
+    return None if found is None else found.node.name
 
 
-def _rejected(
-    source: ledger.Ledger, request: view.Request, policy: policies.InForce, names: Sequence[NodeName]
-) -> Filtered:
-    uid = request.demand.uid
+def _rejected(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> Filtered:
+    """Every node's tally without amounts, so that kube-scheduler can count nodes that say the same."""
+    with views.without(source, request.demand.uid) as seen:
+        offered = seen.part(names)
+        refusals = rules.refusals(offered, request, check_host=False)
     failed = dict.fromkeys(names, f"{PackedReason.INSUFFICIENT_SHARE}: the node has no GPUNode")
-    refusals: list[causes.Refusal] = []
-    for node in views.View(source, without=uid, among=names):
-        here = list(rules.refusals((node,), request, policy, check_host=False))
-        refusals.extend(here)
-        rejected = causes.rejection(here)
-        failed[node.name] = f"{rejected.reason}: {rejected.message}"
+    told: dict[bytes, str] = {}
+    for node, codes in zip(offered.nodes, np.sort(refusals.codes, axis=1), strict=True):
+        key = codes.tobytes()
+        message = told.get(key)
+        if message is None:
+            message = told[key] = causes.in_short(codes)
+        failed[node.name] = message
     return Filtered((), failed, causes.rejection(refusals).reason)
 
 

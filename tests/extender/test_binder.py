@@ -10,7 +10,7 @@ from api_server.faults import Chooses, Fault
 from cotenant_api import names
 from cotenant_extender import leadership
 from cotenant_extender.kube import pods, transport
-from cotenant_extender.ledger import drift, views
+from cotenant_extender.ledger import drift
 from extender import builders, running, virtual
 from extender.running import until
 
@@ -33,7 +33,7 @@ def result(rig: running.Rig, name: str) -> float:
 
 
 def booked(rig: running.Rig) -> dict[str, int]:
-    nodes = views.View(rig.extender.ledger)
+    nodes = rig.extender.ledger.seen().nodes
     return {gpu.uuid: gpu.share for node in nodes for gpu in node.gpus if gpu.share}
 
 
@@ -247,7 +247,7 @@ async def test_the_gpu_is_chosen_again_on_fresh_state() -> None:
         value["status"]["gpus"][0]["foreignProcesses"] = 1
         rig.extender.leader.stop()
         server.put(pods.GPUNODES, value)
-        await until(lambda: bool(next(iter(views.View(rig.extender.ledger))).gpus[0].closed), "closed")
+        await until(lambda: bool(rig.extender.ledger.seen().nodes[0].gpus[0].closed), "closed")
         assert await rig.bound("a", "n0") == ""
         document = json.loads(server.pod("a")["metadata"]["annotations"][names.PLACEMENT])
         assert document["gpus"][0]["uuid"] == "GPU-n0-1"

@@ -89,10 +89,10 @@ class Histories(RuleBasedStateMachine):
         assert self.source.policy is not None
         record = self.source.pods[uid]
         assert record.request is not None
-        placed = self.source.reserved.get(uid) or placing.choose(
-            views.View(self.source, without=uid), record.request, self.source.policy, check_host=False
-        )
-        if placed is None:
+        with views.without(self.source, uid) as seen:
+            found = placing.place(seen, record.request, self.source.known, check_host=False)
+        placed = self.source.reserved.get(uid) or found
+        if isinstance(placed, causes.Rejection):
             return
         self.source.reserve(uid, placed)
         if confirmed:
@@ -236,10 +236,10 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def cached_views_are_what_a_fresh_one_would_be(self) -> None:
         """A change that forgets to drop what was built shows here."""
-        before = list(views.View(self.source))
+        before = list(self.source.seen().nodes)
         for state in self.source.nodes.values():
             state.changed()
-        assert list(views.View(self.source)) == before
+        assert list(self.source.seen().nodes) == before
 
 
 Histories.TestCase.settings = hypothesis.settings(max_examples=60, stateful_step_count=40, deadline=None)
@@ -260,13 +260,13 @@ def test_a_pod_is_refused_only_where_no_gpu_takes_it(
         record = records.pod_record(raw)
         assert record.request is not None
         assert source.policy is not None
-        found = placing.place(views.View(source), record.request, source.policy)
+        found = placing.place(source.seen(), record.request, source.known)
         takes = any(
             gpu.share + share <= 100
             and gpu.booked_mib + gib * 1024 <= 143771 * 95 // 100
             and len(gpu.tenants) < 3
             and all(tenant.namespace == namespace for tenant in gpu.tenants)
-            for node in views.View(source)
+            for node in source.seen().nodes
             for gpu in node.gpus
         )
         assert isinstance(found, causes.Rejection) is not takes

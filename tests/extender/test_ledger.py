@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from cotenant_api import placement
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import claims, drift, earmarks, ledger, views
@@ -15,11 +16,11 @@ Object = dict[str, Any]
 
 
 def booked(source: ledger.Ledger) -> dict[str, int]:
-    return {gpu.uuid: gpu.share for node in views.View(source) for gpu in node.gpus if gpu.share}
+    return {gpu.uuid: gpu.share for node in source.seen().nodes for gpu in node.gpus if gpu.share}
 
 
 def closed(source: ledger.Ledger) -> list[Cause | None]:
-    return [node.closed or gpu.closed for node in views.View(source) for gpu in node.gpus]
+    return [node.closed or gpu.closed for node in source.seen().nodes for gpu in node.gpus]
 
 
 def listing(source: ledger.Ledger, name: str, **tenants: list[str]) -> None:
@@ -31,9 +32,9 @@ def earmarked(source: ledger.Ledger, raw: Object) -> earmarks.Earmark:
     builders.put(source, raw)
     record = source.pods[PodUID(raw["metadata"]["uid"])]
     assert record.request is not None
-    assert source.policy is not None
-    found = placing.choose(views.View(source, without=record.uid), record.request, source.policy)
-    assert found is not None
+    with views.without(source, record.uid) as seen:
+        found = placing.place(seen, record.request, source.known)
+    assert isinstance(found, placement.Placement)
     return source.earmark(record.uid, found, now=NOW)
 
 
@@ -142,7 +143,7 @@ def test_nodes_that_a_list_lacks_are_gone() -> None:
     source.nodes_listed([records.node_record(builders.node("n1"))])
     assert closed(source) == [Cause.NODE_GONE, Cause.NODE_GONE, None, None]
     source.gpunodes_listed([records.gpunode_record(builders.gpunode("n1"))], now=NOW)
-    assert [node.name for node in views.View(source)] == ["n1"]
+    assert [node.name for node in source.seen().nodes] == ["n1"]
     assert list(source.nodes) == ["n1"]
 
 
@@ -158,9 +159,11 @@ def test_an_earmark_counts_and_is_left_out_for_its_own_pod() -> None:
     source = builders.cluster()
     earmarked(source, builders.pod("a"))
     assert booked(source) == {"GPU-n0-0": 40}
-    own = views.View(source, without=PodUID("uid-a"))
-    assert [gpu.share for node in own for gpu in node.gpus] == [0, 0]
-    assert next(iter(own)).host.free_share == 200
+    with views.without(source, PodUID("uid-a")) as own:
+        assert [gpu.share for node in own.nodes for gpu in node.gpus] == [0, 0]
+        assert own.free.tolist() == [[100, 100]]
+        assert own.free_share.tolist() == [200]
+    assert source.seen().free.tolist() == [[60, 100]]
 
 
 def test_a_bound_pod_needs_its_earmark_no_more() -> None:

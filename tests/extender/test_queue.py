@@ -8,7 +8,7 @@ import pytest
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.ledger import ledger, views
+from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import order, planning
 from extender import builders
 from extender.builders import NOW
@@ -29,7 +29,7 @@ def told(source: ledger.Ledger, name: str, *, now: float = NOW) -> tuple[PackedR
     plan = run(source, now=now)
     assert source.policy is not None
     waiting = next(waiting for waiting in plan.waiting if waiting.record.name == name)
-    return planning.explain(source, source.policy, waiting)
+    return planning.explain(source, waiting)
 
 
 def ordered(source: ledger.Ledger, *, now: float = NOW) -> list[str]:
@@ -39,11 +39,11 @@ def ordered(source: ledger.Ledger, *, now: float = NOW) -> list[str]:
 
 
 def held(source: ledger.Ledger) -> list[str]:
-    return [gpu.uuid for node in views.View(source) for gpu in node.gpus if gpu.hold is not None]
+    return [gpu.uuid for node in source.seen().nodes for gpu in node.gpus if gpu.hold is not None]
 
 
 def booked(source: ledger.Ledger) -> dict[str, int]:
-    return {gpu.uuid: gpu.share for node in views.View(source) for gpu in node.gpus if gpu.share}
+    return {gpu.uuid: gpu.share for node in source.seen().nodes for gpu in node.gpus if gpu.share}
 
 
 def test_among_pods_of_one_priority_the_larger_share_goes_first() -> None:

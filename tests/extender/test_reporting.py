@@ -14,7 +14,7 @@ Object = dict[str, Any]
 def due(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, str]]:
     assert source.policy is not None
     plan = planning.plan(source, source.policy, now=now)
-    reports = reporter.placed(source, now=now) + reporter.waiting(source, source.policy, plan.waiting, now=now)
+    reports = reporter.placed(source, now=now) + reporter.waiting(source, plan.waiting, now=now)
     return [(report.record.name, report.reason) for report in reports]
 
 

@@ -8,7 +8,7 @@ from cotenant_api import names, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.ledger import ledger, views
+from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import causes, placing, view
 from extender import builders
 from extender.builders import H200, NOW, T4
@@ -19,8 +19,7 @@ Object = dict[str, Any]
 def placed(source: ledger.Ledger, raw: Object, *, check_host: bool = True) -> placement.Placement | causes.Rejection:
     request = records.pod_record(raw).request
     assert request is not None
-    assert source.policy is not None
-    return placing.place(views.View(source), request, source.policy, check_host=check_host)
+    return placing.place(source.seen(), request, source.known, check_host=check_host)
 
 
 def where(source: ledger.Ledger, raw: Object) -> list[str]:
@@ -47,7 +46,7 @@ def test_nodes_are_tried_by_name_and_gpus_by_index() -> None:
     source = builders.cluster(nodes=0)
     for name in ("b", "c", "a"):
         builders.add_node(source, name)
-    order = [(node.name, gpu.index) for node in views.View(source) for gpu in node.gpus]
+    order = [(node.name, gpu.index) for node in source.seen().nodes for gpu in node.gpus]
     assert order == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]
 
 

@@ -29,8 +29,8 @@ def test_every_node_is_rejected_with_its_own_reason() -> None:
     assert found == verbs.Filtered(
         (),
         {
-            NodeName("n0"): "InsufficientShare: 1 GPU lacks 30 hundredths",
-            NodeName("n1"): "TenantLimit: 1 GPU holds 3 jobs",
+            NodeName("n0"): "InsufficientShare: 1 GPU lacks share",
+            NodeName("n1"): "TenantLimit: 1 GPU holds as many jobs as it may",
             NodeName("cpu-only"): "InsufficientShare: the node has no GPUNode",
         },
         PackedReason.TENANT_LIMIT,

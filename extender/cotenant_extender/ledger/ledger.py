@@ -13,10 +13,12 @@ from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import claims, earmarks, graves, index, nodes
-from cotenant_extender.packing import policies, view
+from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 
 GONE_LIMIT = 20_000
 """Deleted pods whose late events are still recognised."""
+MANY = 32
+"""Nodes that come and go at once above which all are read again."""
 
 
 class Ledger:
@@ -31,6 +33,7 @@ class Ledger:
         order: names of the nodes that have a GPUNode, sorted.
         hold: for whom GPUs are kept, and `held`: which.
         version: grows with every event after which something may fit, or must be decided, that did not before.
+        known: what was learned of the pods that came.
     """
 
     def __init__(self) -> None:
@@ -47,7 +50,36 @@ class Ledger:
         self.hold: view.Hold | None = None
         self.held: dict[NodeName, frozenset[GPUUID]] = {}
         self.version = 0
+        self.known = knowledge.Knowledge()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
+        self._fleet: fleet.Fleet | None = None
+        self._stale: set[NodeName] = set()
+        self._no_expiry_before = 0.0
+
+    def seen(self) -> fleet.Fleet:
+        """What packing sees of all nodes that have a GPUNode; true until the ledger changes.
+
+        Raises:
+            ValueError: there is no policy.
+        """
+        policy, standing = self.policy, self._fleet
+        if policy is None:
+            raise ValueError("without a PackingPolicy there is nothing to be seen")
+        if standing is None or standing.policy is not policy or standing.crowded or self._many_are_new(standing):
+            seen = [self.nodes[name].seen(policy, self.finished) for name in self.order]
+            standing = self._fleet = fleet.Fleet.of(seen, policy)
+        else:
+            for name in self._stale:
+                state = self.nodes.get(name)
+                if state is None or state.agent is None:
+                    standing.remove(name)
+                else:
+                    standing.put(state.seen(policy, self.finished))
+        self._stale.clear()
+        return standing
+
+    def _many_are_new(self, standing: fleet.Fleet) -> bool:
+        return sum(1 for name in self._stale if self.offers(name) is not (name in standing.rows)) > MANY
 
     def pod(self, record: records.Pod, *, now: float) -> None:
         """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
@@ -57,6 +89,8 @@ class Ledger:
         if known is None and not record.asks and record.node is None:
             return
         self.pods[record.uid] = record
+        if known is None and record.pending and record.request is not None:
+            self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
             self.reserved.pop(record.uid, None)
         self.earmarks.observe(record, now=now)
@@ -168,8 +202,13 @@ class Ledger:
 
     def tick(self, *, now: float) -> None:
         """Time has passed: Leases may have expired."""
+        if now < self._no_expiry_before:
+            return
         for name in self.order:
             self._judge_liveness(name, now=now)
+        alive = (self.leases.get(name, 0.0) for name in self.order if self.nodes[name].alive)
+        # Renewals only put expiries off; a Lease that comes alive later is judged when it comes.
+        self._no_expiry_before = min(alive, default=now) + gpunode.LEASE_SECONDS
 
     def policy_changed(self, policy: policies.InForce) -> None:
         """Another policy is in force, whole, from the next placement on."""
@@ -294,7 +333,7 @@ class Ledger:
     def _state(self, name: NodeName) -> nodes.NodeState:
         found = self.nodes.get(name)
         if found is None:
-            found = self.nodes[name] = nodes.NodeState(name)
+            found = self.nodes[name] = nodes.NodeState(name, self._stale)
         return found
 
     def _changed(self, state: nodes.NodeState) -> None:
@@ -308,4 +347,5 @@ class Ledger:
         alive = now < self.leases.get(name, 0.0) + gpunode.LEASE_SECONDS
         if state.alive is not alive:
             state.alive = alive
+            self._no_expiry_before = min(self._no_expiry_before, now)
             self._changed(state)

@@ -15,7 +15,11 @@ Explains = Callable[[PodUID], bool]
 class NodeState:
     """What is known of one node and what its pods claim. Sums change by one claim at a time.
 
+    Args:
+        stale: where it notes its name when what was built of it no longer holds.
+
     Attributes:
+        changes: how often it has changed.
         record: the Node, if it exists.
         agent: the GPUNode, if it exists.
         alive: whether the agent's Lease has not expired.
@@ -24,12 +28,13 @@ class NodeState:
     """
 
     __slots__ = (
-        "_view", "agent", "alive", "cpu_millis", "holds", "memory_bytes", "name", "pods", "record", "share", "tenants",
-        "unreadable",
+        "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "memory_bytes", "name", "pods", "record",
+        "share", "tenants", "unreadable",
     )  # fmt: skip
 
-    def __init__(self, name: NodeName) -> None:
-        self.name = name
+    def __init__(self, name: NodeName, stale: set[NodeName]) -> None:
+        self.name, self._stale = name, stale
+        self.changes = 0
         self.record: records.Node | None = None
         self.agent: records.GPUNode | None = None
         self.alive = False
@@ -47,6 +52,8 @@ class NodeState:
     def changed(self) -> None:
         """What was built no longer holds."""
         self._view = None
+        self.changes += 1
+        self._stale.add(self.name)
 
     def add(self, claim: claims.Claim) -> None:
         """Count a claim."""
@@ -87,7 +94,7 @@ class NodeState:
             tenant.pod_uid == uid for gpu in self.agent.gpus for tenant in gpu.tenants
         )
 
-    def seen(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None = None) -> view.Node:
+    def seen(self, policy: policies.InForce, explains: Explains, *, without: claims.Claim | None = None) -> view.Node:
         """The node as packing sees it, without one claim: the pod's own.
 
         `explains` tells whether a pod is known to have finished, so that its being listed closes nothing.
@@ -98,6 +105,10 @@ class NodeState:
             self._view = self._built(policy, explains, None)
         return self._view
 
+    def seen_anew(self, policy: policies.InForce, explains: Explains) -> view.Node:
+        """As `seen`, without what was built before."""
+        return self._built(policy, explains, None)
+
     def _built(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None) -> view.Node:
         known = () if self.agent is None else self.agent.gpus
         gpus = tuple(self._gpu(gpu, policy, explains, without) for gpu in known)
@@ -106,7 +117,6 @@ class NodeState:
             gpus=gpus,
             closed=self._closed(),
             host=self._host(without),
-            most_free=view.most_free(gpus),
         )
 
     def _closed(self) -> Cause | None:
@@ -181,4 +191,6 @@ def _tenant(claim: claims.Claim, gpu: gpunode.GPU, policy: policies.InForce) -> 
         workload_type=claim.workload_type,
         share=booking.cost(share=mine.share, predicted=predicted, packing=policy.packing(gpu.model)),
         memory_mib=mine.memory_mib,
+        predicted=predicted,
+        thread_percentage=mine.thread_percentage,
     )

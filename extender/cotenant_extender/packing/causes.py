@@ -6,9 +6,12 @@ such as "2 GPUs hold 3 jobs, 1 lacks 3.1 GiB, 4 are another model".
 
 import enum
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cotenant_api.pod import PackedReason
 
@@ -89,15 +92,25 @@ _TRANSIENT = frozenset(
 )
 
 
-class Refusal(NamedTuple):
-    """One GPU's refusal.
+CAUSES = tuple(Cause)
+_CODES = {cause: place for place, cause in enumerate(CAUSES, start=1)}
+
+
+def code(cause: Cause | None) -> int:
+    """A cause as a number, for arrays; 0: none. `CAUSES[code - 1]` is the cause."""
+    return 0 if cause is None else _CODES[cause]
+
+
+class Refusals(NamedTuple):
+    """Why GPUs refuse.
 
     Attributes:
-        amount: tenants that it holds, hundredths or MiB that it lacks; 0 where the cause has no amount.
+        codes: codes of the causes, any shape; 0 where there is no GPU.
+        amounts: tenants that it holds, hundredths or MiB that it lacks; 0 where the cause has no amount. Same shape.
     """
 
-    cause: Cause
-    amount: int = 0
+    codes: NDArray[np.uint8]
+    amounts: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +127,10 @@ class Rejection:
     message: str
 
 
-def rejection(refusals: Iterable[Refusal]) -> Rejection:
+def rejection(refusals: Refusals) -> Rejection:
     """The tally of all GPUs' refusals."""
-    counts: Counter[Cause] = Counter()
-    amounts: dict[Cause, list[int]] = {}
-    for cause, amount in refusals:
-        counts[cause] += 1
-        amounts.setdefault(cause, []).append(amount)
+    counted = np.bincount(refusals.codes.ravel(), minlength=1)
+    counts = {CAUSES[code - 1]: int(counted[code]) for code in np.flatnonzero(counted) if code > 0}
     if not counts:
         message = "no node offers a GPU"
         return Rejection(reason=PackedReason.INSUFFICIENT_SHARE, counts={}, message=message)
@@ -128,14 +138,30 @@ def rejection(refusals: Iterable[Refusal]) -> Rejection:
     for cause, count in counts.items():
         by_reason[cause.reason] += count
     ordered = _in_order(counts)
-    parts = [_phrase(cause, amounts[cause], first=place == 0) for place, cause in enumerate(ordered)]
+    parts = [
+        _phrase(cause, counts[cause], _amount(cause, refusals), first=place == 0) for place, cause in enumerate(ordered)
+    ]
     return Rejection(reason=ordered[0].reason, counts=dict(by_reason), message=", ".join(parts))
 
 
-def _in_order(counts: Counter[Cause]) -> list[Cause]:
+def in_short(codes: NDArray[np.uint8]) -> str:
+    """Reason and tally of one node's GPUs without amounts: many nodes say the same, so that it can be counted."""
+    counts = Counter(CAUSES[code - 1] for code in codes.tolist() if code > 0)
+    if not counts:
+        return f"{PackedReason.INSUFFICIENT_SHARE}: the node offers no GPU"
+    ordered = _in_order(counts)
+    parts = [
+        _phrase(cause, counts[cause], _VAGUE.get(cause, ""), first=place == 0) for place, cause in enumerate(ordered)
+    ]
+    return f"{ordered[0].reason}: {', '.join(parts)}"
+
+
+_VAGUE = {Cause.TENANT_LIMIT: "as many jobs as it may", Cause.LACKS_SHARE: "share", Cause.LACKS_MEMORY: "memory"}
+
+
+def _in_order(counts: Mapping[Cause, int]) -> list[Cause]:
     """The nearest to a placement first, then by number."""
-    order = {cause: place for place, cause in enumerate(Cause)}
-    return sorted(counts, key=lambda cause: (_distance(cause), -counts[cause], order[cause]))
+    return sorted(counts, key=lambda cause: (_distance(cause), -counts[cause], _CODES[cause]))
 
 
 def _distance(cause: Cause) -> int:
@@ -145,25 +171,25 @@ def _distance(cause: Cause) -> int:
     return 2 if cause.reason is PackedReason.GPU_MODEL_MISMATCH else 1
 
 
-def _phrase(cause: Cause, amounts: list[int], *, first: bool) -> str:
-    count = len(amounts)
+def _phrase(cause: Cause, count: int, amount: str, *, first: bool) -> str:
     noun = (" GPU" if count == 1 else " GPUs") if first else ""
     predicate = cause.one if count == 1 else cause.several
-    return f"{count}{noun} {predicate.format(_amount(cause, amounts))}"
+    return f"{count}{noun} {predicate.format(amount)}"
 
 
-def _amount(cause: Cause, amounts: list[int]) -> str:
-    least = min(amounts)
-    bound = "" if least == max(amounts) else "at least "
+def _amount(cause: Cause, refusals: Refusals) -> str:
+    if cause not in _VAGUE:
+        return ""
+    amounts = refusals.amounts[refusals.codes == code(cause)]
+    least = int(amounts.min())
+    bound = "" if least == amounts.max() else "at least "
     match cause:
         case Cause.TENANT_LIMIT:
             return f"{bound}{least} {'job' if least == 1 else 'jobs'}"
         case Cause.LACKS_SHARE:
             return f"{bound}{least} {'hundredth' if least == 1 else 'hundredths'}"
-        case Cause.LACKS_MEMORY:
-            return f"{bound}{_memory(least)}"
         case _:
-            return ""
+            return f"{bound}{_memory(least)}"
 
 
 def _memory(mib: int) -> str:

@@ -3,11 +3,11 @@
 With a queue in decreasing share this is first-fit decreasing.
 """
 
-from collections.abc import Iterator
+import numpy as np
 
-from cotenant_extender.packing import rules
+from cotenant_extender.packing import knowledge, rules
 
 
-def first_fit(options: Iterator[rules.Option]) -> rules.Option | None:
-    """The first option; what comes after is not looked at."""
-    return next(options, None)
+def score(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
+    """The same for all: ties go to the first."""
+    return np.zeros(offers.fits.shape, dtype=np.int8)

@@ -6,65 +6,55 @@
 Memory is not checked for n > 1 whole GPUs, nor for 100 hundredths with neither prediction nor annotation: such a pod
 books all that may be booked.
 
-Thread percentage: 100 where the GPU is booked whole, or with `threadPartition: None`; with `Proportional` the booked
-share; with `Demand` the predicted thread demand, never below the booked share; without prediction the booked share.
-
 Client priority: 1 (below normal) for training that joins inference on a shared GPU, else 0. It is chosen once, at
 bind: inference that joins training later leaves it unchanged.
 """
 
 from typing import NamedTuple
 
-from cotenant_api import booking, packingpolicy, pod, prediction
-from cotenant_api.names import HUNDREDTHS
+from cotenant_api import booking, pod, prediction
+from cotenant_api.names import HUNDREDTHS, GPUModel
 from cotenant_extender.packing import policies, view
+from cotenant_extender.packing.causes import Cause
 
 
 class Need(NamedTuple):
-    """What is booked on one GPU.
+    """What is booked on one GPU of a model.
 
     Attributes:
         share: hundredths.
-        memory_mib: memory in MiB.
+        memory_mib: memory in MiB; None: `share` percent of what may be booked.
         memory_checked: whether that memory must be free.
     """
 
     share: int
-    memory_mib: int
+    memory_mib: int | None
     memory_checked: bool
 
+    def booked_mib(self, bookable_mib: int) -> int:
+        """Memory booked on a GPU of which so much may be booked, in MiB."""
+        return bookable_mib * self.share // HUNDREDTHS if self.memory_mib is None else self.memory_mib
 
-def predicted_on(demand: pod.Demand, gpu: view.GPU) -> prediction.GPUPrediction | None:
-    """The prediction for a GPU's model, if the pod has one."""
-    return None if demand.predicted is None else demand.predicted.by_gpu.get(gpu.model)
+
+def predicted_on(demand: pod.Demand, model: GPUModel) -> prediction.GPUPrediction | None:
+    """The prediction for a GPU model, if the pod has one."""
+    return None if demand.predicted is None else demand.predicted.by_gpu.get(model)
 
 
-def need(demand: pod.Demand, gpu: view.GPU, policy: policies.InForce) -> Need:
-    """What the pod needs on this GPU, which is of a model that it may use."""
-    packing = policy.packing(gpu.model)
-    bookable = booking.bookable_mib(gpu.memory_mib, packing)
-    if demand.gpus > 1:
-        return Need(HUNDREDTHS, bookable, memory_checked=False)
-    predicted = predicted_on(demand, gpu)
-    if demand.whole and predicted is None and demand.memory_mib is None:
-        return Need(HUNDREDTHS, bookable, memory_checked=False)
-    share = booking.cost(share=demand.share, predicted=predicted, packing=packing)
-    memory = booking.booked_mib(share=share, annotated_mib=demand.memory_mib, predicted=predicted, bookable=bookable)
+def need(demand: pod.Demand, model: GPUModel, policy: policies.InForce) -> Need | Cause:
+    """What the pod needs on a GPU of this model, or why it may not use it. A predicted pod may use no model without."""
+    if demand.gpu_models and model not in demand.gpu_models:
+        return Cause.OTHER_MODEL
+    predicted = predicted_on(demand, model)
+    if demand.predicted is not None and predicted is None:
+        return Cause.NOT_PREDICTED
+    if demand.gpus > 1 or (demand.whole and predicted is None and demand.memory_mib is None):
+        return Need(HUNDREDTHS, None, memory_checked=False)
+    share = booking.cost(share=demand.share, predicted=predicted, packing=policy.packing(model))
+    memory = demand.memory_mib
+    if memory is None and predicted is not None:
+        memory = predicted.memory_mib.upper
     return Need(share, memory, memory_checked=True)
-
-
-def thread_percentage(demand: pod.Demand, gpu: view.GPU, share: int, policy: policies.InForce) -> int:
-    """Percentage of the SMs that the pod's kernels may use."""
-    if share >= HUNDREDTHS:
-        return 100
-    predicted = predicted_on(demand, gpu)
-    match policy.packing(gpu.model).thread_partition:
-        case packingpolicy.ThreadPartition.NONE:
-            return 100
-        case packingpolicy.ThreadPartition.PROPORTIONAL:
-            return share
-        case packingpolicy.ThreadPartition.DEMAND:
-            return share if predicted is None else max(share, predicted.thread_percentage)
 
 
 def client_priority(demand: pod.Demand, gpu: view.GPU) -> int:

@@ -1,37 +1,64 @@
-"""Place a pod: the policy's placement chooses among the options, and the choice becomes the placement document."""
+"""Place a pod: the policy's placement chooses among the offers, and the choice becomes the placement document."""
+
+from typing import NamedTuple
+
+import numpy as np
 
 from cotenant_api import placement
 from cotenant_api.names import HUNDREDTHS
-from cotenant_extender.packing import causes, needs, policies, registry, rules, view
+from cotenant_extender.packing import causes, fleet, knowledge, needs, policies, registry, rules, threads, view
+
+
+class Choice(NamedTuple):
+    """A node and GPUs of it, and what is booked on each."""
+
+    node: view.Node
+    gpus: tuple[view.GPU, ...]
+    needs: tuple[needs.Need, ...]
 
 
 def place(
-    nodes: view.View, request: view.Request, policy: policies.InForce, *, check_host: bool = True
+    source: fleet.Fleet, request: view.Request, known: knowledge.Knowledge, *, check_host: bool = True
 ) -> placement.Placement | causes.Rejection:
-    """The placement of a pod, or why there is none. The nodes are without what the pod itself has been given there.
+    """The placement of a pod, or why there is none. The fleet is without what the pod itself has been given there.
 
-    With `check_host` also what kube-scheduler judges must hold (see `rules.options`).
+    With `check_host` also what kube-scheduler judges must hold (see `rules.offers`).
     """
-    found = choose(nodes, request, policy, check_host=check_host)
-    return found or rules.rejection(nodes, request, policy, check_host=check_host)
+    found = choose(source, request, known, check_host=check_host)
+    if found is None:
+        return rules.rejection(source, request, check_host=check_host)
+    return document(found, request, source.policy)
 
 
 def choose(
-    nodes: view.View, request: view.Request, policy: policies.InForce, *, check_host: bool = True
-) -> placement.Placement | None:
-    """As `place`, without the cost of saying why not."""
-    options = rules.options(nodes, request, policy, check_host=check_host)
-    option = registry.PLACEMENTS[policy.spec.placement](options)
-    return None if option is None else document(option, request, policy)
+    source: fleet.Fleet, request: view.Request, known: knowledge.Knowledge, *, check_host: bool = True
+) -> Choice | None:
+    """As `place`, without the document, and without the cost of saying why not."""
+    offers = rules.offers(source, request, check_host=check_host)
+    if not offers.fits.any():
+        return None
+    scores = registry.PLACEMENTS[source.policy.spec.placement](offers, known)
+    best = int(np.where(offers.fits, scores, -np.inf).argmax())
+    row, column = divmod(best, offers.fits.shape[1])
+    return chosen(source, request, row, offers.slots(row, column))
 
 
-def document(option: rules.Option, request: view.Request, policy: policies.InForce) -> placement.Placement:
-    """The placement document of an option."""
+def chosen(source: fleet.Fleet, request: view.Request, row: int, slots: tuple[int, ...]) -> Choice | None:
+    """The choice of these GPUs of a node; None where the pod may not use the model of one of them."""
+    node = source.nodes[row]
+    gpus = tuple(node.gpus[slot] for slot in slots)
+    found = [needs.need(request.demand, gpu.model, source.policy) for gpu in gpus]
+    booked = tuple(need for need in found if isinstance(need, needs.Need))
+    return Choice(node, gpus, booked) if len(booked) == len(gpus) else None
+
+
+def document(choice: Choice, request: view.Request, policy: policies.InForce) -> placement.Placement:
+    """The placement document of a choice."""
     demand = request.demand
-    whole = all(need.share >= HUNDREDTHS for need in option.needs)
+    whole = all(need.share >= HUNDREDTHS for need in choice.needs)
     return placement.Placement(
         pod_uid=demand.uid,
-        node=option.node.name,
+        node=choice.node.name,
         container=demand.container,
         policy_generation=policy.generation,
         backend=placement.Backend.WHOLE if whole else placement.Backend.MPS,
@@ -40,10 +67,10 @@ def document(option: rules.Option, request: view.Request, policy: policies.InFor
             placement.GPUBooking(
                 uuid=gpu.uuid,
                 share=need.share,
-                active_thread_percentage=needs.thread_percentage(demand, gpu, need.share, policy),
-                memory_mib=need.memory_mib,
+                active_thread_percentage=threads.percentage(demand, gpu, need.share, policy),
+                memory_mib=need.booked_mib(policy.bookable_mib(gpu)),
                 client_priority=needs.client_priority(demand, gpu),
             )
-            for gpu, need in zip(option.gpus, option.needs, strict=True)
+            for gpu, need in zip(choice.gpus, choice.needs, strict=True)
         ),
     )

@@ -1,7 +1,8 @@
 """The PackingPolicy in force, with its fields looked up once per GPU model."""
 
-from cotenant_api import packingpolicy
+from cotenant_api import booking, packingpolicy
 from cotenant_api.names import GPUModel
+from cotenant_extender.packing import view
 
 
 class InForce:
@@ -24,6 +25,10 @@ class InForce:
         if found is None:
             found = self._packings[gpu_model] = self.spec.packing(gpu_model)
         return found
+
+    def bookable_mib(self, gpu: view.GPU) -> int:
+        """Memory of a GPU that may be booked, in MiB."""
+        return booking.bookable_mib(gpu.memory_mib, self.packing(gpu.model))
 
     @property
     def places(self) -> bool:

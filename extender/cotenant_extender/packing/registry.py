@@ -1,16 +1,21 @@
 """The placements by name: `PackingPolicy.spec.placement`. A new one is a file, a line here and a test.
 
-A placement takes the options in strict order, as an iterator that does the work only as far as it is read.
+A placement scores offers: higher is better, and ties go to the first in strict order. It returns an array of the shape
+of `offers.fits`; what it says of GPUs that do not fit is not looked at. It never decides whether something fits.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from cotenant_api import packingpolicy
-from cotenant_extender.packing import first_fit, rules
+from cotenant_extender.packing import best_fit, first_fit, knowledge, rules, spread
 
-Choose = Callable[[Iterator[rules.Option]], rules.Option | None]
+Score = Callable[[rules.Offers, knowledge.Knowledge], rules.Array]
 
-PLACEMENTS: Mapping[packingpolicy.Placement, Choose] = MappingProxyType(
-    {packingpolicy.Placement.FIRST_FIT: first_fit.first_fit}
+PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
+    {
+        packingpolicy.Placement.FIRST_FIT: first_fit.score,
+        packingpolicy.Placement.BEST_FIT: best_fit.score,
+        packingpolicy.Placement.SPREAD: spread.score,
+    }
 )

@@ -1,120 +1,187 @@
 """Which GPUs take a pod: every rule that no placement may break.
 
-A placement chooses among the options that are listed here; it never makes its own. The order of the checks is that of
-`causes.Cause`.
+Each rule is written once, as the mask of the GPUs that it refuses; what fits and what is told both follow from it. The
+order is that of `causes.Cause`. A placement chooses among the offers that are listed here; it never makes its own.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from cotenant_api import booking, packingpolicy
-from cotenant_api.names import HUNDREDTHS, Namespace
-from cotenant_extender.packing import causes, needs, policies, view
-from cotenant_extender.packing.causes import Cause, Refusal
+import numpy as np
+from numpy.typing import NDArray
 
+from cotenant_api.names import HUNDREDTHS
+from cotenant_extender.packing import causes, fleet, needs, view
+from cotenant_extender.packing.causes import Cause
 
-class Option(NamedTuple):
-    """GPUs of one node that take the pod, and what it books on each."""
-
-    node: view.Node
-    gpus: tuple[view.GPU, ...]
-    needs: tuple[needs.Need, ...]
+Array = NDArray[Any]
 
 
-def options(nodes: view.View, request: view.Request, policy: policies.InForce, *, check_host: bool) -> Iterator[Option]:
-    """Every way to place the pod, in strict order. A whole multi-GPU job gets a node's first GPUs that are free.
+class Needs(NamedTuple):
+    """What a pod needs on every GPU; each an array of shape (N, G), or one number where it is the same everywhere.
 
-    With `check_host` also what kube-scheduler judges must hold: CPU, memory, pods, selectors, taints, cordons.
+    Attributes:
+        refused: code of why the pod may not use the GPU's model; 0: it may.
+        share: hundredths.
+        memory_mib: MiB to be free; 0 where memory is not checked.
     """
-    count = request.demand.gpus
-    least = min(request.demand.share, HUNDREDTHS)
-    for node in nodes:
-        if node.most_free < least:
-            continue
-        if refused_by_node(node, request, check_host=check_host) or _short_of_host(
-            node, request, check_host=check_host
-        ):
-            continue
-        fitting = (gpu for gpu in node.gpus if refused_by_gpu(gpu, request, policy) is None)
-        if count == 1:
-            for gpu in fitting:
-                yield _option(node, (gpu,), request, policy)
-        else:
-            found = tuple(fitting)
-            if len(found) >= count:
-                yield _option(node, found[:count], request, policy)
+
+    refused: Array | int
+    share: Array | int
+    memory_mib: Array | int
+
+    def at(self, row: int, slot: int) -> tuple[int, int]:
+        """Hundredths and MiB on one GPU."""
+        share, memory = self.share, self.memory_mib
+        return (
+            share if isinstance(share, int) else int(share[row, slot]),
+            memory if isinstance(memory, int) else int(memory[row, slot]),
+        )
 
 
-def refusals(
-    nodes: view.View, request: view.Request, policy: policies.InForce, *, check_host: bool
-) -> Iterator[Refusal]:
-    """Why each GPU refuses, one for each: its own reason before what its node is short of.
+class Offers(NamedTuple):
+    """Every way to place a pod, in strict order.
+
+    Attributes:
+        fits: shape (N, G) for a pod on one GPU: whether the GPU takes it. Shape (N, 1) for n whole GPUs and for none:
+            whether the node takes it.
+        cells: shape (N, G), GPUs that would take it, or one n-th of it.
+        gpus: how many GPUs of one node it needs.
+    """
+
+    fleet: fleet.Fleet
+    request: view.Request
+    needs: Needs
+    fits: Array
+    cells: Array
+    gpus: int
+
+    def slots(self, row: int, column: int) -> tuple[int, ...]:
+        """The GPUs that a place in `fits` stands for. A whole multi-GPU job gets a node's first GPUs that are free."""
+        if self.gpus == 1:
+            return (column,)
+        return tuple(int(slot) for slot in np.flatnonzero(self.cells[row])[: self.gpus])
+
+
+class _Rule(NamedTuple):
+    """GPUs that are refused: by which cause, or by which causes' codes; and by how much."""
+
+    cause: Cause | Array
+    refused: Array
+    amount: Array | int = 0
+
+
+def offers(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Offers:
+    """Where a pod fits. With `check_host` also what kube-scheduler judges must hold: CPU, memory, selectors, taints."""
+    needed = of_models(source, request)
+    cells = source.present.copy()
+    for rule in _of_gpus(source, request, needed, check_host=check_host):
+        cells &= ~rule.refused
+    count = 0 if request.demand.share == 0 else request.demand.gpus
+    takes = np.ones(len(source), dtype=np.bool_)
+    for rule in _of_hosts(source, request, check_host=check_host):
+        takes &= ~rule.refused
+    if count == 1:
+        cells &= takes[:, None]
+        return Offers(source, request, needed, cells, cells, count)
+    takes &= cells.sum(axis=1) >= count
+    if count == 0:
+        for rule in _of_nodes(source, request, check_host=check_host):
+            takes &= ~rule.refused[:, 0]
+    return Offers(source, request, needed, takes[:, None], cells, count)
+
+
+def refusals(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> causes.Refusals:
+    """Why each GPU refuses, shape (N, G): its own reason before what its node is short of.
 
     GPUs that would take the pod but are too few on their node say so.
     """
-    for node in nodes:
-        for_all = refused_by_node(node, request, check_host=check_host)
-        short = _short_of_host(node, request, check_host=check_host) or Refusal(Cause.TOO_FEW)
-        for gpu in node.gpus:
-            yield for_all or refused_by_gpu(gpu, request, policy) or short
+    codes = np.zeros(source.present.shape, dtype=np.uint8)
+    amounts = np.zeros(source.present.shape, dtype=np.int64)
+    rules = _of_gpus(source, request, of_models(source, request), check_host=check_host)
+    hosts = (
+        _Rule(rule.cause, np.broadcast_to(rule.refused[:, None], codes.shape), rule.amount)
+        for rule in _of_hosts(source, request, check_host=check_host)
+    )
+    too_few = _Rule(Cause.TOO_FEW, source.present)
+    for rule in (*rules, *hosts, too_few):
+        new = source.present & (codes == 0) & rule.refused
+        codes[new] = (
+            causes.code(rule.cause) if isinstance(rule.cause, Cause) else np.broadcast_to(rule.cause, new.shape)[new]
+        )
+        if isinstance(rule.amount, np.ndarray):
+            amounts[new] = rule.amount[new]
+    return causes.Refusals(codes, amounts)
 
 
-def refused_by_node(node: view.Node, request: view.Request, *, check_host: bool) -> Refusal | None:
-    """Why none of a node's GPUs may take the pod, whatever is free there."""
-    if node.closed is not None:
-        return Refusal(node.closed)
-    host = node.host
-    allowed = host.schedulable and request.constraints.allow(node.name, host.labels, host.taints)
-    return Refusal(Cause.NODE_REFUSES) if check_host and not allowed else None
+def rejection(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> causes.Rejection:
+    """Why no GPU takes the pod."""
+    return causes.rejection(refusals(source, request, check_host=check_host))
 
 
-def _short_of_host(node: view.Node, request: view.Request, *, check_host: bool) -> Refusal | None:
-    """What the node has too little of for this pod."""
-    host, need = node.host, request.host
-    if request.demand.share > host.free_share:
-        return Refusal(Cause.LACKS_TOKENS)
+def of_models(source: fleet.Fleet, request: view.Request) -> Needs:
+    """What the pod needs on every GPU, by the GPU's model."""
+    if request.demand.share == 0:
+        return Needs(0, 0, 0)
+    found = [needs.need(request.demand, model, source.policy) for model in source.models]
+    if len(set(found)) == 1 and isinstance(found[0], needs.Need):
+        only = found[0]
+        return Needs(0, only.share, _memory(source, only))
+    refused = np.array([causes.code(need) if isinstance(need, Cause) else 0 for need in found], dtype=np.uint8)
+    share = np.array([0 if isinstance(need, Cause) else need.share for need in found], dtype=np.int32)
+    memory = np.zeros(source.present.shape, dtype=np.int64)
+    for model, need in enumerate(found):
+        if isinstance(need, needs.Need):
+            np.copyto(memory, _memory(source, need), where=source.model == model)
+    if not found:
+        return Needs(0, 0, 0)
+    return Needs(refused[source.model], share[source.model], memory)
+
+
+def _memory(source: fleet.Fleet, need: needs.Need) -> Array | int:
+    if not need.memory_checked:
+        return 0
+    return source.bookable_mib * need.share // HUNDREDTHS if need.memory_mib is None else need.memory_mib
+
+
+def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check_host: bool) -> Iterator[_Rule]:
+    """The rules on GPUs, and on whole nodes before them."""
+    yield from _of_nodes(source, request, check_host=check_host)
+    if isinstance(needed.refused, np.ndarray):
+        yield _Rule(needed.refused, needed.refused > 0)
+    yield _Rule(source.closed, source.closed > 0)
+    if source.holds:
+        open_to = [True, *(_may_use(hold, request) for hold in source.holds)]
+        yield _Rule(Cause.HELD, ~np.array(open_to, dtype=np.bool_)[source.hold])
+    joins = source.circle == fleet.EMPTY
+    for circle in (fleet.ANYONE, *source.circles(request)):
+        joins |= source.circle == circle
+    yield _Rule(Cause.TENANCY, ~joins)
+    yield _Rule(Cause.TENANT_LIMIT, source.tenants_left <= 0, source.tenants)
+    lacking = needed.share - source.free
+    yield _Rule(Cause.LACKS_SHARE, lacking > 0, lacking)
+    over = needed.memory_mib - source.free_mib
+    yield _Rule(Cause.LACKS_MEMORY, (over > 0) & (np.asarray(needed.memory_mib) > 0), over)
+
+
+def _of_nodes(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Iterator[_Rule]:
+    """Why none of a node's GPUs may take the pod, whatever is free there; masks of shape (N, 1)."""
+    closed = source.node_closed[:, None]
+    yield _Rule(closed, closed > 0)
+    if check_host:
+        allowed = source.schedulable & source.allowed(request.constraints)
+        yield _Rule(Cause.NODE_REFUSES, ~allowed[:, None])
+
+
+def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Iterator[_Rule]:
+    """What nodes have too little of for the pod; masks of shape (N,)."""
+    yield _Rule(Cause.LACKS_TOKENS, source.free_share < request.demand.share)
     if not check_host:
-        return None
-    if need.cpu_millis > max(host.free_cpu_millis, 0):
-        return Refusal(Cause.LACKS_CPU)
-    if need.memory_bytes > max(host.free_memory_bytes, 0):
-        return Refusal(Cause.LACKS_HOST_MEMORY)
-    return Refusal(Cause.LACKS_PODS) if host.free_pods < 1 else None
-
-
-def refused_by_gpu(gpu: view.GPU, request: view.Request, policy: policies.InForce) -> Refusal | None:
-    """Why this GPU does not take the pod, if so."""
-    closed = _closed_to(gpu, request)
-    if closed is not None:
-        return Refusal(closed)
-    packing = policy.packing(gpu.model)
-    if gpu.tenants and not _share_tenancy(gpu, request, policy, packing):
-        return Refusal(Cause.TENANCY)
-    if len(gpu.tenants) >= packing.max_tenants_per_gpu:
-        return Refusal(Cause.TENANT_LIMIT, len(gpu.tenants))
-    return _short_of_gpu(gpu, needs.need(request.demand, gpu, policy), packing)
-
-
-def _closed_to(gpu: view.GPU, request: view.Request) -> Cause | None:
-    """Why the pod may not use the GPU, whatever is free there. A predicted pod may use no model without prediction."""
-    demand = request.demand
-    if demand.gpu_models and gpu.model not in demand.gpu_models:
-        return Cause.OTHER_MODEL
-    if demand.predicted is not None and gpu.model not in demand.predicted.by_gpu:
-        return Cause.NOT_PREDICTED
-    if gpu.closed is not None:
-        return gpu.closed
-    return Cause.HELD if gpu.hold is not None and not _may_use(gpu.hold, request) else None
-
-
-def _short_of_gpu(gpu: view.GPU, need: needs.Need, packing: packingpolicy.Packing) -> Refusal | None:
-    lacking = gpu.share + need.share - HUNDREDTHS
-    if lacking > 0:
-        return Refusal(Cause.LACKS_SHARE, lacking)
-    over = gpu.booked_mib + need.memory_mib - booking.bookable_mib(gpu.memory_mib, packing)
-    if need.memory_checked and over > 0:
-        return Refusal(Cause.LACKS_MEMORY, over)
-    return None
+        return
+    need = request.host
+    yield _Rule(Cause.LACKS_CPU, np.maximum(source.free_cpu_millis, 0) < need.cpu_millis)
+    yield _Rule(Cause.LACKS_HOST_MEMORY, np.maximum(source.free_memory_bytes, 0) < need.memory_bytes)
+    yield _Rule(Cause.LACKS_PODS, source.free_pods < 1)
 
 
 def _may_use(hold: view.Hold, request: view.Request) -> bool:
@@ -122,36 +189,3 @@ def _may_use(hold: view.Hold, request: view.Request) -> bool:
     if request.demand.uid in hold.holders or request.priority > hold.priority:
         return True
     return request.priority == hold.priority and request.since < hold.since
-
-
-def _share_tenancy(
-    gpu: view.GPU, request: view.Request, policy: policies.InForce, packing: packingpolicy.Packing
-) -> bool:
-    """Whether every tenant belongs together with the pod.
-
-    `SameNamespace`: one namespace. `Label`: equal values of the pod label `tenancyLabel`; pods without it share with
-    pods without it in their namespace. `Any`: everyone.
-    """
-    label = policy.spec.tenancy_label
-    if packing.tenancy is packingpolicy.Tenancy.ANY:
-        return True
-    if packing.tenancy is packingpolicy.Tenancy.SAME_NAMESPACE or label is None:
-        return all(tenant.namespace == request.demand.namespace for tenant in gpu.tenants)
-    mine = _circle(request.demand.namespace, request.labels, label)
-    return all(_circle(tenant.namespace, tenant.labels, label) == mine for tenant in gpu.tenants)
-
-
-def _circle(namespace: Namespace, labels: Mapping[str, str], label: str) -> tuple[str, str]:
-    value = labels.get(label)
-    return ("namespace", namespace) if value is None else ("label", value)
-
-
-def _option(node: view.Node, gpus: tuple[view.GPU, ...], request: view.Request, policy: policies.InForce) -> Option:
-    return Option(node, gpus, tuple(needs.need(request.demand, gpu, policy) for gpu in gpus))
-
-
-def rejection(
-    nodes: view.View, request: view.Request, policy: policies.InForce, *, check_host: bool
-) -> causes.Rejection:
-    """Why no GPU takes the pod."""
-    return causes.rejection(refusals(nodes, request, policy, check_host=check_host))

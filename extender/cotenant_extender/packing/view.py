@@ -1,13 +1,13 @@
 """What packing sees: nodes, their GPUs and tenants, and the request. Frozen values.
 
-A view is a re-iterable of nodes in strict order: by name, and the GPUs of a node by index. Whoever makes one keeps it.
+`fleet.Fleet` holds many nodes as arrays; what is looked at one by one is looked at here.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from cotenant_api import pod
-from cotenant_api.names import GPUUID, HUNDREDTHS, GPUModel, Namespace, NodeName, PodUID
+from cotenant_api import pod, prediction
+from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
 from cotenant_extender.packing import causes, constraints
 
 
@@ -19,6 +19,8 @@ class Tenant:
         labels: the pod's labels, for `tenancy: Label`.
         share: hundredths booked on this GPU.
         memory_mib: memory booked on this GPU, in MiB.
+        predicted: the prediction for this GPU's model, if the pod has one.
+        thread_percentage: percentage of the SMs that it may use.
     """
 
     uid: PodUID
@@ -27,11 +29,13 @@ class Tenant:
     workload_type: pod.WorkloadType
     share: int
     memory_mib: int
+    predicted: prediction.GPUPrediction | None = None
+    thread_percentage: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """GPUs kept for the oldest job that does not fit: nothing newer of no higher priority goes there.
+    """GPUs kept for a job that waits: nothing newer of no higher priority goes there.
 
     Attributes:
         holders: its pods.
@@ -94,26 +98,16 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node with GPUs.
+    """One node with GPUs, these by index.
 
     Attributes:
         closed: why none of its GPUs takes any pod, if so.
-        most_free: hundredths free on the GPU that has most; what needs more is refused without looking further.
     """
 
     name: NodeName
     gpus: tuple[GPU, ...]
     closed: causes.Cause | None
     host: Host
-    most_free: int
-
-
-View = Iterable[Node]
-
-
-def most_free(gpus: Iterable[GPU]) -> int:
-    """Hundredths free on the open GPU that has most."""
-    return max((HUNDREDTHS - gpu.share for gpu in gpus if gpu.closed is None), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,85 +5,78 @@ soonest. Run times are not known, so a hold may be wrong about which; it stays w
 its GPUs close, so that they do empty. The pods of a gang share held GPUs where the rules let them.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from cotenant_api.names import GPUUID, NodeName
-from cotenant_extender.ledger import ledger, views
-from cotenant_extender.packing import needs, policies, rules, view
+import numpy as np
+
+from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import fleet, rules, view
 
 Held = dict[NodeName, set[GPUUID]]
 
 
-def keep(source: ledger.Ledger, requests: Sequence[view.Request], policy: policies.InForce) -> None:
+def keep(source: ledger.Ledger, requests: Sequence[view.Request]) -> None:
     """Hold GPUs for a job's pods, the same as before where these can still serve them."""
     hold = view.Hold(
         holders=frozenset(request.demand.uid for request in requests),
         priority=max(request.priority for request in requests),
         since=min(request.since for request in requests),
     )
-    if source.hold == hold:
-        among = {uuid for uuids in source.held.values() for uuid in uuids}
-        if _suited(views.View(source, among=source.held, gpus=among), requests, policy) is not None:
-            return
-    found = _suited(views.View(source), requests, policy)
+    seen = source.seen()
+    if source.hold == hold and _suited(seen, requests, among=source.held) is not None:
+        return
+    found = _suited(seen, requests)
     source.set_hold(None if found is None else hold, found)
 
 
-def _suited(nodes: view.View, requests: Sequence[view.Request], policy: policies.InForce) -> Held | None:
+def _suited(
+    seen: fleet.Fleet, requests: Sequence[view.Request], *, among: Mapping[NodeName, frozenset[GPUUID]] | None = None
+) -> Held | None:
     """GPUs for all of the pods, if these were empty; None where there are not enough."""
-    emptied = [_Emptied(node) for node in nodes if node.closed is None and node.host.schedulable]
+    emptied = seen.emptied()
+    emptied.free_share[:] = np.iinfo(np.int64).max
+    if among is not None:
+        emptied.present &= _cells(seen, among)
+    cost = np.where(emptied.present, HUNDREDTHS - seen.free, 0)
+    held: Held = {}
     for request in sorted(requests, key=lambda request: -request.demand.share):
-        options = (found for node in emptied if (found := node.best(request, policy)) is not None)
-        best = min(options, default=None, key=lambda found: (found[0], found[1].name))
-        if best is None:
+        found = _cheapest(emptied, request, cost)
+        if found is None:
             return None
-        best[1].take(best[2], request, policy)
-    return {node.name: set(node.taken) for node in emptied if node.taken}
+        row, slots = found
+        for slot in slots:
+            held.setdefault(seen.nodes[row].name, set()).add(seen.nodes[row].gpus[slot].uuid)
+            cost[row, slot] = -1
+    return held
 
 
-class _Emptied:
-    """A node as if the GPUs that are taken from it, and only these, were empty."""
+def _cheapest(emptied: fleet.Fleet, request: view.Request, cost: rules.Array) -> tuple[int, list[int]] | None:
+    """Where least would have to be freed for a pod, which is put there: none on GPUs that were taken before."""
+    offers = rules.offers(emptied, request, check_host=False)
+    allowed = emptied.schedulable & emptied.allowed(request.constraints)
+    fits = offers.cells & allowed[:, None]
+    priced = np.where(fits, cost, _NEVER)
+    slots = np.argsort(priced, axis=1, kind="stable")[:, : offers.gpus]
+    total = np.take_along_axis(priced, slots, axis=1).sum(axis=1)
+    if slots.shape[1] < offers.gpus or not len(total) or total.min() >= _NEVER // 2:
+        return None
+    row = int(total.argmin())
+    chosen = [int(slot) for slot in slots[row]]
+    for slot in chosen:
+        share, memory = offers.needs.at(row, slot)
+        emptied.take(row, slot, request, share=share, memory_mib=memory)
+    return row, chosen
 
-    def __init__(self, node: view.Node) -> None:
-        self.name, self._node = node.name, node
-        self._booked = {gpu.uuid: gpu.share for gpu in node.gpus}
-        self._gpus = {gpu.uuid: replace(gpu, tenants=(), share=0, booked_mib=0, hold=None) for gpu in node.gpus}
-        self.taken: set[GPUUID] = set()
 
-    def best(
-        self, request: view.Request, policy: policies.InForce
-    ) -> tuple[int, "_Emptied", tuple[GPUUID, ...]] | None:
-        """What would have to be freed for a pod, in hundredths, and on which GPUs: none on those that are taken."""
-        host = self._node.host
-        if not request.constraints.allow(self.name, host.labels, host.taints):
-            return None
-        fit = [gpu for gpu in self._gpus.values() if rules.refused_by_gpu(gpu, request, policy) is None]
-        fit.sort(key=lambda gpu: (self._cost(gpu.uuid), gpu.index))
-        chosen = tuple(gpu.uuid for gpu in fit[: request.demand.gpus])
-        return None if len(chosen) < request.demand.gpus else (sum(map(self._cost, chosen)), self, chosen)
+_NEVER = 1_000_000_000
 
-    def take(self, uuids: Iterable[GPUUID], request: view.Request, policy: policies.InForce) -> None:
-        """Put a pod there."""
-        demand = request.demand
-        for uuid in uuids:
-            gpu = self._gpus[uuid]
-            need = needs.need(demand, gpu, policy)
-            tenant = view.Tenant(
-                uid=demand.uid,
-                namespace=demand.namespace,
-                labels=request.labels,
-                workload_type=demand.workload_type,
-                share=need.share,
-                memory_mib=need.memory_mib,
-            )
-            self._gpus[uuid] = replace(
-                gpu,
-                tenants=(*gpu.tenants, tenant),
-                share=gpu.share + need.share,
-                booked_mib=gpu.booked_mib + need.memory_mib,
-            )
-            self.taken.add(uuid)
 
-    def _cost(self, uuid: GPUUID) -> int:
-        return -1 if uuid in self.taken else self._booked[uuid]
+def _cells(seen: fleet.Fleet, among: Mapping[NodeName, frozenset[GPUUID]]) -> rules.Array:
+    found = np.zeros(seen.present.shape, dtype=np.bool_)
+    for name, uuids in among.items():
+        row = seen.rows.get(name)
+        if row is not None:
+            for slot, gpu in enumerate(seen.nodes[row].gpus):
+                found[row, slot] = gpu.uuid in uuids
+    return found

@@ -102,9 +102,11 @@ def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
     for uid in source.earmarks.overdue(now=now):
         source.end_earmark(uid, now=now)
     standing = list(source.earmarks.items())
+    seen = source.seen()
+    rows = {row for _, earmark in standing if (row := seen.rows.get(earmark.placed.node)) is not None}
     usable = {
         gpu.uuid
-        for node in views.View(source, among={earmark.placed.node for _, earmark in standing})
+        for node in (seen.nodes[row] for row in rows)
         if node.closed is None and node.host.schedulable
         for gpu in node.gpus
         if gpu.closed is None
@@ -114,14 +116,14 @@ def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
             source.end_earmark(uid)
 
 
-def explain(source: ledger.Ledger, policy: policies.InForce, waiting: Waiting) -> tuple[PackedReason, str]:
+def explain(source: ledger.Ledger, waiting: Waiting) -> tuple[PackedReason, str]:
     """Why a pod waits: reason and message, with its place in the queue."""
     request = waiting.record.request
     if waiting.told is not None or request is None:
         reason, message = waiting.told or (PackedReason.INVALID_REQUEST, waiting.record.invalid or "")
     else:
-        nodes = views.View(source, without=waiting.record.uid)
-        rejected = rules.rejection(nodes, request, policy, check_host=True)
+        with views.without(source, waiting.record.uid) as seen:
+            rejected = rules.rejection(seen, request, check_host=True)
         reason, message = rejected.reason, rejected.message
     return reason, message if waiting.position < 1 else f"{message}; {ordinal(waiting.position)} in the queue"
 
@@ -183,20 +185,21 @@ def _undo(this: _Pass, entry: order.Entry, made: list[Lift], stuck: records.Pod)
 
 
 def _rejection(this: _Pass, record: records.Pod) -> causes.Rejection:
-    request = _request(record)
-    return rules.rejection(views.View(this.source, without=record.uid), request, this.policy, check_host=True)
+    with views.without(this.source, record.uid) as seen:
+        return rules.rejection(seen, _request(record), check_host=True)
 
 
 def _try(this: _Pass, record: records.Pod) -> placement.Placement | None:
     """A place for a pod; where kube-scheduler refused it last is tried last."""
-    request = _request(record)
-    setback = this.source.earmarks.setback(record.uid)
+    request, source = _request(record), this.source
+    setback = source.earmarks.setback(record.uid)
+    seen, found = source.seen(), None
     if setback is not None:
-        others = [name for name in this.source.order if name != setback.node]
-        found = placing.choose(views.View(this.source, among=others), request, this.policy)
-        if found is not None:
-            return found
-    return placing.choose(views.View(this.source), request, this.policy)
+        others = seen.part([name for name in source.order if name != setback.node])
+        found = placing.choose(others, request, source.known)
+    if found is None:
+        found = placing.choose(seen, request, source.known)
+    return None if found is None else placing.document(found, request, this.policy)
 
 
 def _earmark(this: _Pass, record: records.Pod, placed: placement.Placement) -> Lift:
@@ -207,7 +210,7 @@ def _hold(this: _Pass, entry: order.Entry) -> None:
     """The first that has waited too long and does not fit gets GPUs held."""
     if this.hold_kept or not entry.aged:
         return
-    holds.keep(this.source, [_request(record) for record in entry.members], this.policy)
+    holds.keep(this.source, [_request(record) for record in entry.members])
     this.hold_kept = this.source.hold is not None
 
 

@@ -12,7 +12,6 @@ from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import policies
 from cotenant_extender.queue import planning
 
 FIRST_SECONDS = 1.0
@@ -56,11 +55,9 @@ class Reporter:
         found = [self._placed(record, now=now) for record in source.index.unreported.values()]
         return [report for report in found if report is not None]
 
-    def waiting(
-        self, source: ledger.Ledger, policy: policies.InForce, waiting: Iterable[planning.Waiting], *, now: float
-    ) -> list[Report]:
+    def waiting(self, source: ledger.Ledger, waiting: Iterable[planning.Waiting], *, now: float) -> list[Report]:
         """The conditions of pods that wait to write now; they count as written."""
-        found = [self._waiting(source, policy, pod, now=now) for pod in waiting]
+        found = [self._waiting(source, pod, now=now) for pod in waiting]
         if len(self._told) > 2 * len(source.pods) + 100:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
         return [report for report in found if report is not None]
@@ -76,9 +73,7 @@ class Reporter:
         self._told[record.uid] = _Told(PackedReason.PLACED, now + INTERVAL_SECONDS)
         return Report(record=record, reason=PackedReason.PLACED, message=_where(record.placement))
 
-    def _waiting(
-        self, source: ledger.Ledger, policy: policies.InForce, pod: planning.Waiting, *, now: float
-    ) -> Report | None:
+    def _waiting(self, source: ledger.Ledger, pod: planning.Waiting, *, now: float) -> Report | None:
         record = pod.record
         told = self._told.get(record.uid)
         if told is None:
@@ -87,7 +82,7 @@ class Reporter:
             told = self._told[record.uid] = _Told(standing, now if at_once else now + FIRST_SECONDS)
         if now < told.again:
             return None
-        reason, message = planning.explain(source, policy, pod)
+        reason, message = planning.explain(source, pod)
         if reason == told.reason:
             told.again = now + RECHECK_SECONDS
             return None

@@ -1,0 +1,324 @@
+"""All nodes as arrays: what is free where, for rules and scores that look at every GPU at once.
+
+Rows are nodes in strict order, columns the GPUs of a node by index; cells beyond a node's last GPU are absent. One
+changed node rewrites one row. Whoever keeps a fleet puts nodes into it; rules and placements only read.
+"""
+
+import bisect
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant_api import packingpolicy
+from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace, NodeName
+from cotenant_extender.packing import causes, constraints, policies, view
+
+Array: TypeAlias = NDArray[Any]
+
+ANYONE = -1
+"""Tenancy of a GPU that everyone may share."""
+MIXED = -2
+"""Tenancy of a GPU whose tenants do not belong together: nobody may join them."""
+EMPTY = 0
+
+_MEMO_LIMIT = 256
+_CROWDED = 1000
+_OF_NODES: dict[str, Any] = {
+    "node_closed": np.uint8,
+    "schedulable": np.bool_,
+    "free_share": np.int64,
+    "free_cpu_millis": np.int64,
+    "free_memory_bytes": np.int64,
+    "free_pods": np.int64,
+    "versions": np.int64,
+}
+_OF_GPUS: dict[str, Any] = {
+    "present": np.bool_,
+    "closed": np.uint8,
+    "model": np.int16,
+    "free": np.int32,
+    "free_mib": np.int64,
+    "bookable_mib": np.int64,
+    "tenants": np.int16,
+    "tenants_left": np.int16,
+    "circle": np.int32,
+    "hold": np.int32,
+}
+
+
+class Fleet:
+    """N nodes with at most G GPUs each.
+
+    Attributes:
+        policy: the policy in force.
+        nodes: every node's value, by row.
+        rows: row by name.
+        models: GPU models by code.
+        node_closed: shape (N,), code of the cause that closes a whole node; 0: open.
+        schedulable: shape (N,), Ready and not cordoned.
+        free_share, free_cpu_millis, free_memory_bytes, free_pods: shape (N,), see `view.Host`.
+        versions: shape (N,), grows whenever a row is written.
+        present: shape (N, G), whether there is such a GPU.
+        closed: shape (N, G), code of the cause that closes a GPU; 0: open.
+        model: shape (N, G), code of the model.
+        free: shape (N, G), hundredths; negative where a policy counts tenants for more than was booked.
+        free_mib, bookable_mib: shape (N, G), memory in MiB.
+        tenants: shape (N, G), how many there are; `tenants_left`: how many more there may be.
+        circle: shape (N, G), code of those who may join the tenants; `EMPTY`, `ANYONE`, `MIXED`.
+        hold: shape (N, G), code of the hold; 0: none.
+    """
+
+    node_closed: Array
+    schedulable: Array
+    free_share: Array
+    free_cpu_millis: Array
+    free_memory_bytes: Array
+    free_pods: Array
+    versions: Array
+    present: Array
+    closed: Array
+    model: Array
+    free: Array
+    free_mib: Array
+    bookable_mib: Array
+    tenants: Array
+    tenants_left: Array
+    circle: Array
+    hold: Array
+
+    def __init__(self, policy: policies.InForce) -> None:
+        self.policy = policy
+        self.nodes: list[view.Node] = []
+        self.rows: dict[NodeName, int] = {}
+        self.models: dict[GPUModel, int] = {}
+        self.holds: dict[view.Hold, int] = {}
+        self._circles: dict[Hashable, int] = {}
+        self._allowed: dict[constraints.Constraints, Array] = {}
+        self._clock = 0
+        self._allocate(0, 1)
+
+    @classmethod
+    def of(cls, nodes: Sequence[view.Node], policy: policies.InForce) -> Self:
+        """Nodes in the order in which they are given."""
+        made = cls(policy)
+        made.nodes = list(nodes)
+        made.rows = {node.name: row for row, node in enumerate(nodes)}
+        made._allocate(len(nodes), max((len(node.gpus) for node in nodes), default=1) or 1)
+        for row, node in enumerate(nodes):
+            made._write(row, node)
+        return made
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it remembers so many tenancies and holds of the past that it should be made anew."""
+        return len(self._circles) + len(self.holds) > _CROWDED + 2 * self.present.size
+
+    def put(self, node: view.Node) -> None:
+        """A node as it is now; one that is new goes to its place by name.
+
+        A fleet whose order is not by name takes no new nodes.
+        """
+        row = self.rows.get(node.name)
+        if row is None:
+            row = bisect.bisect_left(self.nodes, node.name, key=lambda known: known.name)
+            self._insert(row, node)
+        else:
+            self._note_host(self.nodes[row].host, node.host)
+            self.nodes[row] = node
+        self._write(row, node)
+
+    def remove(self, name: NodeName) -> None:
+        """A node is no more."""
+        row = self.rows.get(name)
+        if row is None:
+            return
+        del self.nodes[row]
+        for field in (*_OF_NODES, *_OF_GPUS):
+            setattr(self, field, np.delete(getattr(self, field), row, axis=0))
+        self._reindex()
+
+    @contextmanager
+    def replacing(self, node: view.Node) -> Iterator[Self]:
+        """This fleet, as if one of its nodes were otherwise; nothing may be put into it meanwhile."""
+        row = self.rows[node.name]
+        standing = self.nodes[row]
+        self.nodes[row] = node
+        self._write(row, node)
+        try:
+            yield self
+        finally:
+            self.nodes[row] = standing
+            self._write(row, standing)
+
+    def part(self, names: Sequence[NodeName]) -> "Fleet":
+        """These of its nodes, in strict order; the whole fleet where all are named."""
+        found = {row for name in names if (row := self.rows.get(name)) is not None}
+        if len(found) == len(self.nodes):
+            return self
+        rows = sorted(found)
+        made = Fleet(self.policy)
+        made.models, made.holds, made._circles = self.models, self.holds, self._circles
+        made.nodes = [self.nodes[row] for row in rows]
+        made.rows = {node.name: row for row, node in enumerate(made.nodes)}
+        chosen = np.array(rows, dtype=np.intp)
+        for field in (*_OF_NODES, *_OF_GPUS):
+            setattr(made, field, getattr(self, field)[chosen])
+        return made
+
+    def emptied(self, cells: Array | None = None) -> "Fleet":
+        """A copy in which GPUs hold nothing and are held for nobody; only some `cells`, shape (N, G), if named.
+
+        Its `nodes` say what they said.
+        """
+        made = self.part(())
+        made.nodes, made.rows = self.nodes, self.rows
+        for field in (*_OF_NODES, *_OF_GPUS):
+            setattr(made, field, getattr(self, field).copy())
+        where: Any = ... if cells is None else cells
+        made.free[where] = HUNDREDTHS
+        made.free_mib[where] = made.bookable_mib[where]
+        made.tenants_left[where] += made.tenants[where]
+        made.tenants[where] = 0
+        made.hold[where] = 0
+        made.circle[where] = np.where(made.circle[where] == ANYONE, ANYONE, EMPTY)
+        return made
+
+    def take(self, row: int, slot: int, request: view.Request, *, share: int, memory_mib: int) -> None:
+        """Count a pod on a GPU of a copy; its `nodes` do not tell of it."""
+        self.free[row, slot] -= share
+        self.free_mib[row, slot] -= memory_mib
+        self.tenants[row, slot] += 1
+        self.tenants_left[row, slot] -= 1
+        model = self.nodes[row].gpus[slot].model
+        mine = self._code(_circle(self.policy, model, request.demand.namespace, request.labels))
+        standing = self.circle[row, slot]
+        self.circle[row, slot] = mine if standing in (EMPTY, mine) else standing if standing == ANYONE else MIXED
+
+    def allowed(self, wanted: constraints.Constraints) -> Array:
+        """Which nodes the selectors, affinity and tolerations of a pod allow, shape (N,)."""
+        found = self._allowed.get(wanted)
+        if found is None:
+            hosts = ((node.name, node.host) for node in self.nodes)
+            verdicts = (wanted.allow(name, host.labels, host.taints) for name, host in hosts)
+            found = np.fromiter(verdicts, dtype=np.bool_, count=len(self.nodes))
+            if len(self._allowed) >= _MEMO_LIMIT:
+                self._allowed.clear()
+            self._allowed[wanted] = found
+        return found
+
+    def circles(self, request: view.Request) -> tuple[int, ...]:
+        """Codes of the tenancies that a pod belongs to, one for each kind of tenancy."""
+        label, namespace = self.policy.spec.tenancy_label, request.demand.namespace
+        keys = (_by_namespace(namespace), _by_label(namespace, request.labels, label))
+        return tuple(code for key in keys if (code := self._circles.get(key)) is not None)
+
+    def _allocate(self, rows: int, columns: int) -> None:
+        for field, kind in _OF_NODES.items():
+            setattr(self, field, np.zeros(rows, dtype=kind))
+        for field, kind in _OF_GPUS.items():
+            setattr(self, field, np.zeros((rows, columns), dtype=kind))
+
+    def _insert(self, row: int, node: view.Node) -> None:
+        self.nodes.insert(row, node)
+        for field in (*_OF_NODES, *_OF_GPUS):
+            setattr(self, field, np.insert(getattr(self, field), row, 0, axis=0))
+        self._reindex()
+
+    def _reindex(self) -> None:
+        self.rows = {node.name: row for row, node in enumerate(self.nodes)}
+        self._allowed.clear()
+
+    def _note_host(self, before: view.Host, now: view.Host) -> None:
+        if before.labels is now.labels and before.taints is now.taints:
+            return
+        if before.labels != now.labels or before.taints != now.taints:
+            self._allowed.clear()
+
+    def _write(self, row: int, node: view.Node) -> None:
+        """All of a row."""
+        gpus, host = node.gpus, node.host
+        count = len(gpus)
+        if count > self.present.shape[1]:
+            self._widen(count)
+        self._clock += 1
+        self.versions[row] = self._clock
+        self.node_closed[row] = causes.code(node.closed)
+        self.schedulable[row] = host.schedulable
+        self.free_share[row] = host.free_share
+        self.free_cpu_millis[row] = host.free_cpu_millis
+        self.free_memory_bytes[row] = host.free_memory_bytes
+        self.free_pods[row] = host.free_pods
+        for field in _OF_GPUS:
+            getattr(self, field)[row, count:] = 0
+        if not count:
+            return
+        packings = [self.policy.packing(gpu.model) for gpu in gpus]
+        bookable = [self.policy.bookable_mib(gpu) for gpu in gpus]
+        self.present[row, :count] = True
+        self.closed[row, :count] = [causes.code(gpu.closed) for gpu in gpus]
+        self.model[row, :count] = [self._model(gpu.model) for gpu in gpus]
+        self.free[row, :count] = [HUNDREDTHS - gpu.share for gpu in gpus]
+        self.bookable_mib[row, :count] = bookable
+        self.free_mib[row, :count] = [most - gpu.booked_mib for most, gpu in zip(bookable, gpus, strict=True)]
+        self.tenants[row, :count] = [len(gpu.tenants) for gpu in gpus]
+        self.tenants_left[row, :count] = [
+            packing.max_tenants_per_gpu - len(gpu.tenants) for packing, gpu in zip(packings, gpus, strict=True)
+        ]
+        self.circle[row, :count] = [self._circle_of(gpu) for gpu in gpus]
+        self.hold[row, :count] = [0 if gpu.hold is None else self._hold(gpu.hold) for gpu in gpus]
+
+    def _widen(self, columns: int) -> None:
+        for field in _OF_GPUS:
+            found = getattr(self, field)
+            setattr(self, field, np.pad(found, ((0, 0), (0, columns - found.shape[1]))))
+
+    def _model(self, model: GPUModel) -> int:
+        return self.models.setdefault(model, len(self.models))
+
+    def _hold(self, hold: view.Hold) -> int:
+        return self.holds.setdefault(hold, len(self.holds) + 1)
+
+    def _code(self, circle: Hashable | None) -> int:
+        return ANYONE if circle is None else self._circles.setdefault(circle, len(self._circles) + 1)
+
+    def _circle_of(self, gpu: view.GPU) -> int:
+        if self.policy.packing(gpu.model).tenancy is packingpolicy.Tenancy.ANY:
+            return ANYONE
+        if not gpu.tenants:
+            return EMPTY
+        found = {_circle(self.policy, gpu.model, tenant.namespace, tenant.labels) for tenant in gpu.tenants}
+        return self._code(found.pop()) if len(found) == 1 else MIXED
+
+
+def _circle(
+    policy: policies.InForce, model: GPUModel, namespace: Namespace, labels: Mapping[str, str]
+) -> Hashable | None:
+    """Whom a pod shares a GPU of this model with: pods of the same circle; None: with anyone.
+
+    `SameNamespace`: one namespace. `Label`: equal values of the pod label `tenancyLabel`; pods without it share with
+    pods without it in their namespace.
+    """
+    match policy.packing(model).tenancy:
+        case packingpolicy.Tenancy.ANY:
+            return None
+        case packingpolicy.Tenancy.SAME_NAMESPACE:
+            return _by_namespace(namespace)
+        case packingpolicy.Tenancy.LABEL:
+            return _by_label(namespace, labels, policy.spec.tenancy_label)
+
+
+def _by_namespace(namespace: Namespace) -> Hashable:
+    return "namespace", namespace
+
+
+def _by_label(namespace: Namespace, labels: Mapping[str, str], label: str | None) -> Hashable:
+    if label is None:
+        return _by_namespace(namespace)
+    value = labels.get(label)
+    return ("unlabelled", namespace) if value is None else ("label", value)
