@@ -1,5 +1,6 @@
 """The HTTP service for kube-scheduler: filter, prioritize, bind; and healthz, readyz, metrics. On loopback only."""
 
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -8,7 +9,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from cotenant_api import errors
-from cotenant_extender import metrics, wire
+from cotenant_extender import metrics, openapi, wire
 
 PREFIX = "/scheduler"
 JSON = "application/json"
@@ -43,12 +44,19 @@ def create(service: Service, counts: metrics.Metrics) -> FastAPI:
     """The application."""
     app = FastAPI(title="Cotenant scheduler extender", docs_url=None, redoc_url=None)
     routes = _Routes(service, counts)
-    app.add_api_route(f"{PREFIX}/filter", routes.filter, methods=["POST"], summary="The node that takes a pod")
-    app.add_api_route(f"{PREFIX}/prioritize", routes.prioritize, methods=["POST"], summary="Scores of nodes for a pod")
-    app.add_api_route(f"{PREFIX}/bind", routes.bind, methods=["POST"], summary="Commit a pod to GPUs of a node")
-    app.add_api_route("/healthz", routes.healthz, methods=["GET"], summary="Whether the process answers")
-    app.add_api_route("/readyz", routes.readyz, methods=["GET"], summary="Whether the ledger is whole")
-    app.add_api_route("/metrics", routes.metrics, methods=["GET"], summary="Metrics in Prometheus' text format")
+    add = functools.partial(app.add_api_route, response_class=Response)
+    add(f"{PREFIX}/filter", routes.filter, methods=["POST"], summary="The node that takes a pod", **openapi.FILTER)
+    add(
+        f"{PREFIX}/prioritize",
+        routes.prioritize,
+        methods=["POST"],
+        summary="Scores of nodes for a pod",
+        **openapi.PRIORITIZE,
+    )
+    add(f"{PREFIX}/bind", routes.bind, methods=["POST"], summary="Commit a pod to GPUs of a node", **openapi.BIND)
+    add("/healthz", routes.healthz, methods=["GET"], summary="Whether the process answers", **openapi.PLAIN)
+    add("/readyz", routes.readyz, methods=["GET"], summary="Whether the ledger is whole", **openapi.READYZ)
+    add("/metrics", routes.metrics, methods=["GET"], summary="Metrics in Prometheus' text format", **openapi.PLAIN)
     return app
 
 
