@@ -35,7 +35,7 @@ def test_every_placement_that_the_policy_names_is_registered_and_no_other() -> N
         (Placement.FIRST_FIT, 30, ["GPU-n0-1"]),
         (Placement.FIRST_FIT, 200, ["GPU-n2-0", "GPU-n2-1"]),
         (Placement.BEST_FIT, 30, ["GPU-n1-1"]),
-        (Placement.BEST_FIT, 20, ["GPU-n0-0"]),
+        (Placement.BEST_FIT, 20, ["GPU-n1-1"]),
         (Placement.BEST_FIT, 100, ["GPU-n0-1"]),
         (Placement.SPREAD, 20, ["GPU-n0-1"]),
         (Placement.SPREAD, 100, ["GPU-n0-1"]),
@@ -45,10 +45,16 @@ def test_a_placement_chooses(placement: Placement, share: int, expected: list[st
     assert chosen(filled(placement), share) == expected
 
 
-def test_best_fit_takes_the_node_with_least_cpu_among_gpus_that_fit_equally() -> None:
+def test_best_fit_takes_the_node_that_is_left_with_less_cpu_where_shares_are_equal() -> None:
+    source = builders.cluster(nodes=2, gpus=1, placement=Placement.BEST_FIT)
+    builders.put(source, *(builders.pod(f"host-{number}", 0, node="n1") for number in range(40)))
+    assert chosen(source, 10) == ["GPU-n1-0"]
+
+
+def test_best_fit_takes_the_first_of_nodes_that_differ_by_less_than_one_point() -> None:
     source = builders.cluster(nodes=2, gpus=1, placement=Placement.BEST_FIT)
     builders.put(source, builders.pod("host", 0, node="n1"))
-    assert chosen(source, 10) == ["GPU-n1-0"]
+    assert chosen(source, 10) == ["GPU-n0-0"]
 
 
 def test_spread_prefers_fewer_tenants_to_more_free_share() -> None:

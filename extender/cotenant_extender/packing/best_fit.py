@@ -1,20 +1,38 @@
-"""Best fit: the GPU that is left with the least free share; among equals the node that is left with the least CPU.
+"""Best fit: the node that is left with the least, in CPU and GPU; on it, the GPU with the least free share.
 
-    score = -(free share of the GPU - share) - free CPU of the node / most CPU free on any node
+    score(node) = 100 x (1 - (CPU left / 128 cores + share left / 8 GPUs) / 2), truncated to a whole number
 
-For n whole GPUs, and for none, the node that is left with the least free share in sum.
+CPU and share left are sums over the node; a job that asks for no GPU is scored alike. Half of the weight is the CPU's,
+measured against a usual large server, so that the score does not depend on what else the cluster has. Nodes within one
+point of each other are equals: the first in strict order is taken. This is the BestFit of Weng et al., ATC 2023.
 """
+
+from typing import Final
 
 import numpy as np
 
+from cotenant_api.names import HUNDREDTHS
 from cotenant_extender.packing import knowledge, rules
+
+_CPU_MILLIS: Final = 128_000
+_SHARE: Final = 8 * HUNDREDTHS
 
 
 def score(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
-    """Hundredths that are left, below zero, with less than one hundredth for the CPU."""
-    source = offers.fleet
-    free = source.free if offers.gpus == 1 else np.where(source.present, source.free, 0).sum(axis=1, keepdims=True)
-    left = np.asarray(free - (offers.needs.share if offers.gpus == 1 else 0), dtype=np.float64)
-    cpu = np.maximum(source.free_cpu_millis, 0)
-    most = max(int(cpu.max(initial=0)), 1)
-    return -left - 0.999 * (cpu / most)[:, None]
+    """The node before the GPU within it."""
+    source, asked = offers.fleet, offers.request
+    cpu = (source.free_cpu_millis - asked.host.cpu_millis) / _CPU_MILLIS
+    share = (np.where(source.present, source.free, 0).sum(axis=1) - asked.demand.share) / _SHARE
+    return node_first(offers, np.trunc(100 * (1 - (0.5 * cpu + 0.5 * share))))
+
+
+def node_first(offers: rules.Offers, of_node: rules.Array) -> rules.Array:
+    """A score of the shape of `offers.fits`: the best node first, and on it the GPU with the least free share.
+
+    Args:
+        offers: what fits where.
+        of_node: the score of nodes, shape (N,), whole numbers; equal ones go by strict order.
+    """
+    rows = len(offers.fleet)
+    ranked = (of_node * rows - np.arange(rows))[:, None] * (2 * HUNDREDTHS)
+    return np.asarray(ranked - offers.fleet.free if offers.gpus == 1 else ranked, dtype=np.float64)

@@ -35,12 +35,16 @@ def choose(
 ) -> Choice | None:
     """As `place`, without the document, and without the cost of saying why not."""
     offers = rules.offers(source, request, check_host=check_host)
+    return best(offers, registry.PLACEMENTS[source.policy.spec.placement], known)
+
+
+def best(offers: rules.Offers, score: registry.Score, known: knowledge.Knowledge) -> Choice | None:
+    """The offer that a score puts highest; the first in strict order among equals."""
     if not offers.fits.any():
         return None
-    scores = registry.PLACEMENTS[source.policy.spec.placement](offers, known)
-    best = int(np.where(offers.fits, scores, -np.inf).argmax())
-    row, column = divmod(best, offers.fits.shape[1])
-    return chosen(source, request, row, offers.slots(row, column))
+    place = int(np.where(offers.fits, score(offers, known), -np.inf).argmax())
+    row, column = divmod(place, offers.fits.shape[1])
+    return chosen(offers.fleet, offers.request, row, offers.slots(row, column))
 
 
 def chosen(source: fleet.Fleet, request: view.Request, row: int, slots: tuple[int, ...]) -> Choice | None:
