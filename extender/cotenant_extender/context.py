@@ -14,6 +14,7 @@ class Context:
 
     Attributes:
         clock: seconds since the epoch.
+        stopwatch: seconds of work, since any time.
     """
 
     ledger: ledger.Ledger
@@ -21,3 +22,4 @@ class Context:
     api: client.Client
     metrics: metrics.Metrics
     clock: Callable[[], float]
+    stopwatch: Callable[[], float]

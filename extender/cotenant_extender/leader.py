@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import time
 from collections.abc import Sequence
 
 from cotenant_extender import binder, context, feed, leadership, writer
@@ -32,7 +31,7 @@ class Leader:
         self, shared: context.Context, policy: feed.Policies, *, writes: writer.Writer, binds: binder.Binder
     ) -> None:
         self._ledger, self._leading, self._metrics = shared.ledger, shared.leadership, shared.metrics
-        self._clock = shared.clock
+        self._clock, self._stopwatch = shared.clock, shared.stopwatch
         self._policy, self._writes, self._binds = policy, writes, binds
         self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
         self._changed = asyncio.Event()
@@ -112,7 +111,7 @@ class Leader:
 
     def _pass(self, policy: policies.InForce, *, now: float) -> float:
         """One pass over the queue; what it took, in seconds."""
-        began = time.perf_counter()
+        began = self._stopwatch()
         plan = planning.plan(self._ledger, policy, now=now)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
@@ -124,7 +123,7 @@ class Leader:
         if plan.cut:
             self._seen = -1
             self.changed()
-        took = time.perf_counter() - began
+        took = self._stopwatch() - began
         self._measure(plan, took, now=now)
         return took
 

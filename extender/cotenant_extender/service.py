@@ -31,6 +31,7 @@ class Extender:
 
     Args:
         clock: seconds since the epoch.
+        stopwatch: seconds of work, since any time.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Extender:
         carrier: transport.Transport,
         *,
         clock: Callable[[], float] = time.time,
+        stopwatch: Callable[[], float] = time.perf_counter,
         sleep: client.Sleep = asyncio.sleep,
     ) -> None:
         self.metrics = metrics.Metrics()
@@ -46,7 +48,12 @@ class Extender:
         self.leadership = leadership.Leadership(settings.identity, assume=settings.assume_leader)
         api = client.Client(carrier, sleep=sleep)
         shared = context.Context(
-            ledger=self.ledger, leadership=self.leadership, api=api, metrics=self.metrics, clock=clock
+            ledger=self.ledger,
+            leadership=self.leadership,
+            api=api,
+            metrics=self.metrics,
+            clock=clock,
+            stopwatch=stopwatch,
         )
         self.policies = feed.Policies(self.ledger, self._changed)
         self.binder = binder.Binder(shared)

@@ -52,7 +52,7 @@ class Handlers:
     """
 
     def __init__(self, objects: store.Store, clock: Callable[[], float]) -> None:
-        self._store, self._clock = objects, clock
+        self._store, self.clock = objects, clock
         self.pods = pods.Pods(objects, clock)
         self._numbers = itertools.count(1)
 
@@ -102,7 +102,7 @@ class Handlers:
         if "name" not in metadata:
             metadata["name"] = f"{metadata['generateName']}{number:05x}"
         metadata.setdefault("uid", f"uid-{number}-{metadata['name']}")
-        metadata.setdefault("creationTimestamp", pods.timestamp(self._clock()))
+        metadata.setdefault("creationTimestamp", pods.timestamp(self.clock()))
         return {**body, "metadata": metadata}
 
     def _put(self, target: Target, body: Object) -> transport.Answer:
