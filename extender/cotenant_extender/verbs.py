@@ -14,7 +14,7 @@ from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger, views
-from cotenant_extender.packing import causes, placing, rules, view
+from cotenant_extender.packing import causes, fleet, placing, rules, view
 
 MAX_SCORE = 10
 
@@ -48,11 +48,11 @@ def filter_nodes(source: ledger.Ledger, asked: records.Pod, names: Sequence[Node
     if pinned is not None:
         # A Binding whose reply was lost may still take effect: no other node until that is known.
         found = pinned.node if pinned.node in names else None
-    else:
-        found = _chosen(source, record.request, names)
-    if found is not None:
-        return Filtered((found,), dict.fromkeys((n for n in names if n != found), f"packing chose {found}"), None)
-    return _rejected(source, record.request, names)
+        return _only(found, names) if found else _none(names, PackedReason.WAITING_FOR_TURN, _PINNED)
+    return _choice(source, record.request, names)
+
+
+_PINNED = "the reply to a Binding to another node was lost, and what became of it is not known yet"
 
 
 def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> list[tuple[NodeName, int]]:
@@ -68,31 +68,32 @@ def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeNa
     return [(name, MAX_SCORE if name in chosen else int(name in fitting)) for name in names]
 
 
-def _chosen(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> NodeName | None:
+def _choice(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> Filtered:
+    """The node that the pod is promised, else the one that packing chooses, else why there is none."""
     uid = request.demand.uid
     claim = source.claims.get(uid)
     if claim is not None and claim.node in names:
         here = views.node(source, claim.node, without=uid)
         if placing.choose(here, request, source.known, check_host=False) is not None:
-            return claim.node
+            return _only(claim.node, names)
     with views.without(source, uid) as seen:
-        found = placing.choose(seen.part(names), request, source.known, check_host=False)
-    return None if found is None else found.node.name
-
-
-def _rejected(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> Filtered:
-    """Every node's tally without amounts, so that kube-scheduler can count nodes that say the same."""
-    with views.without(source, request.demand.uid) as seen:
         offered = seen.part(names)
-        refusals = rules.refusals(offered, request, check_host=False)
+        found = placing.choose(offered, request, source.known, check_host=False)
+        if found is not None:
+            return _only(found.node.name, names)
+        return _refused(names, offered, rules.refusals(offered, request, check_host=False))
+
+
+def _only(node: NodeName, names: Sequence[NodeName]) -> Filtered:
+    failed = dict.fromkeys(names, f"packing chose {node}")
+    del failed[node]
+    return Filtered((node,), failed, None)
+
+
+def _refused(names: Sequence[NodeName], offered: fleet.Fleet, refusals: causes.Refusals) -> Filtered:
+    """Every node's tally without amounts, so that kube-scheduler can count nodes that say the same."""
     failed = dict.fromkeys(names, f"{PackedReason.INSUFFICIENT_SHARE}: the node has no GPUNode")
-    told: dict[bytes, str] = {}
-    for node, codes in zip(offered.nodes, np.sort(refusals.codes, axis=1), strict=True):
-        key = codes.tobytes()
-        message = told.get(key)
-        if message is None:
-            message = told[key] = causes.in_short(codes)
-        failed[node.name] = message
+    failed.update(zip(offered.rows, causes.by_node(refusals), strict=True))
     return Filtered((), failed, causes.rejection(refusals).reason)
 
 

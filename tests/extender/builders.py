@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import names, packingpolicy
+from cotenant_api import placement as placements
 from cotenant_api.names import NodeName
 from cotenant_extender import records
-from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import policies
+from cotenant_extender.ledger import ledger, views
+from cotenant_extender.packing import placing, policies
 
 Object = dict[str, Any]
 
@@ -212,3 +213,12 @@ def put(to: ledger.Ledger, *pods: Object, now: float = NOW) -> None:
     """Pods as they are."""
     for item in pods:
         to.pod(records.pod_record(item), now=now)
+
+
+def place(source: ledger.Ledger, record: records.Pod) -> placements.Placement:
+    """Where packing puts a pod that the ledger knows."""
+    assert record.request is not None
+    with views.without(source, record.uid) as seen:
+        found = placing.place(seen, record.request, source.known)
+    assert isinstance(found, placements.Placement), found
+    return found

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from cotenant_api import placement
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import claims, drift, earmarks, ledger, views
-from cotenant_extender.packing import placing
 from cotenant_extender.packing.causes import Cause
 from extender import builders
 from extender.builders import NOW
@@ -31,11 +29,7 @@ def listing(source: ledger.Ledger, name: str, **tenants: list[str]) -> None:
 def earmarked(source: ledger.Ledger, raw: Object) -> earmarks.Earmark:
     builders.put(source, raw)
     record = source.pods[PodUID(raw["metadata"]["uid"])]
-    assert record.request is not None
-    with views.without(source, record.uid) as seen:
-        found = placing.place(seen, record.request, source.known)
-    assert isinstance(found, placement.Placement)
-    return source.earmark(record.uid, found, now=NOW)
+    return source.earmark(record.uid, builders.place(source, record), now=NOW)
 
 
 def test_an_event_twice_counts_once() -> None:

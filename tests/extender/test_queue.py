@@ -96,7 +96,10 @@ def test_first_fit_decreasing_packs_the_cluster() -> None:
 def test_what_does_not_fit_waits_and_is_told_why_and_its_position() -> None:
     source = builders.cluster(gpus=1)
     builders.put(source, builders.pod("a", 90), builders.pod("b", 80), builders.pod("c", 70))
-    assert told(source, "c") == (PackedReason.INSUFFICIENT_SHARE, "1 GPU lacks 60 hundredths; 2nd in the queue")
+    assert told(source, "c") == (
+        PackedReason.WAITING_FOR_TURN,
+        "1 GPU is promised to a job that is being bound; 2nd in the queue",
+    )
 
 
 @pytest.mark.parametrize(

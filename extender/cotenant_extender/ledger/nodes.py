@@ -193,4 +193,5 @@ def _tenant(claim: claims.Claim, gpu: gpunode.GPU, policy: policies.InForce) -> 
         memory_mib=mine.memory_mib,
         predicted=predicted,
         thread_percentage=mine.thread_percentage,
+        promised=claim.kind is claims.Kind.EARMARK,
     )

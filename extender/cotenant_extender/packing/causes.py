@@ -46,6 +46,11 @@ class Cause(enum.Enum):
     )
     HELD = PackedReason.WAITING_FOR_TURN, "is held for a job that waits longer", "are held for a job that waits longer"
     TENANCY = PackedReason.TENANCY_CONFLICT, "serves another tenancy", "serve another tenancy"
+    PROMISED = (
+        PackedReason.WAITING_FOR_TURN,
+        "is promised to a job that is being bound",
+        "are promised to jobs that are being bound",
+    )
     TENANT_LIMIT = PackedReason.TENANT_LIMIT, "holds {}", "hold {}"
     LACKS_SHARE = PackedReason.INSUFFICIENT_SHARE, "lacks {}", "lack {}"
     LACKS_MEMORY = PackedReason.INSUFFICIENT_MEMORY, "lacks {}", "lack {}"
@@ -144,9 +149,25 @@ def rejection(refusals: Refusals) -> Rejection:
     return Rejection(reason=ordered[0].reason, counts=dict(by_reason), message=", ".join(parts))
 
 
-def in_short(codes: NDArray[np.uint8]) -> str:
-    """Reason and tally of one node's GPUs without amounts: many nodes say the same, so that it can be counted."""
-    counts = Counter(CAUSES[code - 1] for code in codes.tolist() if code > 0)
+def by_node(refusals: Refusals) -> list[str]:
+    """Reason and tally of each node's GPUs, without amounts: many nodes say the same, so that it can be counted.
+
+    Args:
+        refusals: shape (N, G).
+    """
+    codes = np.sort(refusals.codes, axis=1)
+    # Rows that are equal as multisets get equal sums; that others do, too, would only lend them the same words.
+    keys = codes.astype(np.uint64) @ (_SPREADING ** np.arange(codes.shape[1], dtype=np.uint64))
+    _, firsts, places = np.unique(keys, return_index=True, return_inverse=True)
+    told = [_in_short(codes[first].tolist()) for first in firsts]
+    return [told[place] for place in places.tolist()]
+
+
+_SPREADING = np.uint64(6364136223846793005)
+
+
+def _in_short(codes: list[int]) -> str:
+    counts = Counter(CAUSES[code - 1] for code in codes if code > 0)
     if not counts:
         return f"{PackedReason.INSUFFICIENT_SHARE}: the node offers no GPU"
     ordered = _in_order(counts)

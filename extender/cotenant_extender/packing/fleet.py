@@ -46,6 +46,9 @@ _OF_GPUS: dict[str, Any] = {
     "tenants_left": np.int16,
     "circle": np.int32,
     "hold": np.int32,
+    "promised": np.int32,
+    "promised_mib": np.int64,
+    "promises": np.int16,
 }
 
 
@@ -69,6 +72,7 @@ class Fleet:
         tenants: shape (N, G), how many there are; `tenants_left`: how many more there may be.
         circle: shape (N, G), code of those who may join the tenants; `EMPTY`, `ANYONE`, `MIXED`.
         hold: shape (N, G), code of the hold; 0: none.
+        promised, promised_mib, promises: shape (N, G), what earmarks alone book, and how many there are.
     """
 
     node_closed: Array
@@ -88,6 +92,9 @@ class Fleet:
     tenants_left: Array
     circle: Array
     hold: Array
+    promised: Array
+    promised_mib: Array
+    promises: Array
 
     def __init__(self, policy: policies.InForce) -> None:
         self.policy = policy
@@ -158,10 +165,11 @@ class Fleet:
 
     def part(self, names: Sequence[NodeName]) -> "Fleet":
         """These of its nodes, in strict order; the whole fleet where all are named."""
-        found = {row for name in names if (row := self.rows.get(name)) is not None}
+        found = set(map(self.rows.get, names))
+        found.discard(None)
         if len(found) == len(self.nodes):
             return self
-        rows = sorted(found)
+        rows = sorted(row for row in found if row is not None)
         made = Fleet(self.policy)
         made.models, made.holds, made._circles = self.models, self.holds, self._circles
         made.nodes = [self.nodes[row] for row in rows]
@@ -174,13 +182,16 @@ class Fleet:
     def emptied(self, cells: Array | None = None) -> "Fleet":
         """A copy in which GPUs hold nothing and are held for nobody; only some `cells`, shape (N, G), if named.
 
-        Its `nodes` say what they said.
+        What their tenants requested of the host stays; `nodes` say what they said.
         """
         made = self.part(())
         made.nodes, made.rows = self.nodes, self.rows
         for field in (*_OF_NODES, *_OF_GPUS):
             setattr(made, field, getattr(self, field).copy())
         where: Any = ... if cells is None else cells
+        booked = np.zeros_like(made.free)
+        booked[where] = HUNDREDTHS - made.free[where]
+        made.free_share += np.where(made.present, booked, 0).sum(axis=1)
         made.free[where] = HUNDREDTHS
         made.free_mib[where] = made.bookable_mib[where]
         made.tenants_left[where] += made.tenants[where]
@@ -272,6 +283,14 @@ class Fleet:
         ]
         self.circle[row, :count] = [self._circle_of(gpu) for gpu in gpus]
         self.hold[row, :count] = [0 if gpu.hold is None else self._hold(gpu.hold) for gpu in gpus]
+        self._write_promises(row, gpus)
+
+    def _write_promises(self, row: int, gpus: Sequence[view.GPU]) -> None:
+        for slot, gpu in enumerate(gpus):
+            promised = [tenant for tenant in gpu.tenants if tenant.promised]
+            self.promises[row, slot] = len(promised)
+            self.promised[row, slot] = sum(tenant.share for tenant in promised)
+            self.promised_mib[row, slot] = sum(tenant.memory_mib for tenant in promised)
 
     def _widen(self, columns: int) -> None:
         for field in _OF_GPUS:

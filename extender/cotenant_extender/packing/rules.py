@@ -91,10 +91,13 @@ def offers(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> O
     return Offers(source, request, needed, takes[:, None], cells, count)
 
 
-def refusals(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> causes.Refusals:
+def refusals(
+    source: fleet.Fleet, request: view.Request, *, check_host: bool, tell_promises: bool = True
+) -> causes.Refusals:
     """Why each GPU refuses, shape (N, G): its own reason before what its node is short of.
 
-    GPUs that would take the pod but are too few on their node say so.
+    GPUs that would take the pod but are too few on their node say so; with `tell_promises` also those that only
+    earmarks keep from taking it.
     """
     codes = np.zeros(source.present.shape, dtype=np.uint8)
     amounts = np.zeros(source.present.shape, dtype=np.int64)
@@ -111,12 +114,33 @@ def refusals(source: fleet.Fleet, request: view.Request, *, check_host: bool) ->
         )
         if isinstance(rule.amount, np.ndarray):
             amounts[new] = rule.amount[new]
+    if tell_promises:
+        _tell_promises(source, request, codes, amounts)
     return causes.Refusals(codes, amounts)
 
 
-def rejection(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> causes.Rejection:
-    """Why no GPU takes the pod."""
-    return causes.rejection(refusals(source, request, check_host=check_host))
+def _tell_promises(source: fleet.Fleet, request: view.Request, codes: Array, amounts: Array) -> None:
+    """GPUs that only earmarks keep from taking the pod say so."""
+    if not source.promises.any():
+        return
+    needed = of_models(source, request)
+    fits = (source.free + source.promised >= needed.share) & (
+        source.free_mib + source.promised_mib >= needed.memory_mib
+    )
+    fits &= (source.tenants_left + source.promises > 0) & (source.promises > 0)
+    told = fits & np.isin(codes, _SHORTAGES)
+    codes[told] = causes.code(Cause.PROMISED)
+    amounts[told] = 0
+
+
+_SHORTAGES = [causes.code(cause) for cause in (Cause.TENANT_LIMIT, Cause.LACKS_SHARE, Cause.LACKS_MEMORY)]
+
+
+def rejection(
+    source: fleet.Fleet, request: view.Request, *, check_host: bool, tell_promises: bool = True
+) -> causes.Rejection:
+    """Why no GPU takes the pod; see `refusals`."""
+    return causes.rejection(refusals(source, request, check_host=check_host, tell_promises=tell_promises))
 
 
 def of_models(source: fleet.Fleet, request: view.Request) -> Needs:

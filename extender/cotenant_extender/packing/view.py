@@ -21,6 +21,7 @@ class Tenant:
         memory_mib: memory booked on this GPU, in MiB.
         predicted: the prediction for this GPU's model, if the pod has one.
         thread_percentage: percentage of the SMs that it may use.
+        promised: whether it has an earmark alone.
     """
 
     uid: PodUID
@@ -31,6 +32,7 @@ class Tenant:
     memory_mib: int
     predicted: prediction.GPUPrediction | None = None
     thread_percentage: int = 100
+    promised: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,7 +186,8 @@ def _undo(this: _Pass, entry: order.Entry, made: list[Lift], stuck: records.Pod)
 
 def _rejection(this: _Pass, record: records.Pod) -> causes.Rejection:
     with views.without(this.source, record.uid) as seen:
-        return rules.rejection(seen, _request(record), check_host=True)
+        # What stands in the way here is promised to the gang itself.
+        return rules.rejection(seen, _request(record), check_host=True, tell_promises=False)
 
 
 def _try(this: _Pass, record: records.Pod) -> placement.Placement | None:
