@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant_api import errors, files
+from cotenant_api import errors, sections
 
 if TYPE_CHECKING:
     from cotenant_predictor.evaluation.report import Row
@@ -71,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
     options = [*arguments.data, *(f"--split {kind}" for kind in arguments.split)]
     command = f"cotenant evaluate {' '.join(options)}"
     if arguments.write is not None:
-        _around_section(arguments.write, command=command)
+        sections.require(arguments.write, command=command)
     evaluations = _evaluations(arguments, request)
     rows = [row for evaluation in evaluations for row in evaluation.rows]
     if arguments.plots is not None:
         _draw(arguments.plots, evaluations)
     if arguments.write is not None:
-        _write_section(arguments.write, _lines(rows), command=command)
+        sections.replace(arguments.write, _lines(rows), command=command)
     text = json.dumps(report.document(rows), allow_nan=False) if arguments.json else "\n".join(_lines(rows))
     print(text, flush=True)
     return 0
@@ -116,26 +116,6 @@ def _draw(folder: Path, evaluations: "list[Evaluation]") -> None:
         _progress(f"wrote {file}")
     if not files_written:
         _progress("no pictures: they are drawn of measured jobs alone, which these data do not hold")
-
-
-def _write_section(file: Path, lines: list[str], *, command: str) -> None:
-    """Replace what stands between the two markers that name the command."""
-    before, after = _around_section(file, command=command)
-    files.replace(file, f"{before}\n\n{chr(10).join(lines)}\n{after}".encode(), field="--write")
-
-
-def _around_section(file: Path, *, command: str) -> tuple[str, str]:
-    """The page up to the end of the first marker, and from the second one on."""
-    begin, end = f"<!-- begin: {command} -->", f"<!-- end: {command} -->"
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise errors.InvalidInputError("--write", str(file), f"cannot be read: {error.strerror}") from error
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise errors.InvalidInputError("--write", str(file), f"must hold the lines {begin} and {end}")
-    return before + begin, end + after
 
 
 def _progress(text: str) -> None:
