@@ -154,7 +154,16 @@ class Binder:
         self._sent.pop(record.uid, None)
         if earmark is not None:
             self._metrics.placement_seconds.observe(max(self._clock() - earmark.made, 0.0))
+        self._count(record, placed)
         return Outcome(Result.BOUND, "")
+
+    def _count(self, record: records.Pod, placed: placement.Placement) -> None:
+        if record.request is None:
+            return
+        for gpu in placed.gpus:
+            model = self._ledger.model(placed.node, gpu.uuid)
+            if model is not None:
+                self._metrics.placed(record.request.demand, model, gpu.share)
 
     async def _resolve(self, record: records.Pod, placed: placement.Placement, *, refused: bool = False) -> Outcome:
         """Read the pod until it shows what became of the Binding; `refused`: the API server said that nothing did."""

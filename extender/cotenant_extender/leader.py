@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cotenant_extender import binder, context, feed, leadership, writer
 from cotenant_extender.kube import watches
 from cotenant_extender.ledger import drift, earmarks, ledger, views
-from cotenant_extender.packing import placing, policies
+from cotenant_extender.packing import occupancy, placing, policies
 from cotenant_extender.queue import cleanup, planning, reporting
 
 LOG = logging.getLogger(__name__)
@@ -92,6 +92,7 @@ class Leader:
             return
         adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
         self.serving = True
+        self._ledger.usage.start(now=self._clock())
         self._metrics.leading.set(1)
         LOG.info("serves: %s", self._leading.describe())
 
@@ -148,6 +149,10 @@ class Leader:
         if now - self._chored < TICK_SECONDS:
             return
         self._chored = now
+        self._ledger.usage.advance(now=now)
+        self._metrics.used(self._ledger.usage)
+        if self._ledger.policy is not None:
+            self._metrics.occupied(occupancy.occupancy(self._ledger.seen()))
         self._writes.start_once("leftovers", self._binds.resolve_leftovers)
         if now - self._drift_checked >= DRIFT_SECONDS:
             self._drift_checked = now

@@ -2,6 +2,11 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from cotenant_api import pod
+from cotenant_api.names import GPUModel, Namespace
+from cotenant_extender.ledger import usage
+from cotenant_extender.packing import occupancy
+
 _PREFIX = "cotenant_extender"
 _VERB_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _PLACEMENT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -13,6 +18,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._used: dict[Namespace, tuple[float, float]] = {}
         self.verb_seconds = self._histogram("verb_seconds", "Time to answer a request.", _VERB_BUCKETS, ["verb"])
         self.requests = self._counter("requests_total", "Requests by result.", ["verb", "result"])
         self.rejections = self._counter("rejections_total", "Pods that filter refused, by reason.", ["reason"])
@@ -25,6 +31,17 @@ class Metrics:
         self.removals = self._counter("removals_total", "Pods deleted or evicted, by reason.", ["reason", "result"])
         self.ledger_drift = self._gauge("ledger_drift", "Differences between the ledger and a recount; must be 0.")
         self.leading = self._gauge("leading", "1 while this extender serves.")
+        self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])
+        self.packing_efficiency = self._gauge("packing_efficiency_ratio", "Booked part of the GPUs that are in use.")
+        self.gpu_seconds = self._counter("gpu_seconds_total", "Booked shares of GPUs times seconds.", ["namespace"])
+        self.memory_seconds = self._counter(
+            "gpu_memory_byte_seconds_total", "Booked bytes of GPU memory times seconds.", ["namespace"]
+        )
+        self.placed_share = self._counter(
+            "placed_share_hundredths_total",
+            "Shares of predicted pods when bound: predicted (q50) and booked.",
+            ["figure"],
+        )
         self.pass_seconds = self._histogram("queue_pass_seconds", "Time of one pass over the queue.", _VERB_BUCKETS, [])
         self.queue_wait_seconds = self._histogram(
             "queue_wait_seconds", "From joining the queue to the lifted gate.", _WAIT_BUCKETS, []
@@ -33,6 +50,27 @@ class Metrics:
             "placement_seconds", "From the lifted gate to the binding.", _PLACEMENT_BUCKETS, []
         )
 
+    def occupied(self, found: occupancy.Occupancy) -> None:
+        """How full the GPUs are."""
+        for state, count in (("in_use", found.in_use), ("free", found.free), ("closed", found.closed)):
+            self.gpus.labels(state).set(count)
+        self.packing_efficiency.set(found.efficiency)
+
+    def used(self, found: usage.Usage) -> None:
+        """What namespaces have used up to now."""
+        for namespace, account in found.accounts.items():
+            gpu_seconds, byte_seconds = self._used.get(namespace, (0.0, 0.0))
+            self.gpu_seconds.labels(namespace).inc(account.gpu_seconds - gpu_seconds)
+            self.memory_seconds.labels(namespace).inc(account.byte_seconds - byte_seconds)
+            self._used[namespace] = account.gpu_seconds, account.byte_seconds
+
+    def placed(self, demand: pod.Demand, model: GPUModel, share: int) -> None:
+        """A pod was bound to a GPU of this model."""
+        predicted = None if demand.predicted is None else demand.predicted.by_gpu.get(model)
+        if predicted is not None:
+            self.placed_share.labels("predicted").inc(predicted.utilization.q50)
+            self.placed_share.labels("booked").inc(share)
+
     def text(self) -> bytes:
         """All metrics in the text format."""
         return generate_latest(self.registry)
@@ -40,8 +78,8 @@ class Metrics:
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
         return Counter(f"{_PREFIX}_{name}", text, labels, registry=self.registry)
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"{_PREFIX}_{name}", text, registry=self.registry)
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] | list[str] = ()) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", text, labels, registry=self.registry)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], labels: list[str]) -> Histogram:
         return Histogram(f"{_PREFIX}_{name}", text, labels, buckets=buckets, registry=self.registry)

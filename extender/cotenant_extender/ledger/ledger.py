@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cotenant_api import gpunode, placement
-from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, graves, index, nodes
+from cotenant_extender.ledger import claims, earmarks, graves, index, nodes, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 
 GONE_LIMIT = 20_000
@@ -34,6 +34,7 @@ class Ledger:
         hold: for whom GPUs are kept, and `held`: which.
         version: grows with every event after which something may fit, or must be decided, that did not before.
         known: what was learned of the pods that came.
+        usage: what namespaces have booked, and for how long.
     """
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class Ledger:
         self.held: dict[NodeName, frozenset[GPUUID]] = {}
         self.version = 0
         self.known = knowledge.Knowledge()
+        self.usage = usage.Usage()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
         self._fleet: fleet.Fleet | None = None
         self._stale: set[NodeName] = set()
@@ -277,6 +279,12 @@ class Ledger:
         state = self.nodes.get(name)
         return state is not None and state.agent is not None
 
+    def model(self, name: NodeName, uuid: GPUUID) -> GPUModel | None:
+        """The model of a GPU, as its agent tells."""
+        state = self.nodes.get(name)
+        known = () if state is None or state.agent is None else state.agent.gpus
+        return next((gpu.model for gpu in known if gpu.uuid == uuid), None)
+
     def finished(self, uid: PodUID) -> bool:
         """Whether a pod is known to have finished, so that its being listed means nothing."""
         known = self.pods.get(uid)
@@ -319,6 +327,10 @@ class Ledger:
 
     def _set_claim(self, uid: PodUID, claim: claims.Claim | None) -> None:
         before = self.claims.pop(uid, None)
+        if before is not None:
+            self.usage.count(before, -1)
+        if claim is not None:
+            self.usage.count(claim, 1)
         if before is not None and (claim is None or not before.counts_like(claim)):
             self.version += 1
         if before is not None:
