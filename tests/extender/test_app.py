@@ -1,14 +1,11 @@
 """The HTTP service: what each verb answers to what it should and should not get."""
 
 import json
-from typing import Any
 
 import pytest
 
 from cotenant_extender import app, metrics, wire
-from extender import builders
-
-Object = dict[str, Any]
+from extender import asgi, builders
 
 
 class _Service:
@@ -40,36 +37,7 @@ async def call(
     service: _Service, method: str, path: str, *parts: bytes, length: str | None = None
 ) -> tuple[int, bytes]:
     """Status and body of one request over ASGI."""
-    application = app.create(service, metrics.Metrics())
-    incoming = [
-        {"type": "http.request", "body": part, "more_body": place < len(parts) - 1} for place, part in enumerate(parts)
-    ] or [{"type": "http.request", "body": b"", "more_body": False}]
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return incoming.pop(0)
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = [] if length is None else [(b"content-length", length.encode())]
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 2),
-    }
-    await application(scope, receive, send)
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return sent[0]["status"], body
+    return await asgi.call(app.create(service, metrics.Metrics()), method, path, *parts, length=length)
 
 
 ARGS = json.dumps({"Pod": builders.pod("a"), "NodeNames": ["n0", "n1"]}).encode()
