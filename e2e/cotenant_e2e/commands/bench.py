@@ -1,11 +1,15 @@
 """Ratios of speed against plain kube-scheduler, on this machine."""
 
+import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
 
-from cotenant_e2e import benchmark, binaries, installation, nodes, progress, startup
+from cotenant_e2e import binaries, progress, startup
 from cotenant_e2e import cluster as clusters
+from cotenant_e2e.benchmark import field, objects, results, rounds, sections, tables
 from cotenant_e2e.commands import arguments as shared
 
 SUMMARY = "measure pods per second through Cotenant against plain kube-scheduler"
@@ -14,27 +18,65 @@ SUMMARY = "measure pods per second through Cotenant against plain kube-scheduler
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     shared.add_directory(parser)
-    parser.add_argument("--nodes", type=int, default=50, metavar="N", help="simulated nodes of four GPUs (default: 50)")
-    parser.add_argument("--pods", type=int, default=400, metavar="N", help="pods of each round (default: 400)")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="rounds (default: 3)")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        nargs="+",
+        default=[100, 1000],
+        metavar="N",
+        help=f"numbers of nodes of {objects.GPUS_PER_NODE} simulated GPUs (default: 100 1000)",
+    )
+    parser.add_argument("--pods", type=int, default=2000, metavar="N", help="pods of each round (default: 2000)")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="rounds of each contender (default: 5)")
+    parser.add_argument(
+        "--contenders",
+        type=rounds.Contender,
+        nargs="+",
+        default=list(rounds.Contender),
+        choices=list(rounds.Contender),
+        metavar="NAME",
+        help=f"only these of {', '.join(rounds.Contender)}",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this page, between its markers")
 
 
 def run(arguments: Namespace) -> int:
-    """Print the ratio, with its conditions."""
+    """Print the ratios, with their conditions."""
     programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
-    clusters.down(arguments.directory)
-    options = startup.Options(nodes=nodes.uniform(arguments.nodes))
-    with startup.start(arguments.directory, programs, options) as cluster:
-        installation.install(cluster)
-        found = benchmark.rounds(
-            cluster.client,
-            pods=arguments.pods,
-            repeats=arguments.repeats,
-            report=lambda line: print(line, file=sys.stderr, flush=True),
-        )
-    print(
-        f"ratio {benchmark.median_ratio(found):.2f}: median of {arguments.repeats} rounds of {arguments.pods} pods "
-        f"created on the fly, on {arguments.nodes} simulated nodes with {4 * arguments.nodes} simulated GPUs; "
-        f"{os.cpu_count()} cores for everything"
-    )
+    measured = []
+    for nodes in arguments.nodes:
+        clusters.down(arguments.directory)
+        options = startup.Options(nodes=objects.node_list(nodes))
+        with startup.start(arguments.directory, programs, options) as cluster:
+            place = field.Field(cluster)
+            place.prepare()
+            measured.append(_measure(place, arguments, nodes))
+    _show(measured, arguments)
     return 0
+
+
+def _measure(place: field.Field, arguments: Namespace, nodes: int) -> results.Measurement:
+    turns = []
+    for turn in range(1, arguments.turns + 1):
+        found = {}
+        for contender in arguments.contenders:
+            found[contender] = one = rounds.measure(place, contender, pods=arguments.pods)
+            _say(f"{nodes} nodes, turn {turn} of {arguments.turns}: {contender}: {one.pods_per_second:.0f} pods/s")
+        turns.append(found)
+    gpus = nodes * objects.GPUS_PER_NODE
+    return results.Measurement(nodes=nodes, gpus=gpus, cores=os.cpu_count() or 1, turns=turns)
+
+
+def _show(measured: Sequence[results.Measurement], arguments: Namespace) -> None:
+    lines = tables.lines(measured)
+    if arguments.json:
+        print(json.dumps({"v": 1, "measurements": [one.to_object() for one in measured]}))
+    else:
+        print("\n".join(lines))
+    if arguments.write is not None:
+        sections.write(arguments.write, "bench", lines)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,56 @@
+"""Measurements as Markdown. Pure."""
+
+from collections.abc import Sequence
+
+from cotenant_e2e.benchmark.results import Found, Measurement
+from cotenant_e2e.benchmark.rounds import Contender
+
+
+def lines(measurements: Sequence[Measurement]) -> list[str]:
+    """Ratios first, then what they are made of, then the conditions."""
+    found = [
+        "| nodes | pods per second as a ratio to the same pods without Cotenant | median | least to most | bar | aim |",
+        "|---:|---|---:|---|---:|---:|",
+    ]
+    found += [_ratio(measured, one) for measured in measurements for one in measured.found()]
+    found += [
+        "",
+        "| nodes | pods go | pods/s | CPU ms per pod: all | kube-apiserver | etcd | kube-scheduler | extender | benchmark |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    found += [_contender(measured, one) for measured in measurements for one in measured.contenders]
+    return [*found, "", *(conditions(one) for one in measurements)]
+
+
+def conditions(measured: Measurement) -> str:
+    """One sentence."""
+    pods = measured.rounds[0].pods if measured.turns else 0
+    return (
+        f"{measured.nodes} nodes: median of {len(measured.turns)} turns of {pods} pods, interleaved, on {measured.gpus} "
+        f"simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed out, "
+        f"{measured.failures} ended otherwise than well."
+    )
+
+
+def _ratio(measured: Measurement, one: Found) -> str:
+    bar, aim = (_limit(limits.get(measured.nodes)) for limits in (one.ratio.bar, one.ratio.aim))
+    return f"| {measured.nodes} | {one.ratio.name} | **{one.median:.2f}** | {one.least:.2f} to {one.most:.2f} | {bar} | {aim} |"
+
+
+def _limit(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _contender(measured: Measurement, contender: Contender) -> str:
+    spent = measured.cpu_milliseconds_per_pod(contender)
+    scheduler = spent.get("cotenant-scheduler", 0.0) + spent.get("plain-scheduler", 0.0)
+    each = (
+        sum(spent.values()),
+        spent.get("kube-apiserver", 0.0),
+        spent.get("etcd", 0.0),
+        scheduler,
+        spent.get("cotenant-extender", 0.0),
+        spent.get("benchmark", 0.0),
+    )
+    times = " | ".join(f"{one:.2f}" for one in each)
+    return f"| {measured.nodes} | {contender} | {measured.pods_per_second(contender):.0f} | {times} |"
