@@ -1,0 +1,254 @@
+"""What goes wrong, when, by a seed: parts are killed, paused and cut off, the API server fails, people do things.
+
+Each action says when it is over; `heal` ends all that still lasts.
+"""
+
+import random
+from collections.abc import Callable
+
+from api_server import pods
+from cotenant_api.names import GPUUID
+from simulation import hosts, jobs, network, processes, sites
+from simulation.world import World
+
+Action = Callable[[], None]
+
+
+class Chaos:
+    """The source of everything bad in one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._rng = world, world.rng("chaos")
+        self._over = False
+        self._count = 0
+        self._actions: list[tuple[int, Action]] = [
+            (10, self._submit),
+            (6, lambda: self._of_extenders(self._kill)),
+            (4, lambda: self._of_extenders(self._pause)),
+            (2, lambda: self._of_extenders(self._terminate)),
+            (3, lambda: self._of_schedulers(self._kill)),
+            (2, lambda: self._of_schedulers(self._pause)),
+            (3, lambda: self._of_schedulers(self._terminate)),
+            (4, self._kill_agent),
+            (3, self._kill_kubelet),
+            (4, self._partition),
+            (2, self._outage),
+            (2, self._compact),
+            (2, world.network.cut_watches),
+            (4, self._delete_pod),
+            (2, self._delete_job),
+            (2, self._break_gpu),
+            (2, self._cordon),
+            (1, self._lose_node),
+            (4, self._change_policy),
+            (1, self._bind_without_placement),
+        ]
+
+    def begin(self, *, trouble: float, jobs_first: int) -> None:
+        """From now on."""
+        self._world.network.weather.trouble = trouble
+        for _ in range(jobs_first):
+            self._submit()
+        self._next()
+
+    def heal(self) -> None:
+        """It is over: whatever lasts ends, and everything that is down starts."""
+        world = self._world
+        self._over = True
+        world.network.weather.trouble, world.network.weather.down = 0.0, False
+        for link in list(world.network.links):
+            if link.partitioned:
+                link.heal()
+        for host in world.hosts:
+            for process in (host.extender_process, host.scheduler_process):
+                if process is not None and process.paused:
+                    process.resume()
+        for site in world.sites:
+            site.cordon(cordoned=False)
+            for uuid in site.machine.gpus:
+                site.sicken(uuid, sick=False)
+        world.change_policy(**{"paused": False, **world.policy})
+        world.say("chaos is over")
+
+    def _next(self) -> None:
+        if self._over:
+            return
+        weights = [weight for weight, _ in self._actions]
+        _, action = self._rng.choices(self._actions, weights)[0]
+        action()
+        self._world.later(self._rng.expovariate(1.0), self._next)
+
+    def _lasts(self, seconds: float, end: Action) -> None:
+        """End something later, if the healing has not."""
+        self._world.later(seconds, end)
+
+    def _submit(self) -> None:
+        world, rng = self._world, self._rng
+        big = [len(site.machine.gpus) for site in world.sites if site.machine.model.endswith("H200")]
+        self._count += 1
+        job = jobs.random_job(rng, f"j{self._count}", big_gpus=max(big), all_gpus=sum(big))
+        world.say(f"user creates {job}")
+        world.jobs.submit(job)
+
+    def _of_extenders(self, do: Callable[[hosts.Host, bool], None]) -> None:
+        do(self._rng.choice(self._world.hosts), True)
+
+    def _of_schedulers(self, do: Callable[[hosts.Host, bool], None]) -> None:
+        do(self._rng.choice(self._world.hosts), False)
+
+    def _kill(self, host: hosts.Host, extender: bool) -> None:
+        process = _process(host, extender=extender)
+        if process is None or not process.alive:
+            return
+        self._world.say(f"kill {process.name}")
+        (host.kill_extender if extender else host.kill_scheduler)()
+
+    def _terminate(self, host: hosts.Host, extender: bool) -> None:
+        process = _process(host, extender=extender)
+        if process is None or not process.alive:
+            return
+        self._world.say(f"terminate {process.name}")
+        self._world.spawn(host.stop_extender() if extender else host.stop_scheduler())
+
+    def _pause(self, host: hosts.Host, extender: bool) -> None:
+        process = _process(host, extender=extender)
+        if process is None or not process.alive or process.paused:
+            return
+        seconds = self._rng.choice([0.5, 3.0, 8.0, 14.0, 20.0, 40.0])
+        self._world.say(f"pause {process.name} for {seconds} s")
+        process.pause()
+        self._lasts(seconds, lambda: _resume(process))
+
+    def _kill_agent(self) -> None:
+        site = self._rng.choice(self._world.sites)
+        self._world.say(f"kill the agent of {site.name}")
+        site.kill_agent()
+
+    def _kill_kubelet(self) -> None:
+        site = self._rng.choice(self._world.sites)
+        self._world.say(f"kill the kubelet of {site.name}")
+        site.kill_kubelet()
+
+    def _partition(self) -> None:
+        links = [link for link in self._world.network.links if not link.cut and not link.partitioned]
+        if not links:
+            return
+        link = self._rng.choice(links)
+        seconds = self._rng.choice([1.0, 5.0, 12.0, 25.0])
+        self._world.say(f"partition {link.name} for {seconds} s")
+        link.partition()
+        self._lasts(seconds, lambda: _mend(link))
+
+    def _outage(self) -> None:
+        seconds = self._rng.choice([0.5, 4.0, 15.0])
+        self._world.say(f"the API server is down for {seconds} s")
+        weather = self._world.network.weather
+        weather.down = True
+        self._world.network.cut_watches()
+        self._lasts(seconds, lambda: setattr(weather, "down", False))
+
+    def _compact(self) -> None:
+        self._world.say("compaction")
+        self._world.objects.compact()
+        self._world.network.cut_watches()
+
+    def _delete_pod(self) -> None:
+        found = list(self._world.objects.objects[pods.PODS].values())
+        if found:
+            value, force = self._rng.choice(found), self._rng.random() < 0.5
+            self._world.say(f"user deletes {value['metadata']['name']}{' by force' if force else ''}")
+            self._world.jobs.delete_pod(value, force=force)
+
+    def _delete_job(self) -> None:
+        names = [name for name, state in self._world.jobs.states.items() if not state.deleted]
+        if names:
+            name = self._rng.choice(names)
+            self._world.say(f"user deletes job {name}")
+            self._world.jobs.delete(name)
+
+    def _break_gpu(self) -> None:
+        site = self._rng.choice(self._world.sites)
+        uuid: GPUUID = self._rng.choice(site.machine.gpus)
+        self._world.say(f"{uuid} breaks")
+        site.sicken(uuid, sick=True)
+        self._lasts(self._rng.uniform(2.0, 20.0), lambda: site.sicken(uuid, sick=False))
+
+    def _cordon(self) -> None:
+        site = self._rng.choice(self._world.sites)
+        self._world.say(f"cordon {site.name}")
+        site.cordon(cordoned=True)
+        self._lasts(self._rng.uniform(2.0, 20.0), lambda: site.cordon(cordoned=False))
+
+    def _lose_node(self) -> None:
+        site = self._rng.choice(self._world.sites)
+        if not site.machine.on:
+            return
+        self._world.say(f"{site.name} is lost")
+        site.lose()
+        self._world.later(self._rng.uniform(8.0, 20.0), site.start)
+
+    def _change_policy(self) -> None:
+        rng = self._rng
+        change = rng.choice(
+            [
+                {"maxTenantsPerGPU": rng.choice([1, 2, 3])},
+                {"tenancy": rng.choice(["SameNamespace", "Any"])},
+                {"memoryHeadroomPercent": rng.choice([0, 5, 30])},
+                {"placement": rng.choice(["FirstFit", "BestFit", "Spread"])},
+                {"paused": True},
+                {"maxUtilizationPercent": rng.choice([80, 100, 150])},
+            ]
+        )
+        self._world.say(f"policy: {change}")
+        self._world.change_policy(**change)
+        if "paused" in change:
+            self._lasts(rng.uniform(1.0, 10.0), lambda: self._world.change_policy(paused=False))
+
+    def _bind_without_placement(self) -> None:
+        """A person binds a pod by hand, against the rules."""
+        loose = [
+            value
+            for value in self._world.objects.objects[pods.PODS].values()
+            if not value["spec"].get("schedulingGates") and not value["spec"].get("nodeName")
+        ]
+        if loose:
+            value = self._rng.choice(loose)
+            site = self._rng.choice(self._world.sites)
+            self._world.say(f"{value['metadata']['name']} is bound to {site.name} by hand")
+            self._world.bind_by_hand(value, site.name)
+
+
+def _process(host: hosts.Host, *, extender: bool) -> processes.Process | None:
+    return host.extender_process if extender else host.scheduler_process
+
+
+def _resume(process: processes.Process) -> None:
+    if process.paused:
+        process.resume()
+
+
+def _mend(link: network.Link) -> None:
+    if link.partitioned:
+        link.heal()
+
+
+def restart_what_is_down(world: World) -> None:
+    """What a container runtime does: whatever died starts again."""
+    for host in world.hosts:
+        if not _alive(host.extender_process):
+            host.start_extender()
+        if not _alive(host.scheduler_process):
+            host.start_scheduler()
+    for site in world.sites:
+        _restart(site)
+
+
+def _restart(site: sites.Site) -> None:
+    if site.machine.on and not _alive(site.agent_process):
+        site.start_agent()
+    if site.machine.on and not _alive(site.kubelet_process):
+        site.start_kubelet()
+
+
+def _alive(process: processes.Process | None) -> bool:
+    return process is not None and process.alive

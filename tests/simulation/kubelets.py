@@ -1,0 +1,155 @@
+"""A model of kubelet: starts what is bound to its node when the agent lets it, reports ends, confirms deletions."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from api_server import pods, store
+from cotenant_api.names import PodUID
+from cotenant_extender.kube import pods as paths
+from simulation import agents, informers, machines, network, processes, requests
+
+Object = dict[str, Any]
+
+RUN_SECONDS = "simulation/run-seconds"
+FAILS = "simulation/fails"
+POLL_SECONDS = 0.5
+RETRY_SECONDS = 1.0
+
+
+class Kubelet:
+    """One kubelet process.
+
+    Args:
+        agent: the node's agent, where there is one at present.
+    """
+
+    def __init__(
+        self,
+        machine: machines.Machine,
+        link: network.Link,
+        process: processes.Process,
+        *,
+        agent: Callable[[], tuple[agents.Agent, processes.Process] | None],
+        rng: random.Random,
+    ) -> None:
+        self._machine, self._link, self._process, self._agent, self._rng = machine, link, process, agent, rng
+        self._pods: dict[PodUID, Object] = {}
+        self._busy: set[PodUID] = set()
+        self._loop = asyncio.get_running_loop()
+        self._informer = informers.Informer(link, process, (paths.PODS,), self._heard)
+
+    async def run(self) -> None:
+        """Until killed."""
+        self._informer.start()
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            for uid in sorted({*self._pods, *self._machine.containers}):
+                self._look(uid)
+
+    def _heard(self, change: store.Change) -> None:
+        pod = change.value
+        uid = PodUID(pod["metadata"]["uid"])
+        if pod["spec"].get("nodeName") != self._machine.name:
+            return
+        known = self._pods.get(uid)
+        if change.kind == "DELETED":
+            self._pods.pop(uid, None)
+        elif known is None or _version(known) < _version(pod):
+            self._pods[uid] = pod
+        self._look(uid)
+
+    def _look(self, uid: PodUID) -> None:
+        """Begin what is due for a pod."""
+        work = None if uid in self._busy else self._due(uid)
+        if work is not None:
+            self._busy.add(uid)
+            self._process.start(self._ending(uid, work))
+
+    def _due(self, uid: PodUID) -> Any:
+        pod = self._pods.get(uid)
+        container = self._machine.containers.get(uid)
+        if container is not None and container.ends <= self._loop.time():
+            self._machine.stop(uid)
+            self._machine.over[uid] = True
+            container = None
+        if pod is None:
+            return None if container is None else self._stop(uid)
+        phase = pod["status"].get("phase", "Pending")
+        if "deletionTimestamp" in pod["metadata"]:
+            return self._terminate(pod)
+        if phase in pods.FINISHED:
+            return None if container is None else self._stop(uid)
+        if uid in self._machine.over:
+            return self._finish(pod)
+        if container is not None:
+            return self._say(pod, "Running") if phase == "Pending" else None
+        return self._admit(pod) if phase == "Pending" else self._finish(pod, lost=True)
+
+    async def _ending(self, uid: PodUID, work: Any) -> None:
+        try:
+            await work
+        finally:
+            self._busy.discard(uid)
+
+    async def _admit(self, pod: Object) -> None:
+        """Start it, if its agent says so."""
+        uid = PodUID(pod["metadata"]["uid"])
+        await asyncio.sleep(self._rng.uniform(0.01, 0.5))
+        found = self._agent()
+        if found is None:
+            if self._rng.random() < 0.3:
+                await self._say(pod, "Failed", reason="UnexpectedAdmissionError")
+            return
+        agent, process = found
+        asking = process.start(agent.prepare(uid))
+        await asyncio.wait({asking}, timeout=10.0)
+        if not asking.done() or asking.cancelled() or asking.result() is not agents.Answer.START:
+            await asyncio.sleep(RETRY_SECONDS)
+            return
+        await asyncio.sleep(self._rng.uniform(0.0, 0.3))
+        notes = pod["metadata"].get("annotations") or {}
+        container = machines.Container(
+            uid=uid,
+            name=pod["metadata"]["name"],
+            namespace=pod["metadata"]["namespace"],
+            shares=dict(self._machine.specs.get(uid, {})),
+            ends=self._loop.time() + float(notes.get(RUN_SECONDS, 10.0)),
+        )
+        if self._machine.start(container):
+            await self._say(pod, "Running")
+
+    async def _finish(self, pod: Object, *, lost: bool = False) -> None:
+        fails = lost or FAILS in (pod["metadata"].get("annotations") or {})
+        await self._say(pod, "Failed" if fails else "Succeeded")
+
+    async def _stop(self, uid: PodUID) -> None:
+        await asyncio.sleep(self._rng.uniform(0.1, 1.0))
+        self._machine.stop(uid)
+
+    async def _terminate(self, pod: Object) -> None:
+        """Stop what runs, say that it ended, and confirm the deletion."""
+        uid = PodUID(pod["metadata"]["uid"])
+        if uid in self._machine.containers:
+            await asyncio.sleep(self._rng.uniform(0.1, 3.0))
+            self._machine.stop(uid)
+        self._machine.specs.pop(uid, None)
+        if pod["status"].get("phase") not in pods.FINISHED:
+            await self._say(pod, "Failed")
+        path = paths.pod_path(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        await requests.stubbornly(self._link, "DELETE", path, options)
+
+    async def _say(self, pod: Object, phase: str, *, reason: str = "") -> None:
+        metadata = pod["metadata"]
+        path = paths.pod_path(metadata["namespace"], metadata["name"], "status")
+        status: Object = {"phase": phase} | ({"reason": reason} if reason else {})
+        change = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        code, stored = await requests.stubbornly(self._link, "PATCH", path, change, strategic=True)
+        if code == 200:
+            self._pods[metadata["uid"]] = stored
+
+
+def _version(value: Object) -> int:
+    return int(value["metadata"]["resourceVersion"])

@@ -1,0 +1,34 @@
+"""The words in which a pod is told why it waits: nothing else may appear in a condition."""
+
+import re
+
+from cotenant_api.pod import PackedReason
+from cotenant_extender.packing import causes
+
+_AMOUNT = r"(at least )?\d+(\.\d)? (jobs?|hundredths?|MiB|GiB)"
+_PREDICATES = "|".join(
+    re.escape(text).replace(re.escape("{}"), _AMOUNT) for cause in causes.Cause for text in (cause.one, cause.several)
+)
+_PHRASE = rf"\d+( GPUs?)? ({_PREDICATES})"
+_TALLY = rf"({_PHRASE}(, {_PHRASE})*|no node offers a GPU)"
+_WAITING = (
+    _TALLY,
+    rf"\d+ of the gang's \d+ waiting pods fit; for the next {_TALLY}",
+    r"\d+ of the gang's \d+ pods are here",
+    r"others go first",
+    r"kube-scheduler found no node: .*",
+    r"PackingPolicy default (has mode \w+|is paused): nothing is placed",
+)
+_PLACE = re.compile(r"on node \S+: GPU-\S+ \(\d+ hundredths, \d+ MiB\)(, GPU-\S+ \(\d+ hundredths, \d+ MiB\))*")
+_KNOWN = re.compile(rf"({'|'.join(_WAITING)})(; \d+(st|nd|rd|th) in the queue)?", re.DOTALL)
+
+
+def known(reason: str, message: str) -> bool:
+    """Whether a message is one of the known ones."""
+    match reason:
+        case PackedReason.PLACED:
+            return _PLACE.fullmatch(message) is not None
+        case PackedReason.INVALID_REQUEST:
+            return bool(message)
+        case _:
+            return _KNOWN.fullmatch(message) is not None

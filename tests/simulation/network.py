@@ -1,0 +1,285 @@
+"""The way between one client and the API server: delays, losses, duplicates, partitions, and an API server that is down.
+
+What was sent reaches the API server independently of whether its sender still lives or waits. A Binding takes effect
+no later than its `timeout` allows; anything else may take effect long after its sender gave up.
+"""
+
+import asyncio
+import collections
+import contextvars
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from api_server import answers, handlers, server, store
+from cotenant_extender.kube import transport
+
+Object = dict[str, Any]
+
+LATENCY_SECONDS = 0.004
+LATE_SECONDS = 20.0
+
+
+@dataclass
+class Weather:
+    """How bad things are.
+
+    Attributes:
+        trouble: chance that something befalls a request.
+        down: whether the API server answers nobody.
+    """
+
+    trouble: float = 0.0
+    down: bool = False
+
+
+class Network:
+    """Links to one API server. What happens in it happens in no process.
+
+    Attributes:
+        on_binding: is told whose Binding took effect.
+    """
+
+    def __init__(self, handling: handlers.Handlers, objects: store.Store) -> None:
+        self.handling, self.objects = handling, objects
+        self.weather = Weather()
+        self.links: list[Link] = []
+        self.on_binding: Callable[[Link], None] = lambda _: None
+        self.outside = contextvars.Context()
+
+    def link(self, name: str, rng: random.Random) -> "Link":
+        """A way for another client."""
+        self.links = [link for link in self.links if not link.cut]
+        self.links.append(Link(self, name, rng))
+        return self.links[-1]
+
+    def cut_watches(self) -> None:
+        """All watches break."""
+        for link in self.links:
+            link.break_streams()
+
+    def bookmark(self) -> None:
+        """Every watch is told how far the history has come."""
+        value = {"metadata": {"resourceVersion": str(self.objects.version)}}
+        line = orjson.dumps({"type": "BOOKMARK", "object": value}) + b"\n"
+        for link in self.links:
+            for stream in link.streams:
+                stream.push(line)
+
+
+class Link:
+    """One client's way: a `transport.Transport`.
+
+    Attributes:
+        cut: its process is dead: nothing goes out any more.
+        partitioned: nothing gets through at present.
+        streams: its watches.
+    """
+
+    def __init__(self, network: Network, name: str, rng: random.Random) -> None:
+        self.network, self.name, self.rng = network, name, rng
+        self.cut = self.partitioned = False
+        self.streams: list[_Stream] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether anything gets through."""
+        return not (self.cut or self.partitioned or self.network.weather.down)
+
+    def partition(self) -> None:
+        """Nothing gets through from now on."""
+        self.partitioned = True
+
+    def heal(self) -> None:
+        """It gets through again; watches bring what they held back, or break."""
+        self.partitioned = False
+        for stream in list(self.streams):
+            if self.rng.random() < 0.5:
+                stream.fail()
+            else:
+                stream.release()
+
+    def disconnect(self) -> None:
+        """Its process is dead."""
+        self.cut = True
+        self.streams.clear()
+
+    def break_streams(self) -> None:
+        """Its watches break."""
+        for stream in list(self.streams):
+            stream.fail()
+
+    async def request(self, request: transport.Request) -> transport.Answer:
+        """Send one."""
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[transport.Answer] = loop.create_future()
+        self._send(request, reply)
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                return await reply
+        except TimeoutError:
+            raise transport.UnansweredError("timed out") from None
+
+    @asynccontextmanager
+    async def stream(self, request: transport.Request) -> AsyncIterator[transport.Stream]:
+        """A watch."""
+        await asyncio.sleep(self.latency())
+        if not self.open or self.rng.random() < self.network.weather.trouble / 4:
+            raise transport.UnansweredError("connection refused")
+        target = handlers.Target(request.path)
+        found = _Stream(self, target, until=float(target.query.get("timeoutSeconds", 300)))
+        self.streams.append(found)
+        found.begin(int(target.query["resourceVersion"]))
+        try:
+            yield found
+        finally:
+            found.close()
+
+    def latency(self) -> float:
+        """Of one way."""
+        rng = self.rng
+        if rng.random() < self.network.weather.trouble / 4:
+            return rng.uniform(0.0, 2.0)
+        return rng.uniform(0.2, 1.0) * LATENCY_SECONDS
+
+    def _send(self, request: transport.Request, reply: asyncio.Future[transport.Answer]) -> None:
+        """What becomes of a request is drawn when it is sent."""
+        rng, trouble = self.rng, self.network.weather.trouble
+        there, fate = self.latency(), rng.random()
+        if self.cut or self.network.weather.down:
+            self._later(there, _fail, reply, "connection refused")
+        elif self.partitioned or fate < 0.10 * trouble:
+            return
+        elif fate < 0.15 * trouble:
+            self._later(there, _fail, reply, "connection reset")
+        elif fate < 0.20 * trouble:
+            self._later(there, _settle, reply, answers.RefusedError(429, "too many requests", retry_after=1).answer)
+        elif fate < 0.25 * trouble:
+            self._later(there, _settle, reply, answers.RefusedError(500, "etcdserver: leader changed").answer)
+        elif fate < 0.50 * trouble:
+            self._later(there, self._arrive, request, reply, "500" if rng.random() < 0.3 else "lost")
+        elif fate < 0.70 * trouble:
+            self._later(rng.uniform(0.0, _longest(request)), self._arrive, request, reply, "")
+        else:
+            self._later(there, self._arrive, request, reply, "")
+
+    def _arrive(self, request: transport.Request, reply: asyncio.Future[transport.Answer], fate: str) -> None:
+        """It takes effect."""
+        if self.network.weather.down:
+            _fail(reply, "connection reset")
+            return
+        answer = self.network.handling.answer(request)
+        if answer.status == 201 and "/binding" in request.path:
+            self.network.on_binding(self)
+        if fate == "500":
+            answer = answers.RefusedError(500, "etcdserver: request timed out").answer
+        if fate != "lost":
+            self._later(self.latency(), self._reply, reply, answer)
+
+    def _reply(self, reply: asyncio.Future[transport.Answer], answer: transport.Answer) -> None:
+        if self.open:
+            _settle(reply, answer)
+
+    def _later(self, seconds: float, callback: Any, *arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(seconds, callback, *arguments, context=self.network.outside)
+
+
+class _Stream:
+    """A watch: lines in order, each some time after what it tells of."""
+
+    def __init__(self, link: Link, target: handlers.Target, *, until: float) -> None:
+        self.status = 200
+        self._link, self._target = link, target
+        self._objects = link.network.objects
+        self._loop = asyncio.get_running_loop()
+        self._due = self._loop.time()
+        self._end = self._due + until
+        self._held: list[bytes | None] = []
+        self._ready: collections.deque[bytes | None] = collections.deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def begin(self, since: int) -> None:
+        """What happened since a version, and then what happens."""
+        try:
+            for change in self._objects.since(self._target.collection, since):
+                self._heard(change)
+        except answers.RefusedError as refused:
+            self.push(server.error_line(refused))
+            return
+        self._objects.listeners.append(self._heard)
+        self._loop.call_at(self._end, self._arrived, b"", context=self._link.network.outside)
+
+    def close(self) -> None:
+        """Nobody reads it any more."""
+        if self._heard in self._objects.listeners:
+            self._objects.listeners.remove(self._heard)
+        if self in self._link.streams:
+            self._link.streams.remove(self)
+
+    def push(self, line: bytes | None) -> None:
+        """Send a line; None: the connection breaks."""
+        if not self._link.open:
+            self._held.append(line)
+            return
+        self._due = max(self._due, self._loop.time() + self._link.latency())
+        self._loop.call_at(self._due, self._arrived, line, context=self._link.network.outside)
+
+    def fail(self) -> None:
+        """The connection breaks."""
+        self._held.clear()
+        self.close()
+        self.push(None)
+
+    def release(self) -> None:
+        """What was held back comes."""
+        held, self._held = self._held, []
+        for line in held:
+            self.push(line)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """The lines, as they come."""
+        while True:
+            while self._ready:
+                line = self._ready.popleft()
+                if line is None:
+                    raise transport.UnansweredError("cut")
+                yield line
+            if self._loop.time() >= self._end:
+                return
+            self._waiter = self._loop.create_future()
+            await self._waiter
+
+    def _heard(self, change: store.Change) -> None:
+        target = self._target
+        if change.collection != target.collection:
+            return
+        if target.namespace and change.value["metadata"].get("namespace") != target.namespace:
+            return
+        self.push(change.line)
+        if self._link.rng.random() < self._link.network.weather.trouble / 10:
+            self.push(change.line)
+
+    def _arrived(self, line: bytes | None) -> None:
+        self._ready.append(line)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _longest(request: transport.Request) -> float:
+    """How late a request may take effect."""
+    text = handlers.Target(request.path).query.get("timeout", "")
+    return min(float(text.removesuffix("s")), request.timeout_seconds) if text else LATE_SECONDS
+
+
+def _settle(reply: asyncio.Future[transport.Answer], answer: transport.Answer) -> None:
+    if not reply.done():
+        reply.set_result(answer)
+
+
+def _fail(reply: asyncio.Future[transport.Answer], message: str) -> None:
+    if not reply.done():
+        reply.set_exception(transport.UnansweredError(message))

@@ -1,0 +1,193 @@
+"""A small cluster in virtual time: real extenders, and models of everything around them, on one API server in memory.
+
+Everything that is random comes from one seed. The same seed gives the same history, line by line.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import orjson
+
+from api_server import handlers, store
+from cotenant_api import packingpolicy
+from cotenant_extender.kube import pods as paths
+from cotenant_extender.kube import transport
+from cotenant_extender.ledger import drift
+from extender import builders
+from simulation import election, history, hosts, jobs, network, sites, truth
+
+Object = dict[str, Any]
+
+BOOKMARK_SECONDS = 15.0
+DRIFT_SECONDS = 1.0
+
+
+class Failed(Exception):
+    """A rule was broken: the run ends."""
+
+
+class World:
+    """Everything there is.
+
+    Attributes:
+        violations: rules that were broken.
+        max_wait_seconds: of the policy.
+    """
+
+    def __init__(self, seed: int, *, echo: bool, prepare: hosts.Prepare) -> None:
+        self.seed = seed
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._unhandled)
+        self._rng = random.Random(f"world {seed}")  # noqa: S311
+        self.history = history.History(echo=echo)
+        self.violations: list[str] = []
+        self.broken = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.objects = store.Store()
+        self.handling = handlers.Handlers(self.objects, self.clock)
+        self.network = network.Network(self.handling, self.objects)
+        self.objects.listeners.append(lambda change: self.say(history.told(change)))
+        rng = self._rng
+        self.two_hosts = rng.random() < 0.6
+        self.hosts = [
+            hosts.Host(self, name, self.rng(name), skew=rng.uniform(-1.0, 1.0), prepare=prepare)
+            for name in (("host-a", "host-b") if self.two_hosts else ("host-a",))
+        ]
+        self.sites = [
+            sites.Site(
+                self,
+                f"n{index}",
+                self.rng(f"n{index}"),
+                gpus=rng.choice([1, 2, 2, 3]),
+                model=builders.H200 if index == 0 else rng.choice([builders.H200, builders.H200, builders.T4]),
+            )
+            for index in range(rng.choice([1, 2, 2, 3]))
+        ]
+        self.jobs = jobs.Jobs(self, self.rng("jobs"))
+        self.truth = truth.Truth(self)
+        self.network.on_binding = self._bound
+        self.max_wait_seconds = rng.choice([15, 30, 60])
+        self.policy: Object = {
+            "placement": str(rng.choice(list(packingpolicy.Placement))),
+            "tenancy": str(rng.choice([packingpolicy.Tenancy.SAME_NAMESPACE, packingpolicy.Tenancy.ANY])),
+            "maxTenantsPerGPU": rng.choice([1, 2, 3, 3]),
+            "queue": {
+                "order": str(rng.choice(list(packingpolicy.Order))),
+                "maxWaitSeconds": self.max_wait_seconds,
+            },
+        }
+
+    def rng(self, name: str) -> random.Random:
+        """A source of randomness of its own."""
+        return random.Random(f"{self.seed} {name}")  # noqa: S311
+
+    def clock(self) -> float:
+        """Seconds since the epoch."""
+        return builders.NOW + self._loop.time()
+
+    def say(self, text: str) -> None:
+        """For the history."""
+        self.history.say(self._loop.time(), text)
+
+    def fail(self, text: str) -> None:
+        """A rule is broken."""
+        self.say(f"VIOLATION {text}")
+        self.violations.append(text)
+        self.broken.set()
+
+    def later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call something in no process."""
+        self._loop.call_later(seconds, callback, context=self.network.outside)
+
+    def start(self) -> None:
+        """Everything begins."""
+        self._request("POST", paths.POLICIES, builders.policy(**self.policy))
+        for site in self.sites:
+            site.start()
+        for host in self.hosts:
+            host.start()
+        self.later(BOOKMARK_SECONDS, self._bookmark)
+        self.later(DRIFT_SECONDS, self._check_drift)
+
+    def change_policy(self, **change: Any) -> None:
+        """An admin changes the policy."""
+        self._request("PATCH", f"{paths.POLICIES}/{packingpolicy.NAME}", {"spec": change})
+
+    def bind_by_hand(self, value: Object, node: str) -> None:
+        """A person binds a pod without a placement."""
+        metadata = value["metadata"]
+        path = paths.pod_path(metadata["namespace"], metadata["name"], "binding")
+        body = {"metadata": {"name": metadata["name"], "uid": metadata["uid"]}, "target": {"name": node}}
+        self.handling.answer(transport.Request("POST", path, orjson.dumps(body)))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin something in no process."""
+        task = self._loop.create_task(work, context=self.network.outside.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass; raises Failed when a rule is broken meanwhile."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.broken.wait()
+        except TimeoutError:
+            return
+        raise Failed
+
+    def stop(self) -> None:
+        """Nothing runs any more."""
+        for host in self.hosts:
+            host.kill_extender()
+            host.kill_scheduler()
+        for site in self.sites:
+            site.kill_agent()
+            site.kill_kubelet()
+
+    def _request(self, method: str, path: str, body: Object) -> None:
+        kind = transport.MERGE_PATCH if method == "PATCH" else transport.JSON
+        answer = self.handling.answer(transport.Request(method, path, orjson.dumps(body), kind))
+        if answer.status >= 300:
+            raise ValueError(f"{method} {path}: {answer.body!r}")
+
+    def _bookmark(self) -> None:
+        self.network.bookmark()
+        self.later(BOOKMARK_SECONDS, self._bookmark)
+
+    def _check_drift(self) -> None:
+        for host in self.hosts:
+            extender = host.extender
+            if extender is not None:
+                for line in drift.differences(extender.ledger):
+                    self.fail(f"{host.name}: ledger drift: {line}")
+        self.later(DRIFT_SECONDS, self._check_drift)
+
+    def _bound(self, sender: network.Link) -> None:
+        """A Binding took effect: nobody else may serve."""
+        lease = self.objects.objects[election.LEASES_ALL].get(election.KEY)
+        holder = "" if lease is None else lease["spec"].get("holderIdentity", "")
+        for host in self.hosts:
+            process, extender = host.extender_process, host.extender
+            if host.extender_link is sender or extender is None or process is None or process.paused:
+                continue
+            if process.alive and holder.startswith(f"{host.name}_") and extender.serving():
+                self.fail(f"a Binding of {sender.name} took effect while {process.name} served")
+
+    def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.fail(f"unhandled: {context.get('message')}: {context.get('exception')!r}")
+
+
+class Errors(logging.Handler):
+    """An error in an extender's log breaks a rule: it says that something unexpected happened."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A line of the log."""
+        cause = record.exc_info[1] if record.exc_info else None
+        self._world.fail(f"logged as an error: {record.getMessage()} {cause!r}")
