@@ -35,6 +35,8 @@ class Placement(enum.StrEnum):
     FIRST_FIT = "FirstFit"
     BEST_FIT = "BestFit"
     SPREAD = "Spread"
+    INTERFERENCE = "Interference"
+    """Where it adds most to the predicted speeds of all jobs on the GPU."""
 
 
 class ThreadPartition(enum.StrEnum):
@@ -42,6 +44,12 @@ class ThreadPartition(enum.StrEnum):
 
     DEMAND = "Demand"
     PROPORTIONAL = "Proportional"
+    THROUGHPUT = "Throughput"
+    """The largest sum of predicted speeds on the GPU."""
+    MAX_MIN = "MaxMin"
+    """The largest smallest predicted speed on the GPU."""
+    PRIMARY = "Primary"
+    """Inference, else whoever came first, keeps 95 % of its predicted speed."""
     NONE = "None"
 
 
@@ -105,7 +113,7 @@ class Packing(documents.Model):
     placement: Placement = Placement.FIRST_FIT
     """How a GPU is chosen among those that fit."""
     thread_partition: ThreadPartition = ThreadPartition.DEMAND
-    """Which percentage of the SMs a tenant may use: what it needs, its share, or all."""
+    """Which percentage of the SMs a tenant may use: what it needs, its share, what suits all on the GPU, or all."""
     tenancy: Tenancy = Tenancy.SAME_NAMESPACE
     """Who may share a GPU."""
     memory_overuse: MemoryOveruse = MemoryOveruse.EVENT

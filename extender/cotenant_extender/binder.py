@@ -124,7 +124,7 @@ class Binder:
             seen = views.node(self._ledger, asked.node, without=uid, gpus=promised)
             found = placing.choose(seen, request, self._ledger.known, check_host=False)
             if found is not None:
-                return placing.document(found, request, policy)
+                return placing.document(found, request, policy, self._ledger.known)
         seen = views.node(self._ledger, asked.node, without=uid)
         placed = placing.place(seen, request, self._ledger.known, check_host=False)
         return f"{placed.reason}: {placed.message}" if isinstance(placed, causes.Rejection) else placed

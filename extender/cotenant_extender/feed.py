@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cotenant_api import errors, names, packingpolicy
 from cotenant_api.names import NodeName
 from cotenant_extender import leadership, records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import policies
+from cotenant_extender.packing import jobs, policies, threads
 
 LOG = logging.getLogger(__name__)
 
@@ -123,13 +124,19 @@ class Leases:
 class Policies:
     """The PackingPolicy. One that cannot be read leaves the one before in force, whole.
 
+    Args:
+        learned: reads what was learned of jobs together; asked once, when a policy needs it first. By default, what
+            ships.
+
     Attributes:
         raw: the object as it stands.
         error: why it is not in force.
     """
 
-    def __init__(self, target: ledger.Ledger, changed: Changed) -> None:
-        self._ledger, self._changed = target, changed
+    def __init__(
+        self, target: ledger.Ledger, changed: Changed, *, learned: Callable[[], jobs.Speeds] | None = None
+    ) -> None:
+        self._ledger, self._changed, self._learned = target, changed, learned or _shipped
         self.raw: Object | None = None
         self.error: errors.InvalidInputError | None = None
 
@@ -148,6 +155,7 @@ class Policies:
         self.raw, self.error = item, None
         try:
             policy = packingpolicy.PackingPolicy.from_object(item)
+            self._know(policy.spec)
         except errors.InvalidInputError as error:
             self.error = error
             LOG.warning("PackingPolicy %s is not applied: %s", packingpolicy.NAME, error)
@@ -163,10 +171,27 @@ class Policies:
         if item["metadata"]["name"] == packingpolicy.NAME:
             self._forget()
 
+    def _know(self, spec: packingpolicy.Spec) -> None:
+        """Have what a policy needs to know.
+
+        Raises:
+            InvalidInputError: what was learned cannot be read.
+        """
+        if self._ledger.known.speeds is None and threads.needs_speeds(spec):
+            self._ledger.known = replace(self._ledger.known, speeds=self._learned())
+
     def _forget(self) -> None:
         self.raw, self.error = None, None
         self._ledger.policy = None
         self._changed()
+
+
+def _shipped() -> jobs.Speeds:
+    """What ships. Imported here: most policies never need it."""
+    from cotenant_extender.packing import speeds
+    from cotenant_predictor.models import store
+
+    return speeds.Predicted(store.load().colocation)
 
 
 def _gpunode(item: Object) -> records.GPUNode:

@@ -187,4 +187,4 @@ def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: floa
             continue
         found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
         if found is not None:
-            source.adopt(record.uid, placing.document(found, record.request, policy), now=now)
+            source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)

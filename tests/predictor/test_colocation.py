@@ -247,7 +247,7 @@ def test_requests_that_leave_the_gpu_idle_count_with_the_time_between_them(build
 
 def test_a_stored_prediction_says_as_much_as_it_knows(build: Any, h200: Device) -> None:
     stored = prediction.predict(build.graph(build.matmul(), build.copy()), [h200]).by_gpu[h200.name]
-    found = profiles.of_prediction(stored, h200)
+    found = profiles.of_prediction(stored, h200.memory_mib)
     usual = profiles.of_step(step.of(build.graph(build.matmul(), build.copy()), (h200,)), 0)
     known = np.isfinite(found)
     assert known.sum() >= 10

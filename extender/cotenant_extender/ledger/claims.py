@@ -23,12 +23,13 @@ class Kind(enum.Enum):
 
 
 class Booking(NamedTuple):
-    """What is booked on one GPU: hundredths, memory in MiB, and the percentage of the SMs."""
+    """What is booked on one GPU: hundredths, memory in MiB, the percentage of the SMs, and the client priority."""
 
     uuid: GPUUID
     share: int
     memory_mib: int
     thread_percentage: int
+    client_priority: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,10 @@ def _claim(record: records.Pod, kind: Kind, node: NodeName, placed: placement.Pl
         node=node,
         share=record.share,
         host=record.host,
-        bookings=tuple(Booking(gpu.uuid, gpu.share, gpu.memory_mib, gpu.active_thread_percentage) for gpu in bookings),
+        bookings=tuple(
+            Booking(gpu.uuid, gpu.share, gpu.memory_mib, gpu.active_thread_percentage, gpu.client_priority)
+            for gpu in bookings
+        ),
         namespace=record.namespace,
         labels=record.labels,
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,

@@ -193,5 +193,6 @@ def _tenant(claim: claims.Claim, gpu: gpunode.GPU, policy: policies.InForce) -> 
         memory_mib=mine.memory_mib,
         predicted=predicted,
         thread_percentage=mine.thread_percentage,
+        client_priority=mine.client_priority,
         promised=claim.kind is claims.Kind.EARMARK,
     )

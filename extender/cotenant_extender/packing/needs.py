@@ -10,11 +10,12 @@ Client priority: 1 (below normal) for training that joins inference on a shared 
 bind: inference that joins training later leaves it unchanged.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from cotenant_api import booking, pod, prediction
 from cotenant_api.names import HUNDREDTHS, GPUModel
-from cotenant_extender.packing import policies, view
+from cotenant_extender.packing import policies
 from cotenant_extender.packing.causes import Cause
 
 
@@ -57,9 +58,8 @@ def need(demand: pod.Demand, model: GPUModel, policy: policies.InForce) -> Need 
     return Need(share, memory, memory_checked=True)
 
 
-def client_priority(demand: pod.Demand, gpu: view.GPU) -> int:
-    """MPS client priority: 0 normal, 1 below."""
+def client_priority(demand: pod.Demand, beside: Iterable[pod.WorkloadType]) -> int:
+    """MPS client priority beside tenants of these types: 0 normal, 1 below."""
     if demand.workload_type is not pod.WorkloadType.TRAINING:
         return 0
-    beside_inference = any(tenant.workload_type is pod.WorkloadType.INFERENCE for tenant in gpu.tenants)
-    return 1 if beside_inference else 0
+    return 1 if pod.WorkloadType.INFERENCE in beside else 0

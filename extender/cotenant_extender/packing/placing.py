@@ -27,7 +27,7 @@ def place(
     found = choose(source, request, known, check_host=check_host)
     if found is None:
         return rules.rejection(source, request, check_host=check_host)
-    return document(found, request, source.policy)
+    return document(found, request, source.policy, known)
 
 
 def choose(
@@ -56,7 +56,9 @@ def chosen(source: fleet.Fleet, request: view.Request, row: int, slots: tuple[in
     return Choice(node, gpus, booked) if len(booked) == len(gpus) else None
 
 
-def document(choice: Choice, request: view.Request, policy: policies.InForce) -> placement.Placement:
+def document(
+    choice: Choice, request: view.Request, policy: policies.InForce, known: knowledge.Knowledge
+) -> placement.Placement:
     """The placement document of a choice."""
     demand = request.demand
     whole = all(need.share >= HUNDREDTHS for need in choice.needs)
@@ -71,9 +73,9 @@ def document(choice: Choice, request: view.Request, policy: policies.InForce) ->
             placement.GPUBooking(
                 uuid=gpu.uuid,
                 share=need.share,
-                active_thread_percentage=threads.percentage(demand, gpu, need.share, policy),
+                active_thread_percentage=threads.percentage(demand, gpu, need.share, policy=policy, known=known),
                 memory_mib=need.booked_mib(policy.bookable_mib(gpu)),
-                client_priority=needs.client_priority(demand, gpu),
+                client_priority=needs.client_priority(demand, (tenant.workload_type for tenant in gpu.tenants)),
             )
             for gpu, need in zip(choice.gpus, choice.needs, strict=True)
         ),

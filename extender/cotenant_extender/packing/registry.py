@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from cotenant_api import packingpolicy
-from cotenant_extender.packing import best_fit, first_fit, knowledge, rules, spread
+from cotenant_extender.packing import best_fit, first_fit, interference, knowledge, rules, spread
 
 Score = Callable[[rules.Offers, knowledge.Knowledge], rules.Array]
 
@@ -17,5 +17,6 @@ PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
         packingpolicy.Placement.FIRST_FIT: first_fit.score,
         packingpolicy.Placement.BEST_FIT: best_fit.score,
         packingpolicy.Placement.SPREAD: spread.score,
+        packingpolicy.Placement.INTERFERENCE: interference.score,
     }
 )

@@ -21,6 +21,7 @@ class Tenant:
         memory_mib: memory booked on this GPU, in MiB.
         predicted: the prediction for this GPU's model, if the pod has one.
         thread_percentage: percentage of the SMs that it may use.
+        client_priority: MPS client priority: 0 normal, 1 below.
         promised: whether it has an earmark alone.
     """
 
@@ -32,6 +33,7 @@ class Tenant:
     memory_mib: int
     predicted: prediction.GPUPrediction | None = None
     thread_percentage: int = 100
+    client_priority: int = 0
     promised: bool = False
 
 

@@ -200,7 +200,7 @@ def _try(this: _Pass, record: records.Pod) -> placement.Placement | None:
         found = placing.choose(others, request, source.known)
     if found is None:
         found = placing.choose(seen, request, source.known)
-    return None if found is None else placing.document(found, request, this.policy)
+    return None if found is None else placing.document(found, request, this.policy, source.known)
 
 
 def _earmark(this: _Pass, record: records.Pod, placed: placement.Placement) -> Lift:

@@ -12,7 +12,6 @@ import numpy as np
 
 from cotenant_api.prediction import GPUPrediction
 from cotenant_predictor.colocation import curves
-from cotenant_predictor.devices import Device
 from cotenant_predictor.jobs.step import Step
 from cotenant_predictor.trees import Array
 
@@ -76,8 +75,8 @@ def of_step(step: Step, index: int, measured: Mapping[str, float] | None = None)
     return _row(row)
 
 
-def of_prediction(prediction: GPUPrediction, device: Device) -> Array:
-    """The job as far as a stored prediction says, shape (n_columns,); the rest is NaN."""
+def of_prediction(prediction: GPUPrediction, gpu_memory_mib: int) -> Array:
+    """The job as far as a stored prediction says, on a GPU with this memory, shape (n_columns,); the rest is NaN."""
     utilization = prediction.utilization.q50 / 100
     memory_utilization = prediction.memory_utilization
     row = {
@@ -85,7 +84,7 @@ def of_prediction(prediction: GPUPrediction, device: Device) -> Array:
         "smActivity": prediction.sm_activity.q50 / 100,
         "dramActivity": prediction.dram_activity.q50 / 100,
         "memoryUtilization": math.nan if memory_utilization is None else memory_utilization.q50 / 100,
-        "memory": prediction.memory_mib.q50 / device.memory_mib,
+        "memory": prediction.memory_mib.q50 / gpu_memory_mib,
         "host": max(0.0, 1.0 - utilization),
         "logStepSeconds": math.log(prediction.step_milliseconds / 1e3),
         "knee": float(curves.knee_of_demand(prediction.thread_percentage / 100)),

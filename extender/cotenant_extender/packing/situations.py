@@ -1,0 +1,118 @@
+"""Situations of GPUs: GPUs of one model whose tenants are alike are in the same one, and worth the same to a newcomer.
+
+A situation is the GPU's model and memory, and of its tenants the prediction, thread percentage, client priority and
+workload type, in any order. Thousands of GPUs are in few situations. Each is a number here, kept per GPU until its
+node's row changes. What a score finds for a newcomer is remembered by situation, within bounds.
+"""
+
+import weakref
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cotenant_api.names import GPUModel, NodeName
+from cotenant_extender.packing import fleet, jobs, view
+
+Array = jobs.Array
+
+_MOST_NODES: Final = 20_000
+_SPARE: Final = 10_000
+_MOST_REMEMBERED: Final = 100_000
+
+
+class Situation(NamedTuple):
+    """What a newcomer finds on a GPU.
+
+    Attributes:
+        load: what the tenants are predicted to need of the resource that they need most, 0..; 1: all of it.
+    """
+
+    model: GPUModel
+    memory_mib: int
+    tenants: tuple[jobs.Job, ...]
+    load: float
+
+
+class Situations:
+    """Numbers of situations, and what was found in them.
+
+    Attributes:
+        known: situations by number.
+    """
+
+    def __init__(self) -> None:
+        self._forget()
+        self._basis: tuple[object, ...] = ()
+
+    def codes(self, source: fleet.Fleet) -> Array:
+        """The situation of every GPU, shape (N, G); -1 where there is none."""
+        if len(self.known) > 2 * source.present.size + _SPARE:
+            self._forget()
+        standing = self._columns.get(source)
+        if standing is None or standing.codes.shape != source.present.shape:
+            versions, codes = np.zeros_like(source.versions), np.full(source.present.shape, -1, dtype=np.int32)
+            standing = self._columns[source] = _Column(versions, codes)
+        for row in np.flatnonzero(standing.versions != source.versions):
+            found = self._row(source.nodes[row])
+            standing.codes[row, : len(found)] = found
+            standing.codes[row, len(found) :] = -1
+        standing.versions[:] = source.versions
+        return standing.codes
+
+    def found(self, newcomer: Hashable, *basis: object) -> dict[int, float]:
+        """What was found for a newcomer, by situation: to be read and added to.
+
+        Args:
+            newcomer: all of it that the finding depends on, beside the situation.
+            basis: what else it depends on; where that is not what it was, all is forgotten.
+        """
+        if len(basis) != len(self._basis) or any(a is not b for a, b in zip(basis, self._basis, strict=True)):
+            self._basis = basis
+            self._found.clear()
+        if sum(map(len, self._found.values())) > _MOST_REMEMBERED:
+            self._found.clear()
+        return self._found.setdefault(newcomer, {})
+
+    def _forget(self) -> None:
+        self.known: list[Situation] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._tenants: dict[jobs.Job, int] = {}
+        self._nodes: dict[NodeName, tuple[view.Node, list[int]]] = {}
+        self._columns: weakref.WeakKeyDictionary[fleet.Fleet, _Column] = weakref.WeakKeyDictionary()
+        self._found: dict[Hashable, dict[int, float]] = {}
+
+    def _row(self, node: view.Node) -> list[int]:
+        standing = self._nodes.get(node.name)
+        if standing is not None and standing[0] is node:
+            return standing[1]
+        if len(self._nodes) > _MOST_NODES:
+            self._nodes.clear()
+        found = [self._number(gpu) for gpu in node.gpus]
+        self._nodes[node.name] = node, found
+        return found
+
+    def _number(self, gpu: view.GPU) -> int:
+        here = [jobs.of_tenant(tenant, gpu.memory_mib) for tenant in gpu.tenants]
+        ranks = sorted(self._tenants.setdefault(job, len(self._tenants)) for job in here)
+        key = (gpu.model, gpu.memory_mib, *ranks)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.known)
+            tenants = tuple(sorted(here, key=self._tenants.__getitem__))
+            self.known.append(Situation(gpu.model, gpu.memory_mib, tenants, _load(tenants)))
+        return number
+
+
+class _Column(NamedTuple):
+    """Situations of a fleet's GPUs, shape (N, G), and the versions of its rows that they are of, shape (N,)."""
+
+    versions: Array
+    codes: Array
+
+
+def _load(tenants: tuple[jobs.Job, ...]) -> float:
+    figures = [(job.predicted, job.threads) for job in tenants]
+    of_sms = sum(threads if known is None else known.sm_activity.q50 for known, threads in figures)
+    of_memory = sum(threads if known is None else known.dram_activity.q50 for known, threads in figures)
+    return max(of_sms, of_memory) / 100
