@@ -1,0 +1,183 @@
+"""`cotenant simulate openb` on a synthetic trace: its JSON, its tables, its self-check and its errors."""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_simulator.commands import simulate
+from simulator import oracle, synthetic
+
+
+def called(*argv: str) -> int:
+    parser = argparse.ArgumentParser()
+    simulate.configure(parser)
+    return simulate.run(parser.parse_args(["openb", *argv]))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("openb")
+    names = synthetic.write(made)
+    oracle.publish(made, names, seeds=[42, 43])
+    return made
+
+
+def asked(folder: Path, *more: str, trace: str = "plain") -> list[str]:
+    return ["--trace-dir", str(folder), "--trace", trace, "--seeds", "42-43", "--jobs", "1", *more]
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """Without the seconds, which alone differ between calls."""
+    found = [json.loads(line) for line in text.splitlines()]
+    for document in found:
+        for seed in document["seeds"]:
+            assert seed.pop("seconds") >= 0
+    return found
+
+
+def test_the_json_is_as_documented(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(*asked(folder, "--placement", "FirstFit", "--json")) == 0
+    (document,) = documents(capsys.readouterr().out)
+    assert list(document) == ["trace", "placement", "seeds"]
+    assert (document["trace"], document["placement"]) == ("plain", "FirstFit")
+    assert [seed["seed"] for seed in document["seeds"]] == [42, 43]
+    first = document["seeds"][0]
+    assert list(first) == ["seed", "allocated_percent", "fragmented_percent", "refused_though_fitting", "violations"]
+    assert list(first["allocated_percent"]) == list(first["fragmented_percent"]) == ["100", "130"]
+    assert 50 < first["allocated_percent"]["100"] <= first["allocated_percent"]["130"] <= 100
+    assert 0 < first["fragmented_percent"]["100"] <= 100 - first["allocated_percent"]["100"] + 1e-3
+    assert (first["refused_though_fitting"], first["violations"]) == (0, 0)
+
+
+def test_the_same_call_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for _ in range(2):
+        assert called(*asked(folder, "--json", "--seeds", "42")) == 0
+        told.append(documents(capsys.readouterr().out))
+    assert told[0] == told[1]
+
+
+def test_the_self_check_comes_first_and_its_runs_are_not_run_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(*asked(folder, "--placement", "BestFit", "--placement", "Spread")) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition("openb: ")[2].partition(":")[0] for line in told] == ["self-check"] * 4 + ["1/2", "2/2"]
+
+
+def test_a_replay_that_is_not_the_published_one_prints_no_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = synthetic.write(tmp_path)
+    oracle.publish(tmp_path, names, seeds=[42], offset=0.02)
+    with pytest.raises(
+        errors.PermanentError, match=r"self-check: plain, BestFit, seed 42: column 100 is .*, published"
+    ):
+        called(*asked(tmp_path))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_trace_without_published_curves_rests_on_the_others_of_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthetic.write(tmp_path)
+    oracle.publish(tmp_path, ["models"], seeds=[42])
+    assert called(*asked(tmp_path)) == 0
+    told = capsys.readouterr().err
+    assert "no curves of BestFit and GpuPacking on plain are published" in told
+    assert "the self-check rests on 2 runs of other traces" in told
+    assert "self-check: models, GpuPacking, seed 42: as published" in told
+
+
+def test_a_defect_is_found_on_the_other_traces_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path)
+    oracle.publish(tmp_path, ["models"], seeds=[42], offset=-0.02)
+    with pytest.raises(errors.PermanentError, match=r"self-check: models, BestFit"):
+        called(*asked(tmp_path))
+    assert capsys.readouterr().out == ""
+
+
+def test_without_published_curves_it_says_that_there_is_no_self_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthetic.write(tmp_path)
+    assert called(*asked(tmp_path, "--json")) == 0
+    printed = capsys.readouterr()
+    assert "the self-check cannot run" in printed.err
+    assert len(documents(printed.out)) == 1
+
+
+def test_several_traces_placements_and_limits_are_a_line_each(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--placement", "FirstFit", "--placement", "Spread", "--max-tenants", "16", "--max-tenants", "3", "--json"]
+    assert called(*asked(folder, *more, trace="all")) == 0
+    found = documents(capsys.readouterr().out)
+    told = [(document["trace"], document["placement"], document["max_tenants"]) for document in found]
+    expected_lines = [("FirstFit", 16), ("Spread", 16), ("FirstFit", 3), ("Spread", 3)]
+    assert told == [(name, *line) for name in ("models", "plain") for line in expected_lines]
+
+
+def test_tables_tell_each_seed_their_mean_what_was_published_and_which_placement_wins(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(*asked(folder, "--placement", "FirstFit", "--placement", "Spread")) == 0
+    printed = capsys.readouterr().out
+    for row in ("| 42 |", "| 43 |", "| mean |", "| FirstFit | 16 |", "| Spread | 16 |", "| GpuPacking |"):
+        assert row in printed
+    assert re.search(
+        r"^At most 16 tenants per GPU: (FirstFit|Spread) allocates most, \d+\.\d\d % ", printed, re.MULTILINE
+    )
+
+
+def test_the_table_is_written_between_the_markers_of_the_call(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "packing.md"
+    command = "cotenant simulate openb --trace plain --placement FirstFit --seeds 42-43"
+    page.write_text(f"before\n<!-- begin: {command} -->\nold\n<!-- end: {command} -->\nafter\n", encoding="utf-8")
+    assert called(*asked(folder, "--placement", "FirstFit", "--write", str(page))) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("-->\nafter\n")
+    assert "| FirstFit | 16 |" in text
+    assert "old" not in text
+
+
+def test_a_page_without_the_markers_is_refused_before_any_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "packing.md"
+    page.write_text("nothing\n", encoding="utf-8")
+    with pytest.raises(errors.InvalidInputError, match=r"--write: .*must hold the lines <!-- begin: cotenant simulate"):
+        called(*asked(folder, "--write", str(page)))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--placement", "Best"], r"--placement: 'Best': must be all or one of FirstFit"),
+        (["--max-tenants", "0"], r"--max-tenants: 0: must be 1 to 16"),
+        (["--max-tenants", "17"], r"--max-tenants: 17"),
+        (["--seeds", "51-42"], r"--seeds: '51-42': must be seeds such as 42-51"),
+        (["--seeds", "a"], r"--seeds: 'a'"),
+        (["--seeds", "0-999999999"], r"--seeds: .*at most 1000 in a range"),
+        (["--jobs", "0"], r"--jobs: 0: must be at least 1"),
+        (["--trace", "none"], r"--trace: 'none': .*traces in that folder: models, plain"),
+        (["--trace-dir", "/nonexistent"], r"--trace-dir: '/nonexistent': must be a folder"),
+        (["--trace-dir", "/nonexistent", "--trace", "all"], r"--trace-dir: '/nonexistent': must be a folder"),
+    ],
+)
+def test_what_cannot_be_done_is_named(folder: Path, more: list[str], said: str) -> None:
+    with pytest.raises(errors.InvalidInputError, match=said):
+        called(*asked(folder, *more))
+
+
+def test_seeds_are_lists_and_ranges_each_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(*asked(folder, "--json", "--seeds", "43,42-43")) == 0
+    (document,) = documents(capsys.readouterr().out)
+    assert [seed["seed"] for seed in document["seeds"]] == [43, 42]
