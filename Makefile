@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_DIR := .run
-SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin))
+SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator))
 MODEL := predictor/cotenant_predictor/models/default.json
 MODEL_DATA := kernels gavel
+OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format bench bench-predictions model evaluation examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format openb bench bench-predictions model evaluation examples manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -45,6 +46,11 @@ lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated man
 format: $(VENV)/.dependencies ## rewrite to the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+openb: $(VENV)/.wheel ## the published packing experiment, into docs/packing.md (TRACES=folder with the trace; about half an hour)
+	@test -n "$(TRACES)" || { echo "name the folder that holds openb_node_list_gpu_node.csv: make openb TRACES=..." >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(BIN)/cotenant simulate openb --trace-dir "$(TRACES)" $(OPENB_TRACES:%=--trace %) --placement all \
+		--max-tenants 16 --max-tenants 3 --write docs/packing.md
 
 bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench

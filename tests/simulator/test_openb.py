@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import errors
+from cotenant_api.packingpolicy import Placement
 from cotenant_simulator.commands import simulate
 from simulator import oracle, synthetic
 
@@ -121,6 +122,12 @@ def test_several_traces_placements_and_limits_are_a_line_each(folder: Path, caps
     assert told == [(name, *line) for name in ("models", "plain") for line in expected_lines]
 
 
+def test_all_placements_are_those_that_need_no_predictions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(*asked(folder, "--placement", "all", "--seeds", "42", "--json")) == 0
+    found = [document["placement"] for document in documents(capsys.readouterr().out)]
+    assert found == [placement.value for placement in Placement if placement is not Placement.INTERFERENCE]
+
+
 def test_tables_tell_each_seed_their_mean_what_was_published_and_which_placement_wins(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,15 +140,16 @@ def test_tables_tell_each_seed_their_mean_what_was_published_and_which_placement
     )
 
 
-def test_the_table_is_written_between_the_markers_of_the_call(
+def test_the_table_is_written_between_the_markers_below_the_call(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "packing.md"
-    command = "cotenant simulate openb --trace plain --placement FirstFit --seeds 42-43"
-    page.write_text(f"before\n<!-- begin: {command} -->\nold\n<!-- end: {command} -->\nafter\n", encoding="utf-8")
+    begin, end = "<!-- begin: cotenant simulate openb -->", "<!-- end: cotenant simulate openb -->"
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n", encoding="utf-8")
     assert called(*asked(folder, "--placement", "FirstFit", "--write", str(page))) == 0
     text = page.read_text(encoding="utf-8")
-    assert text.startswith("before\n")
+    command = "cotenant simulate openb --trace plain --placement FirstFit --seeds 42-43"
+    assert text.startswith(f"before\n{begin}\n\n`{command}`\n\n| placement |")
     assert text.endswith("-->\nafter\n")
     assert "| FirstFit | 16 |" in text
     assert "old" not in text

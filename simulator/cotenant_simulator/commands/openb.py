@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     Published = Mapping[expected.Run, expected.Curve]
     Known = dict[experiment.Key, experiment.Result]
 
+SECTION = "cotenant simulate openb"
+"""What names the section of a page that `--write` replaces; the section begins with the whole call."""
+
 SUMMARY = "how much of a cluster's GPUs placements allocate on the openb trace (Weng et al., ATC 2023)"
 
 
@@ -38,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="P",
-        help=f"how GPUs are chosen (repeat for more): {', '.join(packingpolicy.Placement)}; or all; "
-        f"default: {packingpolicy.Spec().placement}",
+        help=f"how GPUs are chosen (repeat for more): {', '.join(packingpolicy.Placement)}; or all (without "
+        f"Interference, which is FirstFit where nothing is predicted); default: {packingpolicy.Spec().placement}",
     )
     parser.add_argument("--seeds", default="42-51", metavar="LIST", help="such as 42-51 or 42,44 (default: 42-51)")
     parser.add_argument(
@@ -57,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="JSON on standard output instead of tables: a line for each trace, placement and limit on tenants",
     )
     parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="put the table into this Markdown file, between this call's markers"
+        "--write", type=Path, metavar="FILE", help="put the table into this Markdown file, between the markers for it"
     )
 
 
@@ -68,9 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from cotenant_simulator.openb import asked, expected, report
 
-    command = _command(arguments)
     if arguments.write is not None:
-        sections.require(arguments.write, command=command)
+        sections.require(arguments.write, command=SECTION)
     seeds, settings = asked.seeds(arguments.seeds), asked.settings(arguments.placement, arguments.max_tenants)
     jobs, traces = _jobs(arguments.jobs), _traces(arguments.trace_dir, arguments.trace)
     published = expected.read(arguments.trace_dir) or {}
@@ -79,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = [read.name for read in traces]
     lines = [*report.summary(series), *report.published(published, names, seeds), *report.verdicts(series)]
     if arguments.write is not None:
-        sections.replace(arguments.write, lines, command=command)
+        sections.replace(arguments.write, [f"`{_command(arguments)}`", "", *lines], command=SECTION)
     if arguments.json:
         tells_tenants = bool(arguments.max_tenants)
         lines = [json.dumps(report.document(one, tells_tenants=tells_tenants), allow_nan=False) for one in series]
@@ -100,7 +102,7 @@ def _command(arguments: argparse.Namespace) -> str:
         f"--seeds {arguments.seeds}",
         *(f"--max-tenants {limit}" for limit in arguments.max_tenants),
     ]
-    return f"cotenant simulate openb {' '.join(options)}"
+    return f"{SECTION} {' '.join(options)}"
 
 
 def _jobs(asked: int | None) -> int:

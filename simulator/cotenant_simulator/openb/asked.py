@@ -10,6 +10,8 @@ from cotenant_simulator.openb import cluster, experiment
 
 ALL: Final = "all"
 
+_NOT_OF_ALL: Final = packingpolicy.Placement.INTERFERENCE
+"""Without predictions, which the trace has not, it is FirstFit again."""
 _MOST_SEEDS: Final = 1000
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
@@ -42,6 +44,7 @@ def settings(placements: Sequence[str], limits: Sequence[int]) -> tuple[experime
     for limit in limits:
         if not 1 <= limit <= cluster.MOST_TENANTS:
             raise errors.InvalidInputError("--max-tenants", limit, f"must be 1 to {cluster.MOST_TENANTS}")
-    chosen = names if ALL in placements else placements or [shipped]
+    every = [name for name in names if name != _NOT_OF_ALL]
+    chosen = every if ALL in placements else placements or [shipped]
     pairs = itertools.product(limits or [cluster.MOST_TENANTS], chosen)
     return tuple(dict.fromkeys(experiment.Setting(placement, limit) for limit, placement in pairs))
