@@ -43,6 +43,11 @@ def test_a_pod_without_gpu_may_leave_the_share_empty(tmp_path: Path) -> None:
     assert read.pods[0].demand_milli == 0
 
 
+def test_whole_numbers_may_be_written_with_a_decimal(tmp_path: Path) -> None:
+    read = trace.read(folder(tmp_path, "a,2000.0,1024.0,1.0,500.0"), "own")
+    assert (read.pods[0].cpu_millis, read.pods[0].gpus, read.pods[0].milli) == (2000, 1, 500)
+
+
 def test_traces_of_a_folder_are_listed_by_name(tmp_path: Path) -> None:
     assert trace.names_in(folder(tmp_path, "a,1,1,1,10")) == ("models", "own", "plain")
 

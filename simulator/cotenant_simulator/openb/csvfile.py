@@ -23,8 +23,8 @@ class Row:
         return (self._cells.get(column) or "").strip()
 
     def number(self, column: str, *, least: int = 0) -> int:
-        """A cell that is a whole number of at least `least`; an empty one is 0."""
-        text = self.text(column) or "0"
+        """A cell that is a whole number of at least `least`, also written as `1.0`; an empty one is 0."""
+        text = self.text(column).removesuffix(".0") or "0"
         if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS or int(text) < least:
             raise self.error(column, f"must be a whole number of at least {least}")
         return int(text)
