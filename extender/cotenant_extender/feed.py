@@ -7,7 +7,7 @@ from typing import Any
 
 from cotenant_api import errors, names, packingpolicy
 from cotenant_api.names import NodeName
-from cotenant_extender import leadership, records
+from cotenant_extender import leadership, reading, records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import jobs, policies, threads
 
@@ -26,18 +26,18 @@ class Pods:
 
     def listed(self, items: list[Object], version: int) -> None:
         """All pods."""
-        found = [records.pod_record(item) for item in items]
+        found = [reading.pod(item) for item in items]
         self._ledger.pods_listed(found, version=version, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
         """One pod."""
-        self._ledger.pod(records.pod_record(item), now=self._clock())
+        self._ledger.pod(reading.pod(item), now=self._clock())
         self._changed()
 
     def gone(self, item: Object) -> None:
         """A pod less."""
-        record = records.pod_record(item)
+        record = reading.pod(item)
         self._ledger.pod_gone(record.uid, last=record)
         self._changed()
 
@@ -50,17 +50,17 @@ class Nodes:
 
     def listed(self, items: list[Object], _version: int) -> None:
         """All nodes."""
-        self._ledger.nodes_listed(records.node_record(item) for item in items)
+        self._ledger.nodes_listed(reading.node(item) for item in items)
         self._changed()
 
     def changed(self, item: Object) -> None:
         """One node."""
-        self._ledger.node(records.node_record(item))
+        self._ledger.node(reading.node(item))
         self._changed()
 
     def gone(self, item: Object) -> None:
         """A node less."""
-        self._ledger.node_gone(NodeName(item["metadata"]["name"]))
+        self._ledger.node_gone(NodeName(reading.name(item)))
         self._changed()
 
 
@@ -72,17 +72,17 @@ class GPUNodes:
 
     def listed(self, items: list[Object], _version: int) -> None:
         """All GPUNodes."""
-        self._ledger.gpunodes_listed([_gpunode(item) for item in items], now=self._clock())
+        self._ledger.gpunodes_listed([reading.gpunode(item) for item in items], now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
         """One GPUNode."""
-        self._ledger.gpunode(_gpunode(item), now=self._clock())
+        self._ledger.gpunode(reading.gpunode(item), now=self._clock())
         self._changed()
 
     def gone(self, item: Object) -> None:
         """A GPUNode less."""
-        self._ledger.gpunode_gone(NodeName(item["metadata"]["name"]))
+        self._ledger.gpunode_gone(NodeName(reading.name(item)))
         self._changed()
 
 
@@ -94,7 +94,7 @@ class Leases:
 
     def listed(self, items: list[Object], _version: int) -> None:
         """All Leases."""
-        found = [records.lease_record(item) for item in items]
+        found = [reading.lease(item) for item in items]
         agents = {name: lease.renewed for lease in found if (name := _agent_of(lease)) is not None}
         self._ledger.leases_listed(agents, now=self._clock())
         self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None))
@@ -102,7 +102,7 @@ class Leases:
 
     def changed(self, item: Object) -> None:
         """One Lease."""
-        lease = records.lease_record(item)
+        lease = reading.lease(item)
         name = _agent_of(lease)
         if name is not None:
             self._ledger.lease(name, lease.renewed, now=self._clock())
@@ -112,7 +112,7 @@ class Leases:
 
     def gone(self, item: Object) -> None:
         """A Lease less."""
-        lease = records.lease_record(item)
+        lease = reading.lease(item)
         name = _agent_of(lease)
         if name is not None:
             self._ledger.lease_gone(name, now=self._clock())
@@ -142,7 +142,7 @@ class Policies:
 
     def listed(self, items: list[Object], _version: int) -> None:
         """All policies: there is one name that counts."""
-        found = next((item for item in items if item["metadata"]["name"] == packingpolicy.NAME), None)
+        found = next((item for item in items if reading.name(item) == packingpolicy.NAME), None)
         if found is None:
             self._forget()
         else:
@@ -150,11 +150,11 @@ class Policies:
 
     def changed(self, item: Object) -> None:
         """One policy."""
-        if item["metadata"]["name"] != packingpolicy.NAME:
+        if reading.name(item) != packingpolicy.NAME:
             return
         self.raw, self.error = item, None
         try:
-            policy = packingpolicy.PackingPolicy.from_object(item)
+            policy = reading.policy(item)
             self._know(policy.spec)
         except errors.InvalidInputError as error:
             self.error = error
@@ -168,7 +168,7 @@ class Policies:
 
     def gone(self, item: Object) -> None:
         """A policy less."""
-        if item["metadata"]["name"] == packingpolicy.NAME:
+        if reading.name(item) == packingpolicy.NAME:
             self._forget()
 
     def _know(self, spec: packingpolicy.Spec) -> None:
@@ -192,14 +192,6 @@ def _shipped() -> jobs.Speeds:
     from cotenant_predictor.models import store
 
     return speeds.Predicted(store.load().colocation)
-
-
-def _gpunode(item: Object) -> records.GPUNode:
-    try:
-        return records.gpunode_record(item)
-    except errors.InvalidInputError as error:
-        LOG.warning("a GPUNode is taken for not ready: %s", error)
-        return records.closed_gpunode(item)
 
 
 def _agent_of(lease: records.Lease) -> NodeName | None:

@@ -18,6 +18,8 @@ Object = Mapping[str, Any]
 RUNNING = "Running"
 TERMINAL_PHASES = ("Succeeded", "Failed")
 UNSCHEDULABLE = "Unschedulable"
+MOST = 2**53
+"""No amount is taken for more (a pod may ask for 1E cores): sums of a node's pods stay within 64 bits."""
 NO_NEED = view.HostNeed(cpu_millis=0, memory_bytes=0)
 
 
@@ -298,13 +300,13 @@ def _sum(spec: Object, resource: str, read: Any) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _millis(value: str | int) -> int:
-    return quantity.millis(value, field="cpu")
+    return min(quantity.millis(value, field="cpu"), MOST)
 
 
 @functools.lru_cache(maxsize=4096)
 def _whole(value: str | int) -> int:
     """A quantity rounded up to a whole number."""
-    return -int(-quantity.parse(value, field="quantity") // 1)
+    return min(-int(-quantity.parse(value, field="quantity") // 1), MOST)
 
 
 def _version(metadata: Object) -> int:

@@ -132,24 +132,27 @@ class Watch:
             async for event in _events(stream):
                 self._deliver(event)
 
-    def _deliver(self, event: Object) -> None:
-        kind, item = event.get("type"), event.get("object") or {}
-        match kind:
+    def _deliver(self, event: object) -> None:
+        item = event.get("object") if isinstance(event, dict) else None
+        if not isinstance(event, dict) or not isinstance(item, dict):
+            raise errors.TemporaryError("a watch sent what is no event", delay_seconds=0)
+        match event.get("type"):
             case "ADDED" | "MODIFIED":
                 self._sink.changed(item)
             case "DELETED":
                 self._sink.gone(item)
             case "ERROR":
-                code = int(item.get("code") or 500)
+                code = item.get("code")
                 failure = client.GoneError if code in (410, 504) else client.APIError
-                raise failure(code, str(item.get("message")))
+                raise failure(code if isinstance(code, int) else 500, str(item.get("message")))
             case _:
                 pass
-        version = (item.get("metadata") or {}).get("resourceVersion")
-        self._version = version or self._version
+        metadata = item.get("metadata")
+        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+        self._version = version if isinstance(version, str) and version else self._version
 
 
-async def _events(stream: transport.Stream) -> AsyncIterator[Object]:
+async def _events(stream: transport.Stream) -> AsyncIterator[object]:
     async for line in stream.lines():
         if line.strip():
             try:
