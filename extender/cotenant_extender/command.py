@@ -27,6 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="lead without a Lease: only where there is one kube-scheduler, without leader election",
     )
     parser.add_argument(
+        "--filter",
+        choices=["One", "All"],
+        default="One",
+        help="what filter leaves of the nodes that take a pod: the One that packing chooses (default), or All, for a "
+        "kube-scheduler that is configured with prioritizeVerb and weight and chooses itself",
+    )
+    parser.add_argument(
         "--identity",
         metavar="HOSTNAME",
         default=socket.gethostname(),
@@ -36,10 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal."""
-    from cotenant_extender import logs, serve, service
+    from cotenant_extender import logs, serve, service, verbs
 
     logs.configure(sys.stderr, level=logging.INFO)
     settings = service.Settings(
-        namespace=arguments.namespace, identity=arguments.identity, assume_leader=arguments.assume_leader
+        namespace=arguments.namespace,
+        identity=arguments.identity,
+        assume_leader=arguments.assume_leader,
+        leaves=verbs.Leaves(arguments.filter),
     )
     return serve.run(settings, kubeconfig=arguments.kubeconfig, port=arguments.port)

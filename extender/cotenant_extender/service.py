@@ -19,11 +19,13 @@ class Settings:
         namespace: where the Leases are.
         identity: host name that kube-scheduler's holder identity starts with.
         assume_leader: lead without a Lease.
+        leaves: what filter leaves of the nodes that take a pod.
     """
 
     namespace: str = names.RELEASE_NAMESPACE
     identity: str
     assume_leader: bool = False
+    leaves: verbs.Leaves = verbs.Leaves.ONE
 
 
 class Extender:
@@ -43,6 +45,7 @@ class Extender:
         stopwatch: Callable[[], float] = time.perf_counter,
         sleep: client.Sleep = asyncio.sleep,
     ) -> None:
+        self._leaves = settings.leaves
         self.metrics = metrics.Metrics()
         self.ledger = ledger.Ledger()
         self.leadership = leadership.Leadership(settings.identity, assume=settings.assume_leader)
@@ -103,7 +106,7 @@ class Extender:
         """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""
         if self.binder.full:
             await self.binder.room()
-        found = verbs.filter_nodes(self.ledger, args.pod, args.names)
+        found = verbs.filter_nodes(self.ledger, args.pod, args.names, leaves=self._leaves)
         if found.reason is not None:
             self.metrics.rejections.labels(found.reason).inc()
         return wire.filter_result(args, found.chosen, found.failed)

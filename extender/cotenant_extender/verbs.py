@@ -1,10 +1,12 @@
 """What filter and prioritize answer. Pure: no side effects, no API call.
 
-filter returns one node: the one the pod is earmarked for while it is offered and takes the pod, else the one that the
-policy's placement chooses among those offered. GPUs that are earmarked for others count as booked. Every other node
-is rejected with its reason.
+filter leaves one node: the one the pod is earmarked for while it is offered and takes the pod, else the one that the
+policy's placement chooses among those offered. Or, where kube-scheduler is to choose, every node that takes the pod;
+then prioritize tells it what packing would do. GPUs that are earmarked for others count as booked. Every other node is
+rejected with its reason.
 """
 
+import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,16 +16,25 @@ from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger, views
-from cotenant_extender.packing import causes, fleet, placing, rules, view
+from cotenant_extender.packing import causes, fleet, placing, registry, rules, view
 
 MAX_SCORE = 10
+MAX_OTHERS_SCORE = 5
+"""Between packing's choice and all others there is a gap that a weight can make decisive."""
+
+
+class Leaves(enum.StrEnum):
+    """What filter leaves of the nodes that take a pod."""
+
+    ONE = "One"
+    ALL = "All"
 
 
 class Filtered(NamedTuple):
     """The answer of filter.
 
     Attributes:
-        chosen: the one node, or all of them for a pod that is none of ours.
+        chosen: the nodes that are left; all of them for a pod that is none of ours.
         failed: why each other node is rejected.
         reason: why all are rejected; None where one was chosen.
     """
@@ -33,8 +44,10 @@ class Filtered(NamedTuple):
     reason: PackedReason | None
 
 
-def filter_nodes(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> Filtered:
-    """Choose one of the nodes for a pod. A pod that the ledger does not know yet is judged from the request."""
+def filter_nodes(
+    source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName], *, leaves: Leaves = Leaves.ONE
+) -> Filtered:
+    """Choose nodes for a pod. A pod that the ledger does not know yet is judged from the request."""
     record = source.pods.get(asked.uid, asked)
     if not record.asks:
         return Filtered(tuple(names), {}, None)
@@ -49,23 +62,46 @@ def filter_nodes(source: ledger.Ledger, asked: records.Pod, names: Sequence[Node
         # A Binding whose reply was lost may still take effect: no other node until that is known.
         found = pinned.node if pinned.node in names else None
         return _only(found, names) if found else _none(names, PackedReason.WAITING_FOR_TURN, _PINNED)
-    return _choice(source, record.request, names)
+    return _choice(source, record.request, names) if leaves is Leaves.ONE else _all(source, record.request, names)
 
 
 _PINNED = "the reply to a Binding to another node was lost, and what became of it is not known yet"
 
 
 def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> list[tuple[NodeName, int]]:
-    """A score for each node: the most for the one that filter would choose, 1 for others that take the pod."""
-    chosen = filter_nodes(source, asked, names).chosen
+    """A score of each node: 10 for packing's choice, 5 to 1 for others that take the pod, by order; 0 for the rest."""
     record = source.pods.get(asked.uid, asked)
-    fitting: set[NodeName] = set()
-    if record.request is not None and source.policy is not None and source.policy.places:
-        with views.without(source, record.uid) as seen:
-            offered = seen.part(names)
-            takes = rules.offers(offered, record.request, check_host=False).fits.any(axis=1)
-        fitting = {offered.nodes[row].name for row in np.flatnonzero(takes)}
-    return [(name, MAX_SCORE if name in chosen else int(name in fitting)) for name in names]
+    if record.request is None or source.policy is None or not source.policy.places:
+        return [(name, 0) for name in names]
+    ranked = _ranked(source, record.request, names)
+    scores = {name: MAX_OTHERS_SCORE - place * MAX_OTHERS_SCORE // len(ranked) for place, name in enumerate(ranked)}
+    scores.update(dict.fromkeys(filter_nodes(source, asked, names).chosen, MAX_SCORE))
+    return [(name, scores.get(name, 0)) for name in names]
+
+
+def _ranked(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> list[NodeName]:
+    """The nodes that take a pod, the one whose best GPU the placement puts highest first."""
+    with views.without(source, request.demand.uid) as seen:
+        offers = rules.offers(seen.part(names), request, check_host=False)
+        if not offers.fits.any():
+            return []
+        score = registry.PLACEMENTS[seen.policy.spec.placement](offers, source.known)
+        best = np.where(offers.fits, score, -np.inf).max(axis=1)
+        order = np.argsort(-best, kind="stable")
+        return [offers.fleet.nodes[row].name for row in order if best[row] > -np.inf]
+
+
+def _all(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> Filtered:
+    """Every node that takes the pod; its earmark only keeps room for it."""
+    with views.without(source, request.demand.uid) as seen:
+        offered = seen.part(names)
+        takes = rules.offers(offered, request, check_host=False).fits.any(axis=1)
+        refused = _refused(names, offered, rules.refusals(offered, request, check_host=False))
+    taking = {offered.nodes[row].name for row in np.flatnonzero(takes)}
+    if not taking:
+        return refused
+    failed = {name: reason for name, reason in refused.failed.items() if name not in taking}
+    return Filtered(tuple(name for name in names if name in taking), failed, None)
 
 
 def _choice(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> Filtered:

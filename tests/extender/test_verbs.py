@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from cotenant_api import placement
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
-from cotenant_extender.ledger import ledger
+from cotenant_extender.ledger import ledger, views
+from cotenant_extender.packing import placing
 from extender import builders
 
 Object = dict[str, Any]
@@ -59,9 +61,75 @@ def test_an_unreadable_request_is_rejected_with_what_is_wrong() -> None:
     assert "cotenant.dev/gpu-memory" in found.failed[NodeName("n0")]
 
 
-def test_prioritize_prefers_what_filter_would_choose_then_what_fits() -> None:
-    source = builders.cluster(nodes=3)
+def scores(source: ledger.Ledger, raw: Object, *nodes: str) -> dict[str, int]:
+    """What prioritize says of each node."""
+    found = verbs.prioritize(source, records.pod_record(raw), [NodeName(name) for name in nodes])
+    assert [name for name, _ in found] == list(nodes)
+    return {str(name): score for name, score in found}
+
+
+def all_filtered(source: ledger.Ledger, raw: Object, *nodes: str) -> verbs.Filtered:
+    names = [NodeName(name) for name in nodes]
+    return verbs.filter_nodes(source, records.pod_record(raw), names, leaves=verbs.Leaves.ALL)
+
+
+def test_prioritize_puts_packings_choice_far_ahead_of_the_others_that_fit() -> None:
+    source = builders.cluster(nodes=4)
     builders.put(source, builders.bound("b", 100, "n2", "GPU-n2-0"), builders.bound("c", 100, "n2", "GPU-n2-1"))
-    record = records.pod_record(builders.pod("a", gates=()))
-    names = [NodeName(name) for name in ("n2", "n1", "n0")]
-    assert verbs.prioritize(source, record, names) == [("n2", 0), ("n1", 1), ("n0", 10)]
+    found = scores(source, builders.pod("a", gates=()), "n2", "n1", "n3", "n0", "cpu-only")
+    assert found == {"n2": 0, "n1": 4, "n3": 2, "n0": 10, "cpu-only": 0}
+
+
+def test_prioritize_follows_the_placement_of_the_policy() -> None:
+    source = builders.cluster(nodes=3, gpus=1, placement="BestFit")
+    builders.put(source, builders.bound("b", 50, "n1", "GPU-n1-0"), builders.bound("c", 20, "n2", "GPU-n2-0"))
+    found = scores(source, builders.pod("a", gates=()), "n0", "n1", "n2")
+    assert found["n1"] == 10
+    assert found["n2"] > found["n0"]
+
+
+def earmarked(node: str) -> tuple[ledger.Ledger, Object]:
+    """A ledger of three nodes, and a pod that is promised a GPU of one of them."""
+    source, raw = builders.cluster(nodes=3), builders.pod("a", gates=())
+    builders.put(source, raw)
+    record = records.pod_record(raw)
+    assert record.request is not None
+    placed = placing.place(views.node(source, NodeName(node)), record.request, source.known)
+    assert isinstance(placed, placement.Placement)
+    source.earmark(record.uid, placed, now=builders.NOW)
+    return source, raw
+
+
+def test_an_earmark_is_packings_choice() -> None:
+    source, raw = earmarked("n2")
+    assert scores(source, raw, "n0", "n1", "n2") == {"n0": 5, "n1": 4, "n2": 10}
+    assert filtered(source, raw, "n0", "n1", "n2").chosen == ("n2",)
+
+
+def test_where_kube_scheduler_chooses_every_node_that_takes_the_pod_is_left_whatever_is_earmarked() -> None:
+    source, raw = earmarked("n2")
+    builders.put(source, builders.bound("b", 100, "n1", "GPU-n1-0"), builders.bound("c", 100, "n1", "GPU-n1-1"))
+    found = all_filtered(source, raw, "n2", "n1", "n0", "cpu-only")
+    assert found.chosen == ("n2", "n0")
+    assert set(found.failed) == {"n1", "cpu-only"}
+    assert found.failed[NodeName("n1")].startswith("InsufficientShare")
+    assert found.reason is None
+
+
+def test_where_no_node_takes_the_pod_all_are_rejected_in_the_same_words() -> None:
+    source = builders.cluster(nodes=1, gpus=1)
+    builders.put(source, builders.bound("b", 90, "n0", "GPU-n0-0"))
+    raw = builders.pod("a", gates=())
+    assert all_filtered(source, raw, "n0", "cpu-only") == filtered(source, raw, "n0", "cpu-only")
+
+
+def test_a_binding_whose_reply_was_lost_leaves_one_node_even_there() -> None:
+    source, raw = earmarked("n2")
+    placed = source.earmarks.get(records.pod_record(raw).uid)
+    assert placed is not None
+    source.reserve(records.pod_record(raw).uid, placed.placed)
+    assert all_filtered(source, raw, "n0", "n1", "n2").chosen == ("n2",)
+
+
+def test_nothing_is_scored_while_nothing_is_placed() -> None:
+    assert scores(builders.cluster(paused=True), builders.pod("a", gates=()), "n0") == {"n0": 0}
