@@ -117,7 +117,7 @@ class Agent:
     async def _sweep(self) -> None:
         """Drop tenants of which nothing is left."""
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.0)
             for uid in [uid for uid in self._listed if self._over(uid)]:
                 self._drop(uid)
 

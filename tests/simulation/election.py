@@ -38,6 +38,7 @@ class Election:
 
     Attributes:
         leading: whether it holds the Lease, as far as it knows.
+        changed: is called when it takes it.
     """
 
     def __init__(self, link: network.Link, identity: str, clock: Callable[[], float]) -> None:
@@ -45,12 +46,14 @@ class Election:
         self._seen: Object = {}
         self._seen_at = 0.0
         self.leading = False
+        self.changed: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Take the Lease when it can be had, renew it, and return when it is lost."""
         while not await self._try():
             await asyncio.sleep(RETRY_SECONDS * self._link.rng.uniform(0.8, 1.2))
         self.leading = True
+        self.changed()
         renewed = self._clock()
         while self._clock() - renewed < RENEW_DEADLINE_SECONDS:
             await asyncio.sleep(RETRY_SECONDS)

@@ -86,11 +86,8 @@ class Jobs:
 
     def delete(self, name: str) -> None:
         """A user deletes a job with its pods."""
-        state = self.states[name]
-        state.deleted = True
-        for value in list(self._world.objects.objects[pods.PODS].values()):
-            if self._owner.get(value["metadata"]["uid"], ("", 0))[0] == name:
-                self.delete_pod(value, force=False)
+        self.states[name].deleted = True
+        self._delete_pods(name)
 
     def delete_pod(self, value: Object, *, force: bool) -> None:
         """A user deletes a pod."""
@@ -162,8 +159,6 @@ class Jobs:
         state = self.states[name]
         value = self._find(uid)
         phase = "" if value is None else value["status"].get("phase", "")
-        if phase == "Succeeded":
-            state.done.add(index)
         over = value is None or phase in pods.FINISHED
         if value is not None and FINALIZER in (value["metadata"].get("finalizers") or ()):
             unbound = "deletionTimestamp" in value["metadata"] and not value["spec"].get("nodeName")
@@ -172,9 +167,28 @@ class Jobs:
                 self._untrack(value)
         if over and state.current.get(index) == uid:
             del state.current[index]
-            self._world.later(self._rng.uniform(0.1, 2.0), lambda: self._create(state, index))
-        if value is not None and phase in pods.FINISHED and "deletionTimestamp" not in value["metadata"]:
+            if phase == "Succeeded":
+                state.done.add(index)
+            elif state.job.size > 1:
+                self._begin_again(state)
+            else:
+                self._world.later(self._rng.uniform(0.1, 2.0), lambda: self._create(state, index))
+        finished = state.deleted or len(state.done) == state.job.size or phase == "Failed"
+        if value is not None and over and finished and "deletionTimestamp" not in value["metadata"]:
             self._world.later(self._rng.uniform(0.0, 15.0), lambda: self._collect(uid))
+
+    def _begin_again(self, state: _State) -> None:
+        """A gang's attempt ends when a member fails: all are made again."""
+        state.done.clear()
+        state.current.clear()
+        for index in range(state.job.size):
+            self._world.later(self._rng.uniform(0.1, 2.0), lambda index=index: self._create(state, index))  # type: ignore[misc]
+        self._delete_pods(state.job.name)
+
+    def _delete_pods(self, name: str) -> None:
+        for value in list(self._world.objects.objects[pods.PODS].values()):
+            if self._owner.get(value["metadata"]["uid"], ("", 0))[0] == name:
+                self.delete_pod(value, force=False)
 
     def _find(self, uid: str) -> Object | None:
         for value in self._world.objects.objects[pods.PODS].values():

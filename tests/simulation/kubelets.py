@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 RUN_SECONDS = "simulation/run-seconds"
 FAILS = "simulation/fails"
-POLL_SECONDS = 0.5
+POLL_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 
 
@@ -43,6 +43,8 @@ class Kubelet:
     async def run(self) -> None:
         """Until killed."""
         self._informer.start()
+        for container in self._machine.containers.values():
+            self._loop.call_at(container.ends, self._look, container.uid)
         while True:
             await asyncio.sleep(POLL_SECONDS)
             for uid in sorted({*self._pods, *self._machine.containers}):
@@ -106,7 +108,7 @@ class Kubelet:
         asking = process.start(agent.prepare(uid))
         await asyncio.wait({asking}, timeout=10.0)
         if not asking.done() or asking.cancelled() or asking.result() is not agents.Answer.START:
-            await asyncio.sleep(RETRY_SECONDS)
+            self._loop.call_later(RETRY_SECONDS, self._look, uid)
             return
         await asyncio.sleep(self._rng.uniform(0.0, 0.3))
         notes = pod["metadata"].get("annotations") or {}
@@ -118,6 +120,7 @@ class Kubelet:
             ends=self._loop.time() + float(notes.get(RUN_SECONDS, 10.0)),
         )
         if self._machine.start(container):
+            self._loop.call_at(container.ends, self._look, uid)
             await self._say(pod, "Running")
 
     async def _finish(self, pod: Object, *, lost: bool = False) -> None:

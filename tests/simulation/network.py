@@ -198,7 +198,7 @@ class _Stream:
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
         self._end = self._due + until
-        self._held: list[bytes | None] = []
+        self._held: list[bytes] = []
         self._ready: collections.deque[bytes | None] = collections.deque()
         self._waiter: asyncio.Future[None] | None = None
 
@@ -220,11 +220,14 @@ class _Stream:
         if self in self._link.streams:
             self._link.streams.remove(self)
 
-    def push(self, line: bytes | None) -> None:
-        """Send a line; None: the connection breaks."""
+    def push(self, line: bytes) -> None:
+        """Send a line."""
         if not self._link.open:
             self._held.append(line)
-            return
+        else:
+            self._send(line)
+
+    def _send(self, line: bytes | None) -> None:
         self._due = max(self._due, self._loop.time() + self._link.latency())
         self._loop.call_at(self._due, self._arrived, line, context=self._link.network.outside)
 
@@ -232,7 +235,7 @@ class _Stream:
         """The connection breaks."""
         self._held.clear()
         self.close()
-        self.push(None)
+        self._send(None)
 
     def release(self) -> None:
         """What was held back comes."""

@@ -50,6 +50,7 @@ class Scheduler:
         self._assumed: dict[str, tuple[Object, str]] = {}
         self._queue = backlog.Backlog()
         self._woken = asyncio.Event()
+        elected.changed = self._woken.set
         self._loop = asyncio.get_running_loop()
         self._informer = informers.Informer(link, process, (paths.NODES, paths.PODS), self._heard)
 
@@ -71,7 +72,7 @@ class Scheduler:
             if entry is None:
                 self._queue.flush(now=now)
                 self._woken.clear()
-                wait = self._queue.next_due(now=now) - now if self.election.leading else 0.2
+                wait = self._queue.next_due(now=now) - now if self.election.leading else 30.0
                 await _within(self._woken.wait(), max(wait, 0.001))
             else:
                 await self._cycle(entry)
