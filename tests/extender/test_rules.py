@@ -338,24 +338,6 @@ def test_without_any_gpu_the_message_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "predicted", "threads"),
-    [("Demand", 60, 60), ("Demand", 20, 40), ("Proportional", 60, 40), ("None", 60, 100)],
-)
-def test_the_thread_percentage_follows_the_policy(partition: str, predicted: int, threads: int) -> None:
-    notes = {names.PREDICTION: builders.prediction(h200=(40.0, 1000, predicted))}
-    found = placed(builders.cluster(threadPartition=partition), builders.pod("a", 40, annotations=notes))
-    assert isinstance(found, placement.Placement)
-    assert found.gpus[0].active_thread_percentage == threads
-
-
-@pytest.mark.parametrize(("partition", "threads"), [("Demand", 40), ("Proportional", 40), ("None", 100)])
-def test_without_prediction_the_thread_percentage_is_the_share(partition: str, threads: int) -> None:
-    found = placed(builders.cluster(threadPartition=partition), builders.pod("a", 40))
-    assert isinstance(found, placement.Placement)
-    assert found.gpus[0].active_thread_percentage == threads
-
-
-@pytest.mark.parametrize(
     ("mine", "theirs", "priority"),
     [("Training", "Inference", 1), ("Training", "Training", 0), ("Inference", "Training", 0)],
 )

@@ -7,13 +7,18 @@ percentages and client priorities that the tenants have and that the newcomer wo
 gets, less what it takes from others. Scores that differ by less than a millionth are equal: the first in strict order
 is taken, so that jobs that do not disturb each other are packed as by first fit, and others are kept apart.
 
-A job without prediction counts as one that keeps all busy that its threads reach. Several whole GPUs are taken from the
-first node that has them: on empty GPUs nobody disturbs anybody. Where nothing is known of speeds together, first fit.
+A job without prediction counts as one that runs at full speed, and for that keeps busy all the threads that it may
+use, and as large a part of the memory bandwidth. Several whole GPUs are taken from the first node that has them: on
+empty GPUs nobody disturbs anybody. Where nothing is known of speeds together, first fit.
 
-At most `MOST` situations (`situations`) are compared, those with the least predicted load, the first in strict order
-among equals; the rest is not chosen. As long as no measured pairs under MPS have been trained in, speeds rest on the
-formula's prior alone (`cotenant_predictor.colocation.prior`): tenants share SM time and memory bandwidth fairly and
-disturb each other in no other way.
+At most `MOST` situations (`situations`) are compared: those where SM time or memory bandwidth, whichever is needed more
+by tenants and newcomer together, exceeds the GPU least; among equals the first in strict order.
+
+As long as no measured pairs under MPS have been trained in, speeds rest on the formula's prior alone
+(`cotenant_predictor.colocation.prior`): SM time and memory bandwidth are shared fairly, and jobs disturb each other in
+no other way. By it nobody is disturbed where these suffice. No job needs more of either than its utilization, so that
+with the default `metric` and a `maxUtilizationPercent` of at most 100 the prior tells no two GPUs apart: this is first
+fit then, until pairs are measured.
 """
 
 from collections import defaultdict
@@ -22,7 +27,7 @@ from typing import Final
 
 import numpy as np
 
-from cotenant_api import packingpolicy
+from cotenant_api import packingpolicy, pod
 from cotenant_api.names import HUNDREDTHS, GPUModel
 from cotenant_extender.packing import jobs, knowledge, needs, rules, situations, threads
 
@@ -37,22 +42,30 @@ def score(offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
         return np.zeros(offers.fits.shape, dtype=np.int8)
     table = known.situations
     codes = table.codes(offers.fleet)
-    compared = _compared(codes[offers.fits], table)
+    compared = _compared(codes[offers.fits], table, _needed(offers.request.demand))
     gains = np.full(len(table.known), _NOT_COMPARED)
     for code, gain in _gains(offers, compared, table, known.speeds).items():
         gains[code] = gain
     return gains[codes]
 
 
-def _compared(fitting: rules.Array, table: situations.Situations) -> list[int]:
+def _compared(fitting: rules.Array, table: situations.Situations, needed: rules.Array) -> list[int]:
     """Situations that are compared, from those of all GPUs that fit, in strict order."""
     first = np.full(len(table.known), -1)
     first[fitting[::-1]] = np.arange(len(fitting))[::-1]
     distinct = np.flatnonzero(first >= 0)
     if len(distinct) > MOST:
-        load = np.array([table.known[code].load for code in distinct])
-        distinct = distinct[np.lexsort((first[distinct], load))[:MOST]]
+        together = np.maximum((table.loads[distinct] + needed).max(axis=1), 1.0)
+        distinct = distinct[np.lexsort((first[distinct], together))[:MOST]]
     return [int(code) for code in distinct]
+
+
+def _needed(asked: pod.Demand) -> rules.Array:
+    """What the pod needs of SM time and memory bandwidth on the GPU model where it needs most, shape (2,)."""
+    known = {} if asked.predicted is None else asked.predicted.by_gpu
+    every = [jobs.needed(jobs.Job(one, 0, asked.share, 0, asked.workload_type)) for one in known.values() or (None,)]
+    most: rules.Array = np.max(every, axis=0)
+    return most
 
 
 def _gains(

@@ -6,6 +6,7 @@ The model is a `Speeds`; this module knows none. `speeds` adapts the predictor's
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cotenant_api import pod, prediction
@@ -48,7 +49,8 @@ class Speeds(Protocol):
     def together(self, groups: Sequence[Sequence[Job]]) -> Array:
         """Normalised speeds: of each job's speed alone with all threads, 0..1.
 
-        A job without prediction counts as one that keeps all busy that its threads reach.
+        A job without prediction counts as one that runs at full speed, and for that keeps busy all the threads that it
+        may use, and as large a part of the memory bandwidth.
 
         Args:
             groups: the jobs of one GPU each.
@@ -68,6 +70,13 @@ def of_tenant(tenant: view.Tenant, gpu_memory_mib: int) -> Job:
         priority=tenant.client_priority,
         workload_type=tenant.workload_type,
     )
+
+
+def needed(job: Job) -> Array:
+    """What a job needs of SM time and of memory bandwidth, 1: all; shape (2,)."""
+    if job.predicted is None:
+        return np.array([job.threads, job.threads]) / 100
+    return np.array([job.predicted.sm_activity.q50, job.predicted.dram_activity.q50]) / 100
 
 
 def joining(

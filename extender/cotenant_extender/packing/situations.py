@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from cotenant_api import prediction
 from cotenant_api.names import GPUModel, NodeName
 from cotenant_extender.packing import fleet, jobs, view
 
@@ -22,16 +23,11 @@ _MOST_REMEMBERED: Final = 100_000
 
 
 class Situation(NamedTuple):
-    """What a newcomer finds on a GPU.
-
-    Attributes:
-        load: what the tenants are predicted to need of the resource that they need most, 0..; 1: all of it.
-    """
+    """What a newcomer finds on a GPU."""
 
     model: GPUModel
     memory_mib: int
     tenants: tuple[jobs.Job, ...]
-    load: float
 
 
 class Situations:
@@ -44,6 +40,11 @@ class Situations:
     def __init__(self) -> None:
         self._forget()
         self._basis: tuple[object, ...] = ()
+
+    @property
+    def loads(self) -> Array:
+        """What the tenants of each need together of SM time and memory bandwidth, 1: all; shape (n_situations, 2)."""
+        return self._loads[: len(self.known)]
 
     def codes(self, source: fleet.Fleet) -> Array:
         """The situation of every GPU, shape (N, G); -1 where there is none."""
@@ -77,7 +78,10 @@ class Situations:
     def _forget(self) -> None:
         self.known: list[Situation] = []
         self._numbers: dict[Hashable, int] = {}
-        self._tenants: dict[jobs.Job, int] = {}
+        self._loads = np.zeros((_SPARE, 2))
+        self._predictions: dict[prediction.GPUPrediction | None, prediction.GPUPrediction | None] = {}
+        self._tenants: list[jobs.Job] = []
+        self._places: dict[jobs.Job, int] = {}
         self._nodes: dict[NodeName, tuple[view.Node, list[int]]] = {}
         self._columns: weakref.WeakKeyDictionary[fleet.Fleet, _Column] = weakref.WeakKeyDictionary()
         self._found: dict[Hashable, dict[int, float]] = {}
@@ -88,20 +92,33 @@ class Situations:
             return standing[1]
         if len(self._nodes) > _MOST_NODES:
             self._nodes.clear()
-        found = [self._number(gpu) for gpu in node.gpus]
+        before = {} if standing is None else dict(zip(map(id, standing[0].gpus), standing[1], strict=True))
+        found = [before[id(gpu)] if id(gpu) in before else self._number(gpu) for gpu in node.gpus]
         self._nodes[node.name] = node, found
         return found
 
     def _number(self, gpu: view.GPU) -> int:
-        here = [jobs.of_tenant(tenant, gpu.memory_mib) for tenant in gpu.tenants]
-        ranks = sorted(self._tenants.setdefault(job, len(self._tenants)) for job in here)
-        key = (gpu.model, gpu.memory_mib, *ranks)
+        places = sorted(self._place(jobs.of_tenant(tenant, gpu.memory_mib)) for tenant in gpu.tenants)
+        key = (gpu.model, gpu.memory_mib, *places)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.known)
-            tenants = tuple(sorted(here, key=self._tenants.__getitem__))
-            self.known.append(Situation(gpu.model, gpu.memory_mib, tenants, _load(tenants)))
+            tenants = tuple(self._tenants[place] for place in places)
+            self.known.append(Situation(gpu.model, gpu.memory_mib, tenants))
+            if number == len(self._loads):
+                self._loads = np.concatenate([self._loads, np.zeros((number + _SPARE, 2))])
+            self._loads[number] = sum(map(jobs.needed, tenants), start=np.zeros(2))
         return number
+
+    def _place(self, job: jobs.Job) -> int:
+        """Of a tenant among those that differ."""
+        # Equal predictions become one object: comparing these is quick.
+        predicted = self._predictions.setdefault(job.predicted, job.predicted)
+        job = job._replace(predicted=predicted)
+        place = self._places.setdefault(job, len(self._places))
+        if place == len(self._tenants):
+            self._tenants.append(job)
+        return place
 
 
 class _Column(NamedTuple):
@@ -109,10 +126,3 @@ class _Column(NamedTuple):
 
     versions: Array
     codes: Array
-
-
-def _load(tenants: tuple[jobs.Job, ...]) -> float:
-    figures = [(job.predicted, job.threads) for job in tenants]
-    of_sms = sum(threads if known is None else known.sm_activity.q50 for known, threads in figures)
-    of_memory = sum(threads if known is None else known.dram_activity.q50 for known, threads in figures)
-    return max(of_sms, of_memory) / 100
