@@ -10,12 +10,13 @@ from cotenant_extender import binder, context, feed, leadership, writer
 from cotenant_extender.kube import watches
 from cotenant_extender.ledger import drift, earmarks, ledger, views
 from cotenant_extender.packing import occupancy, placing, policies
-from cotenant_extender.queue import cleanup, planning, reporting
+from cotenant_extender.queue import cleanup, planning, reporting, telling
 
 LOG = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 DRIFT_SECONDS = 60.0
+REPORT_SECONDS = 0.5
 MIN_PAUSE_SECONDS = 0.005
 MAX_PAUSE_SECONDS = 0.05
 
@@ -25,6 +26,7 @@ class Leader:
 
     Attributes:
         serving: whether verbs are answered; see `leadership`.
+        teller: says why pods wait.
     """
 
     def __init__(
@@ -34,10 +36,12 @@ class Leader:
         self._clock, self._stopwatch = shared.clock, shared.stopwatch
         self._policy, self._writes, self._binds = policy, writes, binds
         self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
+        self._queue = planning.Queue()
+        self.teller = telling.Teller(self._queue)
         self._changed = asyncio.Event()
         self._started = self._clock()
         self._drift_checked = self._chored = self._clock()
-        self._seen, self._passed = -1, 0.0
+        self._seen, self._passed, self._reported = -1, 0.0, 0.0
         self._stopped = False
         self.serving = False
 
@@ -58,6 +62,9 @@ class Leader:
             if self.serving:
                 pause = self._work()
                 self._chores()
+            else:
+                # Nobody looks at them: a queue begins with all pods.
+                self._ledger.touched.clear()
             await self._wait(pause)
 
     def stop(self) -> None:
@@ -73,7 +80,9 @@ class Leader:
         self.serving = False
         self._metrics.leading.set(0)
         self._ledger.end_all_earmarks()
-        self._ledger.set_hold(None)
+        self._ledger.end_all_holds()
+        self._queue = planning.Queue()
+        self.teller = telling.Teller(self._queue)
 
     async def _take_over(self, lists: Sequence[watches.Watch]) -> None:
         """List what a former leader may have changed, after its last Binding has ended one way or the other."""
@@ -113,27 +122,33 @@ class Leader:
     def _pass(self, policy: policies.InForce, *, now: float) -> float:
         """One pass over the queue; what it took, in seconds."""
         began = self._stopwatch()
-        plan = planning.plan(self._ledger, policy, now=now)
+        self._seen = self._ledger.version
+        plan = self._queue.plan(self._ledger, policy, now=now)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
-        for report in self._reporter.waiting(self._ledger, plan.waiting, now=now):
+        for eviction in plan.evictions:
+            self._writes.start(self._writes.evict(eviction, self._queue))
+        if plan.cut:
+            self._seen = -1
+        if now - self._reported >= REPORT_SECONDS:
+            self._reported = now
+            self._report(policy, now=now)
+        if self._ledger.version != self._seen:
+            self.changed()
+        took = self._stopwatch() - began
+        self._metrics.pass_seconds.observe(took)
+        return took
+
+    def _report(self, policy: policies.InForce, *, now: float) -> None:
+        """What is not urgent: conditions, removals, gauges."""
+        for report in self._reporter.waiting(self._ledger, policy, self.teller, now=now):
             self._writes.start(self._writes.report(report, self._reporter))
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
-        self._seen = self._ledger.version
-        if plan.cut:
-            self._seen = -1
-            self.changed()
-        took = self._stopwatch() - began
-        self._measure(plan, took, now=now)
-        return took
-
-    def _measure(self, plan: planning.Plan, took: float, *, now: float) -> None:
-        self._metrics.pass_seconds.observe(took)
-        self._metrics.queue_pods.set(len(plan.waiting))
+        waiting = self._queue.line.entries
+        self._metrics.queue_pods.set(sum(len(entry.members) for entry in waiting))
+        self._metrics.queue_oldest_seconds.set(max(now - min((entry.since for entry in waiting), default=now), 0.0))
         self._metrics.earmarks.set(len(self._ledger.earmarks))
-        oldest = min((pod.record.since for pod in plan.waiting), default=now)
-        self._metrics.queue_oldest_seconds.set(max(now - oldest, 0.0))
 
     async def _wait(self, pause: float) -> None:
         """Let changes gather, then wait for one, or for the next tick."""

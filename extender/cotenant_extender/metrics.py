@@ -29,6 +29,8 @@ class Metrics:
         self.lifts = self._counter("lifts_total", "Gates lifted and earmarks renewed, by result.", ["kind", "result"])
         self.earmarks = self._gauge("earmarks", "GPUs promised to pods that are not yet bound, in pods.")
         self.removals = self._counter("removals_total", "Pods deleted or evicted, by reason.", ["reason", "result"])
+        self.evictions = self._counter("evictions_total", "Evictions for higher priorities, by result.", ["result"])
+        self.scale_up_lifts = self._counter("scale_up_lifts_total", "Gates lifted for the autoscaler to see.", [])
         self.ledger_drift = self._gauge("ledger_drift", "Differences between the ledger and a recount; must be 0.")
         self.leading = self._gauge("leading", "1 while this extender serves.")
         self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])

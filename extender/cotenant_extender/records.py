@@ -35,6 +35,8 @@ class Pod:
         invalid: why its request cannot be read.
         earmark: the annotation as it stands.
         placement: a placement that names this pod and its node.
+        started: when kubelet took it up, in seconds since the epoch; None: not yet.
+        preempts: whether others may be evicted for it.
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
     """
@@ -55,6 +57,8 @@ class Pod:
     since: float
     earmark: str | None
     placement: placement.Placement | None
+    started: float | None
+    preempts: bool
     unschedulable: str | None
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
@@ -165,6 +169,8 @@ def pod_record(raw: Object) -> Pod:
         earmark=notes.get(names.EARMARK) if asks else None,
         placement=_placement(notes, uid, node, share=share) if asks else None,
         labels=metadata.get("labels") or {},
+        started=_seconds(status.get("startTime")) or None,
+        preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
     )

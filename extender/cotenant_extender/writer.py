@@ -17,7 +17,7 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import context, records
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import cleanup, planning, reporting
+from cotenant_extender.queue import cleanup, earmarking, planning, preempting, reporting
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Writer:
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
-        self._clock = shared.clock
+        self._leading, self._clock = shared.leadership, shared.clock
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
@@ -54,9 +54,11 @@ class Writer:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FINISH_SECONDS)
 
-    async def lift(self, lift: planning.Lift) -> None:
-        """Lift a gate together with its earmark, or renew the earmark of a pod that has no gate."""
+    async def lift(self, lift: earmarking.Lift) -> None:
+        """Lift a gate together with its earmark, if any, or renew the earmark of a pod that has no gate."""
         record, kind = lift.record, "gate" if lift.record.gates else "earmark"
+        if lift.earmark is None:
+            kind = "scale-up"
         path = pods.pod_path(record.namespace, record.name)
         result = "ok"
         try:
@@ -72,6 +74,8 @@ class Writer:
             await self._end_unless_lifted(record)
         else:
             self._ledger.pod(records.pod_record(found), now=self._clock())
+            if lift.earmark is None:
+                self._metrics.scale_up_lifts.inc()
             self._metrics.queue_wait_seconds.observe(max(self._clock() - record.since, 0.0))
         self._metrics.lifts.labels(kind, result).inc()
 
@@ -106,6 +110,26 @@ class Writer:
             LOG.warning("removing %s/%s: %s", record.namespace, record.name, error)
         self._metrics.removals.labels(removal.reason, result).inc()
 
+    async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
+        """Evict victims one after the other; where one stays, no more are asked and the queue decides anew."""
+        preemptor = f"{eviction.preemptor.namespace}/{eviction.preemptor.name}"
+        gone: list[str] = []
+        for victim in eviction.victims:
+            policy = self._ledger.policy
+            if policy is None or not policy.places or not self._leading.leads(now=self._clock()):
+                break
+            result = await self._evict(victim)
+            self._metrics.evictions.labels(result).inc()
+            if result in ("refused", "failed"):
+                queue.refused(self._ledger, victim.uid, now=self._clock())
+                break
+            if result == "ok":
+                gone.append(f"{victim.namespace}/{victim.name}")
+                message = f"evicted for {preemptor} of priority {eviction.preemptor.priority}"
+                await self._say(victim, reason="Preempted", message=message)
+        if gone:
+            await self._say(eviction.preemptor, reason="Preempting", message=f"evicts {', '.join(gone)}")
+
     def confirm(self, nodes: Iterable[NodeName]) -> None:
         """Read GPUNodes on which it depends whether pods that are gone have ended."""
         for name in set(nodes):
@@ -120,6 +144,28 @@ class Writer:
             await self._api.patch(pods.POLICY_STATUS, {"status": status}, content_type=transport.MERGE_PATCH)
         except (client.APIError, errors.TemporaryError) as failure:
             LOG.warning("status of the PackingPolicy: %s", failure)
+
+    async def _evict(self, victim: records.Pod) -> str:
+        """Ask for an eviction; what came of it."""
+        path = pods.pod_path(victim.namespace, victim.name, "eviction")
+        try:
+            await self._api.post(path, pods.eviction(victim))
+        except (client.NotFoundError, client.ConflictError):
+            return "gone"
+        except client.BudgetError as error:
+            LOG.info("%s/%s may not be evicted now: %s", victim.namespace, victim.name, error)
+            return "refused"
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("evicting %s/%s: %s", victim.namespace, victim.name, error)
+            return "failed"
+        return "ok"
+
+    async def _say(self, record: records.Pod, *, reason: str, message: str) -> None:
+        """An event that nothing depends on."""
+        try:
+            await self._event(record, reason=reason, message=message)
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("event on %s/%s: %s", record.namespace, record.name, error)
 
     async def _end_unless_lifted(self, record: records.Pod) -> None:
         """The patch may have been applied: only the pod itself tells."""

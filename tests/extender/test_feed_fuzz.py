@@ -12,6 +12,7 @@ import orjson
 import pytest
 from hypothesis import strategies as st
 
+from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import feed, leadership, records, verbs
 from cotenant_extender.kube import client, pods, transport, watches
@@ -81,7 +82,7 @@ def sink_of(kind: str, source: ledger.Ledger) -> watches.Sink:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@hypothesis.settings(max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=80, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=st.data())
 def test_a_malformed_object_is_taken_in_and_the_next_one_too(kind: str, data: st.DataObject) -> None:
     source = builders.cluster(nodes=2)
@@ -104,10 +105,20 @@ def decide(source: ledger.Ledger) -> None:
     source.tick(now=NOW)
     assert drift.differences(source) == []
     if source.policy is not None:
-        planning.plan(source, source.policy, now=NOW)
+        planning.Queue().plan(source, source.policy, now=NOW)
     new = records.pod_record(builders.pod("new", gates=()))
     verbs.filter_nodes(source, new, [NodeName("n0"), NodeName("n1")])
     verbs.prioritize(source, new, [NodeName("n0"), NodeName("n1")])
+
+
+@pytest.mark.parametrize("cpu", ["1E", "9223372036854775807", "-1E"])
+def test_a_pod_that_asks_for_more_cores_than_a_number_holds_is_counted_and_fits_nowhere(cpu: str) -> None:
+    source = builders.cluster(nodes=1)
+    asking = {"name": "main", "resources": {"requests": {"cpu": cpu}, "limits": {names.GPU_SHARE: "10"}}}
+    sink = sink_of("pods", source)
+    sink.changed(builders.pod("waits", containers=[asking]))
+    sink.changed(builders.bound("runs", 10, "n0", "GPU-n0-0", containers=[asking]))
+    decide(source)
 
 
 @pytest.mark.parametrize(

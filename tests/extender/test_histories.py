@@ -38,6 +38,7 @@ class Histories(RuleBasedStateMachine):
         self.heard: list[Object] = []
         self.listed: dict[str, set[str]] = {name: set() for name in NODES}
         self.source = builders.cluster(nodes=0)
+        self.queue = planning.Queue()
 
     @initialize(placement=st.sampled_from(packingpolicy.Placement))
     def start(self, placement: packingpolicy.Placement) -> None:
@@ -71,13 +72,14 @@ class Histories(RuleBasedStateMachine):
     def run_queue(self) -> None:
         """A pass over the queue; its patches are applied."""
         assert self.source.policy is not None
-        for lift in planning.plan(self.source, self.source.policy, now=self.now).lifts:
+        for lift in self.queue.plan(self.source, self.source.policy, now=self.now).lifts:
             raw = self.truth.get(lift.record.name)
             if raw is None:
                 self.source.end_earmark(lift.record.uid)
                 continue
             raw["spec"].pop("schedulingGates", None)
-            raw["metadata"]["annotations"][names.EARMARK] = lift.earmark.note().to_json()
+            if lift.earmark is not None:
+                raw["metadata"]["annotations"][names.EARMARK] = lift.earmark.note().to_json()
             self.tell(raw)
 
     @rule(name=pods, confirmed=st.booleans())

@@ -4,17 +4,19 @@ from typing import Any
 
 from cotenant_api.pod import PackedReason
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import planning, reporting
+from cotenant_extender.queue import reporting
 from extender import builders
 from extender.builders import NOW
+from extender.queueing import run, teller
 
 Object = dict[str, Any]
 
 
 def due(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, str]]:
+    run(source, now=now)
     assert source.policy is not None
-    plan = planning.plan(source, source.policy, now=now)
-    reports = reporter.placed(source, now=now) + reporter.waiting(source, plan.waiting, now=now)
+    waits = reporter.waiting(source, source.policy, teller(source), now=now)
+    reports = reporter.placed(source, now=now) + waits
     return [(report.record.name, report.reason) for report in reports]
 
 
@@ -74,3 +76,14 @@ def test_what_was_written_is_forgotten_with_the_pods() -> None:
         due(reporter, source, now=NOW)
         source.pod_gone(source.pods[next(iter(source.pods))].uid)
     assert len(reporter._told) <= 101
+
+
+def test_so_many_pods_are_told_at_a_time_and_the_others_next() -> None:
+    source, reporter = waiting(), reporting.Reporter()
+    names = [f"a{number}" for number in range(reporting.TALLIES + 3)]
+    builders.put(source, *(builders.pod(name, 10 + number) for number, name in enumerate(names)))
+    assert due(reporter, source, now=NOW) == []
+    first = [name for name, _ in due(reporter, source, now=NOW + 1)]
+    second = [name for name, _ in due(reporter, source, now=NOW + 1.5)]
+    assert len(first) == reporting.TALLIES
+    assert sorted(first + second) == sorted(names)

@@ -1,7 +1,7 @@
 """Requests to the API server, with the answers translated once into values and errors.
 
-An answer 429 was not carried out: it is retried, as its Retry-After says. An answer 5xx, or none, may have been: it is
-retried only where that is harmless; a Binding is not (see `binder`).
+An answer 429 was not carried out: it is retried, as its Retry-After says, unless a PodDisruptionBudget is the cause. An
+answer 5xx, or none, may have been: it is retried only where that is harmless; a Binding is not (see `binder`).
 """
 
 import asyncio
@@ -19,6 +19,8 @@ Sleep = Callable[[float], Awaitable[None]]
 ATTEMPTS = 4
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 10.0
+DISRUPTION_BUDGET = "DisruptionBudget"
+"""Cause of an answer 429 to an Eviction, as the API server names it."""
 
 
 class APIError(errors.PermanentError):
@@ -48,6 +50,10 @@ class GoneError(APIError):
 
 class BusyError(errors.TemporaryError):
     """The API server answered 429 or 5xx until the attempts were used up."""
+
+
+class BudgetError(BusyError):
+    """A PodDisruptionBudget is against an eviction now."""
 
 
 class Client:
@@ -97,7 +103,7 @@ class Client:
                     raise
                 await self.sleep(delay)
             else:
-                if answer.status != 429 and answer.status < 500:
+                if (answer.status != 429 and answer.status < 500) or _refused_by_budget(answer):
                     return result(answer)
                 if attempt == ATTEMPTS:
                     raise BusyError(f"{answer.status}: {message_of(answer)}", delay_seconds=MAX_DELAY_SECONDS)
@@ -113,7 +119,8 @@ def result(answer: transport.Answer) -> Object:
     message = message_of(answer)
     kinds = {404: NotFoundError, 409: ConflictError, 410: GoneError}
     if answer.status == 429:
-        raise BusyError(f"429: {message}", delay_seconds=_retry_after(answer) or FIRST_DELAY_SECONDS)
+        kind = BudgetError if _refused_by_budget(answer) else BusyError
+        raise kind(f"429: {message}", delay_seconds=_retry_after(answer) or FIRST_DELAY_SECONDS)
     raise kinds.get(answer.status, APIError)(answer.status, message)
 
 
@@ -142,6 +149,20 @@ def message_of(answer: transport.Answer) -> str:
     if not isinstance(text, str):
         text = answer.body[: errors.MAX_FOREIGN_TEXT].decode("utf-8", "replace")
     return text[: errors.MAX_FOREIGN_TEXT]
+
+
+def _refused_by_budget(answer: transport.Answer) -> bool:
+    if answer.status != 429:
+        return False
+    try:
+        value = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        return False
+    details = value.get("details") if isinstance(value, dict) else None
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("reason") == DISRUPTION_BUDGET for cause in causes
+    )
 
 
 def _retry_after(answer: transport.Answer) -> float | None:

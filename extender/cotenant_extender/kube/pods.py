@@ -35,11 +35,11 @@ def events_path(namespace: Namespace) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
 
 
-def lift(record: records.Pod, earmark: earmarks.Earmark) -> Object:
-    """Merge patch: the earmark and, where ours is the only gate, no gate. The UID is a precondition."""
-    change: Object = {
-        "metadata": {"uid": record.uid, "annotations": {names.EARMARK: earmark.note().to_json()}},
-    }
+def lift(record: records.Pod, earmark: earmarks.Earmark | None) -> Object:
+    """Merge patch: the earmark, if any, and, where ours is the only gate, no gate. The UID is a precondition."""
+    change: Object = {"metadata": {"uid": record.uid}}
+    if earmark is not None:
+        change["metadata"]["annotations"] = {names.EARMARK: earmark.note().to_json()}
     if record.gates:
         change["spec"] = {"schedulingGates": None}
     return change

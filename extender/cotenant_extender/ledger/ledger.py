@@ -15,6 +15,8 @@ from cotenant_extender import records
 from cotenant_extender.ledger import claims, earmarks, graves, index, nodes, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 
+Held = Mapping[NodeName, frozenset[GPUUID]]
+
 GONE_LIMIT = 20_000
 """Deleted pods whose late events are still recognised."""
 MANY = 32
@@ -31,7 +33,8 @@ class Ledger:
         index: pods that wait, gangs, and placed pods whose condition does not say so yet.
         nodes: what is known of each node.
         order: names of the nodes that have a GPUNode, sorted.
-        hold: for whom GPUs are kept, and `held`: which.
+        holds: which GPUs are kept for whom.
+        touched: pods of which something changed since whoever looks at them cleared it.
         version: grows with every event after which something may fit, or must be decided, that did not before.
         known: what was learned of the pods that came.
         usage: what namespaces have booked, and for how long.
@@ -48,8 +51,8 @@ class Ledger:
         self.nodes: dict[NodeName, nodes.NodeState] = {}
         self.leases: dict[NodeName, float] = {}
         self.order: list[NodeName] = []
-        self.hold: view.Hold | None = None
-        self.held: dict[NodeName, frozenset[GPUUID]] = {}
+        self.holds: dict[view.Hold, Held] = {}
+        self.touched: set[PodUID] = set()
         self.version = 0
         self.known = knowledge.Knowledge()
         self.usage = usage.Usage()
@@ -112,6 +115,7 @@ class Ledger:
             self._gone.popitem(last=False)
         self.pods.pop(uid, None)
         self.index.remove(uid)
+        self.touched.add(uid)
         self.earmarks.forget(uid)
         reserved = self.reserved.pop(uid, None)
         if record is None:
@@ -261,18 +265,30 @@ class Ledger:
         if uid in self.pods:
             self._settle(self.pods[uid])
 
-    def set_hold(self, hold: view.Hold | None, gpus: Mapping[NodeName, Collection[GPUUID]] | None = None) -> None:
-        """Keep GPUs for the oldest job that does not fit; what was kept before is free again."""
-        for name in self.held:
-            if name in self.nodes:
-                self.nodes[name].holds = {}
-                self._changed(self.nodes[name])
-        self.hold = hold
-        self.held = {} if hold is None else {name: frozenset(uuids) for name, uuids in (gpus or {}).items()}
-        for name, uuids in self.held.items():
+    def set_hold(self, hold: view.Hold, gpus: Mapping[NodeName, Collection[GPUUID]]) -> None:
+        """Keep GPUs for a job: these, and no longer those that were kept for it; another's are taken from it."""
+        self.end_hold(hold)
+        for other, held in self.holds.items():
+            self.holds[other] = {name: uuids.difference(gpus.get(name, ())) for name, uuids in held.items()}
+        self.holds[hold] = {name: frozenset(uuids) for name, uuids in gpus.items()}
+        for name, uuids in self.holds[hold].items():
             state = self._state(name)
-            state.holds = {uuid: hold for uuid in uuids if hold is not None}
+            state.holds.update(dict.fromkeys(uuids, hold))
             self._changed(state)
+
+    def end_hold(self, hold: view.Hold) -> None:
+        """Its GPUs are free again."""
+        for name, uuids in self.holds.pop(hold, {}).items():
+            state = self.nodes.get(name)
+            if state is not None:
+                for uuid in uuids:
+                    state.holds.pop(uuid, None)
+                self._changed(state)
+
+    def end_all_holds(self) -> None:
+        """Another leader decides now."""
+        for hold in list(self.holds):
+            self.end_hold(hold)
 
     def offers(self, name: NodeName) -> bool:
         """Whether a node has a GPUNode."""
@@ -312,6 +328,7 @@ class Ledger:
             self.nodes.pop(state.name, None)
 
     def _settle(self, record: records.Pod) -> None:
+        self.touched.add(record.uid)
         if record.finished and record.node in self.nodes:
             # Its agent may list it still: that closes the GPU no longer.
             self._changed(self.nodes[record.node])

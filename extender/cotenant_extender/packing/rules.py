@@ -175,7 +175,7 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
         yield _Rule(needed.refused, needed.refused > 0)
     yield _Rule(source.closed, source.closed > 0)
     if source.holds:
-        open_to = [True, *(_may_use(hold, request) for hold in source.holds)]
+        open_to = [True, *(may_use(hold, request) for hold in source.holds)]
         yield _Rule(Cause.HELD, ~np.array(open_to, dtype=np.bool_)[source.hold])
     joins = source.circle == fleet.EMPTY
     for circle in (fleet.ANYONE, *source.circles(request)):
@@ -208,7 +208,7 @@ def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -
     yield _Rule(Cause.LACKS_PODS, source.free_pods < 1)
 
 
-def _may_use(hold: view.Hold, request: view.Request) -> bool:
+def may_use(hold: view.Hold, request: view.Request) -> bool:
     """The holder, a higher priority, and a job of its priority that has waited longer may."""
     if request.demand.uid in hold.holders or request.priority > hold.priority:
         return True

@@ -43,7 +43,7 @@ class Hold:
 
     Attributes:
         holders: its pods.
-        since: when that job joined the queue, in seconds since the epoch.
+        since: when that job joined the queue, in seconds since the epoch; -inf: nobody else of its priority goes there.
     """
 
     holders: frozenset[PodUID]

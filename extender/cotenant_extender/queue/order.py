@@ -11,49 +11,54 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cotenant_api import packingpolicy
+from cotenant_api.names import PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import index, ledger
+from cotenant_extender.packing import view
 
 LOOSE_SECONDS = 10.0
 """A pod that never had our gate is left to kube-scheduler alone for this long."""
 
 Key = tuple[int, int, float, float, str]
+Name = PodUID | index.GangKey
 
 
 class Entry(NamedTuple):
     """One place in the queue: a pod, or the waiting pods of a gang.
 
     Attributes:
+        name: what it is known by from pass to pass: the pod's UID, or the gang's key.
         gang: how many pods the gang must have, and how many it has; None for a single pod.
         aged: whether it has waited longer than `maxWaitSeconds`.
+        since: when the first of its pods joined the queue, in seconds since the epoch.
     """
 
     key: Key
+    name: Name
     members: tuple[records.Pod, ...]
     gang: tuple[int, int] | None
     aged: bool
+    since: float
 
     @property
     def complete(self) -> bool:
         """Whether it is a single pod, or a gang of which all are there."""
         return self.gang is None or self.gang[1] >= self.gang[0]
 
+    @property
+    def priority(self) -> int:
+        """The highest of its pods' priorities."""
+        return -self.key[0]
 
-def entries(source: ledger.Ledger, policy: packingpolicy.Queue, *, now: float) -> list[Entry]:
-    """Everything that waits for GPUs, in order."""
-    gangs: dict[index.GangKey, list[records.Pod]] = {}
-    found = []
-    for record in source.index.pending.values():
-        if not waits(source, record, now=now):
-            continue
-        if record.gang is not None and record.gated:
-            gangs.setdefault(record.gang, []).append(record)
-        else:
-            found.append(_entry((record,), None, policy, now=now))
-    for key, members in gangs.items():
-        members.sort(key=lambda member: (member.since, member.name))
-        found.append(_entry(tuple(members), _count(source.index.gangs[key].values()), policy, now=now))
-    return sorted(found, key=lambda entry: entry.key)
+    @property
+    def gated(self) -> bool:
+        """Whether any of its pods still has our gate."""
+        return any(member.gates for member in self.members)
+
+    @property
+    def requests(self) -> list[view.Request]:
+        """What its pods ask for."""
+        return [request_of(member) for member in self.members]
 
 
 def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
@@ -65,8 +70,38 @@ def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
     return record.earmark is not None or record.unschedulable is not None or now - record.since > LOOSE_SECONDS
 
 
+def single(record: records.Pod, policy: packingpolicy.Queue, *, now: float) -> Entry:
+    """The place of a pod of no gang."""
+    return _entry(record.uid, (record,), None, policy, now=now)
+
+
+def gang(
+    name: index.GangKey,
+    waiting: Iterable[records.Pod],
+    all_members: Iterable[records.Pod],
+    policy: packingpolicy.Queue,
+    *,
+    now: float,
+) -> Entry:
+    """The place of a gang's waiting pods, of which there is at least one."""
+    members = sorted(waiting, key=lambda member: (member.since, member.name))
+    return _entry(name, tuple(members), _count(all_members), policy, now=now)
+
+
+def request_of(record: records.Pod) -> view.Request:
+    """What a pod in the queue asks for."""
+    if record.request is None:
+        raise ValueError(f"pod {record.namespace}/{record.name} has no request that can be placed")
+    return record.request
+
+
 def _entry(
-    members: tuple[records.Pod, ...], gang: tuple[int, int] | None, policy: packingpolicy.Queue, *, now: float
+    name: Name,
+    members: tuple[records.Pod, ...],
+    gang: tuple[int, int] | None,
+    policy: packingpolicy.Queue,
+    *,
+    now: float,
 ) -> Entry:
     priority = max(member.priority for member in members)
     since = min(member.since for member in members)
@@ -80,15 +115,15 @@ def _entry(
         key = (-priority, 1, since, 0.0, uid)
     else:
         key = (-priority, 1, -float(share), since, uid)
-    return Entry(key=key, members=members, gang=gang, aged=aged)
+    return Entry(key, name, members, gang, aged, since)
 
 
 def _count(members: Iterable[records.Pod]) -> tuple[int, int]:
     """How many pods a gang must have (by the member that says the most), and how many are bound, lifted or wait."""
     size = there = 0
     for member in members:
-        gang = None if member.request is None else member.request.demand.gang
-        size = max(size, 0 if gang is None else gang.size)
+        wanted = None if member.request is None else member.request.demand.gang
+        size = max(size, 0 if wanted is None else wanted.size)
         ready = member.node is not None or member.gated or not member.gates
         there += 1 if ready and not member.deleting else 0
     return size, there

@@ -1,41 +1,41 @@
-"""One pass over the queue: what can be placed is earmarked in the ledger and handed back to be written."""
+"""One pass over the queue: what can be placed is earmarked in the ledger, and what is to be done outside handed back.
 
-import enum
-from collections.abc import Hashable
+In order: end the earmarks and holds that have lost their ground; place whom the order and the rules allow; hold GPUs
+for the oldest job that waits too long; make room for jobs of higher priority; show the autoscaler what fits nowhere.
+"""
+
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from cotenant_api import placement
+import numpy as np
+
+from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
-from cotenant_extender.ledger import earmarks, ledger, views
-from cotenant_extender.packing import causes, placing, policies, rules, view
-from cotenant_extender.queue import holds, order
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import policies
+from cotenant_extender.queue import (
+    earmarking,
+    holds,
+    line,
+    memory,
+    order,
+    preempting,
+    preemption,
+    roster,
+    scaleup,
+)
 
 MAX_FOREIGN_TEXT = 256
 LIFTS_PER_PASS = 128
 """Filter and bind are answered between passes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lift:
-    """A pod whose gate is to be lifted, or which is to be earmarked again where it has none."""
-
-    record: records.Pod
-    earmark: earmarks.Earmark
-
-
-class Waiting(NamedTuple):
-    """A pod that stays.
-
-    Attributes:
-        position: its place in the queue, from 1; 0 where it has none.
-        told: reason and message, where the rules of packing need not be asked.
-    """
-
-    record: records.Pod
-    position: int
-    told: tuple[PackedReason, str] | None
+CELLS_PER_PASS = 2_000_000
+"""GPUs that are looked at in one pass, as often as they are; that is some tens of milliseconds."""
+SEARCHES_PER_PASS = 2
+"""Jobs for which victims are looked for in one pass."""
+SEARCH_SECONDS = 2.0
+"""A job for which none were found is looked at again after this."""
+SHOW_SECONDS = 1.0
+SHOWN_SECONDS = 30.0
+"""A lift for the autoscaler that the pod does not show by then has failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,58 +43,200 @@ class Plan:
     """What a pass decided.
 
     Attributes:
+        lifts: gates to lift, with earmarks or for the autoscaler, and earmarks to write again.
+        evictions: who is to be evicted for whom.
         cut: more can be decided at once: the pass ended so that others get their turn meanwhile.
     """
 
-    lifts: tuple[Lift, ...]
-    waiting: tuple[Waiting, ...]
+    lifts: tuple[earmarking.Lift, ...]
+    evictions: tuple[preempting.Eviction, ...]
     cut: bool
 
 
-class _Outcome(enum.Enum):
-    """What became of an entry that was tried."""
-
-    PLACED = enum.auto()
-    REFUSED = enum.auto()
-
-
-@dataclass
 class _Pass:
-    """State of one pass.
+    """State of one pass."""
+
+    def __init__(self, source: ledger.Ledger, policy: policies.InForce, now: float) -> None:
+        self.source, self.policy, self.now = source, policy, now
+        self.lifts: list[earmarking.Lift] = []
+        self.evictions: list[preempting.Eviction] = []
+        self.lifted: set[order.Name] = set()
+        self.cells = 0
+        self.cut = self.reserved = False
+
+    @property
+    def full(self) -> bool:
+        """Whether others are to get their turn."""
+        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= CELLS_PER_PASS
+
+
+class Queue:
+    """The queue of one leader: what it knows from pass to pass.
 
     Attributes:
-        failed: requests that no GPU took; later ones like them are not tried: within a pass nothing becomes free.
+        line: who waits, in order.
+        preemptions: for whom victims are leaving.
+        growth: what new nodes would take.
     """
 
-    source: ledger.Ledger
-    policy: policies.InForce
-    now: float
-    failed: set[Hashable]
-    lifts: list[Lift]
-    waiting: list[Waiting]
-    hold_kept: bool = False
-    cut: bool = False
+    def __init__(self) -> None:
+        self.line = line.Line()
+        self.preemptions = preempting.Preemptions()
+        self.growth = scaleup.Growth()
+        self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
+        self._searched: dict[order.Name, float] = {}
+        self._shown: dict[PodUID, float] = {}
+        self._show_again = 0.0
+        self._begun = False
+
+    def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
+        """One pass."""
+        end_lost_earmarks(source, now=now)
+        touched = set(source.touched) if self._begun else {*source.pods, *source.touched}
+        source.touched.clear()
+        self._begun = True
+        self.line.update(source, policy.spec.queue, touched, now=now)
+        self._roster.note(source, touched)
+        self.preemptions.review(source, self.line, now=now)
+        this = _Pass(source, policy, now)
+        if policy.places:
+            self._place(this)
+            self._preempt(this)
+            self._show(this)
+        else:
+            self._reservation.end(source)
+            self.preemptions.end_all(source)
+        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut)
+
+    def refused(self, source: ledger.Ledger, uid: PodUID, *, now: float) -> None:
+        """A victim could not be evicted: it is left alone for a while."""
+        for name in self.preemptions.refused(source, uid, now=now):
+            self._searched.pop(name, None)
+
+    def _place(self, this: _Pass) -> None:
+        """Earmark everything that fits, in order; hold GPUs for the first that has waited too long and does not."""
+        found, source = self._memory, this.source
+        found.begin(source, self.line)
+        aged = [int(place) for place in np.flatnonzero(found.aged)]
+        place = found.next(0)
+        while place is not None:
+            self._reserve(this, aged, before=place)
+            entry = self.line.entries[place]
+            if obstacle(source, entry, now=this.now) is None:
+                if this.full:
+                    this.cut = True
+                    break
+                self._try(this, place, entry)
+            place = found.next(place + 1)
+        found.end(source)
+        if not this.cut:
+            self._reserve(this, aged, before=len(self.line.entries))
+            if not this.reserved:
+                self._reservation.end(source)
+
+    def _try(self, this: _Pass, place: int, entry: order.Entry) -> None:
+        source, found = this.source, self._memory
+        rows = found.rows(source, place) if entry.gang is None else None
+        this.cells += source.seen().present.shape[1] * (len(source.order) if rows is None else len(rows))
+        this.cells += 0 if entry.gang is None else source.seen().present.size * len(entry.members)
+        made = earmarking.earmarked(source, this.policy, entry, rows, now=this.now)
+        if made:
+            this.lifts.extend(made)
+            this.lifted.add(entry.name)
+            found.placed()
+        else:
+            found.failed(source, place)
+
+    def _reserve(self, this: _Pass, aged: list[int], *, before: int) -> None:
+        """The first of these places in the line that did not fit gets GPUs held, before anybody after it is tried."""
+        while aged and aged[0] < before and not this.reserved:
+            entry, as_of = self.line.entries[aged.pop(0)], this.source.version
+            if self._stuck(this, entry) and self._reservation.keep(this.source, entry, now=this.now):
+                this.reserved = True
+                if this.source.version != as_of:
+                    self._memory.changed(this.source)
+
+    def _stuck(self, this: _Pass, entry: order.Entry) -> bool:
+        """Whether an entry was tried in vain, and nobody is leaving for it."""
+        if entry.name in this.lifted or entry.name in self.preemptions:
+            return False
+        return obstacle(this.source, entry, now=this.now) is None
+
+    def _preempt(self, this: _Pass) -> None:
+        """Look for victims of those that may have some, in order."""
+        lowest = next(iter(self._roster.levels(2**31)), None)
+        if lowest is None or this.cut:
+            return
+        searches = 0
+        for entry in self.line.entries:
+            if entry.priority <= lowest or searches >= SEARCHES_PER_PASS:
+                break
+            if entry.name in self.preemptions and not self.preemptions.victims(this.source, entry.name):
+                self.preemptions.end(this.source, entry.name)
+            due = self._searched.get(entry.name, this.now) <= this.now
+            if due and all(member.preempts for member in entry.members) and self._stuck(this, entry):
+                searches += 1
+                self._search(this, entry)
+        if len(self._searched) > 2 * len(self.line.entries) + 99:
+            self._searched = {name: until for name, until in self._searched.items() if until > this.now}
+
+    def _search(self, this: _Pass, entry: order.Entry) -> None:
+        source = this.source
+        seen = source.seen()
+        self._roster.update(source, seen)
+        setback = source.earmarks.setback(entry.members[0].uid)
+        field = preemption.Field(
+            source=source,
+            seen=seen,
+            held=self._roster,
+            now=this.now,
+            staying=self.preemptions.staying(now=this.now),
+            avoided=None if setback is None else setback.node,
+        )
+        found = preemption.choose(field, entry.requests)
+        self._searched[entry.name] = this.now + SEARCH_SECONDS
+        if found is None:
+            return
+        eviction = self.preemptions.begin(source, entry, found, now=this.now)
+        if eviction is not None:
+            this.evictions.append(eviction)
+        elif not found.awaited:
+            made = earmarking.earmarked(source, this.policy, entry, None, now=this.now)
+            this.lifts.extend(made)
+            this.lifted.update([entry.name] if made else [])
+
+    def _show(self, this: _Pass) -> None:
+        """Lift, without earmarks, what has waited long enough and would fit new nodes."""
+        now, after = this.now, this.policy.spec.queue.scale_up_after_seconds
+        if now < self._show_again or this.cut:
+            return
+        self._show_again = now + SHOW_SECONDS
+        self.growth.refresh(this.source, this.policy, now=now)
+        self._shown = {uid: time for uid, time in self._shown.items() if now - time < SHOWN_SECONDS}
+        shown = sum(len(entry.members) for entry in self.line.entries if not entry.gated)
+        for place in np.flatnonzero(self._memory.since <= now - after):
+            entry = self.line.entries[place]
+            if shown >= scaleup.LIMIT:
+                return
+            fresh = entry.gated and not any(member.uid in self._shown for member in entry.members)
+            if fresh and self.growth.helps(entry) and self._stuck(this, entry):
+                gated = [member for member in entry.members if member.gates]
+                self._shown.update((member.uid, now) for member in gated)
+                this.lifts.extend(earmarking.Lift(record=member, earmark=None) for member in gated)
+                shown += len(gated)
 
 
-def plan(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
-    """End the earmarks that have lost their ground, then place whom the order and the rules allow."""
-    end_lost_earmarks(source, now=now)
-    this = _Pass(source, policy, now, failed=set(), lifts=[], waiting=[])
-    for entry in order.entries(source, policy.spec.queue, now=now):
-        told = _obstacle(this, entry)
-        if told is None and len(this.lifts) >= LIFTS_PER_PASS:
-            told, this.cut = (PackedReason.WAITING_FOR_TURN, "others go first"), True
-        if told is None:
-            outcome = _place(this, entry)
-            if outcome is _Outcome.PLACED:
-                continue
-            told = None if outcome is _Outcome.REFUSED else outcome
-            _hold(this, entry)
-        position = len(this.waiting) + 1
-        this.waiting.extend(Waiting(record=record, position=position, told=told) for record in entry.members)
-    if not this.hold_kept and not this.cut:
-        source.set_hold(None)
-    return Plan(lifts=tuple(this.lifts), waiting=(*this.waiting, *_invalid(source)), cut=this.cut)
+def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
+    """Why an entry is not even tried: it is a gang that is not complete, or kube-scheduler refused a pod just now."""
+    if entry.gang is not None and not entry.complete:
+        size, there = entry.gang
+        return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
+    for member in entry.members:
+        setback = source.earmarks.setback(member.uid)
+        if setback is not None and setback.until > now:
+            report = (member.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
+            return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
+    return None
 
 
 def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
@@ -114,121 +256,3 @@ def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
     for uid, earmark in standing:
         if not all(gpu.uuid in usable for gpu in earmark.placed.gpus):
             source.end_earmark(uid)
-
-
-def explain(source: ledger.Ledger, waiting: Waiting) -> tuple[PackedReason, str]:
-    """Why a pod waits: reason and message, with its place in the queue."""
-    request = waiting.record.request
-    if waiting.told is not None or request is None:
-        reason, message = waiting.told or (PackedReason.INVALID_REQUEST, waiting.record.invalid or "")
-    else:
-        with views.without(source, waiting.record.uid) as seen:
-            rejected = rules.rejection(seen, request, check_host=True)
-        reason, message = rejected.reason, rejected.message
-    return reason, message if waiting.position < 1 else f"{message}; {ordinal(waiting.position)} in the queue"
-
-
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
-
-
-def _obstacle(this: _Pass, entry: order.Entry) -> tuple[PackedReason, str] | None:
-    """Why an entry is not even tried."""
-    if not this.policy.places:
-        return PackedReason.WAITING_FOR_TURN, this.policy.standstill
-    if entry.gang is not None and not entry.complete:
-        size, there = entry.gang
-        return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
-    record = entry.members[0]
-    setback = this.source.earmarks.setback(record.uid)
-    if setback is not None and setback.until > this.now:
-        report = (record.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
-        return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
-    return None
-
-
-def _place(this: _Pass, entry: order.Entry) -> _Outcome | tuple[PackedReason, str]:
-    """Earmark all members or none; what they are told if none, where the rules do not say it all."""
-    if entry.gang is None:
-        return _place_one(this, entry.members[0])
-    made: list[Lift] = []
-    for record in entry.members:
-        placed = _try(this, record)
-        if placed is None:
-            return _undo(this, entry, made, record)
-        made.append(_earmark(this, record, placed))
-    this.lifts.extend(made)
-    return _Outcome.PLACED
-
-
-def _place_one(this: _Pass, record: records.Pod) -> _Outcome:
-    key = _fit_key(this, record)
-    if key in this.failed:
-        return _Outcome.REFUSED
-    placed = _try(this, record)
-    if placed is None:
-        this.failed.add(key)
-        return _Outcome.REFUSED
-    this.lifts.append(_earmark(this, record, placed))
-    return _Outcome.PLACED
-
-
-def _undo(this: _Pass, entry: order.Entry, made: list[Lift], stuck: records.Pod) -> tuple[PackedReason, str]:
-    """Take back what a gang was promised, having asked why it does not fit beside its own."""
-    rejected = _rejection(this, stuck)
-    for lift in made:
-        this.source.end_earmark(lift.record.uid)
-    message = f"{len(made)} of the gang's {len(entry.members)} waiting pods fit; for the next {rejected.message}"
-    return rejected.reason, message
-
-
-def _rejection(this: _Pass, record: records.Pod) -> causes.Rejection:
-    with views.without(this.source, record.uid) as seen:
-        # What stands in the way here is promised to the gang itself.
-        return rules.rejection(seen, _request(record), check_host=True, tell_promises=False)
-
-
-def _try(this: _Pass, record: records.Pod) -> placement.Placement | None:
-    """A place for a pod; where kube-scheduler refused it last is tried last."""
-    request, source = _request(record), this.source
-    setback = source.earmarks.setback(record.uid)
-    seen, found = source.seen(), None
-    if setback is not None:
-        others = seen.part([name for name in source.order if name != setback.node])
-        found = placing.choose(others, request, source.known)
-    if found is None:
-        found = placing.choose(seen, request, source.known)
-    return None if found is None else placing.document(found, request, this.policy, source.known)
-
-
-def _earmark(this: _Pass, record: records.Pod, placed: placement.Placement) -> Lift:
-    return Lift(record=record, earmark=this.source.earmark(record.uid, placed, now=this.now))
-
-
-def _hold(this: _Pass, entry: order.Entry) -> None:
-    """The first that has waited too long and does not fit gets GPUs held."""
-    if this.hold_kept or not entry.aged:
-        return
-    holds.keep(this.source, [_request(record) for record in entry.members])
-    this.hold_kept = this.source.hold is not None
-
-
-def _fit_key(this: _Pass, record: records.Pod) -> Hashable:
-    label = this.policy.spec.tenancy_label
-    return _request(record).fit_key, None if label is None else record.labels.get(label)
-
-
-def _request(record: records.Pod) -> view.Request:
-    if record.request is None:
-        raise ValueError(f"pod {record.namespace}/{record.name} has no request that can be placed")
-    return record.request
-
-
-def _invalid(source: ledger.Ledger) -> list[Waiting]:
-    return [
-        Waiting(record=record, position=0, told=(PackedReason.INVALID_REQUEST, record.invalid))
-        for record in source.index.pending.values()
-        if record.invalid is not None
-    ]

@@ -4,7 +4,6 @@
 reason changes, at most every `INTERVAL_SECONDS` per pod.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant_api import placement
@@ -12,14 +11,16 @@ from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import planning
+from cotenant_extender.packing import policies
+from cotenant_extender.queue import telling
 
 FIRST_SECONDS = 1.0
 INTERVAL_SECONDS = 30.0
 RECHECK_SECONDS = 5.0
 """How often the reason of a pod that waits is asked for."""
 
-AT_ONCE = (PackedReason.INVALID_REQUEST,)
+TALLIES = 16
+"""Tallies over all GPUs that are made at a time; who has waited longest for one goes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +56,22 @@ class Reporter:
         found = [self._placed(record, now=now) for record in source.index.unreported.values()]
         return [report for report in found if report is not None]
 
-    def waiting(self, source: ledger.Ledger, waiting: Iterable[planning.Waiting], *, now: float) -> list[Report]:
+    def waiting(
+        self, source: ledger.Ledger, policy: policies.InForce, teller: telling.Teller, *, now: float
+    ) -> list[Report]:
         """The conditions of pods that wait to write now; they count as written."""
-        found = [self._waiting(source, pod, now=now) for pod in waiting]
+        due = [pod for pod in teller.waiting(source) if self._again(pod, now=now) <= now]
+        due.sort(key=lambda pod: self._told[pod.record.uid].again)
+        found, limit = [], teller.asked + TALLIES
+        for pod in due:
+            if teller.asked >= limit:
+                break
+            report = self._waiting(pod, teller.explain(source, policy, pod, now=now), now=now)
+            if report is not None:
+                found.append(report)
         if len(self._told) > 2 * len(source.pods) + 100:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
-        return [report for report in found if report is not None]
+        return found
 
     def failed(self, report: Report, *, now: float) -> None:
         """It could not be written: soon again."""
@@ -71,25 +82,27 @@ class Reporter:
         if record.placement is None or (told and told.reason == PackedReason.PLACED and now < told.again):
             return None
         self._told[record.uid] = _Told(PackedReason.PLACED, now + INTERVAL_SECONDS)
-        return Report(record=record, reason=PackedReason.PLACED, message=_where(record.placement))
+        return Report(record=record, reason=PackedReason.PLACED, message=where(record.placement))
 
-    def _waiting(self, source: ledger.Ledger, pod: planning.Waiting, *, now: float) -> Report | None:
-        record = pod.record
-        told = self._told.get(record.uid)
+    def _again(self, pod: telling.Waiting, *, now: float) -> float:
+        """When a pod is to be looked at."""
+        told = self._told.get(pod.record.uid)
         if told is None:
-            at_once = pod.told is not None and pod.told[0] in AT_ONCE
-            standing = None if record.packed is None else record.packed[0]
-            told = self._told[record.uid] = _Told(standing, now if at_once else now + FIRST_SECONDS)
-        if now < told.again:
-            return None
-        reason, message = planning.explain(source, pod)
+            standing = None if pod.record.packed is None else pod.record.packed[0]
+            first = now if pod.entry is None else now + FIRST_SECONDS
+            told = self._told[pod.record.uid] = _Told(standing, first)
+        return told.again
+
+    def _waiting(self, pod: telling.Waiting, words: telling.Words, *, now: float) -> Report | None:
+        told, (reason, message) = self._told[pod.record.uid], words
         if reason == told.reason:
             told.again = now + RECHECK_SECONDS
             return None
-        self._told[record.uid] = _Told(reason, now + INTERVAL_SECONDS)
-        return Report(record=record, reason=reason, message=message)
+        self._told[pod.record.uid] = _Told(reason, now + INTERVAL_SECONDS)
+        return Report(record=pod.record, reason=reason, message=message)
 
 
-def _where(placed: placement.Placement) -> str:
+def where(placed: placement.Placement) -> str:
+    """Where a pod is, in words."""
     gpus = ", ".join(f"{gpu.uuid} ({gpu.share} hundredths, {gpu.memory_mib} MiB)" for gpu in placed.gpus)
     return f"on node {placed.node}: {gpus}"

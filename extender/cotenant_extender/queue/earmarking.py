@@ -1,0 +1,64 @@
+"""Earmark what fits: a pod, or all pods of a gang or none."""
+
+from dataclasses import dataclass
+
+from cotenant_api import placement
+from cotenant_extender import records
+from cotenant_extender.ledger import earmarks, ledger
+from cotenant_extender.packing import fleet, placing, policies, rules
+from cotenant_extender.queue import memory, order, scene
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """A pod whose gate is to be lifted, or which is to be earmarked again where it has none.
+
+    Attributes:
+        earmark: what it is promised; None: nothing, it is lifted for the autoscaler to see.
+    """
+
+    record: records.Pod
+    earmark: earmarks.Earmark | None
+
+
+def earmarked(
+    source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, rows: rules.Array | None, *, now: float
+) -> list[Lift]:
+    """Promise GPUs to an entry; empty where it does not fit. `rows`: where a single pod may fit at all."""
+    if entry.gang is not None and not _fits_together(source, entry):
+        return []
+    made: list[Lift] = []
+    for record in entry.members:
+        placed = _place(source, policy, record, rows if entry.gang is None else None)
+        if placed is None:
+            for lift in made:
+                source.end_earmark(lift.record.uid)
+            return []
+        made.append(Lift(record=record, earmark=source.earmark(record.uid, placed, now=now)))
+    return made
+
+
+def _fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
+    """Whether all pods of a gang fit beside each other; nothing is promised for that."""
+    play = scene.Scene(source, source.seen())
+    return all(play.place(request, source.known) is not None for request in entry.requests)
+
+
+def _place(
+    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, rows: rules.Array | None
+) -> placement.Placement | None:
+    """A place for a pod; where kube-scheduler refused it last is tried last."""
+    request, seen = order.request_of(record), source.seen()
+    setback, found = source.earmarks.setback(record.uid), None
+    if setback is not None:
+        others = seen.part([name for name in source.order if name != setback.node])
+        found = placing.choose(others, request, source.known)
+    elif rows is not None:
+        seen = _part(seen, rows)
+    if found is None:
+        found = placing.choose(seen, request, source.known)
+    return None if found is None else placing.document(found, request, policy, source.known)
+
+
+def _part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
+    return memory.part(seen, rows) if 4 * len(rows) < len(seen) else seen

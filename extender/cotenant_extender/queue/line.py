@@ -1,0 +1,123 @@
+"""The line: everything that waits, in order, kept from pass to pass. Work follows what changed, not how many wait."""
+
+import bisect
+import heapq
+from collections.abc import Collection
+
+from cotenant_api import packingpolicy
+from cotenant_api.names import PodUID
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import order
+
+MANY = 64
+"""Changed entries above which all are sorted again."""
+
+
+class Line:
+    """Entries in order.
+
+    Attributes:
+        entries: all of them.
+        changes: grows whenever `entries` does not stay the same.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[order.Entry] = []
+        self.changes = 0
+        self._known: dict[order.Name, order.Entry] = {}
+        self._names: dict[PodUID, order.Name] = {}
+        self._rules: packingpolicy.Queue | None = None
+        self._due: list[tuple[float, PodUID]] = []
+        self._timed: dict[PodUID, float] = {}
+
+    def get(self, name: order.Name) -> order.Entry | None:
+        """The entry of a pod, or of a gang."""
+        return self._known.get(name)
+
+    def of_pod(self, uid: PodUID) -> order.Entry | None:
+        """The entry in which a pod waits."""
+        name = self._names.get(uid)
+        found = None if name is None else self._known.get(name)
+        return found if found is not None and any(member.uid == uid for member in found.members) else None
+
+    def update(
+        self, source: ledger.Ledger, rules: packingpolicy.Queue, touched: Collection[PodUID], *, now: float
+    ) -> None:
+        """Take in what changed about these pods, and what passing time changed about others."""
+        if rules != self._rules:
+            self._rules = rules
+            touched = {*touched, *source.index.pending, *self._names}
+        dirty: set[order.Name] = set()
+        for uid in (*touched, *self._overdue(now=now)):
+            self._note(source, uid, dirty)
+        changed = [name for name in dirty if self._replace(source, name, rules, many=len(dirty) > MANY, now=now)]
+        if changed:
+            self.changes += 1
+            if len(dirty) > MANY:
+                self.entries = sorted(self._known.values())
+
+    def _note(self, source: ledger.Ledger, uid: PodUID, dirty: set[order.Name]) -> None:
+        """Which entries a pod was, and is, part of. Bound members count in their gangs, too."""
+        before = self._names.pop(uid, None)
+        if before is not None:
+            dirty.add(before)
+        record = source.pods.get(uid)
+        if record is None or not (record.pending or record.gang):
+            return
+        name: order.Name = record.gang or uid
+        self._names[uid] = name
+        dirty.add(name)
+
+    def _replace(
+        self, source: ledger.Ledger, name: order.Name, rules: packingpolicy.Queue, *, many: bool, now: float
+    ) -> bool:
+        """An entry as it is now, in its place unless all are sorted again; whether it changed."""
+        before, after = self._known.pop(name, None), self._made(source, name, rules, now=now)
+        if before is not None and not many:
+            del self.entries[bisect.bisect_left(self.entries, before)]
+        if after is not None:
+            self._known[name] = after
+            if not many:
+                bisect.insort(self.entries, after)
+        return before is not None or after is not None
+
+    def _made(
+        self, source: ledger.Ledger, name: order.Name, rules: packingpolicy.Queue, *, now: float
+    ) -> order.Entry | None:
+        if isinstance(name, tuple):
+            everyone = list(source.index.gangs.get(name, {}).values())
+            members = [record for record in everyone if record.pending]
+        else:
+            record = source.index.pending.get(name)
+            everyone = members = [] if record is None or record.gang is not None else [record]
+        waiting = [record for record in members if order.waits(source, record, now=now)]
+        for record in members:
+            if not record.gates:
+                self._time(record.uid, record.since + order.LOOSE_SECONDS, now=now)
+        if not waiting:
+            return None
+        made = (
+            order.gang(name, waiting, everyone, rules, now=now)
+            if isinstance(name, tuple)
+            else order.single(waiting[0], rules, now=now)
+        )
+        if not made.aged:
+            self._time(made.members[0].uid, made.since + rules.max_wait_seconds, now=now)
+        return made
+
+    def _time(self, uid: PodUID, when: float, *, now: float) -> None:
+        """Look at a pod again after a time, at the first of several."""
+        standing = self._timed.get(uid)
+        if when < now or (standing is not None and standing <= when):
+            return
+        self._timed[uid] = when
+        heapq.heappush(self._due, (when, uid))
+
+    def _overdue(self, *, now: float) -> list[PodUID]:
+        found = []
+        while self._due and self._due[0][0] < now:
+            when, uid = heapq.heappop(self._due)
+            if self._timed.get(uid) == when:
+                del self._timed[uid]
+                found.append(uid)
+        return found

@@ -1,0 +1,216 @@
+"""What is known not to fit: which entries of the line are worth trying, so that a pass follows what changed.
+
+A kind of request that no GPU took stays refused until a node's row is written again; then it is tried on such rows
+alone, if it may fit there at all (see `screen`). A gang is tried again when one of its pods may fit on such a row.
+Everything is forgotten with the fleet and the policy that it was found out on. It only ever leaves out what would fail.
+"""
+
+import bisect
+
+import numpy as np
+
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import fleet, rules, view
+from cotenant_extender.queue import line, order, screen
+
+FEW = 4
+"""So many new kinds are tried at once; more are screened first."""
+_NONE = -1
+
+
+class Memory:
+    """What the last passes found out, and one pass at a time."""
+
+    def __init__(self) -> None:
+        self._seen: fleet.Fleet | None = None
+        self._kinds: screen.Kinds | None = None
+        self._clocks: rules.Array = np.zeros(0, dtype=np.int64)
+        self._gangs: dict[order.Name, int] = {}
+        self._gang_kinds: dict[order.Name, list[int]] = {}
+        self._helped: dict[order.Name, int] = {}
+        self._numbers: dict[order.Name, tuple[view.Request, int]] = {}
+        self._changes = _NONE
+        self._line = line.Line()
+        self._entries: list[order.Entry] = []
+        self._kind: rules.Array = np.zeros(0, dtype=np.int64)
+        self.priority: rules.Array = np.zeros(0, dtype=np.int64)
+        self.since: rules.Array = np.zeros(0)
+        self.aged: rules.Array = np.zeros(0, dtype=np.bool_)
+        self._possible: rules.Array = np.zeros(0, dtype=np.bool_)
+        self._worth: rules.Array = np.zeros(0, dtype=np.bool_)
+        self._permitted: rules.Array = np.zeros(0, dtype=np.bool_)
+        self._out: rules.Array = np.zeros(0, dtype=np.bool_)
+        self._stale = False
+
+    def begin(self, source: ledger.Ledger, waiting: line.Line) -> None:
+        """Another pass."""
+        seen = source.seen()
+        kinds = self._kinds
+        if (
+            kinds is None
+            or seen is not self._seen
+            or not kinds.stands(seen)
+            or len(kinds) > 2 * len(waiting.entries) + 999
+        ):
+            self._forget(seen)
+        if waiting is not self._line or waiting.changes != self._changes:
+            self._read(waiting)
+        self._out = np.zeros(len(self._clocks), dtype=np.bool_)
+        self._screen(source)
+
+    def next(self, start: int) -> int | None:
+        """The place of the next entry that is worth trying."""
+        rest = self._worth[start:]
+        place = int(rest.argmax()) if len(rest) else 0
+        return start + place if len(rest) and rest[place] else None
+
+    def rows(self, source: ledger.Ledger, place: int) -> rules.Array | None:
+        """The rows on which a single pod may fit; None: all have to be looked at."""
+        seen, clock = source.seen(), self._clocks[self._kind[place]]
+        if clock < 0:
+            return None
+        changed = seen.versions > clock
+        if self._permitted[place]:
+            changed |= (seen.hold > 0).any(axis=1)
+        return np.flatnonzero(changed)
+
+    def placed(self) -> None:
+        """Something was placed: less is free."""
+        self._stale = True
+
+    def changed(self, source: ledger.Ledger) -> None:
+        """GPUs are held otherwise than before."""
+        self._screen(source)
+
+    def failed(self, source: ledger.Ledger, place: int) -> None:
+        """An entry did not fit, nor will any like it in this pass."""
+        clock = int(source.seen().versions.max(initial=0))
+        kind, name = int(self._kind[place]), self._entries[place].name
+        if kind == _NONE:
+            self._gangs[name] = clock
+        else:
+            self._out[kind] = True
+            self._worth[(self._kind == kind) & ~self._permitted] = False
+            if self._permitted[place]:
+                self._helped[name] = clock
+        if self._stale:
+            self._screen(source)
+        self._worth[place] = False
+
+    def end(self, source: ledger.Ledger) -> None:
+        """Remember what did not fit. Within a pass nothing became free."""
+        clock = int(source.seen().versions.max(initial=0))
+        count = len(self._out)
+        self._clocks[:count][self._out | ~self._possible[:count]] = clock
+
+    def _forget(self, seen: fleet.Fleet) -> None:
+        self._seen, self._kinds = seen, screen.Kinds(seen)
+        self._clocks = np.zeros(0, dtype=np.int64)
+        self._gangs.clear()
+        self._helped.clear()
+        self._numbers.clear()
+        self._changes = _NONE
+
+    def _read(self, waiting: line.Line) -> None:
+        """Take over the line as arrays."""
+        self._line, entries = waiting, list(waiting.entries)
+        self._entries = entries
+        self._changes = waiting.changes
+        numbers = [self._number(entry) if entry.gang is None else _NONE for entry in entries]
+        self._gang_kinds = {entry.name: self._numbers_of(entry) for entry in entries if entry.gang is not None}
+        self._kind = np.array(numbers, dtype=np.int64)
+        self.priority = np.array([-entry.key[0] for entry in entries], dtype=np.int64)
+        self.since = np.array([entry.since for entry in entries])
+        self.aged = np.array([entry.aged for entry in entries], dtype=np.bool_)
+        count = 0 if self._kinds is None else len(self._kinds)
+        self._clocks = np.concatenate([self._clocks, np.full(count - len(self._clocks), _NONE)])
+        if len(self._numbers) > 2 * len(entries) + 999:
+            names = {entry.name for entry in entries}
+            self._numbers = {name: known for name, known in self._numbers.items() if name in names}
+        for known in (self._gangs, self._helped):
+            for name in [name for name in known if waiting.get(name) is None]:
+                del known[name]
+
+    def _number(self, entry: order.Entry) -> int:
+        request = order.request_of(entry.members[0])
+        known = self._numbers.get(entry.name)
+        if known is None or known[0] is not request:
+            if self._kinds is None:
+                raise ValueError("kinds are numbered during a pass")
+            known = self._numbers[entry.name] = request, self._kinds.of(entry.members[0])
+        return known[1]
+
+    def _numbers_of(self, entry: order.Entry) -> list[int]:
+        return [] if self._kinds is None else sorted({self._kinds.of(member) for member in entry.members})
+
+    def _screen(self, source: ledger.Ledger) -> None:
+        """Which entries may fit as things are."""
+        self._stale = False
+        seen, kinds = source.seen(), self._kinds
+        if kinds is None:
+            return
+        single = self._kind >= 0
+        active = np.zeros(len(self._clocks), dtype=np.bool_)
+        active[self._kind[single]] = True
+        self._clocks[~active] = _NONE
+        by_hold = self._may_fit(seen, kinds, active)
+        self._possible = by_hold.pop(0) & ~self._out
+        self._worth = np.zeros(len(self._entries), dtype=np.bool_)
+        self._worth[single] = self._possible[self._kind[single]]
+        self._permitted = np.zeros(len(self._entries), dtype=np.bool_)
+        for hold in source.holds:
+            may = by_hold.get(seen.holds.get(hold, _NONE))
+            if may is not None:
+                self._help(seen, hold, may, single)
+        gangs: dict[int, rules.Array] = {}
+        for place in np.flatnonzero(~single):
+            self._worth[place] = self._gang_may(seen, kinds, self._entries[place], gangs)
+
+    def _may_fit(self, seen: fleet.Fleet, kinds: screen.Kinds, active: rules.Array) -> dict[int, rules.Array]:
+        """By code of the hold; on the rows that were written since each kind failed, and on those that are held."""
+        fresh = active & (self._clocks < 0)
+        known = active & ~fresh
+        found = np.zeros(len(active), dtype=np.bool_)
+        if fresh.sum() <= FEW:
+            found |= fresh
+        else:
+            found |= fresh & screen.may_fit(seen, kinds)[0]
+        if known.any():
+            changed = np.flatnonzero(seen.versions > self._clocks[known].min())
+            if len(changed):
+                found |= known & screen.may_fit(part(seen, changed), kinds)[0]
+        held = np.flatnonzero((seen.hold > 0).any(axis=1))
+        by_hold = screen.may_fit(part(seen, held), kinds) if len(held) else {}
+        by_hold[0] = found
+        return by_hold
+
+    def _help(self, seen: fleet.Fleet, hold: view.Hold, may: rules.Array, single: rules.Array) -> None:
+        """Entries that may use what is held are worth trying there, too, until they failed there."""
+        allowed = (self.priority > hold.priority) | ((self.priority == hold.priority) & (self.since < hold.since))
+        mine = [entry for uid in hold.holders if (entry := self._line.of_pod(uid)) is not None]
+        allowed[[bisect.bisect_left(self._entries, entry) for entry in mine]] = True
+        allowed &= single
+        self._permitted |= allowed
+        latest = int(seen.versions[(seen.hold == seen.holds[hold]).any(axis=1)].max(initial=0))
+        for place in np.flatnonzero(allowed & ~self._worth):
+            if may[self._kind[place]]:
+                self._worth[place] = self._helped.get(self._entries[place].name, _NONE) < latest
+
+    def _gang_may(
+        self, seen: fleet.Fleet, kinds: screen.Kinds, entry: order.Entry, cached: dict[int, rules.Array]
+    ) -> bool:
+        clock = self._gangs.get(entry.name, _NONE)
+        if clock < 0:
+            return True
+        if clock not in cached:
+            changed = np.flatnonzero(seen.versions > clock)
+            cached[clock] = np.zeros(len(kinds), dtype=np.bool_)
+            if len(changed):
+                for may in screen.may_fit(part(seen, changed), kinds).values():
+                    cached[clock] |= may
+        return bool(cached[clock][self._gang_kinds[entry.name]].any())
+
+
+def part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
+    """Some rows of a fleet, in order."""
+    return seen if len(rows) == len(seen) else seen.part([seen.nodes[row].name for row in rows])

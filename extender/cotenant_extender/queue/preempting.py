@@ -1,0 +1,156 @@
+"""Preemptions under way: for whom GPUs are held while victims leave, and whom not to ask again for a while.
+
+GPUs are held until the job is bound or gone, until it got other GPUs, until one of them closed, until a victim may not
+be evicted, or until its victims have not gone within `GONE_SECONDS`. Then it is decided anew, on what is the case then.
+A pod that may not be evicted is asked again after `BACKOFF_SECONDS`, doubling; it is never deleted instead.
+"""
+
+import math
+from dataclasses import dataclass
+
+from cotenant_api.names import PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import view
+from cotenant_extender.queue import line, order, preemption
+
+GONE_SECONDS = 300.0
+BACKOFF_SECONDS = 10.0
+BACKOFF_LIMIT_SECONDS = 300.0
+STUCK_SECONDS = 1800.0
+"""How long a victim that has not gone is not counted on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """Pods to evict for a job.
+
+    Attributes:
+        preemptor: the job's first pod.
+    """
+
+    preemptor: records.Pod
+    victims: tuple[records.Pod, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Live:
+    """GPUs held while victims leave."""
+
+    hold: view.Hold
+    victims: frozenset[PodUID]
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """A pod that is not to be asked."""
+
+    count: int
+    until: float
+
+
+class Preemptions:
+    """What goes on; a new leader begins with none, and waits for those that are leaving."""
+
+    def __init__(self) -> None:
+        self._live: dict[order.Name, _Live] = {}
+        self._staying: dict[PodUID, _Stay] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, name: order.Name) -> bool:
+        return name in self._live
+
+    def hold_of(self, name: order.Name) -> view.Hold | None:
+        """What is held for a job."""
+        live = self._live.get(name)
+        return None if live is None else live.hold
+
+    def staying(self, *, now: float) -> list[PodUID]:
+        """Pods that are not to be asked to leave now."""
+        return [uid for uid, stay in self._staying.items() if stay.until > now]
+
+    def victims(self, source: ledger.Ledger, name: order.Name) -> list[records.Pod]:
+        """Whom a job still waits for, as they were last seen."""
+        live = self._live.get(name)
+        left = () if live is None else sorted(uid for uid in live.victims if uid in source.claims)
+        return [source.pods.get(uid) or source.graves.pods[uid] for uid in left]
+
+    def begin(
+        self, source: ledger.Ledger, entry: order.Entry, choice: preemption.Choice, *, now: float
+    ) -> Eviction | None:
+        """Hold the GPUs, take back the earmarks, and say whom to evict."""
+        for uid in choice.revoke:
+            source.end_earmark(uid)
+        evicted = frozenset(record.uid for record in choice.evict)
+        hold = view.Hold(
+            holders=frozenset(member.uid for member in entry.members),
+            priority=min(member.priority for member in entry.members),
+            since=-math.inf,
+        )
+        source.set_hold(hold, choice.gpus)
+        self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, until=now + GONE_SECONDS)
+        return Eviction(preemptor=entry.members[0], victims=choice.evict) if choice.evict else None
+
+    def refused(self, source: ledger.Ledger, uid: PodUID, *, now: float) -> list[order.Name]:
+        """A pod may not be evicted now: those who wait for it, and are named, have to try otherwise."""
+        before = self._staying.get(uid)
+        count = 1 if before is None else before.count + 1
+        delay = min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_LIMIT_SECONDS)
+        self._staying[uid] = _Stay(count, now + delay)
+        names = [name for name, live in self._live.items() if uid in live.victims]
+        for name in names:
+            self.end(source, name)
+        return names
+
+    def review(self, source: ledger.Ledger, waiting: line.Line, *, now: float) -> None:
+        """End what has lost its ground."""
+        for uid in [uid for uid in self._staying if uid not in source.claims]:
+            del self._staying[uid]
+        for name, live in list(self._live.items()):
+            if now >= live.until:
+                late = [uid for uid in live.victims if uid in source.claims]
+                self._staying.update({uid: _Stay(0, now + STUCK_SECONDS) for uid in late})
+                self.end(source, name)
+            elif _is_over(source, waiting, live):
+                self.end(source, name)
+
+    def end(self, source: ledger.Ledger, name: order.Name) -> None:
+        """Nothing is held for a job any more."""
+        source.end_hold(self._live.pop(name).hold)
+
+    def end_all(self, source: ledger.Ledger) -> None:
+        """Another leader decides now, or nothing is placed."""
+        for name in list(self._live):
+            self.end(source, name)
+
+
+def _is_over(source: ledger.Ledger, waiting: line.Line, live: _Live) -> bool:
+    """Whether its job has got GPUs or is gone, or those that are held cannot serve it."""
+    held = source.holds.get(live.hold, {})
+    for uid in live.hold.holders:
+        record, earmark = source.pods.get(uid), source.earmarks.get(uid)
+        if record is None or not record.pending:
+            continue
+        if earmark is not None:
+            if any(gpu.uuid in held.get(earmark.placed.node, ()) for gpu in earmark.placed.gpus):
+                return False
+        elif uid in source.reserved or waiting.of_pod(uid) is not None:
+            return not _stands(source, live)
+    return True
+
+
+def _stands(source: ledger.Ledger, live: _Live) -> bool:
+    """Whether the GPUs are still open and kept for it, and somebody who has to leave is still there."""
+    seen = source.seen()
+    for name, uuids in source.holds.get(live.hold, {}).items():
+        row = seen.rows.get(name)
+        node = None if row is None else seen.nodes[row]
+        if node is None or node.closed is not None or not node.host.schedulable:
+            return False
+        kept = {gpu.uuid for gpu in node.gpus if gpu.closed is None and gpu.hold == live.hold}
+        if not uuids or not uuids <= kept:
+            return False
+    return live.hold in source.holds

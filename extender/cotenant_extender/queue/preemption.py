@@ -1,0 +1,303 @@
+"""Who has to leave so that a job of higher priority fits. Pure over the ledger: nobody is evicted here.
+
+A job gets GPUs of one node for each of its pods. Only pods of strictly lower priority than all of its own leave, only
+from those GPUs, and no more than needed; one that is not ready to leave, or that must not be asked, stays. A gang
+leaves as a whole or not at all. In this order it costs least:
+
+1. to wait for those who are leaving already;
+2. to take back earmarks;
+3. to evict, and of several ways the one whose victims have the lowest highest priority, then the fewest pods, then the
+   least time run, then the first GPU in strict order.
+
+Victims are looked for on the `LOOKED_AT` GPUs, or nodes for several whole GPUs, that look cheapest by single tenants
+and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import fleet, rules, view
+from cotenant_extender.queue import roster, scene
+
+LOOKED_AT = 32
+ENOUGH = 8
+"""Ways that work, of which the cheapest is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a job gets room.
+
+    Attributes:
+        gpus: what it gets, by node.
+        evict: running pods that have to be evicted.
+        revoke: pods that lose their earmarks.
+        awaited: pods that are leaving those GPUs already.
+    """
+
+    gpus: dict[NodeName, frozenset[GPUUID]]
+    evict: tuple[records.Pod, ...]
+    revoke: tuple[PodUID, ...]
+    awaited: frozenset[PodUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """What is asked about.
+
+    Attributes:
+        staying: pods that must not be asked to leave, nor be waited for.
+        avoided: a node that kube-scheduler refused.
+    """
+
+    source: ledger.Ledger
+    seen: fleet.Fleet
+    held: roster.Roster
+    now: float
+    staying: Collection[PodUID] = ()
+    avoided: NodeName | None = None
+
+
+class _Way(NamedTuple):
+    """A way to make room for one pod; what it costs, and who leaves."""
+
+    cost: tuple[int, int, float, int, tuple[int, ...]]
+    row: int
+    slots: tuple[int, ...]
+    leaving: frozenset[PodUID]
+
+
+def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
+    """How a job of these pods gets room; None where it cannot, or where nobody has to leave."""
+    search = _Search(field, priority=min(request.priority for request in requests))
+    gpus: dict[NodeName, set[GPUUID]] = {}
+    for request in requests:
+        found = search.room(request)
+        if found is None:
+            return None
+        node = field.seen.nodes[found[0]]
+        gpus.setdefault(node.name, set()).update(node.gpus[slot].uuid for slot in found[1])
+    return search.choice(gpus)
+
+
+class _Search:
+    """One search for all pods of a job."""
+
+    def __init__(self, field: Field, *, priority: int) -> None:
+        self._field, self._priority = field, priority
+        self._scene = scene.Scene(field.source, field.seen)
+        self._leavers: set[PodUID] = set()
+        if field.avoided in field.seen.rows:
+            self._scene.fleet.schedulable[field.seen.rows[field.avoided]] = False
+        self._open = _positions(field, field.staying, default=True)
+        standing = np.where(self._open, field.held.standing, roster.Standing.FIXED)
+        self._standing = standing
+        leaving = standing == roster.Standing.LEAVING
+        self._scene.remove({uid for uid, _ in _where(field, leaving)})
+        self._cheaper = (standing == roster.Standing.EARMARKED) & (field.held.priority < priority)
+        self._running = (
+            (standing == roster.Standing.RUNNING) & (field.held.priority < priority) & (field.held.ready <= field.now)
+        )
+
+    def room(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
+        """Room for one more pod, which takes it."""
+        source = self._field.source
+        found = self._scene.place(request, source.known)
+        if found is not None:
+            return found
+        for mask in self._masks():
+            way = self._cheapest(request, mask)
+            if way is not None:
+                self._scene.remove(way.leaving)
+                self._leavers |= way.leaving
+                self._scene.put(request, way.row, way.slots)
+                return way.row, way.slots
+        return None
+
+    def choice(self, gpus: dict[NodeName, set[GPUUID]]) -> Choice | None:
+        """What was found for all pods."""
+        source = self._field.source
+        taken = {uuid for uuids in gpus.values() for uuid in uuids}
+        awaited = {
+            uid
+            for uid in self._scene.gone - self._leavers
+            if any(booking.uuid in taken for booking in source.claims[uid].bookings)
+        }
+        earmarked = [uid for uid in self._leavers if self._is_earmarked(uid)]
+        running = [source.pods[uid] for uid in self._leavers if not self._is_earmarked(uid)]
+        if not (awaited or earmarked or running):
+            return None
+        return Choice(
+            gpus={name: frozenset(uuids) for name, uuids in gpus.items()},
+            evict=tuple(sorted(running, key=lambda record: (record.node or "", record.uid))),
+            revoke=tuple(sorted(earmarked)),
+            awaited=frozenset(awaited),
+        )
+
+    def _is_earmarked(self, uid: PodUID) -> bool:
+        return roster.standing_of(self._field.source, uid) is roster.Standing.EARMARKED
+
+    def _masks(self) -> Iterator[rules.Array]:
+        """Who may leave, shape (N, G, T): one level of priority after the other."""
+        gone = _positions(self._field, self._scene.gone, default=True)
+        yield self._cheaper & gone
+        for level in self._field.held.levels(self._priority):
+            yield (self._cheaper | (self._running & (self._field.held.priority <= level))) & gone
+
+    def _cheapest(self, request: view.Request, mask: rules.Array) -> _Way | None:
+        if not mask.any():
+            return None
+        relaxed = scene.without_all(self._scene.fleet, self._field.held, mask)
+        offers = rules.offers(relaxed, request, check_host=True)
+        if not offers.fits.any():
+            return None
+        ways = self._on_one(offers, mask) if offers.gpus == 1 else self._on_several(offers, mask)
+        found: list[_Way] = []
+        for number, (row, slots, leaving) in enumerate(ways):
+            way = self._checked(request, row, slots, leaving)
+            if way is not None:
+                found.append(way)
+            if len(found) >= ENOUGH or number >= LOOKED_AT:
+                break
+        return min(found, default=None)
+
+    def _on_one(self, offers: rules.Offers, mask: rules.Array) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
+        """GPUs and who would leave each, those that look cheapest first."""
+        rows, slots = np.nonzero(offers.fits)
+        held, leaving = self._field.held, mask[rows, slots]
+        options = [*_singles(leaving), *_prefixes(leaving, held, rows, slots)]
+        looks: list[rules.Array] = []
+        for number, option in enumerate(options):
+            place = np.flatnonzero(self._enough(offers, option, rows, slots) & option.any(axis=1))
+            pods = (held.pods[rows[place], slots[place]] * option[place]).sum(axis=1)
+            lost = ((self._field.now - held.started[rows[place], slots[place]]) * option[place]).sum(axis=1)
+            looks.append(np.stack([pods, lost, place, np.full(len(place), number)]))
+        look = np.concatenate(looks, axis=1)
+        for place, number in look[2:, np.lexsort(look[::-1])[: 4 * LOOKED_AT]].T.astype(int):
+            row, slot = int(rows[place]), int(slots[place])
+            uids = held.uids[row][slot]
+            yield row, (slot,), [uid for uid, leaves in zip(uids, options[number][place], strict=False) if leaves]
+
+    def _enough(self, offers: rules.Offers, option: rules.Array, rows: rules.Array, slots: rules.Array) -> rules.Array:
+        """Whether it looks as if it were enough that these leave, shape (C,)."""
+        seen, held = self._scene.fleet, self._field.held
+        share = np.broadcast_to(offers.needs.share, seen.free.shape)[rows, slots]
+        memory = np.broadcast_to(offers.needs.memory_mib, seen.free.shape)[rows, slots]
+        count = option.sum(axis=1)
+        left = seen.tenants[rows, slots] - count
+        circle = seen.circle[rows, slots]
+        joins = (left <= 0) | np.isin(circle, (fleet.EMPTY, fleet.ANYONE, *seen.circles(offers.request)))
+        enough: rules.Array = (
+            (seen.free[rows, slots] + (held.share[rows, slots] * option).sum(axis=1) >= share)
+            & (
+                (memory == 0)
+                | (seen.free_mib[rows, slots] + (held.memory_mib[rows, slots] * option).sum(axis=1) >= memory)
+            )
+            & (seen.tenants_left[rows, slots] + count > 0)
+            & joins
+        )
+        return enough
+
+    def _on_several(
+        self, offers: rules.Offers, mask: rules.Array
+    ) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
+        """Nodes, n GPUs of each, and who would leave, those that look cheapest first."""
+        held = self._field.held
+        pods = np.where(offers.cells, (held.pods * mask).sum(axis=2), _NEVER)
+        lost = ((self._field.now - held.started) * mask).sum(axis=2)
+        by_cost = np.lexsort((lost, pods), axis=1)[:, : offers.gpus]
+        total = np.take_along_axis(pods, by_cost, axis=1).sum(axis=1)
+        time = np.take_along_axis(lost, by_cost, axis=1).sum(axis=1)
+        rows = np.flatnonzero(offers.fits[:, 0] & (total < _NEVER))
+        for place in np.lexsort((rows, time[rows], total[rows]))[:LOOKED_AT]:
+            row = int(rows[place])
+            slots = tuple(sorted(int(slot) for slot in by_cost[row]))
+            leaving = [
+                uid
+                for slot in slots
+                for uid, leaves in zip(held.uids[row][slot], mask[row, slot], strict=False)
+                if leaves
+            ]
+            yield row, slots, leaving
+
+    def _checked(self, request: view.Request, row: int, slots: tuple[int, ...], leaving: list[PodUID]) -> _Way | None:
+        """The way by the rules themselves, with nobody leaving who need not; None where it does not work."""
+        source = self._field.source
+        parties = {frozenset(roster.together(source, uid)) for uid in leaving}
+        if not all(self._may_leave(uid) for party in parties for uid in party):
+            return None
+        if not self._scene.takes(request, row, slots, frozenset().union(*parties)):
+            return None
+        for party in sorted(parties, key=self._cost, reverse=True):
+            fewer = parties - {party}
+            if self._scene.takes(request, row, slots, frozenset().union(*fewer)):
+                parties = fewer
+        everyone = frozenset().union(*parties)
+        highest, pods, lost, _ = self._cost(everyone)
+        return _Way((highest, pods, lost, row, slots), row, slots, everyone)
+
+    def _may_leave(self, uid: PodUID) -> bool:
+        record = self._field.source.pods.get(uid)
+        if record is None or uid in self._field.staying or record.priority >= self._priority:
+            return False
+        match roster.standing_of(self._field.source, uid):
+            case roster.Standing.EARMARKED:
+                return True
+            case roster.Standing.RUNNING:
+                return roster.ready_at(record) <= self._field.now
+            case _:
+                return False
+
+    def _cost(self, party: Collection[PodUID]) -> tuple[int, int, float, list[PodUID]]:
+        """Highest priority, pods and seconds run of those that would be evicted; earmarks cost next to nothing."""
+        pods = self._field.source.pods
+        running = [pods[uid] for uid in party if not self._is_earmarked(uid)]
+        lost = sum(self._field.now - record.started for record in running if record.started is not None)
+        return max((record.priority for record in running), default=_LEAST), len(running), lost, sorted(party)
+
+
+_NEVER = 1_000_000
+_LEAST = -(2**31)
+
+
+def _singles(leaving: rules.Array) -> Iterator[rules.Array]:
+    """Each tenant alone, shape (C, T)."""
+    for place in range(leaving.shape[1]):
+        option = np.zeros_like(leaving)
+        option[:, place] = leaving[:, place]
+        yield option
+
+
+def _prefixes(
+    leaving: rules.Array, held: roster.Roster, rows: rules.Array, slots: rules.Array
+) -> Iterator[rules.Array]:
+    """The cheapest two, three, ... of each GPU, shape (C, T)."""
+    keys = (-held.started[rows, slots], held.pods[rows, slots], held.priority[rows, slots], ~leaving)
+    ranks = np.argsort(np.lexsort(keys, axis=1), axis=1)
+    for count in range(2, leaving.shape[1] + 1):
+        yield leaving & (ranks < count)
+
+
+def _positions(field: Field, uids: Collection[PodUID], *, default: bool) -> rules.Array:
+    """Shape (N, G, T): not `default` where one of these is."""
+    found = np.full(field.held.share.shape, default)
+    for uid in uids:
+        claim = field.source.claims.get(uid)
+        row = None if claim is None else field.seen.rows.get(claim.node)
+        if row is None:
+            continue
+        for slot, here in enumerate(field.held.uids[row]):
+            if uid in here:
+                found[row, slot, here.index(uid)] = not default
+    return found
+
+
+def _where(field: Field, mask: rules.Array) -> list[tuple[PodUID, int]]:
+    """Who is there, and on which row."""
+    return [(field.held.uids[row][slot][place], int(row)) for row, slot, place in np.argwhere(mask)]

@@ -1,0 +1,109 @@
+"""A scene: the fleet as it would be if some tenants were gone and some pods were placed. The ledger is left alone."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from cotenant_api.names import PodUID
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import fleet, knowledge, placing, registry, rules, view
+from cotenant_extender.queue import roster
+
+
+class Scene:
+    """A copy of the fleet that can be played through.
+
+    Attributes:
+        fleet: the copy.
+        gone: who has left it.
+    """
+
+    def __init__(self, source: ledger.Ledger, seen: fleet.Fleet) -> None:
+        self._source = source
+        self.fleet = copied(seen)
+        self.gone: set[PodUID] = set()
+
+    def remove(self, uids: Iterable[PodUID]) -> None:
+        """These leave, from all of their GPUs."""
+        for uid in uids:
+            if uid not in self.gone:
+                self.gone.add(uid)
+                leave(self.fleet, self._source, uid)
+
+    def place(self, request: view.Request, known: knowledge.Knowledge) -> tuple[int, tuple[int, ...]] | None:
+        """Put a pod where the policy's placement would; the row and its GPUs, or None where it fits nowhere."""
+        offers = rules.offers(self.fleet, request, check_host=True)
+        found = placing.best(offers, registry.PLACEMENTS[self.fleet.policy.spec.placement], known)
+        if found is None:
+            return None
+        row = self.fleet.rows[found.node.name]
+        slots = tuple(found.node.gpus.index(gpu) for gpu in found.gpus)
+        self.put(request, row, slots)
+        return row, slots
+
+    def put(self, request: view.Request, row: int, slots: Sequence[int]) -> None:
+        """Put a pod on these GPUs."""
+        needed = rules.of_models(self.fleet, request)
+        for slot in slots:
+            share, memory = needed.at(row, slot)
+            self.fleet.take(row, slot, request, share=share, memory_mib=memory)
+        self.fleet.free_share[row] -= request.demand.share
+        self.fleet.free_cpu_millis[row] -= request.host.cpu_millis
+        self.fleet.free_memory_bytes[row] -= request.host.memory_bytes
+        self.fleet.free_pods[row] -= 1
+
+    def takes(self, request: view.Request, row: int, slots: Sequence[int], without: Collection[PodUID]) -> bool:
+        """Whether the rules would let a pod onto these GPUs of a node if some more were gone."""
+        name = self.fleet.nodes[row].name
+        one = copied(self.fleet.part((name,)))
+        for uid in without:
+            if uid not in self.gone:
+                leave(one, self._source, uid)
+        cells = rules.offers(one, request, check_host=True)
+        return bool(cells.fits.any()) and bool(cells.cells[0, list(slots)].all())
+
+
+def copied(seen: fleet.Fleet) -> fleet.Fleet:
+    """A fleet of its own arrays."""
+    return seen.emptied(np.zeros(seen.present.shape, dtype=np.bool_))
+
+
+def leave(seen: fleet.Fleet, source: ledger.Ledger, uid: PodUID) -> None:
+    """A tenant's claim is counted no longer in a copy."""
+    claim = source.claims.get(uid)
+    row = None if claim is None else seen.rows.get(claim.node)
+    if claim is None or row is None:
+        return
+    seen.free_share[row] += claim.share
+    seen.free_cpu_millis[row] += claim.host.cpu_millis
+    seen.free_memory_bytes[row] += claim.host.memory_bytes
+    seen.free_pods[row] += 1
+    for slot, gpu in enumerate(seen.nodes[row].gpus):
+        for tenant in gpu.tenants:
+            if tenant.uid == uid:
+                _free(seen, (row, slot), tenant.share, tenant.memory_mib)
+
+
+def _free(seen: fleet.Fleet, cell: tuple[int, int], share: int, memory_mib: int) -> None:
+    seen.free[cell] += share
+    seen.free_mib[cell] += memory_mib
+    seen.tenants[cell] -= 1
+    seen.tenants_left[cell] += 1
+    if not seen.tenants[cell] and seen.circle[cell] != fleet.ANYONE:
+        seen.circle[cell] = fleet.EMPTY
+
+
+def without_all(seen: fleet.Fleet, held: roster.Roster, leaving: rules.Array) -> fleet.Fleet:
+    """A copy without all of these tenants, shape (N, G, T); a node's totals are no less than they would be."""
+    made = copied(seen)
+    count = leaving.sum(axis=2)
+    made.free += (held.share * leaving).sum(axis=2).astype(made.free.dtype)
+    made.free_mib += (held.memory_mib * leaving).sum(axis=2)
+    made.tenants -= count.astype(made.tenants.dtype)
+    made.tenants_left += count.astype(made.tenants_left.dtype)
+    made.circle[(made.tenants <= 0) & (made.circle != fleet.ANYONE)] = fleet.EMPTY
+    made.free_share += (held.tokens * leaving).sum(axis=(1, 2))
+    made.free_cpu_millis += (held.cpu_millis * leaving).sum(axis=(1, 2))
+    made.free_memory_bytes += (held.memory_bytes * leaving).sum(axis=(1, 2))
+    made.free_pods += leaving.sum(axis=(1, 2))
+    return made

@@ -1,0 +1,131 @@
+"""What waiting pods are told: reason and message, the same words in the condition, in the explanation and in metrics.
+
+A tally over all GPUs is made once for pods that are refused alike, and kept until the ledger changes.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import fleet, policies, rules, view
+from cotenant_extender.queue import holds, order, planning, scene
+
+MAX_NAMED = 5
+Words = tuple[PackedReason, str]
+
+
+class Waiting(NamedTuple):
+    """A pod that waits.
+
+    Attributes:
+        position: its place in the queue, from 1; 0 where it has none.
+        entry: what it waits as; None where its request cannot be read.
+    """
+
+    record: records.Pod
+    position: int
+    entry: order.Entry | None
+
+
+class Teller:
+    """Says why pods wait.
+
+    Attributes:
+        asked: how many tallies were made.
+    """
+
+    def __init__(self, queue: planning.Queue) -> None:
+        self._queue = queue
+        self._known: dict[Hashable, Words] = {}
+        self._as_of: tuple[int, fleet.Fleet] | None = None
+        self.asked = 0
+
+    def waiting(self, source: ledger.Ledger) -> list[Waiting]:
+        """Everybody who waits, in order; those whose requests cannot be read last."""
+        found: list[Waiting] = []
+        for entry in self._queue.line.entries:
+            position = len(found) + 1
+            found.extend(Waiting(record, position, entry) for record in entry.members if self._still(source, record))
+        invalid = [record for record in source.index.pending.values() if record.invalid is not None]
+        found.extend(Waiting(record, 0, None) for record in invalid)
+        return found
+
+    def find(self, source: ledger.Ledger, record: records.Pod) -> Waiting | None:
+        """One pod, if it waits."""
+        return next((pod for pod in self.waiting(source) if pod.record.uid == record.uid), None)
+
+    def explain(self, source: ledger.Ledger, policy: policies.InForce, pod: Waiting, *, now: float) -> Words:
+        """Why a pod waits, with its place in the queue."""
+        if pod.entry is None:
+            return PackedReason.INVALID_REQUEST, pod.record.invalid or ""
+        reason, message = self._why(source, policy, pod.entry, pod.record, now=now)
+        return reason, f"{message}; {ordinal(pod.position)} in the queue"
+
+    def _still(self, source: ledger.Ledger, record: records.Pod) -> bool:
+        """Whether it waits after the pass, too."""
+        return source.earmarks.get(record.uid) is None and record.uid in source.index.pending
+
+    def _why(
+        self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod, *, now: float
+    ) -> Words:
+        if not policy.places:
+            return PackedReason.WAITING_FOR_TURN, policy.standstill
+        stopped = planning.obstacle(source, entry, now=now)
+        if stopped is not None:
+            return stopped
+        victims = self._queue.preemptions.victims(source, entry.name)
+        if victims:
+            names = [f"{victim.namespace}/{victim.name}" for victim in victims]
+            rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
+        reason, message = self._tally(source, policy, entry, record)
+        after = policy.spec.queue.scale_up_after_seconds
+        if not entry.gated and now - entry.since >= after and self._queue.growth.helps(entry):
+            return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
+        return reason, message
+
+    def _tally(self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod) -> Words:
+        seen = source.seen()
+        if self._as_of is None or self._as_of[0] != source.version or self._as_of[1] is not seen:
+            self._as_of = source.version, seen
+            self._known.clear()
+        request, label = order.request_of(record), policy.spec.tenancy_label
+        mine = tuple(rules.may_use(hold, request) for hold in source.holds)
+        key: Hashable = entry.name if entry.gang else (request.fit_key, label and record.labels.get(label), mine)
+        found = self._known.get(key)
+        if found is None:
+            self.asked += 1
+            found = self._known[key] = _of_gang(source, entry) if entry.gang else _of_one(seen, request)
+        return found
+
+
+def _of_one(seen: fleet.Fleet, request: view.Request) -> Words:
+    if rules.offers(seen, request, check_host=True).fits.any():
+        return PackedReason.WAITING_FOR_TURN, "others go first"
+    rejected = rules.rejection(seen, request, check_host=True)
+    return rejected.reason, rejected.message
+
+
+def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
+    """How many of a gang's pods fit beside each other, and why the next does not."""
+    play, requests = scene.Scene(source, source.seen()), entry.requests
+    for count, request in enumerate(requests):
+        if play.place(request, source.known) is None:
+            rejected = rules.rejection(play.fleet, request, check_host=True)
+            room = holds.room(source.seen(), requests)
+            if room < len(requests):
+                message = (
+                    f"all GPUs together, if empty, have room for {room} of the gang's {len(requests)} waiting pods"
+                )
+                return rejected.reason, message
+            message = f"{count} of the gang's {len(requests)} waiting pods fit; for the next {rejected.message}"
+            return rejected.reason, message
+    return PackedReason.WAITING_FOR_TURN, "others go first"
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"

@@ -1,0 +1,93 @@
+"""Gangs: all of their pods or none."""
+
+from cotenant_api.pod import PackedReason
+from extender import builders
+from extender.builders import NOW
+from extender.queueing import end, held, lifted, member, ordered, told
+
+
+def test_a_gang_waits_until_all_of_it_is_there() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("a"), member("b"))
+    assert told(source, "a") == (
+        PackedReason.WAITING_FOR_GANG,
+        "2 of the gang's 3 pods are here; 1st in the queue",
+    )
+
+
+def test_a_gang_is_lifted_whole() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("a"), member("b"), member("c"))
+    assert lifted(source) == ["a", "b", "c"]
+
+
+def test_a_gang_that_fits_in_part_is_not_lifted_and_leaves_its_gpus_to_others() -> None:
+    source = builders.cluster(gpus=3)
+    builders.put(source, builders.bound("b", 50, "n0", "GPU-n0-0"))
+    builders.put(source, member("a"), member("b1"), member("c"), builders.pod("other", 30))
+    assert lifted(source) == ["other"]
+    assert told(source, "a") == (
+        PackedReason.INSUFFICIENT_SHARE,
+        "2 of the gang's 3 waiting pods fit; for the next 3 GPUs lack at least 20 hundredths; 1st in the queue",
+    )
+
+
+def test_a_gang_that_is_larger_than_the_cluster_says_so_and_blocks_nobody() -> None:
+    source = builders.cluster(gpus=2, queue={"maxWaitSeconds": 60})
+    gang = [member(name, created=NOW - 99) for name in "abc"]
+    builders.put(source, *gang, builders.pod("other", 90))
+    assert lifted(source) == ["other"]
+    assert held(source) == []
+    assert told(source, "a")[1] == (
+        "all GPUs together, if empty, have room for 2 of the gang's 3 waiting pods; 1st in the queue"
+    )
+
+
+def test_of_two_gangs_that_fit_alone_but_not_together_one_goes_and_the_other_waits_whole() -> None:
+    source = builders.cluster(gpus=2)
+    first = [member(name, 60, size=2, created=NOW - 5) for name in ("a1", "a2")]
+    second = [builders.pod(name, 60, annotations=builders.gang("h", 2)) for name in ("b1", "b2")]
+    builders.put(source, *first, *second)
+    assert lifted(source) == ["a1", "a2"]
+    assert lifted(source) == []
+    for name, slot in {"a1": 0, "a2": 1}.items():
+        uuid = f"GPU-n0-{slot}"
+        builders.put(source, builders.bound(name, 60, "n0", uuid, version=2, annotations=builders.gang("g", 2)))
+        end(source, name)
+    assert lifted(source) == ["b1", "b2"]
+
+
+def test_a_gang_without_gates_is_earmarked_whole_or_not_at_all() -> None:
+    source = builders.cluster(gpus=2)
+    builders.put(source, builders.bound("b", 50, "n0", "GPU-n0-0"))
+    builders.put(source, *(member(name, size=2, gates=(), created=NOW - 60) for name in ("a1", "a2")))
+    assert lifted(source) == []
+    end(source, "b")
+    assert lifted(source) == ["a1", "a2"]
+
+
+def test_a_member_that_comes_again_is_lifted_beside_those_that_are_bound() -> None:
+    source = builders.cluster()
+    for name, index in {"a": 0, "b": 1}.items():
+        uuid = f"GPU-n0-{index}"
+        builders.put(source, builders.bound(name, 30, "n0", uuid, annotations=builders.gang("g", 3)))
+    builders.put(source, member("c", 30))
+    assert lifted(source) == ["c"]
+
+
+def test_a_gang_of_another_namespace_is_another_gang() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("a", size=2), member("b", size=2, namespace="others"))
+    assert lifted(source) == []
+
+
+def test_a_member_with_a_gate_of_somebody_else_is_not_there_yet() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("a", size=2), member("b", size=2, gates=("cotenant.dev/packing", "other")))
+    assert told(source, "a")[0] is PackedReason.WAITING_FOR_GANG
+
+
+def test_a_gang_counts_with_the_sum_of_its_shares() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("a", 30), member("b", 30), member("c", 30), builders.pod("single", 80))
+    assert ordered(source) == ["a", "b", "c", "single"]

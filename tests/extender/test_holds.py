@@ -1,0 +1,126 @@
+"""GPUs held for the oldest job that waits too long, and the bound on waiting."""
+
+from cotenant_api.names import NodeName, PodUID
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from extender import builders
+from extender.builders import NOW
+from extender.queueing import booked, end, full, held, lifted, member, run, told
+
+
+def test_the_oldest_pod_that_waited_too_long_holds_the_gpu_with_the_least_booked() -> None:
+    source = full()
+    builders.put(source, builders.pod("old", 90, created=NOW - 61), builders.pod("new", 20))
+    assert lifted(source) == ["new"]
+    assert held(source) == ["GPU-n0-0"]
+    assert booked(source) == {"GPU-n0-0": 50, "GPU-n0-1": 90}
+
+
+def test_nothing_is_held_for_a_pod_that_has_not_waited_too_long() -> None:
+    source = full()
+    builders.put(source, builders.pod("big", 90, created=NOW - 59), builders.pod("new", 20))
+    lifted(source)
+    assert held(source) == []
+
+
+def test_a_held_gpu_goes_to_its_holder_when_it_is_free_and_is_held_no_more() -> None:
+    source = full()
+    builders.put(source, builders.pod("old", 90, created=NOW - 61))
+    run(source)
+    end(source, "b00")
+    builders.put(source, builders.pod("new", 60))
+    assert lifted(source) == ["old"]
+    assert held(source) == []
+    assert booked(source) == {"GPU-n0-0": 90, "GPU-n0-1": 70}
+
+
+def test_a_hold_stays_where_it_is_although_another_gpu_has_less_booked_now() -> None:
+    source = full()
+    builders.put(source, builders.pod("old", 100, created=NOW - 61))
+    run(source)
+    end(source, "b01")
+    builders.put(source, builders.bound("b2", 10, "n0", "GPU-n0-1"))
+    run(source)
+    assert held(source) == ["GPU-n0-0"]
+
+
+def test_a_hold_moves_when_its_gpu_closes() -> None:
+    source = full()
+    builders.put(source, builders.pod("old", 100, created=NOW - 61))
+    run(source)
+    sick = builders.gpunode("n0")
+    sick["status"]["gpus"][0]["health"] = "Suspect"
+    source.gpunode(records.gpunode_record(sick), now=NOW)
+    run(source)
+    assert held(source) == ["GPU-n0-1"]
+
+
+def test_several_whole_gpus_are_held_on_one_node() -> None:
+    source = full(nodes=2, shares=(50, 50))
+    end(source, "b10")
+    builders.put(source, builders.pod("old", 200, created=NOW - 61))
+    run(source)
+    assert held(source) == ["GPU-n1-0", "GPU-n1-1"]
+
+
+def test_what_can_never_fit_holds_nothing_and_the_next_does() -> None:
+    source = full()
+    builders.put(source, builders.pod("never", 90, created=NOW - 90, annotations={"cotenant.dev/gpu-models": "X"}))
+    builders.put(source, builders.pod("old", 80, created=NOW - 61))
+    run(source)
+    assert [hold.holders for hold in source.holds] == [{"uid-old"}]
+
+
+def test_for_a_gang_gpus_are_held_for_all_of_its_pods() -> None:
+    source = full(nodes=2, shares=(70, 60, 50))
+    gang = [member(name, 50, created=NOW - 61) for name in "abc"]
+    builders.put(source, *gang, builders.pod("new", 30))
+    assert lifted(source) == ["new"]
+    assert held(source) == ["GPU-n0-2", "GPU-n1-2"]
+    assert booked(source)["GPU-n0-0"] == 100
+
+
+def test_a_hold_ends_with_its_pod() -> None:
+    source = full()
+    builders.put(source, builders.pod("old", 90, created=NOW - 61))
+    run(source)
+    source.pod_gone(PodUID("uid-old"))
+    run(source)
+    assert held(source) == []
+
+
+def test_who_waits_for_a_held_gpu_is_told() -> None:
+    source = full(shares=(50,))
+    builders.put(source, builders.pod("old", 90, created=NOW - 61), builders.pod("new", 20))
+    assert told(source, "new") == (
+        PackedReason.WAITING_FOR_TURN,
+        "1 GPU is held for a job that waits longer; 2nd in the queue",
+    )
+
+
+def test_while_one_pod_is_bound_all_the_time_the_one_that_waits_is_placed_within_the_bound() -> None:
+    """New small pods come for ever; the large one is placed when the first tenants of its held GPU have ended."""
+    source = builders.cluster(gpus=1, queue={"maxWaitSeconds": 60})
+    builders.put(source, builders.pod("large", 100, created=NOW))
+    running: list[tuple[float, str]] = []
+    builders.put(source, builders.bound("first", 30, "n0", "GPU-n0-0"))
+    running.append((NOW + 20, "first"))
+    placed_at = None
+    for step in range(200):
+        now = NOW + step
+        source.tick(now=now)
+        source.lease(NodeName("n0"), now, now=now)
+        for _, name in [item for item in running if item[0] <= now]:
+            end(source, name)
+        running = [item for item in running if item[0] > now]
+        builders.put(source, builders.pod(f"small{step}", 30, created=now))
+        for name in lifted(source, now=now):
+            if name == "large":
+                placed_at = now
+            else:
+                builders.put(source, builders.bound(name, 30, "n0", "GPU-n0-0", version=2))
+                running.append((now + 20, name))
+        if placed_at is not None:
+            break
+    assert placed_at is not None
+    assert 60 < placed_at - NOW <= 60 + 20 + 1

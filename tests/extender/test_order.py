@@ -1,0 +1,115 @@
+"""The order of the queue, and who is considered at all."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from cotenant_extender.queue import planning, telling
+from extender import builders
+from extender.builders import NOW
+from extender.queueing import booked, lifted, ordered, run, teller, told
+
+Object = dict[str, Any]
+
+
+def test_among_pods_of_one_priority_the_larger_share_goes_first() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("small", 10), builders.pod("large", 80), builders.pod("middle", 50))
+    assert ordered(source) == ["large", "middle", "small"]
+
+
+def test_priority_goes_before_share() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("large", 80), builders.pod("urgent", 10, priority=1))
+    assert ordered(source) == ["urgent", "large"]
+
+
+def test_equal_shares_go_in_the_order_in_which_they_came() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("late", created=NOW), builders.pod("early", created=NOW - 5))
+    assert ordered(source) == ["early", "late"]
+
+
+def test_fifo_ignores_shares() -> None:
+    source = builders.cluster(queue={"order": "FIFO"})
+    builders.put(source, builders.pod("late", 80, created=NOW), builders.pod("early", 10, created=NOW - 5))
+    assert ordered(source) == ["early", "late"]
+
+
+def test_a_pod_that_waited_too_long_goes_before_all_of_its_priority_and_after_higher_ones() -> None:
+    source = builders.cluster(queue={"maxWaitSeconds": 60})
+    builders.put(source, builders.pod("old", 5, created=NOW - 61), builders.pod("older", 1, created=NOW - 99))
+    builders.put(source, builders.pod("large", 80, created=NOW - 60), builders.pod("urgent", 1, priority=1))
+    assert ordered(source) == ["urgent", "older", "old", "large"]
+
+
+def test_a_pod_with_another_gate_is_not_considered() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("a", gates=("cotenant.dev/packing", "kueue.x-k8s.io/admission")))
+    assert lifted(source) == []
+    assert teller(source).waiting(source) == []
+
+
+def test_first_fit_decreasing_packs_the_cluster() -> None:
+    source = builders.cluster(gpus=2)
+    for name, share in {"a": 60, "b": 50, "c": 40, "d": 30, "e": 20}.items():
+        builders.put(source, builders.pod(name, share))
+    assert lifted(source) == ["a", "b", "c", "d", "e"]
+    assert booked(source) == {"GPU-n0-0": 100, "GPU-n0-1": 100}
+    assert lifted(source) == []
+
+
+def test_what_does_not_fit_waits_and_is_told_why_and_its_position() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.pod("a", 90), builders.pod("b", 80), builders.pod("c", 70))
+    assert told(source, "c") == (
+        PackedReason.WAITING_FOR_TURN,
+        "1 GPU is promised to a job that is being bound; 2nd in the queue",
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (22, "22nd")]
+)
+def test_positions_are_said_as_a_person_says_them(number: int, text: str) -> None:
+    assert telling.ordinal(number) == text
+
+
+def test_an_unreadable_request_is_never_lifted_and_told_why() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("a", annotations={"cotenant.dev/gpu-memory": "much"}))
+    reason, message = told(source, "a")
+    assert reason is PackedReason.INVALID_REQUEST
+    assert "cotenant.dev/gpu-memory" in message
+
+
+@pytest.mark.parametrize(("spec", "words"), [({"paused": True}, "is paused"), ({"mode": "Observe"}, "mode Observe")])
+def test_a_paused_or_observing_policy_lifts_nothing(spec: Object, words: str) -> None:
+    source = builders.cluster(**spec)
+    builders.put(source, builders.pod("a"))
+    reason, message = told(source, "a")
+    assert reason is PackedReason.WAITING_FOR_TURN
+    assert words in message
+    assert booked(source) == {}
+
+
+def test_nodes_that_kube_scheduler_would_refuse_are_not_earmarked() -> None:
+    source = builders.cluster(nodes=3)
+    source.node(records.node_record(builders.node("n0", unschedulable=True)))
+    tainted = builders.node("n1", taints=[{"key": "x", "effect": "NoSchedule"}])
+    source.node(records.node_record(tainted))
+    builders.put(source, builders.pod("a"), builders.pod("b", nodeSelector={"zone": "none"}))
+    assert lifted(source) == ["a"]
+    assert booked(source) == {"GPU-n2-0": 40}
+
+
+def test_a_pass_ends_after_so_many_lifts_and_the_next_goes_on() -> None:
+    source = builders.cluster(nodes=40)
+    count = planning.LIFTS_PER_PASS + 2
+    builders.put(source, *(builders.pod(f"p{number}", 50) for number in range(count)))
+    first = run(source)
+    assert (len(first.lifts), first.cut) == (planning.LIFTS_PER_PASS, True)
+    second = run(source)
+    assert (len(second.lifts), second.cut) == (2, False)
