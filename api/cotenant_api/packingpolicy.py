@@ -49,7 +49,7 @@ class ThreadPartition(enum.StrEnum):
     MAX_MIN = "MaxMin"
     """The largest smallest predicted speed on the GPU."""
     PRIMARY = "Primary"
-    """Inference, else whoever came first, keeps 95 % of its predicted speed."""
+    """Inference, else who is there already, keeps 95 % of its predicted speed."""
     NONE = "None"
 
 
