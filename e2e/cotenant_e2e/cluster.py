@@ -4,8 +4,9 @@ import json
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -122,6 +123,22 @@ class Cluster:
         """SIGKILL one process, as a crash would; returns when it has ended."""
         self._supervisor.kill(name)
 
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """One process stands still for the block (SIGSTOP), as on a machine that hangs."""
+        self._supervisor.pause(name)
+        try:
+            yield
+        finally:
+            self._supervisor.resume(name)
+
+    def revive(self) -> list[str]:
+        """Start again every process that has ended, as kubelet does; their names."""
+        ended = [status.name for status in self.status() if not status.alive]
+        for name in ended:
+            self.restart(name)
+        return ended
+
     def restart(self, name: str, seconds: float = supervisor.READY_SECONDS) -> Process:
         """Start one process again as before, after stopping it if it runs; returns when it is ready."""
         return self._supervisor.restart(name, seconds)
@@ -151,15 +168,18 @@ class Cluster:
         with self._ports_lock:
             return self._ports.hold(name, network.free())
 
-    def start_scheduler(self, *, extender_port: int, name: str = components.COTENANT_SCHEDULER) -> Process:
+    def start_scheduler(
+        self, *, extender_port: int, name: str = components.COTENANT_SCHEDULER, weight: int | None = None
+    ) -> Process:
         """Start our kube-scheduler from `manifests/scheduler/`, with its ServiceAccount, which must exist.
 
-        `name`: of the process; a second one may run beside the first, and they elect their leader.
+        `name`: of the process; a second one may run beside the first, and they elect their leader. `weight`: of the
+        extender's scores, where kube-scheduler is to choose among nodes.
         """
         token = self.token(names.RELEASE_NAMESPACE, names.SCHEDULER_ACCOUNT)
         self.kubeconfig_for_token(name, token, namespace=names.RELEASE_NAMESPACE)
         settings = self.settings.with_port(name, self.free_port(name))
-        configuration.write_scheduler(settings, name=name, extender_port=extender_port)
+        configuration.write_scheduler(settings, name=name, extender_port=extender_port, weight=weight)
         component = components.cotenant_scheduler(settings, name=name)
         return self.start_process(component.name, component.argv, ready=component.ready)
 

@@ -8,6 +8,8 @@ import string
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import yaml
+
 from cotenant_api import errors
 from cotenant_e2e import certificates, components, files, kubeconfigs
 from cotenant_e2e import client as clients
@@ -59,8 +61,11 @@ def write(settings: Settings, *, now: dt.datetime) -> None:
     shutil.copyfile(KUBERNETES / "config" / "kwok.yaml", settings.configuration("kwok.yaml"))
 
 
-def write_scheduler(settings: Settings, *, name: str, extender_port: int) -> None:
+def write_scheduler(settings: Settings, *, name: str, extender_port: int, weight: int | None = None) -> None:
     """The configuration of our kube-scheduler, from its manifest.
+
+    `weight`: of the extender's scores, where kube-scheduler chooses among all nodes that the extender leaves; None: as
+    shipped, where it leaves one.
 
     Raises:
         PermanentError: the manifest is not there, or has another variable than `extender_port` and `kubeconfig`.
@@ -70,6 +75,10 @@ def write_scheduler(settings: Settings, *, name: str, extender_port: int) -> Non
         text = string.Template(SCHEDULER_MANIFEST.read_text()).substitute(values)
     except (OSError, KeyError, ValueError) as error:
         raise errors.PermanentError(f"{SCHEDULER_MANIFEST} cannot be used as template: {error}") from error
+    if weight is not None:
+        document = yaml.safe_load(text)
+        document["extenders"][0] |= {"prioritizeVerb": "prioritize", "weight": weight}
+        text = yaml.safe_dump(document)
     settings.configuration(f"{name}.yaml").write_text(text)
 
 

@@ -4,6 +4,7 @@ Images and the chart's Deployments come later in the way of a release; here the 
 """
 
 import sys
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import yaml
 
 from cotenant_api import names
 from cotenant_e2e import client as clients
-from cotenant_e2e import configuration, nodes, waiting
+from cotenant_e2e import components, configuration, nodes, waiting
 from cotenant_e2e.client import Json
 from cotenant_e2e.cluster import Cluster
 
@@ -39,6 +40,20 @@ class Installation:
     def extender_url(self, path: str) -> str:
         """An address of the extender: `readyz`, `metrics`, `scheduler/filter`."""
         return f"http://127.0.0.1:{self.extender_port}/{path}"
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum over the samples of one of the extender's metrics that carry these labels.
+
+        Raises:
+            OSError: the extender does not answer.
+        """
+        with urllib.request.urlopen(self.extender_url("metrics"), timeout=10) as answer:  # noqa: S310 - loopback
+            lines = answer.read().decode().splitlines()
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        found = [
+            line for line in lines if line.startswith((f"{name} ", f"{name}{{")) and all(w in line for w in wanted)
+        ]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
 def install(cluster: Cluster) -> Installation:
@@ -73,10 +88,24 @@ def start_processes(cluster: Cluster) -> Installation:
     return installation
 
 
-def _start_extender(cluster: Cluster, port: int) -> None:
+def choose_by(installation: Installation, *, weight: int | None) -> None:
+    """Start extender and kube-scheduler again so that the latter chooses among all nodes that take a pod.
+
+    `weight`: of the extender's scores in that choice; None: as shipped, the extender chooses. Returns when it serves.
+    """
+    cluster, port = installation.cluster, installation.extender_port
+    # kube-scheduler gives its Lease back when it is stopped, so the next one leads at once.
+    for name in (components.COTENANT_SCHEDULER, EXTENDER):
+        cluster.stop_process(name)
+    _start_extender(cluster, port, *(() if weight is None else ("--filter", "All")))
+    cluster.start_scheduler(extender_port=port, weight=weight)
+    waiting.wait_until(lambda: installation.metric("cotenant_extender_leading") == 1, "serving extender", READY_SECONDS)
+
+
+def _start_extender(cluster: Cluster, port: int, *more: str) -> None:
     kubeconfig = _kubeconfig(cluster, EXTENDER, names.SCHEDULER_ACCOUNT)
     flags = ("--kubeconfig", kubeconfig, "--port", str(port), "--namespace", names.RELEASE_NAMESPACE)
-    cluster.start_process(EXTENDER, (COTENANT, "extender", *flags), ready=f"http://127.0.0.1:{port}/healthz")
+    cluster.start_process(EXTENDER, (COTENANT, "extender", *flags, *more), ready=f"http://127.0.0.1:{port}/healthz")
 
 
 def _start_operator(cluster: Cluster) -> None:

@@ -1,6 +1,7 @@
 """Starts, watches and stops the processes of one cluster, and remembers them in its folder."""
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -79,6 +80,14 @@ class Supervisor:
     def kill(self, name: str) -> None:
         """SIGKILL, as a crash would end it; `restart` brings it back."""
         self.process(name).kill()
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP: it neither works nor ends, and its connections stay open, until `resume`."""
+        self.process(name).signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT: it goes on where it stood."""
+        self.process(name).signal(signal.SIGCONT)
 
     def restart(self, name: str, seconds: float = READY_SECONDS) -> Process:
         """Stop it, unless it has ended, start it as before and wait until it is ready."""

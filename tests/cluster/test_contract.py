@@ -1,7 +1,6 @@
 """The extender's contract with the real kube-scheduler: what it is asked, and what is left to kube-scheduler."""
 
 import json
-import urllib.request
 
 from cluster.workloads import CONTAINER, SECONDS, Workspace
 from cotenant_api import names
@@ -9,17 +8,8 @@ from cotenant_e2e import waiting
 from cotenant_e2e.installation import Installation
 
 
-def metric(installed: Installation, name: str, **labels: str) -> float:
-    """The sum over the samples of a metric that carry these labels."""
-    with urllib.request.urlopen(installed.extender_url("metrics"), timeout=10) as answer:  # noqa: S310 - loopback
-        lines = answer.read().decode().splitlines()
-    wanted = [f'{key}="{value}"' for key, value in labels.items()]
-    found = [line for line in lines if line.startswith((f"{name} ", f"{name}{{")) and all(w in line for w in wanted)]
-    return sum(float(line.rpartition(" ")[2]) for line in found)
-
-
 def requests(installed: Installation, verb: str, result: str) -> float:
-    return metric(installed, "cotenant_extender_requests_total", verb=verb, result=result)
+    return installed.metric("cotenant_extender_requests_total", verb=verb, result=result)
 
 
 def refused_requests(installed: Installation) -> float:
@@ -72,5 +62,5 @@ def test_the_earmark_is_where_the_pod_was_bound(workspace: Workspace) -> None:
 
 
 def test_the_ledger_has_not_drifted(installed: Installation) -> None:
-    assert metric(installed, "cotenant_extender_ledger_drift") == 0
-    assert metric(installed, "cotenant_extender_leading") == 1
+    assert installed.metric("cotenant_extender_ledger_drift") == 0
+    assert installed.metric("cotenant_extender_leading") == 1

@@ -1,7 +1,10 @@
 """SIGKILL in the middle: no job is lost, none is made twice, no GPU is booked twice."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from cluster import faults, streams
 from cluster.workloads import Watchdog, Workspace, template
 from cotenant_api import names
 from cotenant_api.dljob import Phase
@@ -9,7 +12,21 @@ from cotenant_e2e import client as clients
 from cotenant_e2e import components, installation, waiting
 
 JOBS = 30
+ALIVE = 40
+CROWD = 40
+SEED = 1
 LONG_SECONDS = 150
+
+
+@pytest.fixture
+def workspaces(workspace: Workspace) -> Iterator[list[Workspace]]:
+    """Three namespaces."""
+    others = [Workspace(workspace.installation, f"{workspace.namespace}-{letter}") for letter in "bc"]
+    for other in others:
+        other.create()
+    yield [workspace, *others]
+    for other in others:
+        other.remove()
 
 
 def submit(workspace: Workspace) -> None:
@@ -78,3 +95,38 @@ def test_a_node_without_its_agents_lease_takes_no_new_placement_until_it_is_back
     waiting.wait_until(lambda: workspace.packed("waits").get("reason") == "UnhealthyGPU", "condition", LONG_SECONDS)
     installation.start_agents(cluster)
     workspace.bound_pod("waits")
+
+
+def test_whatever_fails_no_promise_is_broken_and_every_pod_is_placed_in_the_end(workspaces: list[Workspace]) -> None:
+    installed = workspaces[0].installation
+    cluster = installed.cluster
+    with Watchdog(cluster.client) as watchdog, faults.Keeper(cluster):
+        with streams.Stream(workspaces, watchdog, seed=SEED, level=ALIVE) as stream:
+            for fault in faults.FAULTS:
+                wait_for_placed(watchdog, watchdog.placed() + JOBS // 2)
+                fault(cluster)
+            wait_for_placed(watchdog, watchdog.placed() + JOBS // 2)
+            stream.run_dry()
+        crowd_is_placed(watchdog, workspaces)
+        assert watchdog.violations == []
+    assert installed.metric("cotenant_extender_ledger_drift") == 0
+    assert "level=error" not in cluster.log(installation.EXTENDER).read_text()
+
+
+def crowd_is_placed(watchdog: Watchdog, workspaces: list[Workspace]) -> None:
+    """More pods than there is room for: those that fit are placed, the others when these are gone."""
+    spaces = {workspace.namespace: workspace for workspace in workspaces}
+    streams.crowd(workspaces, seed=SEED, size=CROWD)
+    waiting.wait_until(lambda: len(watchdog.pods(*spaces)) == CROWD, "every pod seen", LONG_SECONDS)
+    rounds = 0
+    while watchdog.pods(*spaces):
+        what = "every pod that fits is placed"
+        waiting.wait_until(lambda: not streams.fitting(watchdog, workspaces), what, LONG_SECONDS)
+        placed = [pod for pod in watchdog.pods(*spaces) if pod["spec"].get("nodeName")]
+        assert placed, "nothing fits on empty GPUs"
+        for pod in placed:
+            space = spaces[pod["metadata"]["namespace"]]
+            space.client.delete(space.pods(pod["metadata"]["name"]))
+        streams.wait_until_gone(watchdog, placed)
+        rounds += 1
+    assert rounds > 1

@@ -223,6 +223,14 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         """How many pods have been bound so far."""
         return sum(1 for one in list(self._run.occupancy.timelines.values()) if one.bound is not None)
 
+    def pods(self, *namespaces: str) -> list[Json]:
+        """The pods of these namespaces that ask for a share, as the last events show them."""
+        return [pod for pod in list(self._run.pods.values()) if pod["metadata"]["namespace"] in namespaces]
+
+    def fits(self, pod: Json) -> bool:
+        """Whether some GPU would take a pod without prediction now, by the events so far."""
+        return bool(self._run.occupancy.invariants.takers(pod))
+
     def _follow(self) -> None:
         try:
             while not self._stopped.is_set():

@@ -39,6 +39,12 @@ def test_our_scheduler_asks_the_extender_at_its_port(settings: Settings) -> None
     assert document["clientConnection"]["kubeconfig"] == str(settings.kubeconfig("cotenant-scheduler"))
 
 
+def test_our_scheduler_may_be_told_to_weigh_the_extenders_scores(settings: Settings) -> None:
+    configuration.write_scheduler(settings, name="cotenant-scheduler", extender_port=23456, weight=25)
+    extender = yaml.safe_load(settings.configuration("cotenant-scheduler.yaml").read_text())["extenders"][0]
+    assert (extender["prioritizeVerb"], extender["weight"], extender["filterVerb"]) == ("prioritize", 25, "filter")
+
+
 def test_kwok_gets_stages_that_are_named_once(settings: Settings) -> None:
     configuration.write(settings, now=NOW)
     stages = list(yaml.safe_load_all(settings.configuration("kwok.yaml").read_text()))

@@ -66,6 +66,20 @@ def test_a_killed_process_is_restarted_as_it_was(directory: Path) -> None:
     waiting.wait_until(lambda: running.log("a").read_text() == "green\ngreen\n", "restart", 10)
 
 
+def test_a_paused_process_stands_still_until_it_is_resumed(directory: Path) -> None:
+    running = supervise(directory)
+    process = running.start(Component("a", SLEEP))
+
+    def state() -> str:
+        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    running.pause("a")
+    waiting.wait_until(lambda: state() == "T", "stopped", 10)
+    running.resume("a")
+    waiting.wait_until(lambda: state() != "T", "going on", 10)
+    assert process.alive()
+
+
 def test_a_stopped_process_is_forgotten(directory: Path) -> None:
     running = supervise(directory)
     process = running.start(Component("a", SLEEP))

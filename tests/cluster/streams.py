@@ -1,0 +1,167 @@
+"""A steady stream of pods that come, run, finish and are deleted, each with a fate of its own; the same by seed."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from cluster.workloads import SECONDS, Watchdog, Workspace
+from cotenant_api import errors, names
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+from cotenant_e2e.client import Json
+from cotenant_e2e.invariants import FINISHED
+
+FATE = "test.cotenant.dev/fate"
+FINISHES, DELETED_AT_ONCE, DELETED_WHEN_BOUND, STAYS = "finishes", "deleted-at-once", "deleted-when-bound", "stays"
+_FATES = (FINISHES,) * 16 + (DELETED_AT_ONCE,) + (DELETED_WHEN_BOUND,) * 3
+_SHARES = (*range(5, 100, 5), 50, 100, 100, 200)
+_MEMORY = (None, None, "1Gi", "6Gi", "10Gi", "30Gi", "60Gi")
+PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pod that will be. `workspace`: a number."""
+
+    name: str
+    workspace: int
+    share: int
+    annotations: dict[str, str]
+
+    @property
+    def fate(self) -> str:
+        """What becomes of it."""
+        return self.annotations[FATE]
+
+
+def plans(seed: int, *, workspaces: int, fates: Sequence[str] = _FATES) -> Iterator[Plan]:
+    """Pods without end, the same for the same seed. Each fits on an empty GPU of some model."""
+    source = random.Random(seed)  # noqa: S311 - not for secrets
+    number = 0
+    while True:
+        share, fate, memory = source.choice(_SHARES), source.choice(fates), source.choice(_MEMORY)
+        notes = {FATE: fate}
+        if memory is not None and share < names.HUNDREDTHS:
+            notes[names.GPU_MEMORY] = memory
+        if fate == FINISHES:
+            notes["demo.cotenant.dev/run-for"] = f"{source.uniform(0.5, 4):.2f}s"
+        yield Plan(f"pod-{number:04}", source.randrange(workspaces), share, notes)
+        number += 1
+
+
+def tolerated(call: Callable[[], Any]) -> bool:
+    """Whether the call was carried out, now or before; refusals and silence of a server in trouble are not errors."""
+    try:
+        call()
+    except errors.TemporaryError:
+        return False
+    except clients.APIError as error:
+        # 409: it is there already; 404: it is gone already.
+        return error.code in (404, 409)
+    return True
+
+
+class Stream(AbstractContextManager["Stream"]):
+    """Keeps about `level` pods alive for the block, in these workspaces; new ones come as old ones end.
+
+    Attributes:
+        created, finished, deleted: keys of pods; whatever was created ends in one of the other two.
+    """
+
+    def __init__(self, workspaces: Sequence[Workspace], watchdog: Watchdog, *, seed: int, level: int) -> None:
+        self._workspaces, self._watchdog, self._level = list(workspaces), watchdog, level
+        self._plans = plans(seed, workspaces=len(workspaces))
+        self.created: set[tuple[str, str]] = set()
+        self.finished: set[tuple[str, str]] = set()
+        self.deleted: set[tuple[str, str]] = set()
+        self._enough, self._stopped = threading.Event(), threading.Event()
+        self._failures: list[Exception] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join(timeout=SECONDS)
+        if kind is None and self._failures:
+            raise self._failures[0]
+
+    def run_dry(self) -> None:
+        """Create no more; returns when every pod has ended."""
+        self._enough.set()
+        waiting.wait_until(lambda: self._failures or not self.alive(), "every pod ended", SECONDS)
+
+    def alive(self) -> set[tuple[str, str]]:
+        """Pods that have neither finished nor been deleted."""
+        return self.created - self.finished - self.deleted
+
+    def _run(self) -> None:
+        try:
+            planned = next(self._plans)
+            while not self._stopped.wait(PAUSE_SECONDS):
+                self._reap()
+                while not self._enough.is_set() and len(self.alive()) < self._level and self._create(planned):
+                    planned = next(self._plans)
+        except Exception as error:  # noqa: BLE001 - raised where the block ends
+            self._failures.append(error)
+
+    def _create(self, planned: Plan) -> bool:
+        space = self._workspaces[planned.workspace]
+        if not tolerated(lambda: space.pod(planned.name, planned.share, annotations=planned.annotations)):
+            return False
+        self.created.add((space.namespace, planned.name))
+        if planned.fate == DELETED_AT_ONCE:
+            self._delete(space, planned.name)
+        return True
+
+    def _reap(self) -> None:
+        """Delete what has finished, and what is to be deleted now."""
+        spaces = {space.namespace: space for space in self._workspaces}
+        for pod in self._watchdog.pods(*spaces):
+            key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            if key not in self.alive():
+                continue
+            space, fate = spaces[key[0]], pod["metadata"]["annotations"][FATE]
+            if pod["status"].get("phase") == FINISHED[0]:
+                if tolerated(lambda space=space, key=key: space.client.delete(space.pods(key[1]))):  # type: ignore[misc]
+                    self.finished.add(key)
+            elif fate == DELETED_AT_ONCE or (fate == DELETED_WHEN_BOUND and pod["spec"].get("nodeName")):
+                self._delete(space, key[1])
+
+    def _delete(self, space: Workspace, name: str) -> None:
+        if tolerated(lambda: space.client.delete(space.pods(name))):
+            self.deleted.add((space.namespace, name))
+
+
+def crowd(workspaces: Sequence[Workspace], *, seed: int, size: int) -> None:
+    """Create so many pods that stay until they are deleted."""
+    for planned, _ in zip(plans(seed, workspaces=len(workspaces), fates=(STAYS,)), range(size), strict=False):
+        space = workspaces[planned.workspace]
+        space.pod(f"stays-{planned.name}", planned.share, annotations=planned.annotations)
+
+
+def fitting(watchdog: Watchdog, workspaces: Sequence[Workspace]) -> list[Json]:
+    """Pods that are not placed although some GPU would take them now."""
+    waiting_pods = [pod for pod in watchdog.pods(*(s.namespace for s in workspaces)) if not pod["spec"].get("nodeName")]
+    with suppress(RuntimeError):  # changed by an event meanwhile: ask again
+        return [pod for pod in waiting_pods if watchdog.fits(pod)]
+    return waiting_pods
+
+
+def wait_until_gone(watchdog: Watchdog, gone: Sequence[Json]) -> None:
+    """Returns when no event is missing that these pods are deleted."""
+    namespaces = {pod["metadata"]["namespace"] for pod in gone}
+    uids = {pod["metadata"]["uid"] for pod in gone}
+
+    def left() -> set[str]:
+        return uids & {pod["metadata"]["uid"] for pod in watchdog.pods(*namespaces)}
+
+    waiting.wait_until(lambda: not left(), f"{len(uids)} pods gone", SECONDS)
