@@ -35,6 +35,13 @@ def test_seeds_are_taken_modulo_the_generators_prime_and_zero_is_none() -> None:
     assert gorandom.GoRandom(0).int63() == gorandom.GoRandom(89482311).int63()
 
 
+def test_numbers_that_would_favour_small_ones_are_drawn_again() -> None:
+    bound = (1 << 30) + 1  # nearly half of all 31 bits lie beyond the last whole multiple
+    plain, random = gorandom.GoRandom(42), gorandom.GoRandom(42)
+    usable = [value for value in (plain.int63() >> 32 for _ in range(100)) if value < bound]
+    assert [random.below(bound) for _ in range(len(usable))] == usable
+
+
 def test_a_power_of_two_bounds_by_its_bits() -> None:
     random = gorandom.GoRandom(1)
     assert random.below(8) == (5577006791947779410 >> 32) & 7

@@ -109,10 +109,19 @@ def test_runs_at_another_load_are_not_read(folder: Path) -> None:
     assert len(published(folder)) == 3
 
 
-def test_a_figure_that_cannot_be_read_is_named(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (",1.3,42,", ",1.3,42,x", r"expected_allocation_percent.csv:2: total_gpus: 'x"),
+        (",1.3,42,", ",much,42,", r"expected_allocation_percent.csv:2: tune: 'much': must be a number from 0 to 130"),
+        (",1.3,42,", ",nan,42,", r"expected_allocation_percent.csv:2: tune: 'nan'"),
+        (",130\n", ",131\n", r"expected_allocation_percent.csv:1: .*missing: 130"),
+    ],
+)
+def test_a_figure_that_cannot_be_read_is_named(folder: Path, old: str, new: str, said: str) -> None:
     file = folder / expected.FILE
-    file.write_text(file.read_text(encoding="utf-8").replace(",1.3,42,", ",1.3,42,x", 1), encoding="utf-8")
-    with pytest.raises(errors.InvalidInputError, match=r"expected_allocation_percent.csv:2: total_gpus: 'x"):
+    file.write_text(file.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(errors.InvalidInputError, match=said):
         expected.read(folder)
 
 
