@@ -111,7 +111,7 @@ def _as_new(state: nodes.NodeState) -> view.Node | None:
             free_pods=record.pods,
             schedulable=True,
             labels={key: value for key, value in record.labels.items() if key != _HOST_NAME},
-            taints=tuple(taint for taint in record.taints if not taint.key.startswith(_PASSING_TAINTS)),
+            taints=tuple(taint for taint in record.taints if not str(taint.key).startswith(_PASSING_TAINTS)),
         ),
     )
 
@@ -133,7 +133,7 @@ def _new_gpu(gpu: gpunode.GPU) -> view.GPU:
 def _key(node: view.Node) -> object:
     host = node.host
     offered = host.free_share, host.free_cpu_millis, host.free_memory_bytes, host.free_pods
-    return _gpus(node.gpus), offered, _items(host.labels), host.taints
+    return _gpus(node.gpus), offered, _items(host.labels), str(host.taints)
 
 
 def _gpus(gpus: Iterable[view.GPU]) -> tuple[tuple[GPUModel, int], ...]:
@@ -141,4 +141,4 @@ def _gpus(gpus: Iterable[view.GPU]) -> tuple[tuple[GPUModel, int], ...]:
 
 
 def _items(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    return frozenset(labels.items())
+    return frozenset((key, str(value)) for key, value in labels.items())
