@@ -4,6 +4,7 @@ Any author may write these annotations; the operator writes them for a DLJob's p
 """
 
 import enum
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -126,7 +127,7 @@ def demand(pod: Object) -> Demand:
         name=metadata.get("name", ""),
         container=container,
         share=share,
-        predicted=_document(prediction.Prediction, notes, names.PREDICTION),
+        predicted=_prediction(notes),
         memory_mib=None if memory is None else quantity.mebibytes(memory, field=_path(names.GPU_MEMORY)),
         gpu_models=frozenset(GPUModel(m.strip()) for m in notes.get(names.GPU_MODELS, "").split(",") if m.strip()),
         workload_type=_choice(notes),
@@ -161,12 +162,25 @@ def _path(annotation: str) -> str:
 
 def _document(model: type[documents.D], notes: Object, annotation: str) -> documents.D | None:
     text = notes.get(annotation)
-    if text is None:
-        return None
+    return None if text is None else _annotated(model, text, annotation)
+
+
+def _annotated(model: type[documents.D], text: str, annotation: str) -> documents.D:
     if len(text.encode()) > names.MAX_ANNOTATION_BYTES:
         remedy = f"must be at most {names.MAX_ANNOTATION_BYTES} bytes"
         raise errors.InvalidInputError(_path(annotation), text[:64], remedy)
     return model.from_json(text, source=_path(annotation))
+
+
+def _prediction(notes: Object) -> prediction.Prediction | None:
+    text = notes.get(names.PREDICTION)
+    return None if text is None else _read_prediction(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_prediction(text: str) -> prediction.Prediction:
+    """Pods of one job say the same: they share one value, which is read once."""
+    return _annotated(prediction.Prediction, text, names.PREDICTION)
 
 
 def _choice(notes: Object) -> WorkloadType:

@@ -81,7 +81,7 @@ class Situations:
         self._loads = np.zeros((_SPARE, 2))
         self._predictions: dict[prediction.GPUPrediction | None, prediction.GPUPrediction | None] = {}
         self._tenants: list[jobs.Job] = []
-        self._places: dict[jobs.Job, int] = {}
+        self._places: dict[Hashable, int] = {}
         self._nodes: dict[NodeName, tuple[view.Node, list[int]]] = {}
         self._columns: weakref.WeakKeyDictionary[fleet.Fleet, _Column] = weakref.WeakKeyDictionary()
         self._found: dict[Hashable, dict[int, float]] = {}
@@ -114,10 +114,10 @@ class Situations:
         """Of a tenant among those that differ."""
         # Equal predictions become one object: comparing these is quick.
         predicted = self._predictions.setdefault(job.predicted, job.predicted)
-        job = job._replace(predicted=predicted)
-        place = self._places.setdefault(job, len(self._places))
+        key = id(predicted), job.threads, job.priority, job.workload_type, job.gpu_memory_mib
+        place = self._places.setdefault(key, len(self._places))
         if place == len(self._tenants):
-            self._tenants.append(job)
+            self._tenants.append(job._replace(predicted=predicted))
         return place
 
 
