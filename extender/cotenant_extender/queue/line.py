@@ -18,12 +18,13 @@ class Line:
 
     Attributes:
         entries: all of them.
-        changes: grows whenever `entries` does not stay the same.
+        journal: what became of `entries`, step by step, since whoever follows it took it: places at which one was put
+            or, None, taken out; None: read all of them again.
     """
 
     def __init__(self) -> None:
         self.entries: list[order.Entry] = []
-        self.changes = 0
+        self.journal: list[tuple[int, order.Entry | None]] | None = None
         self._known: dict[order.Name, order.Entry] = {}
         self._names: dict[PodUID, order.Name] = {}
         self._rules: packingpolicy.Queue | None = None
@@ -50,11 +51,13 @@ class Line:
         dirty: set[order.Name] = set()
         for uid in (*touched, *self._overdue(now=now)):
             self._note(source, uid, dirty)
-        changed = [name for name in dirty if self._replace(source, name, rules, many=len(dirty) > MANY, now=now)]
-        if changed:
-            self.changes += 1
-            if len(dirty) > MANY:
-                self.entries = sorted(self._known.values())
+        many = len(dirty) > MANY
+        for name in dirty:
+            self._replace(source, name, rules, many=many, now=now)
+        if many or (self.journal is not None and len(self.journal) > MANY):
+            self.journal = None
+        if many:
+            self.entries = sorted(self._known.values())
 
     def _note(self, source: ledger.Ledger, uid: PodUID, dirty: set[order.Name]) -> None:
         """Which entries a pod was, and is, part of. Bound members count in their gangs, too."""
@@ -70,16 +73,25 @@ class Line:
 
     def _replace(
         self, source: ledger.Ledger, name: order.Name, rules: packingpolicy.Queue, *, many: bool, now: float
-    ) -> bool:
-        """An entry as it is now, in its place unless all are sorted again; whether it changed."""
+    ) -> None:
+        """An entry as it is now, in its place unless all are sorted again."""
         before, after = self._known.pop(name, None), self._made(source, name, rules, now=now)
-        if before is not None and not many:
-            del self.entries[bisect.bisect_left(self.entries, before)]
         if after is not None:
             self._known[name] = after
-            if not many:
-                bisect.insort(self.entries, after)
-        return before is not None or after is not None
+        if many:
+            return
+        if before is not None:
+            place = bisect.bisect_left(self.entries, before)
+            del self.entries[place]
+            self._write(place, None)
+        if after is not None:
+            place = bisect.bisect_left(self.entries, after)
+            self.entries.insert(place, after)
+            self._write(place, after)
+
+    def _write(self, place: int, entry: order.Entry | None) -> None:
+        if self.journal is not None:
+            self.journal.append((place, entry))
 
     def _made(
         self, source: ledger.Ledger, name: order.Name, rules: packingpolicy.Queue, *, now: float

@@ -6,6 +6,7 @@ Everything is forgotten with the fleet and the policy that it was found out on. 
 """
 
 import bisect
+from collections.abc import Callable
 
 import numpy as np
 
@@ -19,7 +20,11 @@ _NONE = -1
 
 
 class Memory:
-    """What the last passes found out, and one pass at a time."""
+    """What the last passes found out, and one pass at a time.
+
+    Attributes:
+        priority, since, aged, gated: shape (E,), of each entry of the line, in order, as of the beginning of the pass.
+    """
 
     def __init__(self) -> None:
         self._seen: fleet.Fleet | None = None
@@ -28,14 +33,13 @@ class Memory:
         self._gangs: dict[order.Name, int] = {}
         self._gang_kinds: dict[order.Name, list[int]] = {}
         self._helped: dict[order.Name, int] = {}
-        self._numbers: dict[order.Name, tuple[view.Request, int]] = {}
-        self._changes = _NONE
-        self._line = line.Line()
+        self._line: line.Line | None = None
         self._entries: list[order.Entry] = []
         self._kind: rules.Array = np.zeros(0, dtype=np.int64)
         self.priority: rules.Array = np.zeros(0, dtype=np.int64)
         self.since: rules.Array = np.zeros(0)
         self.aged: rules.Array = np.zeros(0, dtype=np.bool_)
+        self.gated: rules.Array = np.zeros(0, dtype=np.bool_)
         self._possible: rules.Array = np.zeros(0, dtype=np.bool_)
         self._worth: rules.Array = np.zeros(0, dtype=np.bool_)
         self._permitted: rules.Array = np.zeros(0, dtype=np.bool_)
@@ -53,8 +57,7 @@ class Memory:
             or len(kinds) > 2 * len(waiting.entries) + 999
         ):
             self._forget(seen)
-        if waiting is not self._line or waiting.changes != self._changes:
-            self._read(waiting)
+        self._follow(waiting)
         self._out = np.zeros(len(self._clocks), dtype=np.bool_)
         self._screen(source)
 
@@ -108,40 +111,51 @@ class Memory:
         self._clocks = np.zeros(0, dtype=np.int64)
         self._gangs.clear()
         self._helped.clear()
-        self._numbers.clear()
-        self._changes = _NONE
+        self._line = None
 
-    def _read(self, waiting: line.Line) -> None:
-        """Take over the line as arrays."""
-        self._line, entries = waiting, list(waiting.entries)
-        self._entries = entries
-        self._changes = waiting.changes
-        numbers = [self._number(entry) if entry.gang is None else _NONE for entry in entries]
-        self._gang_kinds = {entry.name: self._numbers_of(entry) for entry in entries if entry.gang is not None}
-        self._kind = np.array(numbers, dtype=np.int64)
-        self.priority = np.array([-entry.key[0] for entry in entries], dtype=np.int64)
-        self.since = np.array([entry.since for entry in entries])
-        self.aged = np.array([entry.aged for entry in entries], dtype=np.bool_)
+    def _follow(self, waiting: line.Line) -> None:
+        """Take over the line as arrays: what changed, or all of it."""
+        journal = waiting.journal if waiting is self._line else None
+        if journal is None:
+            self._read(waiting)
+        for place, entry in journal or ():
+            if entry is None:
+                gone = self._entries.pop(place)
+                for known in (self._gangs, self._helped, self._gang_kinds):
+                    known.pop(gone.name, None)
+            else:
+                self._entries.insert(place, entry)
+            for name, values in _COLUMNS.items():
+                standing = getattr(self, name)
+                changed = (
+                    np.delete(standing, place)
+                    if entry is None
+                    else np.insert(standing, place, self._number(entry) if values is None else values(entry))
+                )
+                setattr(self, name, changed)
+        waiting.journal, self._line = [], waiting
         count = 0 if self._kinds is None else len(self._kinds)
         self._clocks = np.concatenate([self._clocks, np.full(count - len(self._clocks), _NONE)])
-        if len(self._numbers) > 2 * len(entries) + 999:
-            names = {entry.name for entry in entries}
-            self._numbers = {name: known for name, known in self._numbers.items() if name in names}
+
+    def _read(self, waiting: line.Line) -> None:
+        """All of the line."""
+        self._entries = list(waiting.entries)
+        self._gang_kinds.clear()
+        for column, values in _COLUMNS.items():
+            found = [self._number(entry) if values is None else values(entry) for entry in self._entries]
+            setattr(self, column, np.array(found, dtype=getattr(self, column).dtype))
         for known in (self._gangs, self._helped):
             for name in [name for name in known if waiting.get(name) is None]:
                 del known[name]
 
     def _number(self, entry: order.Entry) -> int:
-        request = order.request_of(entry.members[0])
-        known = self._numbers.get(entry.name)
-        if known is None or known[0] is not request:
-            if self._kinds is None:
-                raise ValueError("kinds are numbered during a pass")
-            known = self._numbers[entry.name] = request, self._kinds.of(entry.members[0])
-        return known[1]
-
-    def _numbers_of(self, entry: order.Entry) -> list[int]:
-        return [] if self._kinds is None else sorted({self._kinds.of(member) for member in entry.members})
+        """The kind of a single pod; those of a gang's pods are kept apart."""
+        if self._kinds is None:
+            raise ValueError("kinds are numbered during a pass")
+        if entry.gang is None:
+            return self._kinds.of(entry.members[0])
+        self._gang_kinds[entry.name] = sorted({self._kinds.of(member) for member in entry.members})
+        return _NONE
 
     def _screen(self, source: ledger.Ledger) -> None:
         """Which entries may fit as things are."""
@@ -187,7 +201,8 @@ class Memory:
     def _help(self, seen: fleet.Fleet, hold: view.Hold, may: rules.Array, single: rules.Array) -> None:
         """Entries that may use what is held are worth trying there, too, until they failed there."""
         allowed = (self.priority > hold.priority) | ((self.priority == hold.priority) & (self.since < hold.since))
-        mine = [entry for uid in hold.holders if (entry := self._line.of_pod(uid)) is not None]
+        waiting = self._line or line.Line()
+        mine = [entry for uid in hold.holders if (entry := waiting.of_pod(uid)) is not None]
         allowed[[bisect.bisect_left(self._entries, entry) for entry in mine]] = True
         allowed &= single
         self._permitted |= allowed
@@ -209,6 +224,16 @@ class Memory:
                 for may in screen.may_fit(part(seen, changed), kinds).values():
                     cached[clock] |= may
         return bool(cached[clock][self._gang_kinds[entry.name]].any())
+
+
+_COLUMNS: dict[str, Callable[[order.Entry], float] | None] = {
+    "_kind": None,
+    "priority": lambda entry: entry.priority,
+    "since": lambda entry: entry.since,
+    "aged": lambda entry: entry.aged,
+    "gated": lambda entry: entry.gated,
+}
+"""The arrays of the line, and what of an entry they hold; None: the number of its kind."""
 
 
 def part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:

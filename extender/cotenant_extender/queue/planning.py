@@ -212,13 +212,18 @@ class Queue:
             return
         self._show_again = now + SHOW_SECONDS
         self.growth.refresh(this.source, this.policy, now=now)
-        self._shown = {uid: time for uid, time in self._shown.items() if now - time < SHOWN_SECONDS}
-        shown = sum(len(entry.members) for entry in self.line.entries if not entry.gated)
-        for place in np.flatnonzero(self._memory.since <= now - after):
-            entry = self.line.entries[place]
+        self._shown = {
+            uid: time
+            for uid, time in self._shown.items()
+            if now - time < SHOWN_SECONDS and uid in this.source.index.pending and this.source.pods[uid].gates
+        }
+        found, entries = self._memory, self.line.entries
+        shown = len(self._shown) + sum(len(entries[place].members) for place in np.flatnonzero(~found.gated))
+        for place in np.flatnonzero(found.gated & (found.since <= now - after)):
             if shown >= scaleup.LIMIT:
                 return
-            fresh = entry.gated and not any(member.uid in self._shown for member in entry.members)
+            entry = entries[place]
+            fresh = not any(member.uid in self._shown for member in entry.members)
             if fresh and self.growth.helps(entry) and self._stuck(this, entry):
                 gated = [member for member in entry.members if member.gates]
                 self._shown.update((member.uid, now) for member in gated)

@@ -60,7 +60,7 @@ class Reporter:
         self, source: ledger.Ledger, policy: policies.InForce, teller: telling.Teller, *, now: float
     ) -> list[Report]:
         """The conditions of pods that wait to write now; they count as written."""
-        due = [pod for pod in teller.waiting(source) if self._again(pod, now=now) <= now]
+        due = teller.waiting(source, among=lambda record: self._again(record, now=now) <= now)
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
         found, limit = [], teller.asked + TALLIES
         for pod in due:
@@ -84,13 +84,13 @@ class Reporter:
         self._told[record.uid] = _Told(PackedReason.PLACED, now + INTERVAL_SECONDS)
         return Report(record=record, reason=PackedReason.PLACED, message=where(record.placement))
 
-    def _again(self, pod: telling.Waiting, *, now: float) -> float:
+    def _again(self, record: records.Pod, *, now: float) -> float:
         """When a pod is to be looked at."""
-        told = self._told.get(pod.record.uid)
+        told = self._told.get(record.uid)
         if told is None:
-            standing = None if pod.record.packed is None else pod.record.packed[0]
-            first = now if pod.entry is None else now + FIRST_SECONDS
-            told = self._told[pod.record.uid] = _Told(standing, first)
+            standing = None if record.packed is None else record.packed[0]
+            first = now if record.request is None else now + FIRST_SECONDS
+            told = self._told[record.uid] = _Told(standing, first)
         return told.again
 
     def _waiting(self, pod: telling.Waiting, words: telling.Words, *, now: float) -> Report | None:

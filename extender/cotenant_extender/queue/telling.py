@@ -3,7 +3,7 @@
 A tally over all GPUs is made once for pods that are refused alike, and kept until the ledger changes.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from cotenant_api.pod import PackedReason
@@ -29,6 +29,10 @@ class Waiting(NamedTuple):
     entry: order.Entry | None
 
 
+def _anybody(_record: records.Pod) -> bool:
+    return True
+
+
 class Teller:
     """Says why pods wait.
 
@@ -42,19 +46,21 @@ class Teller:
         self._as_of: tuple[int, fleet.Fleet] | None = None
         self.asked = 0
 
-    def waiting(self, source: ledger.Ledger) -> list[Waiting]:
-        """Everybody who waits, in order; those whose requests cannot be read last."""
+    def waiting(self, source: ledger.Ledger, *, among: Callable[[records.Pod], bool] = _anybody) -> list[Waiting]:
+        """Everybody who waits, or some of them, in order; those whose requests cannot be read last."""
         found: list[Waiting] = []
+        ahead = 0
         for entry in self._queue.line.entries:
-            position = len(found) + 1
-            found.extend(Waiting(record, position, entry) for record in entry.members if self._still(source, record))
-        invalid = [record for record in source.index.pending.values() if record.invalid is not None]
+            still = [record for record in entry.members if source.earmarks.get(record.uid) is None]
+            found.extend(Waiting(record, ahead + 1, entry) for record in still if among(record))
+            ahead += len(still)
+        invalid = [pod for pod in source.index.pending.values() if pod.invalid is not None and among(pod)]
         found.extend(Waiting(record, 0, None) for record in invalid)
         return found
 
     def find(self, source: ledger.Ledger, record: records.Pod) -> Waiting | None:
         """One pod, if it waits."""
-        return next((pod for pod in self.waiting(source) if pod.record.uid == record.uid), None)
+        return next(iter(self.waiting(source, among=lambda pod: pod.uid == record.uid)), None)
 
     def explain(self, source: ledger.Ledger, policy: policies.InForce, pod: Waiting, *, now: float) -> Words:
         """Why a pod waits, with its place in the queue."""
@@ -62,10 +68,6 @@ class Teller:
             return PackedReason.INVALID_REQUEST, pod.record.invalid or ""
         reason, message = self._why(source, policy, pod.entry, pod.record, now=now)
         return reason, f"{message}; {ordinal(pod.position)} in the queue"
-
-    def _still(self, source: ledger.Ledger, record: records.Pod) -> bool:
-        """Whether it waits after the pass, too."""
-        return source.earmarks.get(record.uid) is None and record.uid in source.index.pending
 
     def _why(
         self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod, *, now: float
