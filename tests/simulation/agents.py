@@ -148,12 +148,17 @@ class Agent:
         """Write the status of the GPUNode, which is made where there is none."""
         path = f"{paths.GPUNODES}/{self._machine.name}"
         while True:
-            body = {"status": self._status()}
+            code, now = await requests.stubbornly(self._link, "GET", path)
+            if code == 404:
+                metadata = {"name": str(self._machine.name), "generation": 1}
+                await requests.stubbornly(self._link, "POST", paths.GPUNODES, {"metadata": metadata, "spec": {}})
+                continue
+            # A write of long ago may arrive late: it must not undo a newer one.
+            seen = {"resourceVersion": now["metadata"]["resourceVersion"]}
+            body = {"metadata": seen, "status": self._status()}
             code, _ = await requests.stubbornly(self._link, "PATCH", f"{path}/status", body)
             if code == 200:
                 return
-            metadata = {"name": str(self._machine.name), "generation": 1}
-            await requests.stubbornly(self._link, "POST", paths.GPUNODES, {"metadata": metadata, "spec": {}})
 
     def _status(self) -> Object:
         gpus = []

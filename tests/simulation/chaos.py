@@ -3,8 +3,9 @@
 Each action says when it is over; `heal` ends all that still lasts.
 """
 
-import random
+import functools
 from collections.abc import Callable
+from typing import Protocol
 
 from api_server import pods
 from cotenant_api.names import GPUUID
@@ -12,6 +13,13 @@ from simulation import hosts, jobs, network, processes, sites
 from simulation.world import World
 
 Action = Callable[[], None]
+
+
+class Of(Protocol):
+    """Something that befalls one of a host's containers."""
+
+    def __call__(self, host: hosts.Host, *, extender: bool) -> None:
+        """Do it."""
 
 
 class Chaos:
@@ -23,12 +31,12 @@ class Chaos:
         self._count = 0
         self._actions: list[tuple[int, Action]] = [
             (10, self._submit),
-            (6, lambda: self._of_extenders(self._kill)),
-            (4, lambda: self._of_extenders(self._pause)),
-            (2, lambda: self._of_extenders(self._terminate)),
-            (3, lambda: self._of_schedulers(self._kill)),
-            (2, lambda: self._of_schedulers(self._pause)),
-            (3, lambda: self._of_schedulers(self._terminate)),
+            (6, functools.partial(self._of_any, self._kill, extender=True)),
+            (4, functools.partial(self._of_any, self._pause, extender=True)),
+            (2, functools.partial(self._of_any, self._terminate, extender=True)),
+            (3, functools.partial(self._of_any, self._kill, extender=False)),
+            (2, functools.partial(self._of_any, self._pause, extender=False)),
+            (3, functools.partial(self._of_any, self._terminate, extender=False)),
             (4, self._kill_agent),
             (3, self._kill_kubelet),
             (4, self._partition),
@@ -49,6 +57,9 @@ class Chaos:
         self._world.network.weather.trouble = trouble
         for _ in range(jobs_first):
             self._submit()
+        self._world.network.on_slow = self._at_a_slow_binding
+        for host in self._world.hosts:
+            host.on_call = functools.partial(self._at_a_call, host)
         self._next()
 
     def heal(self) -> None:
@@ -70,6 +81,29 @@ class Chaos:
         world.change_policy(**{"paused": False, **world.policy})
         world.say("chaos is over")
 
+    def _at_a_slow_binding(self, sender: network.Link) -> None:
+        """The worst moment to lose a leader: its Binding is under way."""
+        host = next((host for host in self._world.hosts if host.extender_link is sender), None)
+        if host is None or self._over:
+            return
+        match self._rng.random():
+            case chance if chance < 0.15:
+                self._terminate(host, extender=False)
+            case chance if chance < 0.25:
+                self._kill(host, extender=False)
+            case chance if chance < 0.40:
+                self._kill(host, extender=True)
+            case chance if chance < 0.50:
+                self._pause(host, extender=True)
+
+    def _at_a_call(self, host: hosts.Host, verb: str) -> None:
+        """The worst moment to be paused: there is a request to answer, which it does when it wakes."""
+        if self._over or verb != "bind" or self._rng.random() > 0.05:
+            return
+        self._pause(host, extender=True)
+        if self._rng.random() < 0.5:
+            self._terminate(host, extender=False)
+
     def _next(self) -> None:
         if self._over:
             return
@@ -90,34 +124,39 @@ class Chaos:
         world.say(f"user creates {job}")
         world.jobs.submit(job)
 
-    def _of_extenders(self, do: Callable[[hosts.Host, bool], None]) -> None:
-        do(self._rng.choice(self._world.hosts), True)
+    def _of_any(self, do: "Of", *, extender: bool) -> None:
+        do(self._rng.choice(self._world.hosts), extender=extender)
 
-    def _of_schedulers(self, do: Callable[[hosts.Host, bool], None]) -> None:
-        do(self._rng.choice(self._world.hosts), False)
-
-    def _kill(self, host: hosts.Host, extender: bool) -> None:
+    def _kill(self, host: hosts.Host, *, extender: bool) -> None:
         process = _process(host, extender=extender)
         if process is None or not process.alive:
             return
         self._world.say(f"kill {process.name}")
         (host.kill_extender if extender else host.kill_scheduler)()
 
-    def _terminate(self, host: hosts.Host, extender: bool) -> None:
+    def _terminate(self, host: hosts.Host, *, extender: bool) -> None:
         process = _process(host, extender=extender)
         if process is None or not process.alive:
             return
         self._world.say(f"terminate {process.name}")
         self._world.spawn(host.stop_extender() if extender else host.stop_scheduler())
 
-    def _pause(self, host: hosts.Host, extender: bool) -> None:
+    def _pause(self, host: hosts.Host, *, extender: bool) -> None:
         process = _process(host, extender=extender)
         if process is None or not process.alive or process.paused:
             return
         seconds = self._rng.choice([0.5, 3.0, 8.0, 14.0, 20.0, 40.0])
         self._world.say(f"pause {process.name} for {seconds} s")
         process.pause()
-        self._lasts(seconds, lambda: _resume(process))
+        self._lasts(seconds, lambda: self._wake(process))
+
+    def _wake(self, process: processes.Process) -> None:
+        """It goes on where it was; users see to it that there is work at once."""
+        if process.paused:
+            process.resume()
+            if not self._over:
+                self._submit()
+                self._submit()
 
     def _kill_agent(self) -> None:
         site = self._rng.choice(self._world.sites)
@@ -220,11 +259,6 @@ class Chaos:
 
 def _process(host: hosts.Host, *, extender: bool) -> processes.Process | None:
     return host.extender_process if extender else host.scheduler_process
-
-
-def _resume(process: processes.Process) -> None:
-    if process.paused:
-        process.resume()
 
 
 def _mend(link: network.Link) -> None:

@@ -39,12 +39,14 @@ class Host:
 
     Attributes:
         extender: the one that runs at present; its last one while none does.
+        on_call: is told the verb of each request that was accepted, before the extender works on it.
     """
 
     def __init__(self, world: World, name: str, rng: random.Random, *, skew: float, prepare: Prepare) -> None:
         self.world, self.name, self.rng = world, name, rng
         self._skew, self._prepare = skew, prepare
         self._count = 0
+        self.on_call: Callable[[str], None] = lambda _: None
         self.extender: service.Extender | None = None
         self.extender_process: processes.Process | None = None
         self.extender_link: network.Link | None = None
@@ -118,6 +120,7 @@ class Host:
         if process is None or extender is None or not process.alive:
             raise scheduling.UnreachableError("connection refused")
         asking = process.start(self._answer(extender, verb, body))
+        self.on_call(verb)
         await asyncio.wait({asking}, timeout=CALL_SECONDS)
         if not asking.done():
             raise scheduling.UnreachableError("timed out")

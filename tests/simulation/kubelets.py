@@ -145,13 +145,19 @@ class Kubelet:
         await requests.stubbornly(self._link, "DELETE", path, options)
 
     async def _say(self, pod: Object, phase: str, *, reason: str = "") -> None:
-        metadata = pod["metadata"]
-        path = paths.pod_path(metadata["namespace"], metadata["name"], "status")
+        """Write a phase onto the pod as it is now; one that is final stays."""
+        uid, path = pod["metadata"]["uid"], paths.pod_path(pod["metadata"]["namespace"], pod["metadata"]["name"])
         status: Object = {"phase": phase} | ({"reason": reason} if reason else {})
-        change = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        code, stored = await requests.stubbornly(self._link, "PATCH", path, change, strategic=True)
-        if code == 200:
-            self._pods[metadata["uid"]] = stored
+        while True:
+            code, now = await requests.stubbornly(self._link, "GET", path)
+            if code != 200 or now["metadata"]["uid"] != uid or now["status"].get("phase") in (phase, *pods.FINISHED):
+                return
+            seen = {"uid": uid, "resourceVersion": now["metadata"]["resourceVersion"]}
+            change = {"metadata": seen, "status": status}
+            code, stored = await requests.stubbornly(self._link, "PATCH", f"{path}/status", change, strategic=True)
+            if code == 200:
+                self._pods[uid] = stored
+                return
 
 
 def _version(value: Object) -> int:

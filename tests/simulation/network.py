@@ -42,6 +42,7 @@ class Network:
 
     Attributes:
         on_binding: is told whose Binding took effect.
+        on_slow: is told whose Binding will take effect late, or without a reply.
     """
 
     def __init__(self, handling: handlers.Handlers, objects: store.Store) -> None:
@@ -49,6 +50,7 @@ class Network:
         self.weather = Weather()
         self.links: list[Link] = []
         self.on_binding: Callable[[Link], None] = lambda _: None
+        self.on_slow: Callable[[Link], None] = lambda _: None
         self.outside = contextvars.Context()
 
     def link(self, name: str, rng: random.Random) -> "Link":
@@ -162,10 +164,16 @@ class Link:
             self._later(there, _settle, reply, answers.RefusedError(500, "etcdserver: leader changed").answer)
         elif fate < 0.50 * trouble:
             self._later(there, self._arrive, request, reply, "500" if rng.random() < 0.3 else "lost")
-        elif fate < 0.70 * trouble:
+            self._slow(request)
+        elif fate < (0.95 if "/binding" in request.path else 0.70) * trouble:
             self._later(rng.uniform(0.0, _longest(request)), self._arrive, request, reply, "")
+            self._slow(request)
         else:
             self._later(there, self._arrive, request, reply, "")
+
+    def _slow(self, request: transport.Request) -> None:
+        if "/binding" in request.path:
+            self._later(0.0, self.network.on_slow, self)
 
     def _arrive(self, request: transport.Request, reply: asyncio.Future[transport.Answer], fate: str) -> None:
         """It takes effect."""

@@ -1,0 +1,112 @@
+"""Extenders with a planted defect each: the simulation must tell them from a right one.
+
+A defect is a subclass that is put in the place of a part's class, after the extender was built.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from cotenant_api import placement
+from cotenant_api.names import PodUID
+from cotenant_extender import binder, leadership, records, service
+from cotenant_extender.ledger import graves, ledger
+from cotenant_extender.queue import cleanup
+
+
+class _LeadsForEver(leadership.Leadership):
+    """Once it has led, it goes on."""
+
+    _led = False
+
+    def remaining_seconds(self, *, now: float) -> float:
+        found = super().remaining_seconds(now=now)
+        self._led = self._led or found > 0
+        return 15.0 if self._led else found
+
+
+class _TakesOverAtOnce(leadership.Leadership):
+    """Does not wait for the Bindings of a former leader."""
+
+    @property
+    def since(self) -> float:
+        return 0.0
+
+
+class _ReservesNothing(ledger.Ledger):
+    """Forgets the Bindings that are in flight."""
+
+    def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
+        return
+
+
+class _BelievesDeletions(graves.Graves):
+    """A pod that is gone has ended."""
+
+    def vanished(self, record: records.Pod, *, listed: bool) -> None:
+        super().vanished(record, listed=listed)
+        del self.pods[record.uid]
+
+
+class _GivesUpEarly(binder.Binder):
+    """A Binding without reply did not happen."""
+
+    async def _resolve(self, record: records.Pod, placed: placement.Placement, *, refused: bool = False) -> Any:
+        self._forget(record.uid)
+        return binder.Outcome(binder.Result.LOST, "no reply")
+
+
+class _MissesEnds(ledger.Ledger):
+    """Pods that succeeded count on."""
+
+    def pod(self, record: records.Pod, *, now: float) -> None:
+        if record.phase != "Succeeded":
+            super().pod(record, now=now)
+
+
+class _LeavesTheUnplaced(cleanup.Cleaner):
+    """Bound pods without placement stay."""
+
+    def due(self, source: ledger.Ledger, *, now: float) -> list[cleanup.Removal]:
+        return []
+
+
+def _leads_for_ever(extender: service.Extender) -> None:
+    extender.leadership.__class__ = _LeadsForEver
+
+
+def _takes_over_at_once(extender: service.Extender) -> None:
+    extender.leadership.__class__ = _TakesOverAtOnce
+
+
+def _reserves_nothing(extender: service.Extender) -> None:
+    extender.ledger.__class__ = _ReservesNothing
+
+
+def _believes_deletions(extender: service.Extender) -> None:
+    extender.ledger.graves.__class__ = _BelievesDeletions
+
+
+def _gives_up_early(extender: service.Extender) -> None:
+    extender.binder.__class__ = _GivesUpEarly
+
+
+def _misses_ends(extender: service.Extender) -> None:
+    extender.ledger.__class__ = _MissesEnds
+
+
+def _leaves_the_unplaced(extender: service.Extender) -> None:
+    extender.leader._cleaner.__class__ = _LeavesTheUnplaced  # noqa: SLF001
+
+
+DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
+    {
+        "leads for ever": _leads_for_ever,
+        "takes over at once": _takes_over_at_once,
+        "reserves nothing": _reserves_nothing,
+        "believes deletions": _believes_deletions,
+        "gives up early": _gives_up_early,
+        "misses ends": _misses_ends,
+        "leaves the unplaced": _leaves_the_unplaced,
+    }
+)
