@@ -52,7 +52,17 @@ def test_a_part_of_a_fleet_and_a_replaced_row_are_seen() -> None:
     assert known.codes(part)[:, 0].tolist() == [1, 0]
     with source.replacing(sharing.node("n001", gpu())):
         assert known.codes(source)[:, 0].tolist() == [0, 0, 0]
+        assert known.codes(source.part([NodeName("n001")]))[:, 0].tolist() == [0]
+    assert known.codes(part)[:, 0].tolist() == [1, 0]
     assert known.codes(source)[:, 0].tolist() == [0, 1, 0]
+
+
+def test_a_look_at_one_node_forgets_nothing_of_the_whole() -> None:
+    known = situations.Situations()
+    whole = sharing.packed(*(gpu(busy(number / 120)) for number in range(12_000)))
+    known.codes(whole)
+    known.codes(sharing.packed(gpu()))
+    assert len(known.known) == 12_001
 
 
 def test_situations_of_the_past_are_forgotten_and_those_of_now_told_apart_again() -> None:

@@ -60,6 +60,7 @@ class Fleet:
         nodes: every node's value, by row.
         rows: row by name.
         models: GPU models by code.
+        whole: the fleet that this is a part of, and which rows of it these were; None for a whole one.
         node_closed: shape (N,), code of the cause that closes a whole node; 0: open.
         schedulable: shape (N,), Ready and not cordoned.
         free_share, free_cpu_millis, free_memory_bytes, free_pods: shape (N,), see `view.Host`.
@@ -101,6 +102,7 @@ class Fleet:
         self.nodes: list[view.Node] = []
         self.rows: dict[NodeName, int] = {}
         self.models: dict[GPUModel, int] = {}
+        self.whole: tuple[Fleet, Array] | None = None
         self.holds: dict[view.Hold, int] = {}
         self._circles: dict[Hashable, int] = {}
         self._allowed: dict[constraints.Constraints, Array] = {}
@@ -177,6 +179,7 @@ class Fleet:
         chosen = np.array(rows, dtype=np.intp)
         for field in (*_OF_NODES, *_OF_GPUS):
             setattr(made, field, getattr(self, field)[chosen])
+        made.whole = self, chosen
         return made
 
     def emptied(self, cells: Array | None = None) -> "Fleet":

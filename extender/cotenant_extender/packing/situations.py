@@ -40,6 +40,7 @@ class Situations:
     def __init__(self) -> None:
         self._forget()
         self._basis: tuple[object, ...] = ()
+        self._most_gpus = 0
 
     @property
     def loads(self) -> Array:
@@ -48,18 +49,14 @@ class Situations:
 
     def codes(self, source: fleet.Fleet) -> Array:
         """The situation of every GPU, shape (N, G); -1 where there is none."""
-        if len(self.known) > 2 * source.present.size + _SPARE:
+        self._most_gpus = max(self._most_gpus, source.present.size)
+        if len(self.known) > 2 * self._most_gpus + _SPARE:
             self._forget()
-        standing = self._columns.get(source)
-        if standing is None or standing.codes.shape != source.present.shape:
-            versions, codes = np.zeros_like(source.versions), np.full(source.present.shape, -1, dtype=np.int32)
-            standing = self._columns[source] = _Column(versions, codes)
-        for row in np.flatnonzero(standing.versions != source.versions):
-            found = self._row(source.nodes[row])
-            standing.codes[row, : len(found)] = found
-            standing.codes[row, len(found) :] = -1
-        standing.versions[:] = source.versions
-        return standing.codes
+        if source.whole is not None:
+            whole, rows = source.whole
+            if rows.max(initial=-1) < len(whole) and np.array_equal(whole.versions[rows], source.versions):
+                return self._codes(whole)[rows]
+        return self._codes(source)
 
     def found(self, newcomer: Hashable, *basis: object) -> dict[int, float]:
         """What was found for a newcomer, by situation: to be read and added to.
@@ -85,6 +82,18 @@ class Situations:
         self._nodes: dict[NodeName, tuple[view.Node, list[int]]] = {}
         self._columns: weakref.WeakKeyDictionary[fleet.Fleet, _Column] = weakref.WeakKeyDictionary()
         self._found: dict[Hashable, dict[int, float]] = {}
+
+    def _codes(self, source: fleet.Fleet) -> Array:
+        standing = self._columns.get(source)
+        if standing is None or standing.codes.shape != source.present.shape:
+            versions, codes = np.zeros_like(source.versions), np.full(source.present.shape, -1, dtype=np.int32)
+            standing = self._columns[source] = _Column(versions, codes)
+        for row in np.flatnonzero(standing.versions != source.versions):
+            found = self._row(source.nodes[row])
+            standing.codes[row, : len(found)] = found
+            standing.codes[row, len(found) :] = -1
+        standing.versions[:] = source.versions
+        return standing.codes
 
     def _row(self, node: view.Node) -> list[int]:
         standing = self._nodes.get(node.name)
