@@ -36,6 +36,9 @@ class Service(Protocol):
     async def bind(self, args: wire.BindingArgs) -> bytes:
         """ExtenderBindingResult."""
 
+    async def explain(self, pod: str | None) -> bytes | None:
+        """Why pods wait; None: there is no such pod."""
+
 
 Refuse = Callable[[errors.InvalidInputError], Response]
 
@@ -56,6 +59,7 @@ def create(service: Service, counts: metrics.Metrics) -> FastAPI:
     add(f"{PREFIX}/bind", routes.bind, methods=["POST"], summary="Commit a pod to GPUs of a node", **openapi.BIND)
     add("/healthz", routes.healthz, methods=["GET"], summary="Whether the process answers", **openapi.PLAIN)
     add("/readyz", routes.readyz, methods=["GET"], summary="Whether the ledger is whole", **openapi.READYZ)
+    add("/explain", routes.explain, methods=["GET"], summary="Why pods wait, and where one is", **openapi.EXPLAIN)
     add("/metrics", routes.metrics, methods=["GET"], summary="Metrics in Prometheus' text format", **openapi.PLAIN)
     return app
 
@@ -99,6 +103,16 @@ class _Routes:
         missing = self._service.missing()
         body = {"ready": not missing, "missing": missing, "serving": self._service.serving()}
         return Response(orjson.dumps(body), status_code=503 if missing else 200, media_type=JSON)
+
+    async def explain(self, request: Request) -> Response:
+        """Every waiting pod, or the one that is asked for."""
+        if not self._service.serving():
+            return _json(wire.error(self._service.standing()), status=503)
+        pod = request.query_params.get("pod")
+        found = await self._service.explain(pod)
+        if found is None:
+            return _json(wire.error(f"no pod {pod} waits for a GPU share or has one"), status=404)
+        return _json(found)
 
     async def metrics(self) -> Response:
         """All metrics."""

@@ -137,3 +137,39 @@ READYZ: Schema = {
     }
 }
 PLAIN: Schema = {"responses": {200: {"description": "Plain text", "content": {TEXT: {"schema": _STRING}}}}}
+_NULLABLE_STRING = _nullable(_STRING)
+_EXPLAINED = _object(
+    {
+        "namespace": _STRING,
+        "pod": _STRING,
+        "state": {"enum": ["Waiting", "Promised", "Placed"]},
+        "reason": _STRING,
+        "message": _STRING,
+        "since": {"type": "string", "format": "date-time"},
+        "priority": {"type": "integer"},
+        "gang": _NULLABLE_STRING,
+        "position": _nullable({"type": "integer", "minimum": 1}),
+        "victims": _list(_STRING),
+        "heldGPUs": _list(_STRING),
+        "placement": _nullable({"type": "object"}),
+        "coTenants": _list(_STRING),
+    },
+    "namespace",
+    "pod",
+    "state",
+    "reason",
+    "message",
+    closed=True,
+)
+EXPLAIN: Schema = {
+    "openapi_extra": {
+        "parameters": [
+            {"name": "pod", "in": "query", "required": False, "schema": _STRING, "description": "NAMESPACE/NAME"}
+        ]
+    },
+    "responses": {
+        200: _answer(_object({"jobs": _list(_EXPLAINED)}, "jobs", closed=True), "In the order of the queue"),
+        404: _answer(_REFUSAL, "No such pod waits or is placed"),
+        503: _answer(_REFUSAL, "It does not lead, or its ledger is not whole"),
+    },
+}

@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant_api import names, packingpolicy
-from cotenant_extender import binder, context, feed, leader, leadership, metrics, verbs, wire, writer
+from cotenant_extender import (
+    binder,
+    context,
+    explanation,
+    feed,
+    later,
+    leader,
+    leadership,
+    metrics,
+    verbs,
+    wire,
+    writer,
+)
 from cotenant_extender.kube import client, pods, transport, watches
 from cotenant_extender.ledger import ledger
 
@@ -46,7 +58,7 @@ class Extender:
         sleep: client.Sleep = asyncio.sleep,
     ) -> None:
         self._leaves = settings.leaves
-        self.metrics = metrics.Metrics()
+        self.metrics, self._clock = metrics.Metrics(), clock
         self.ledger = ledger.Ledger()
         self.leadership = leadership.Leadership(settings.identity, assume=settings.assume_leader)
         api = client.Client(carrier, sleep=sleep)
@@ -57,6 +69,7 @@ class Extender:
             metrics=self.metrics,
             clock=clock,
             stopwatch=stopwatch,
+            urgency=later.Urgency(clock),
         )
         self.policies = feed.Policies(self.ledger, self._changed)
         self.binder = binder.Binder(shared)
@@ -118,6 +131,13 @@ class Extender:
     async def bind(self, args: wire.BindingArgs) -> bytes:
         """ExtenderBindingResult."""
         return wire.binding_result(await self.binder.bind(args))
+
+    async def explain(self, pod: str | None) -> bytes | None:
+        """Why pods wait, and where one is; None: there is no pod NAMESPACE/NAME that asks for a share."""
+        if pod is None:
+            return await explanation.of_all(self.ledger, self.leader.teller, self._clock)
+        namespace, _, name = pod.partition("/")
+        return explanation.of_one(self.ledger, self.leader.teller, (namespace, name), now=self._clock())
 
     def _changed(self) -> None:
         self.leader.changed()

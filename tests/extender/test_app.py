@@ -32,6 +32,9 @@ class _Service:
     async def bind(self, args: wire.BindingArgs) -> bytes:
         return wire.binding_result("" if args.node else "no node")
 
+    async def explain(self, pod: str | None) -> bytes | None:
+        return b'{"jobs":[]}' if pod is None else None
+
 
 async def call(
     service: _Service, method: str, path: str, *parts: bytes, length: str | None = None
@@ -106,6 +109,12 @@ async def test_healthz_and_metrics_answer_always() -> None:
     status, text = await call(dark, "GET", "/metrics")
     assert status == 200
     assert b"cotenant_extender_ledger_drift 0.0" in text
+
+
+async def test_explain_answers_while_it_serves() -> None:
+    assert await call(_Service(), "GET", "/explain") == (200, b'{"jobs":[]}')
+    status, answer = await call(_Service(serves=False), "GET", "/explain")
+    assert (status, json.loads(answer)["error"]) == (503, "pods are not listed yet")
 
 
 async def test_an_unknown_path_is_404() -> None:

@@ -25,7 +25,7 @@ KEPT: list[Any] = [
 ]
 NODES = ("n0", "n1", "n2")
 VERBS = ("/scheduler/filter", "/scheduler/prioritize", "/scheduler/bind")
-PLAIN = ("/healthz", "/readyz", "/metrics")
+PLAIN = ("/healthz", "/readyz", "/metrics", "/explain")
 STANDING = {
     "gated": builders.pod("gated", gates=(names.PACKING_GATE, "other")),
     "free": builders.pod("free", gates=()),

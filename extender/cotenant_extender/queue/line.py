@@ -57,7 +57,7 @@ class Line:
         if many or (self.journal is not None and len(self.journal) > MANY):
             self.journal = None
         if many:
-            self.entries = sorted(self._known.values())
+            self.entries = sorted(self._known.values(), key=_key)
 
     def _note(self, source: ledger.Ledger, uid: PodUID, dirty: set[order.Name]) -> None:
         """Which entries a pod was, and is, part of. Bound members count in their gangs, too."""
@@ -81,17 +81,24 @@ class Line:
         if many:
             return
         if before is not None:
-            place = bisect.bisect_left(self.entries, before)
+            place = self._place(before)
             del self.entries[place]
             self._write(place, None)
         if after is not None:
-            place = bisect.bisect_left(self.entries, after)
+            place = bisect.bisect_left(self.entries, after.key, key=_key)
             self.entries.insert(place, after)
             self._write(place, after)
 
     def _write(self, place: int, entry: order.Entry | None) -> None:
         if self.journal is not None:
             self.journal.append((place, entry))
+
+    def _place(self, entry: order.Entry) -> int:
+        """Where an entry stands. A pod that left its gang may have an entry with the same key for a moment."""
+        place = bisect.bisect_left(self.entries, entry.key, key=_key)
+        while self.entries[place] is not entry:
+            place += 1
+        return place
 
     def _made(
         self, source: ledger.Ledger, name: order.Name, rules: packingpolicy.Queue, *, now: float
@@ -133,3 +140,7 @@ class Line:
                 del self._timed[uid]
                 found.append(uid)
         return found
+
+
+def _key(entry: order.Entry) -> order.Key:
+    return entry.key

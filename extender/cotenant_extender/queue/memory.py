@@ -203,13 +203,20 @@ class Memory:
         allowed = (self.priority > hold.priority) | ((self.priority == hold.priority) & (self.since < hold.since))
         waiting = self._line or line.Line()
         mine = [entry for uid in hold.holders if (entry := waiting.of_pod(uid)) is not None]
-        allowed[[bisect.bisect_left(self._entries, entry) for entry in mine]] = True
+        allowed[[self._place(entry) for entry in mine]] = True
         allowed &= single
         self._permitted |= allowed
         latest = int(seen.versions[(seen.hold == seen.holds[hold]).any(axis=1)].max(initial=0))
         for place in np.flatnonzero(allowed & ~self._worth):
             if may[self._kind[place]]:
                 self._worth[place] = self._helped.get(self._entries[place].name, _NONE) < latest
+
+    def _place(self, entry: order.Entry) -> int:
+        """Where an entry of the line stands."""
+        place = bisect.bisect_left(self._entries, entry.key, key=lambda known: known.key)
+        while self._entries[place] is not entry:
+            place += 1
+        return place
 
     def _gang_may(
         self, seen: fleet.Fleet, kinds: screen.Kinds, entry: order.Entry, cached: dict[int, rules.Array]

@@ -37,11 +37,12 @@ class Teller:
     """Says why pods wait.
 
     Attributes:
+        queue: of which it tells.
         asked: how many tallies were made.
     """
 
     def __init__(self, queue: planning.Queue) -> None:
-        self._queue = queue
+        self.queue = queue
         self._known: dict[Hashable, Words] = {}
         self._as_of: tuple[int, fleet.Fleet] | None = None
         self.asked = 0
@@ -50,7 +51,7 @@ class Teller:
         """Everybody who waits, or some of them, in order; those whose requests cannot be read last."""
         found: list[Waiting] = []
         ahead = 0
-        for entry in self._queue.line.entries:
+        for entry in self.queue.line.entries:
             still = [record for record in entry.members if source.earmarks.get(record.uid) is None]
             found.extend(Waiting(record, ahead + 1, entry) for record in still if among(record))
             ahead += len(still)
@@ -77,14 +78,14 @@ class Teller:
         stopped = planning.obstacle(source, entry, now=now)
         if stopped is not None:
             return stopped
-        victims = self._queue.preemptions.victims(source, entry.name)
+        victims = self.queue.preemptions.victims(source, entry.name)
         if victims:
             names = [f"{victim.namespace}/{victim.name}" for victim in victims]
             rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
         after = policy.spec.queue.scale_up_after_seconds
-        if not entry.gated and now - entry.since >= after and self._queue.growth.helps(entry):
+        if not entry.gated and now - entry.since >= after and self.queue.growth.helps(entry):
             return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
         return reason, message
 
