@@ -143,6 +143,7 @@ def _least_pod(raw: Object, metadata: Object) -> records.Pod:
 def _sound_node(raw: Object) -> records.Node:
     found = records.node_record(raw)
     _must_be(str, found.name, *found.labels.values())
+    _must_be(str, *(text for taint in found.taints for text in (taint.key, taint.value, taint.effect)))
     return found
 
 

@@ -87,25 +87,25 @@ def sink_of(kind: str, source: ledger.Ledger) -> watches.Sink:
 def test_a_malformed_object_is_taken_in_and_the_next_one_too(kind: str, data: st.DataObject) -> None:
     source = builders.cluster(nodes=2)
     builders.put(source, builders.bound("b", 30, "n0", "GPU-n0-1"))
-    sink = sink_of(kind, source)
+    sink, queue = sink_of(kind, source), planning.Queue()
     for deliver in data.draw(st.lists(st.sampled_from(["changed", "listed", "gone"]), min_size=1, max_size=3)):
         wrong = data.draw(broken(kind))
         if deliver == "listed":
             sink.listed([wrong], 1)
         else:
             getattr(sink, deliver)(wrong)
-        decide(source)
+        decide(source, queue)
     for good in KINDS[kind]:
         sink.changed(copy.deepcopy(good))
-    decide(source)
+    decide(source, queue)
 
 
-def decide(source: ledger.Ledger) -> None:
+def decide(source: ledger.Ledger, queue: planning.Queue) -> None:
     """What is decided on this state: the queue and a filter; and the ledger equals its recount."""
     source.tick(now=NOW)
     assert drift.differences(source) == []
     if source.policy is not None:
-        planning.Queue().plan(source, source.policy, now=NOW)
+        queue.plan(source, source.policy, now=NOW)
     new = records.pod_record(builders.pod("new", gates=()))
     verbs.filter_nodes(source, new, [NodeName("n0"), NodeName("n1")])
     verbs.prioritize(source, new, [NodeName("n0"), NodeName("n1")])
@@ -118,7 +118,7 @@ def test_a_pod_that_asks_for_more_cores_than_a_number_holds_is_counted_and_fits_
     sink = sink_of("pods", source)
     sink.changed(builders.pod("waits", containers=[asking]))
     sink.changed(builders.bound("runs", 10, "n0", "GPU-n0-0", containers=[asking]))
-    decide(source)
+    decide(source, planning.Queue())
 
 
 @pytest.mark.parametrize(

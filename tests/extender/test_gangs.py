@@ -3,7 +3,7 @@
 from cotenant_api.pod import PackedReason
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import end, held, lifted, member, ordered, told
+from extender.queueing import end, held, lifted, member, ordered, queue, run, told
 
 
 def test_a_gang_waits_until_all_of_it_is_there() -> None:
@@ -13,6 +13,17 @@ def test_a_gang_waits_until_all_of_it_is_there() -> None:
         PackedReason.WAITING_FOR_GANG,
         "2 of the gang's 3 pods are here; 1st in the queue",
     )
+
+
+def test_a_pod_may_leave_its_gang_and_come_back_while_it_waits() -> None:
+    source = builders.cluster(nodes=0)
+    alone = [builders.pod(name) for name in "abcdefgh"]
+    joined = [builders.pod(name, annotations=builders.gang(f"of-{name}", 2)) for name in "abcdefgh"]
+    for pods in (alone, joined, alone, joined):
+        for pod in pods:
+            builders.put(source, pod)
+            run(source)
+    assert [entry.members[0].name for entry in queue(source).line.entries] == ordered(source)
 
 
 def test_a_gang_is_lifted_whole() -> None:
