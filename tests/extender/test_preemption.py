@@ -255,7 +255,7 @@ def test_two_preemptors_get_two_gpus() -> None:
     bound(source, "low0", 80)
     bound(source, "low1", 80, "GPU-n0-1")
     builders.put(source, builders.pod("a", 60, priority=5), builders.pod("b", 60, priority=5))
-    assert evicted(source) == ["low0", "low1"]
+    assert evicted(source) + evicted(source) == ["low0", "low1"]
     assert held(source) == ["GPU-n0-0", "GPU-n0-1"]
 
 
@@ -351,3 +351,12 @@ def test_a_pod_that_is_being_bound_is_not_evicted() -> None:
     builders.put(source, builders.pod("high", 60, priority=5))
     plan = run(source)
     assert (plan.lifts, plan.evictions) == ((), ())
+
+
+def test_whoever_can_make_no_room_keeps_nobody_from_making_some() -> None:
+    source = builders.cluster(gpus=1)
+    bound(source, "low", 80)
+    hopeless = [builders.pod(f"h{number}", 100 + 100 * (number + 1), priority=9) for number in range(20)]
+    builders.put(source, *hopeless, builders.pod("high", 60, priority=5))
+    found = [name for step in range(30) for name in evicted(source, now=NOW + step)]
+    assert found == ["low"]

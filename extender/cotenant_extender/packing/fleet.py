@@ -5,6 +5,7 @@ changed node rewrites one row. Whoever keeps a fleet puts nodes into it; rules a
 """
 
 import bisect
+import copy
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
@@ -61,6 +62,7 @@ class Fleet:
         rows: row by name.
         models: GPU models by code.
         whole: the fleet that this is a part of, and which rows of it these were; None for a whole one.
+        absent: shape (N,), nodes that do not belong to this part; None: all belong.
         node_closed: shape (N,), code of the cause that closes a whole node; 0: open.
         schedulable: shape (N,), Ready and not cordoned.
         free_share, free_cpu_millis, free_memory_bytes, free_pods: shape (N,), see `view.Host`.
@@ -103,6 +105,7 @@ class Fleet:
         self.rows: dict[NodeName, int] = {}
         self.models: dict[GPUModel, int] = {}
         self.whole: tuple[Fleet, Array] | None = None
+        self.absent: Array | None = None
         self.holds: dict[view.Hold, int] = {}
         self._circles: dict[Hashable, int] = {}
         self._allowed: dict[constraints.Constraints, Array] = {}
@@ -166,20 +169,38 @@ class Fleet:
             self._write(row, standing)
 
     def part(self, names: Sequence[NodeName]) -> "Fleet":
-        """These of its nodes, in strict order; the whole fleet where all are named."""
+        """These of its nodes, in strict order; the whole fleet where all are named.
+
+        Where it is most of them, the rows stay, and the others' GPUs are absent: a row costs more to copy than to skip.
+        """
         found = set(map(self.rows.get, names))
         found.discard(None)
         if len(found) == len(self.nodes):
             return self
-        rows = sorted(row for row in found if row is not None)
+        rows = np.array(sorted(row for row in found if row is not None), dtype=np.intp)
+        return self._without_others(rows) if 4 * len(rows) > len(self.nodes) else self._copied(rows)
+
+    def _copied(self, rows: Array) -> "Fleet":
+        made = self._empty()
+        made.nodes = [self.nodes[row] for row in rows.tolist()]
+        made.rows = {node.name: row for row, node in enumerate(made.nodes)}
+        for field in (*_OF_NODES, *_OF_GPUS):
+            setattr(made, field, getattr(self, field)[rows])
+        made.whole = self, rows
+        return made
+
+    def _without_others(self, rows: Array) -> "Fleet":
+        made = copy.copy(self)
+        made.absent = np.ones(len(self.nodes), dtype=np.bool_)
+        made.absent[rows] = False
+        made.present = self.present & ~made.absent[:, None]
+        made.whole = self, np.arange(len(self.nodes))
+        return made
+
+    def _empty(self) -> "Fleet":
+        """No node, and the same codes."""
         made = Fleet(self.policy)
         made.models, made.holds, made._circles = self.models, self.holds, self._circles
-        made.nodes = [self.nodes[row] for row in rows]
-        made.rows = {node.name: row for row, node in enumerate(made.nodes)}
-        chosen = np.array(rows, dtype=np.intp)
-        for field in (*_OF_NODES, *_OF_GPUS):
-            setattr(made, field, getattr(self, field)[chosen])
-        made.whole = self, chosen
         return made
 
     def emptied(self, cells: Array | None = None) -> "Fleet":
@@ -187,8 +208,9 @@ class Fleet:
 
         What their tenants requested of the host stays; `nodes` say what they said.
         """
-        made = self.part(())
-        made.nodes, made.rows = self.nodes, self.rows
+        made = self._empty()
+        made.absent = self.absent
+        made.nodes, made.rows, made._allowed = self.nodes, self.rows, self._allowed
         for field in (*_OF_NODES, *_OF_GPUS):
             setattr(made, field, getattr(self, field).copy())
         where: Any = ... if cells is None else cells

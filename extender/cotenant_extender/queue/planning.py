@@ -4,6 +4,7 @@ In order: end the earmarks and holds that have lost their ground; place whom the
 for the oldest job that waits too long; make room for jobs of higher priority; show the autoscaler what fits nowhere.
 """
 
+import heapq
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +30,11 @@ LIFTS_PER_PASS = 128
 """Filter and bind are answered between passes."""
 CELLS_PER_PASS = 2_000_000
 """GPUs that are looked at in one pass, as often as they are; that is some tens of milliseconds."""
-SEARCHES_PER_PASS = 2
+LOOKED_AT = 16
+SEARCHES_PER_PASS = 1
 """Jobs for which victims are looked for in one pass."""
+PREEMPTIONS = 64
+"""Jobs for which victims may be leaving at a time."""
 SEARCH_SECONDS = 2.0
 """A job for which none were found is looked at again after this."""
 SHOW_SECONDS = 1.0
@@ -97,7 +101,8 @@ class Queue:
         self._begun = True
         self.line.update(source, policy.spec.queue, touched, now=now)
         self._roster.note(source, touched)
-        self.preemptions.review(source, self.line, now=now)
+        for name in self.preemptions.review(source, self.line, now=now):
+            self._searched.pop(name, None)
         this = _Pass(source, policy, now)
         if policy.places:
             self._place(this)
@@ -163,38 +168,58 @@ class Queue:
         return obstacle(this.source, entry, now=this.now) is None
 
     def _preempt(self, this: _Pass) -> None:
-        """Look for victims of those that may have some, in order."""
-        lowest = next(iter(self._roster.levels(2**31)), None)
-        if lowest is None or this.cut:
+        """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
+        lowest, found = next(iter(self._roster.levels(2**31)), None), self._memory
+        if lowest is None or this.cut or len(self.preemptions) >= PREEMPTIONS:
             return
+        above = self.line.entries[: int((found.priority > lowest).sum())]
+        if not above:
+            return
+        if not self._roster.update(this.source, this.source.seen()):
+            this.cut = True
+            return
+        for entry in [entry for entry in self._waiting_in_vain(this) if entry.name not in this.lifted]:
+            self.preemptions.end(this.source, entry.name)
+            self._searched.pop(entry.name, None)
+        due = (
+            (self._searched.get(entry.name, 0.0), place)
+            for place, entry in enumerate(above)
+            if entry.name not in self.preemptions
+        )
         searches = 0
-        for entry in self.line.entries:
-            if entry.priority <= lowest or searches >= SEARCHES_PER_PASS:
+        for when, place in heapq.nsmallest(LOOKED_AT, due):
+            entry = above[place]
+            if when > this.now or searches >= SEARCHES_PER_PASS:
                 break
-            if entry.name in self.preemptions and not self.preemptions.victims(this.source, entry.name):
-                self.preemptions.end(this.source, entry.name)
-            due = self._searched.get(entry.name, this.now) <= this.now
-            if due and all(member.preempts for member in entry.members) and self._stuck(this, entry):
-                searches += 1
-                self._search(this, entry)
+            searches += 1 if self._searched_for(this, entry) else 0
         if len(self._searched) > 2 * len(self.line.entries) + 99:
             self._searched = {name: until for name, until in self._searched.items() if until > this.now}
 
+    def _waiting_in_vain(self, this: _Pass) -> list[order.Entry]:
+        """Jobs whose victims have all gone, and that do not fit all the same."""
+        entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source))
+        return [entry for entry in entries if entry is not None]
+
+    def _searched_for(self, this: _Pass, entry: order.Entry) -> bool:
+        """Look for victims of an entry, if it may have some; whether it may."""
+        self._searched[entry.name] = this.now + SEARCH_SECONDS
+        may = all(member.preempts for member in entry.members) and self._stuck(this, entry)
+        if may:
+            self._search(this, entry)
+        return may
+
     def _search(self, this: _Pass, entry: order.Entry) -> None:
         source = this.source
-        seen = source.seen()
-        self._roster.update(source, seen)
         setback = source.earmarks.setback(entry.members[0].uid)
         field = preemption.Field(
             source=source,
-            seen=seen,
+            seen=source.seen(),
             held=self._roster,
             now=this.now,
             staying=self.preemptions.staying(now=this.now),
             avoided=None if setback is None else setback.node,
         )
         found = preemption.choose(field, entry.requests)
-        self._searched[entry.name] = this.now + SEARCH_SECONDS
         if found is None:
             return
         eviction = self.preemptions.begin(source, entry, found, now=this.now)

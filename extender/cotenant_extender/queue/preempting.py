@@ -78,6 +78,10 @@ class Preemptions:
         left = () if live is None else sorted(uid for uid in live.victims if uid in source.claims)
         return [source.pods.get(uid) or source.graves.pods[uid] for uid in left]
 
+    def without_victims(self, source: ledger.Ledger) -> list[order.Name]:
+        """Jobs whose victims have all gone."""
+        return [name for name, live in self._live.items() if not any(uid in source.claims for uid in live.victims)]
+
     def begin(
         self, source: ledger.Ledger, entry: order.Entry, choice: preemption.Choice, *, now: float
     ) -> Eviction | None:
@@ -105,8 +109,9 @@ class Preemptions:
             self.end(source, name)
         return names
 
-    def review(self, source: ledger.Ledger, waiting: line.Line, *, now: float) -> None:
-        """End what has lost its ground."""
+    def review(self, source: ledger.Ledger, waiting: line.Line, *, now: float) -> list[order.Name]:
+        """End what has lost its ground; whose it was."""
+        before = list(self._live)
         for uid in [uid for uid in self._staying if uid not in source.claims]:
             del self._staying[uid]
         for name, live in list(self._live.items()):
@@ -116,6 +121,7 @@ class Preemptions:
                 self.end(source, name)
             elif _is_over(source, waiting, live):
                 self.end(source, name)
+        return [name for name in before if name not in self._live]
 
     def end(self, source: ledger.Ledger, name: order.Name) -> None:
         """Nothing is held for a job any more."""

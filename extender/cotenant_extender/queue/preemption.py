@@ -26,7 +26,7 @@ from cotenant_extender.packing import fleet, rules, view
 from cotenant_extender.queue import roster, scene
 
 LOOKED_AT = 32
-ENOUGH = 8
+ENOUGH = 4
 """Ways that work, of which the cheapest is taken."""
 
 

@@ -30,6 +30,11 @@ _FIELDS = {
 }
 
 
+_NOBODY: list[tuple[float, ...]] = [()] * len(_FIELDS)
+ROWS = 500
+"""Rows that are read at a time: a new leader's first search waits for them all."""
+
+
 class Standing(enum.IntEnum):
     """How a tenant can be made to leave."""
 
@@ -88,32 +93,34 @@ class Roster:
         """The priorities of those that hold GPUs, lowest first, strictly below one."""
         return sorted(priority for priority in self._counts if priority < below)
 
-    def update(self, source: ledger.Ledger, seen: fleet.Fleet) -> None:
-        """As the ledger is now; only rows that were written since the last time are looked at."""
+    def update(self, source: ledger.Ledger, seen: fleet.Fleet) -> bool:
+        """Read rows that were written since the last time, at most `ROWS`; whether that was all of them."""
         most = max(int(seen.tenants.max(initial=0)), 1)
         if self._rows is not seen.rows or self.share.shape[1] != seen.present.shape[1] or self.share.shape[2] < most:
             nodes, gpus = seen.present.shape
             self._allocate(nodes, gpus, most)
             self._rows, self._clock = seen.rows, -1
             self.uids = [[] for _ in seen.nodes]
-        for row in np.flatnonzero(seen.versions > self._clock):
+        behind = np.flatnonzero(seen.versions > self._clock)
+        behind = behind[np.argsort(seen.versions[behind], kind="stable")]
+        for row in behind[:ROWS]:
             self._write(source, int(row), seen.nodes[row])
-        self._clock = int(seen.versions.max(initial=0))
+            self._clock = int(seen.versions[row])
+        return len(behind) <= ROWS
 
     def _allocate(self, nodes: int, gpus: int, tenants: int) -> None:
         for name, kind in _FIELDS.items():
             setattr(self, name, np.zeros((nodes, gpus, tenants), dtype=kind))
 
     def _write(self, source: ledger.Ledger, row: int, node: view.Node) -> None:
-        for name in _FIELDS:
-            getattr(self, name)[row] = 0
-        self.uids[row] = [[] for _ in node.gpus]
-        for slot, gpu in enumerate(node.gpus):
-            for place, tenant in enumerate(gpu.tenants):
-                self.uids[row][slot].append(tenant.uid)
-                values = _described(source, tenant)
-                for name, value in zip(_FIELDS, values, strict=True):
-                    getattr(self, name)[row, slot, place] = value
+        self.uids[row] = [[tenant.uid for tenant in gpu.tenants] for gpu in node.gpus]
+        values = [_described(source, tenant) for gpu in node.gpus for tenant in gpu.tenants]
+        slots = [slot for slot, gpu in enumerate(node.gpus) for _ in gpu.tenants]
+        places = [place for gpu in node.gpus for place in range(len(gpu.tenants))]
+        for name, column in zip(_FIELDS, zip(*values, strict=True) if values else _NOBODY, strict=True):
+            cells = getattr(self, name)[row]
+            cells[:] = 0
+            cells[slots, places] = column
 
 
 def standing_of(source: ledger.Ledger, uid: PodUID) -> Standing:

@@ -78,12 +78,13 @@ def _memory(need: needs.Need) -> int:
 def may_fit(seen: fleet.Fleet, kinds: Kinds) -> dict[int, rules.Array]:
     """By code of the hold, 0 for none: shape (K,), whether a GPU that is so held may take the kind."""
     found: dict[int, rules.Array] = {0: np.zeros(len(kinds), dtype=np.bool_)}
+    codes = [seen.circles(request) for request in kinds.homes]
     for (model, circle, hold), free, memory in _groups(seen):
         share, wanted = kinds.share[: len(kinds), model], kinds.memory_mib[: len(kinds), model]
         place = np.searchsorted(-free, -share, side="right") - 1
         takes = (place >= 0) & (memory[place] >= wanted)
         if circle not in (fleet.EMPTY, fleet.ANYONE):
-            at_home = np.array([circle in seen.circles(request) for request in kinds.homes], dtype=np.bool_)
+            at_home = np.array([circle in mine for mine in codes], dtype=np.bool_)
             takes &= at_home[kinds.home[: len(kinds)]]
         found[hold] = found.get(hold, False) | takes
     return found
