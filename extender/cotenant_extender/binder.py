@@ -53,6 +53,7 @@ class Binder:
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
         self._leader, self._clock = shared.leadership, shared.clock
+        self._urgency = shared.urgency
         self._locks = locks.Locks()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._sent: dict[PodUID, float] = {}
@@ -101,7 +102,8 @@ class Binder:
             return Outcome(Result.REFUSED, chosen)
         self._ledger.reserve(record.uid, chosen)
         async with self._slots:
-            return await self._send(record, chosen)
+            with self._urgency.urgent():
+                return await self._send(record, chosen)
 
     def _choose(self, record: records.Pod, asked: wire.BindingArgs) -> placement.Placement | str:
         """GPUs of the node on fresh state, the earmarked ones first; or why there are none."""

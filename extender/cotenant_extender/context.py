@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cotenant_extender import leadership, metrics
+from cotenant_extender import later, leadership, metrics
 from cotenant_extender.kube import client
 from cotenant_extender.ledger import ledger
 
@@ -15,6 +15,7 @@ class Context:
     Attributes:
         clock: seconds since the epoch.
         stopwatch: seconds of work, since any time.
+        urgency: which writes go before those that can wait.
     """
 
     ledger: ledger.Ledger
@@ -23,3 +24,4 @@ class Context:
     metrics: metrics.Metrics
     clock: Callable[[], float]
     stopwatch: Callable[[], float]
+    urgency: later.Urgency

@@ -5,7 +5,7 @@ A pod whose GPU request or annotations cannot be read still makes a record, whic
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -173,6 +173,21 @@ def pod_record(raw: Object) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
+    )
+
+
+def lifted(known: Pod, metadata: Object) -> Pod:
+    """A pod after its gate was lifted or its earmark renewed, from what was known and its metadata after that.
+
+    Whatever else changed comes with the event of that change, which has the same version.
+    """
+    notes: Object = metadata.get("annotations") or {}
+    return replace(
+        known,
+        version=_version(metadata),
+        gates=tuple(gate for gate in known.gates if gate != names.PACKING_GATE),
+        earmark=notes.get(names.EARMARK),
+        deleting="deletionTimestamp" in metadata,
     )
 
 

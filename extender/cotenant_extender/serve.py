@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import time
+from collections.abc import Iterator
 
 import uvicorn
 import uvloop
@@ -20,6 +22,23 @@ KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
 SHUTDOWN_SECONDS = 6
 BACKLOG = 2048
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Server(uvicorn.Server):
+    """Ends at a signal and returns: uvicorn's own would raise the signal again before what was begun is finished."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals for the block."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
 
 
 def run(settings: service.Settings, *, kubeconfig: str | None, port: int) -> int:
@@ -36,7 +55,7 @@ async def _serve(settings: service.Settings, *, kubeconfig: str | None, port: in
     listening = _socket(port)
     async with http.HTTP(kubeconfig, clock=time.monotonic) as carrier:
         extender = service.Extender(settings, carrier)
-        server = uvicorn.Server(
+        server = Server(
             uvicorn.Config(
                 app.create(extender, extender.metrics),
                 loop="none",

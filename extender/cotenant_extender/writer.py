@@ -14,7 +14,7 @@ from typing import Any
 from cotenant_api import conditions, errors
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
-from cotenant_extender import context, records
+from cotenant_extender import context, later, records
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import cleanup, earmarking, planning, preempting, reporting
@@ -36,6 +36,8 @@ class Writer:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
+        self._urgency = shared.urgency
+        self._later = later.Later(shared.urgency, shared.clock)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a write."""
@@ -51,6 +53,7 @@ class Writer:
 
     async def finish(self) -> None:
         """Wait for what is under way, at most `FINISH_SECONDS`: whoever leads next finds the rest on the pods."""
+        await self._later.stop()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=FINISH_SECONDS)
 
@@ -63,7 +66,8 @@ class Writer:
         result = "ok"
         try:
             change = pods.lift(record, lift.earmark)
-            found = await self._api.patch(path, change, content_type=transport.MERGE_PATCH)
+            with self._urgency.urgent():
+                metadata = await self._api.patch_briefly(path, change, content_type=transport.MERGE_PATCH)
         except (client.NotFoundError, client.ConflictError):
             # That pod is gone, perhaps replaced by another of its name.
             result = "gone"
@@ -73,19 +77,29 @@ class Writer:
             LOG.warning("lifting %s/%s: %s", record.namespace, record.name, error)
             await self._end_unless_lifted(record)
         else:
-            self._ledger.pod(records.pod_record(found), now=self._clock())
+            known = self._ledger.pods.get(record.uid, record)
+            self._ledger.pod(records.lifted(known, metadata), now=self._clock())
             if lift.earmark is None:
                 self._metrics.scale_up_lifts.inc()
             self._metrics.queue_wait_seconds.observe(max(self._clock() - record.since, 0.0))
         self._metrics.lifts.labels(kind, result).inc()
 
     async def report(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
-        """Write a pod's condition; an unreadable request is also told by an event."""
+        """Write a pod's condition; that it is placed can wait until others are."""
+        if report.placed:
+            self._later.put(functools.partial(self._tell, report, reporter), self.start)
+        else:
+            await self._tell(report, reporter)
+
+    async def _tell(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
+        """An unreadable request is also told by an event."""
         record = report.record
+        if record.uid not in self._ledger.pods:
+            return
         path = pods.pod_path(record.namespace, record.name, "status")
         try:
             change = pods.condition(report, now=self._time())
-            await self._api.patch(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
+            await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
             if report.reason is PackedReason.INVALID_REQUEST:
                 await self._event(record, reason=report.reason, message=report.message)
         except (client.NotFoundError, client.ConflictError):

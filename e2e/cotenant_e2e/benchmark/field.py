@@ -4,10 +4,16 @@ No kubelets, no controllers, no agents: whatever would do the same work with and
 ratio look better. GPUNodes and Leases are written once as agents would have written them.
 """
 
+import contextlib
 import datetime as dt
+import functools
 import http.client
 import re
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Final
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -15,7 +21,7 @@ from cotenant_api import names
 from cotenant_api.names import NodeName
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, installation, waiting
-from cotenant_e2e.benchmark import objects, traffic, usage
+from cotenant_e2e.benchmark import metrics, objects, traffic, usage
 from cotenant_e2e.cluster import Cluster
 
 POLICY: Final = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
@@ -24,6 +30,7 @@ LEASES: Final = clients.path_of("leases", group="coordination.k8s.io", namespace
 PLAIN_SCHEDULER: Final = "plain-scheduler"
 ALWAYS: Final = (components.ETCD, components.API_SERVER)
 READY_SECONDS: Final = 120
+LEASES_SECONDS: Final = 20
 TIMED_OUT: Final = re.compile(r"Client\.Timeout|context deadline exceeded|request timed out", re.IGNORECASE)
 
 
@@ -47,7 +54,7 @@ class Field:
             self.client.create(clients.path_of("namespaces"), namespace)
             name = namespace["metadata"]["name"]
             account = clients.path_of("serviceaccounts", namespace=name, name="default")
-            waiting.wait_until(lambda path=account: self.client.find(path), f"default ServiceAccount of {name}")
+            waiting.wait_until(functools.partial(self.client.find, account), f"default ServiceAccount of {name}")
         for name in (components.CONTROLLER_MANAGER, components.KWOK, components.DEFAULT_SCHEDULER):
             self.cluster.stop_process(name)
         gpunodes = [objects.gpunode(node, now=_now()) for node in self._nodes]
@@ -58,8 +65,19 @@ class Field:
         )
         self.traffic.create(LEASES, [objects.lease(node, now=_now()) for node in self._nodes])
 
+    @contextlib.contextmanager
+    def agents(self) -> Iterator["Agents"]:
+        """Keep the agents' Leases for the block."""
+        beating = Agents(self.renew_leases)
+        beating.renew()
+        beating.start()
+        try:
+            yield beating
+        finally:
+            beating.stop()
+
     def renew_leases(self) -> None:
-        """As the agents do every ten seconds."""
+        """Once."""
         change = {"spec": {"renewTime": _now()}}
         self.traffic.merge((f"{LEASES}/{names.AGENT_LEASE_PREFIX}{node}", change) for node in self._nodes)
 
@@ -121,6 +139,15 @@ class Field:
         """The extender's, as text."""
         return self._answer("metrics").decode()
 
+    def writes(self) -> dict[str, int]:
+        """What was written through the API server since it was started."""
+        connection = http.client.HTTPSConnection(
+            urlsplit(self.cluster.server).netloc, context=self.client.tls, timeout=READY_SECONDS
+        )
+        with contextlib.closing(connection):
+            connection.request("GET", "/metrics")
+            return metrics.writes(connection.getresponse().read().decode())
+
     def timeouts(self) -> int:
         """Lines of our kube-scheduler's log that tell of a request that timed out."""
         return len(TIMED_OUT.findall(self.cluster.log(components.COTENANT_SCHEDULER).read_text(errors="replace")))
@@ -136,6 +163,33 @@ class Field:
             return connection.getresponse().read()
         finally:
             connection.close()
+
+
+class Agents(threading.Thread):
+    """Renews Leases, twice as seldom as agents do, so as to be seen as little as possible while the clock runs."""
+
+    def __init__(self, renew: Callable[[], None]) -> None:
+        super().__init__(name="leases", daemon=True)
+        self._renew, self._stopped = renew, threading.Event()
+        self._lock = threading.Lock()
+        self._renewed = 0.0
+
+    def renew(self) -> None:
+        """Now; the next time is `LEASES_SECONDS` later."""
+        with self._lock:
+            self._renew()
+            self._renewed = time.monotonic()
+
+    def run(self) -> None:
+        """Until stopped."""
+        while not self._stopped.wait(1):
+            if time.monotonic() - self._renewed >= LEASES_SECONDS:
+                self.renew()
+
+    def stop(self) -> None:
+        """Returns when it has ended."""
+        self._stopped.set()
+        self.join()
 
 
 def _now() -> str:

@@ -1,9 +1,11 @@
-"""What the extender counted, from its metrics' text. Pure."""
+"""What the extender and the API server counted, from their metrics' text. Pure."""
 
 import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+_REQUEST: Final = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 _LINE: Final = re.compile(r"^cotenant_extender_(\w+?)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
@@ -36,6 +38,22 @@ def results(text: str) -> dict[str, int]:
     found = {}
     for one in samples(text):
         if one.name in ("requests_total", "binds_total", "lifts_total"):
-            labels = ".".join(one.labels.values())
-            found[f"{one.name.removesuffix('_total')}.{labels}"] = int(one.value)
+            what = one.labels.get("verb") or one.labels.get("kind") or one.name.removesuffix("s_total")
+            found[f"{what}.{one.labels['result']}"] = int(one.value)
     return found
+
+
+def writes(text: str) -> dict[str, int]:
+    """What was written through the API server, by verb and resource: `PATCH pods/status`."""
+    found: dict[str, int] = {}
+    for labels, value in _REQUEST.findall(text):
+        of = dict(_LABEL.findall(labels))
+        if of["verb"] in _WRITES:
+            key = f"{of['verb']} {of['resource']}{'/' + of['subresource'] if of.get('subresource') else ''}"
+            found[key] = found.get(key, 0) + int(float(value))
+    return found
+
+
+def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """What came between two counts."""
+    return {key: count - before.get(key, 0) for key, count in after.items() if count > before.get(key, 0)}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from cotenant_api import names
+from cotenant_api import documents, names
 from cotenant_api.names import GPUModel, NodeName
 from cotenant_deviceplugin import simulated, simulated_models
 from cotenant_e2e import nodes
@@ -109,10 +109,23 @@ def scheduler_configuration(kubeconfig: str, *, profiles: Sequence[str] = ("plai
 
 
 def _prediction(number: int) -> str:
-    per_gpu = (
-        '{"dramActivity":{"q50":9.0,"upper":12.0},"memoryMiB":{"q50":7900,"upper":%d},"outOfDomain":false,'
-        '"regime":"Compute","smActivity":{"q50":11.0,"upper":15.0},"stepMilliseconds":38.2,"threadPercentage":45,'
-        '"utilization":{"q50":20.0,"upper":25.0}}'
-    ) % (9000 + number)
-    digest = f"{number:064x}"
-    return f'{{"byGPU":{{"{MODEL}":{per_gpu}}},"graph":"sha256:{digest}","model":"formula-1","source":"Formula","v":1}}'
+    """What the operator would write; replicas of one job have the same."""
+    share, small = {"q50": 20.0, "upper": float(SHARE)}, {"q50": 9.0, "upper": 12.0}
+    on_gpu = {
+        "utilization": share,
+        "smActivity": small,
+        "dramActivity": small,
+        "memoryMiB": {"q50": 7900, "upper": 9000 + number},
+        "stepMilliseconds": 38.2,
+        "threadPercentage": 45,
+        "regime": "Compute",
+        "outOfDomain": False,
+    }
+    value = {
+        "v": 1,
+        "graph": f"sha256:{number:064x}",
+        "source": "Formula",
+        "model": "formula-1",
+        "byGPU": {MODEL: on_gpu},
+    }
+    return documents.canonical(value)

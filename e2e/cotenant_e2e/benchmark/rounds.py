@@ -5,6 +5,7 @@ for that, the clock runs from the first pod that is bound to the last, so that i
 are lifted, it runs from the moment from which they may be.
 """
 
+import contextlib
 import enum
 import time
 from collections.abc import Mapping
@@ -53,6 +54,7 @@ class Round:
     Attributes:
         pods_per_second: see the module.
         cpu_milliseconds_per_pod: of each process, while the clock ran.
+        writes_per_pod: through the API server, by verb and resource, from before the clock ran until all was told.
         told_seconds: from the last binding until every pod's condition `Packed` said so; None without us.
         requests: the extender's answers by verb and result, and binds by result.
         timeouts: requests to the extender that kube-scheduler gave up, by its log.
@@ -62,6 +64,7 @@ class Round:
     pods: int
     pods_per_second: float
     cpu_milliseconds_per_pod: Mapping[str, float]
+    writes_per_pod: Mapping[str, float]
     told_seconds: float | None = None
     requests: Mapping[str, int]
     timeouts: int = 0
@@ -71,8 +74,12 @@ def measure(field: Field, contender: Contender, *, pods: int) -> Round:
     """One round; leaves nothing behind."""
     namespace = objects.OURS if contender.ours else objects.PLAIN
     try:
-        _fill(field, contender, namespace, pods)
-        found = _run(field, contender, namespace, pods)
+        with field.agents() if contender.ours else contextlib.nullcontext() as agents:
+            _fill(field, contender, namespace, pods)
+            if agents is not None:
+                agents.renew()
+            field.settle()
+            found = _run(field, contender, namespace, pods)
     finally:
         field.stop_all()
         field.clear(namespace)
@@ -82,7 +89,6 @@ def measure(field: Field, contender: Contender, *, pods: int) -> Round:
 def _fill(field: Field, contender: Contender, namespace: str, pods: int) -> None:
     """The queue as it is before the contender is let loose."""
     if contender.ours:
-        field.renew_leases()
         field.pause(paused=contender.gated)
         field.start_extender()
     if contender is Contender.GATED_OURS:
@@ -101,13 +107,11 @@ def _fill(field: Field, contender: Contender, namespace: str, pods: int) -> None
     if contender is Contender.LIFTED_OURS:
         waiting.wait_until(lambda: metrics.lifted(field.metrics()) >= pods, f"{pods} lifted gates", SECONDS)
     field.settle()
-    if contender.ours:
-        field.renew_leases()
-        field.settle()
 
 
 def _run(field: Field, contender: Contender, namespace: str, pods: int) -> Round:
     """Let it loose, and wait until the last pod is bound."""
+    written = field.writes()
     with bindings.Bindings(field.client, namespace) as bound:
         before = usage.cpu_seconds(field.pids())
         began = time.monotonic()
@@ -121,11 +125,13 @@ def _run(field: Field, contender: Contender, namespace: str, pods: int) -> Round
     count = pods if contender.gated else pods - 1
     spent = usage.spent(before, after)
     told = _wait_until_told(field, namespace, since=ended) if contender.ours else None
+    written = metrics.difference(written, field.writes())
     return Round(
         contender=contender,
         pods=pods,
         pods_per_second=count / (ended - began),
         cpu_milliseconds_per_pod={name: 1e3 * seconds / count for name, seconds in spent.items()},
+        writes_per_pod={what: n / pods for what, n in written.items()},
         told_seconds=told,
         requests=metrics.results(field.metrics()) if contender.ours else {},
         timeouts=field.timeouts() if contender.ours else 0,

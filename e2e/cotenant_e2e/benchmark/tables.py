@@ -15,7 +15,7 @@ def lines(measurements: Sequence[Measurement]) -> list[str]:
     found += [_ratio(measured, one) for measured in measurements for one in measured.found()]
     found += [
         "",
-        "| nodes | pods go | pods/s | CPU ms per pod: all | kube-apiserver | etcd | kube-scheduler | extender | benchmark |",
+        "| nodes | pods go | pods/s | CPU ms per pod | kube-apiserver | etcd | kube-scheduler | extender | benchmark |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     found += [_contender(measured, one) for measured in measurements for one in measured.contenders]
@@ -26,15 +26,16 @@ def conditions(measured: Measurement) -> str:
     """One sentence."""
     pods = measured.rounds[0].pods if measured.turns else 0
     return (
-        f"{measured.nodes} nodes: median of {len(measured.turns)} turns of {pods} pods, interleaved, on {measured.gpus} "
-        f"simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed out, "
+        f"{measured.nodes} nodes: median of {len(measured.turns)} turns of {pods} pods, interleaved, on "
+        f"{measured.gpus} simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed out, "
         f"{measured.failures} ended otherwise than well."
     )
 
 
 def _ratio(measured: Measurement, one: Found) -> str:
     bar, aim = (_limit(limits.get(measured.nodes)) for limits in (one.ratio.bar, one.ratio.aim))
-    return f"| {measured.nodes} | {one.ratio.name} | **{one.median:.2f}** | {one.least:.2f} to {one.most:.2f} | {bar} | {aim} |"
+    spread = f"{one.least:.2f} to {one.most:.2f}"
+    return f"| {measured.nodes} | {one.ratio.name} | **{one.median:.2f}** | {spread} | {bar} | {aim} |"
 
 
 def _limit(value: float | None) -> str:

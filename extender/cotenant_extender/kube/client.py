@@ -71,6 +71,15 @@ class Client:
         body = orjson.dumps(change)
         return await self._retried(transport.Request("PATCH", path, body, content_type, timeout_seconds=10.0))
 
+    async def patch_briefly(self, path: str, change: Mapping[str, Any], *, content_type: str) -> Object:
+        """As `patch`, but only the object's metadata come back."""
+        body, kind = orjson.dumps(change), transport.METADATA_ONLY
+        request = transport.Request("PATCH", path, body, content_type, timeout_seconds=10.0, accept=kind)
+        metadata = (await self._retried(request)).get("metadata")
+        if not isinstance(metadata, dict):
+            raise transport.UnansweredError("an object without metadata")
+        return metadata
+
     async def post(self, path: str, value: Mapping[str, Any]) -> Object:
         """Create, retried: only where doing it twice is harmless."""
         return await self._retried(transport.Request("POST", path, orjson.dumps(value), timeout_seconds=10.0))

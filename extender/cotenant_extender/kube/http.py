@@ -1,17 +1,17 @@
-"""The transport over HTTP: kept-alive connections of aiohttp, configured as every Kubernetes client is."""
+"""The transport over HTTP: kept-alive connections to one API server, configured as every Kubernetes client is."""
 
-import socket
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Self
+from urllib.parse import urlsplit
 
-import aiohttp
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
 from cotenant_api import errors
-from cotenant_extender.kube import transport
+from cotenant_extender.kube import connection, pool, transport
 
 CONNECTIONS = 256
 LINE_BYTES = 4 * 1024 * 1024
@@ -30,66 +30,76 @@ class HTTP:
 
     def __init__(self, kubeconfig: str | None, *, clock: Callable[[], float]) -> None:
         self._kubeconfig, self._clock = kubeconfig, clock
-        self._session: aiohttp.ClientSession | None = None
-        self._server = ""
+        self._pool: pool.Pool | None = None
+        self._host = self._prefix = ""
         self._authorization: str | None = None
         self._read_at = 0.0
 
     async def __aenter__(self) -> Self:
         configuration = await self._load()
-        self._server = configuration.host
-        connector = aiohttp.TCPConnector(
-            limit=CONNECTIONS, ssl=_tls(configuration), keepalive_timeout=90, socket_factory=_probed_socket
-        )
-        self._session = aiohttp.ClientSession(connector=connector, read_bufsize=LINE_BYTES)
+        server = urlsplit(configuration.host)
+        tls = _tls(configuration) if server.scheme == "https" else None
+        port = server.port or (443 if server.scheme == "https" else 80)
+        self._prefix, self._host = server.path.rstrip("/"), server.netloc.rpartition("@")[2]
+        self._pool = pool.Pool(pool.Server(server.hostname or "", port, tls), limit=CONNECTIONS)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._pool is not None:
+            self._pool.close()
+            # Whoever reads from a connection is told that it has ended before the event loop may end.
+            await asyncio.sleep(0)
 
     async def request(self, request: transport.Request) -> transport.Answer:
         """Send one and read its whole answer."""
-        session = await self._ready()
+        connections = await self._ready()
         try:
-            async with session.request(
-                request.method,
-                self._server + request.path,
-                data=request.body,
-                headers=self._headers(request),
-                timeout=aiohttp.ClientTimeout(total=request.timeout_seconds),
-            ) as response:
-                answer = transport.Answer(response.status, response.headers, await response.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with asyncio.timeout(request.timeout_seconds):
+                taken = await connections.take()
+                try:
+                    body = await taken.exchange(self._bytes(request))
+                except BaseException:
+                    taken.close()
+                    raise
+                finally:
+                    connections.give_back(taken)
+        except OSError as error:
             raise _unanswered(request, error) from error
-        if answer.status == 401:
+        if taken.status == 401:
             self._read_at = 0.0
-        return answer
+        return transport.Answer(taken.status, taken.headers, body)
 
     @asynccontextmanager
     async def stream(self, request: transport.Request) -> AsyncIterator[transport.Stream]:
         """Send one; what breaks while its answer is read is raised where it is read."""
-        session = await self._ready()
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=request.timeout_seconds)
+        connections = await self._ready()
         try:
-            response = await session.request(
-                request.method, self._server + request.path, headers=self._headers(request), timeout=timeout
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with asyncio.timeout(request.timeout_seconds):
+                taken = await connections.take()
+        except OSError as error:
             raise _unanswered(request, error) from error
-        if response.status == 401:
-            self._read_at = 0.0
         try:
-            yield _Lines(request, response)
+            await self._begin(taken, request)
+            yield _Lines(request, taken)
         finally:
-            response.close()
+            taken.close()
+            connections.give_back(taken)
 
-    async def _ready(self) -> aiohttp.ClientSession:
-        if self._session is None:
+    async def _begin(self, taken: connection.Connection, request: transport.Request) -> None:
+        try:
+            async with asyncio.timeout(request.timeout_seconds):
+                await taken.begin(self._bytes(request))
+        except OSError as error:
+            raise _unanswered(request, error) from error
+        if taken.status == 401:
+            self._read_at = 0.0
+
+    async def _ready(self) -> pool.Pool:
+        if self._pool is None:
             raise errors.PermanentError("the transport is not open")
         if self._clock() - self._read_at >= CREDENTIAL_SECONDS:
             await self._load()
-        return self._session
+        return self._pool
 
     async def _load(self) -> kubernetes_client.Configuration:
         configuration = kubernetes_client.Configuration()
@@ -107,44 +117,48 @@ class HTTP:
         self._read_at = self._clock()
         return configuration
 
-    def _headers(self, request: transport.Request) -> dict[str, str]:
-        headers = {"Accept": transport.JSON, "User-Agent": "cotenant-extender"}
-        if request.body is not None:
-            headers["Content-Type"] = request.content_type
+    def _bytes(self, request: transport.Request) -> list[bytes]:
+        """Head and body. Answers are not asked for compressed: the API server would spend its CPU on that."""
+        head = (
+            f"{request.method} {self._prefix}{request.path} HTTP/1.1\r\nHost: {self._host}\r\n"
+            f"Accept: {request.accept}\r\nUser-Agent: cotenant-extender\r\n"
+        )
         if self._authorization:
-            headers["Authorization"] = self._authorization
-        return headers
+            head += f"Authorization: {self._authorization}\r\n"
+        if request.body is None:
+            return [f"{head}\r\n".encode()]
+        length = f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n"
+        return [f"{head}{length}".encode(), request.body]
 
 
 class _Lines:
     """The lines of one streamed answer."""
 
-    def __init__(self, request: transport.Request, response: aiohttp.ClientResponse) -> None:
-        self._request, self._response = request, response
-        self.status = response.status
+    def __init__(self, request: transport.Request, taken: connection.Connection) -> None:
+        self._request, self._taken = request, taken
+        self.status = taken.status
 
     async def lines(self) -> AsyncIterator[bytes]:
         """The lines, as they come."""
+        rest = b""
         try:
-            async for line in self._response.content:
-                yield line
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            while part := await self._part():
+                *lines, rest = (rest + part).split(b"\n")
+                for line in lines:
+                    yield line + b"\n"
+                if len(rest) > LINE_BYTES:
+                    raise connection.BrokenError(f"a line is longer than {LINE_BYTES} bytes")
+            if rest:
+                yield rest
+        except OSError as error:
             raise _unanswered(self._request, error) from error
 
-
-def _probed_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that finds out within a minute that its peer is gone: a watch may be silent for long."""
-    family, kind, protocol, _, _ = address
-    found = socket.socket(family, kind, protocol)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
-        found.setsockopt(socket.IPPROTO_TCP, option, value)
-    return found
+    async def _part(self) -> bytes:
+        async with asyncio.timeout(self._request.timeout_seconds):
+            return await self._taken.parts()
 
 
-def _tls(configuration: kubernetes_client.Configuration) -> ssl.SSLContext | bool:
-    if not configuration.host.startswith("https"):
-        return False
+def _tls(configuration: kubernetes_client.Configuration) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)

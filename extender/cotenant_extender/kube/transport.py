@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from cotenant_api import errors
 
 JSON = "application/json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
@@ -26,6 +27,7 @@ class Request(NamedTuple):
     body: bytes | None = None
     content_type: str = JSON
     timeout_seconds: float = 30.0
+    accept: str = JSON
 
 
 class Answer(NamedTuple):
