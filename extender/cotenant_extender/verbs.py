@@ -128,9 +128,12 @@ def _only(node: NodeName, names: Sequence[NodeName]) -> Filtered:
 
 def _refused(names: Sequence[NodeName], offered: fleet.Fleet, refusals: causes.Refusals) -> Filtered:
     """Every node's tally without amounts, so that kube-scheduler can count nodes that say the same."""
-    failed = dict.fromkeys(names, f"{PackedReason.INSUFFICIENT_SHARE}: the node has no GPUNode")
-    failed.update(zip(offered.rows, causes.by_node(refusals), strict=True))
+    told = dict(zip(offered.rows, causes.by_node(refusals), strict=True))
+    failed = {name: told.get(name, _NO_GPUNODE) for name in names}
     return Filtered((), failed, causes.rejection(refusals).reason)
+
+
+_NO_GPUNODE = f"{PackedReason.INSUFFICIENT_SHARE}: the node has no GPUNode"
 
 
 def _none(names: Sequence[NodeName], reason: PackedReason, message: str) -> Filtered:

@@ -1,6 +1,7 @@
 """The arrays say of every node what its value says, whatever is put, removed and replaced."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,10 +87,24 @@ def test_what_replaces_a_node_is_gone_after_the_block_even_if_it_failed() -> Non
     assert same(source, fleet.Fleet.of(full, policy))
 
 
-def test_a_part_holds_the_named_nodes_in_strict_order() -> None:
-    policy, nodes = builders.in_force(), values(2, 3, 1, tenants=1)
+def test_a_small_part_holds_the_named_nodes_in_strict_order() -> None:
+    policy, nodes = builders.in_force(), values(2, 3, 1, 1, 1, 1, 1, 1, tenants=1)
     part = fleet.Fleet.of(nodes, policy).part([NodeName("n2"), NodeName("unknown"), NodeName("n0")])
     assert same(part, fleet.Fleet.of([nodes[0], nodes[2]], policy))
+
+
+@pytest.mark.parametrize("named", [["n0"], ["n0", "n2", "n3"], ["n3", "n2", "n1"]])
+def test_a_part_offers_the_gpus_of_the_named_nodes_alone(named: list[str]) -> None:
+    source = fleet.Fleet.of(values(2, 2, 2, 2), builders.in_force())
+    part = source.part([NodeName(name) for name in named])
+    one = request(share=30)
+    none = replace(one, demand=replace(one.demand, share=0))
+    for wanted in (one, request(share=200), none):
+        offers = rules.offers(part, wanted, check_host=True)
+        rows = np.flatnonzero(offers.fits.any(axis=1))
+        assert [part.nodes[row].name for row in rows] == sorted(named)
+    told = rules.rejection(part, request(share=300), check_host=True)
+    assert sum(told.counts.values()) == 2 * len(named)
 
 
 def test_a_part_of_all_is_the_fleet_itself() -> None:

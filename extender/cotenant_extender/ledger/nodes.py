@@ -24,11 +24,11 @@ class NodeState:
         agent: the GPUNode, if it exists.
         alive: whether the agent's Lease has not expired.
         tenants: claims by GPU; only GPUs that have some.
-        holds: GPUs held for the oldest job that does not fit.
+        holds: GPUs held for jobs that wait.
     """
 
     __slots__ = (
-        "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "memory_bytes", "name", "pods", "record",
+        "_gpus", "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "memory_bytes", "name", "pods", "record",
         "share", "tenants", "unreadable",
     )  # fmt: skip
 
@@ -43,6 +43,7 @@ class NodeState:
         self.unreadable: set[PodUID] = set()
         self.holds: dict[GPUUID, view.Hold] = {}
         self._view: view.Node | None = None
+        self._gpus: dict[GPUUID, view.GPU] = {}
 
     @property
     def forgettable(self) -> bool:
@@ -51,6 +52,10 @@ class NodeState:
 
     def changed(self) -> None:
         """What was built no longer holds."""
+        self._gpus.clear()
+        self._outdated()
+
+    def _outdated(self) -> None:
         self._view = None
         self.changes += 1
         self._stale.add(self.name)
@@ -78,7 +83,9 @@ class NodeState:
         self.cpu_millis += sign * claim.host.cpu_millis
         self.memory_bytes += sign * claim.host.memory_bytes
         self.pods += sign
-        self.changed()
+        for entry in claim.bookings:
+            self._gpus.pop(entry.uuid, None)
+        self._outdated()
 
     def openness(self, explains: Explains) -> tuple[object, ...]:
         """Which GPUs there are, and what is closed."""
@@ -107,11 +114,12 @@ class NodeState:
 
     def seen_anew(self, policy: policies.InForce, explains: Explains) -> view.Node:
         """As `seen`, without what was built before."""
+        self._gpus.clear()
         return self._built(policy, explains, None)
 
     def _built(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None) -> view.Node:
         known = () if self.agent is None else self.agent.gpus
-        gpus = tuple(self._gpu(gpu, policy, explains, without) for gpu in known)
+        gpus = tuple(self._gpu_seen(gpu, policy, explains, without) for gpu in known)
         return view.Node(
             name=self.name,
             gpus=gpus,
@@ -140,6 +148,17 @@ class NodeState:
             labels=record.labels,
             taints=record.taints,
         )
+
+    def _gpu_seen(
+        self, gpu: gpunode.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
+    ) -> view.GPU:
+        """One GPU, as built before if nothing of it has changed."""
+        if without is not None and any(entry.uuid == gpu.uuid for entry in without.bookings):
+            return self._gpu(gpu, policy, explains, without)
+        found = self._gpus.get(gpu.uuid)
+        if found is None:
+            found = self._gpus[gpu.uuid] = self._gpu(gpu, policy, explains, None)
+        return found
 
     def _gpu(
         self, gpu: gpunode.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
@@ -184,12 +203,15 @@ def _tenant(claim: claims.Claim, gpu: gpunode.GPU, policy: policies.InForce) -> 
     """A claim on this GPU. A policy that now counts the pod for more than was booked does so at once."""
     mine = next(entry for entry in claim.bookings if entry.uuid == gpu.uuid)
     predicted = None if claim.predicted is None else claim.predicted.by_gpu.get(gpu.model)
+    share = mine.share
+    if predicted is not None:
+        share = booking.cost(share=share, predicted=predicted, packing=policy.packing(gpu.model))
     return view.Tenant(
         uid=claim.uid,
         namespace=claim.namespace,
         labels=claim.labels,
         workload_type=claim.workload_type,
-        share=booking.cost(share=mine.share, predicted=predicted, packing=policy.packing(gpu.model)),
+        share=share,
         memory_mib=mine.memory_mib,
         predicted=predicted,
         thread_percentage=mine.thread_percentage,

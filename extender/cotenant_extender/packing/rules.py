@@ -86,6 +86,7 @@ def offers(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> O
         return Offers(source, request, needed, cells, cells, count)
     takes &= cells.sum(axis=1) >= count
     if count == 0:
+        takes &= True if source.absent is None else ~source.absent
         for rule in _of_nodes(source, request, check_host=check_host):
             takes &= ~rule.refused[:, 0]
     return Offers(source, request, needed, takes[:, None], cells, count)
