@@ -12,7 +12,7 @@ OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster test-torch lint format openb bench bench-predictions model evaluation examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-cluster test-torch soak lint format openb bench bench-predictions model evaluation examples manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ test-unit: $(VENV)/.wheel ## decision code; no cluster needed
 test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q
+
+soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
+	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999)
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
 	$(VENV)-torch/bin/python -m pytest tests/torch -q

@@ -61,20 +61,23 @@ class Handlers:
         try:
             target = Target(request.path)
             body: Object = orjson.loads(request.body) if request.body else {}
-            match request.method:
-                case "GET":
-                    return self._get(target)
-                case "POST":
-                    return self._post(target, body)
-                case "PUT":
-                    return self._put(target, body)
-                case "PATCH":
-                    return self._patch(target, body, request.content_type)
-                case "DELETE":
-                    return self._delete(target, body)
-            raise answers.RefusedError(405, "the server does not allow this method on the requested resource")
+            return self._routed(request, target, body)
         except answers.RefusedError as refused:
             return refused.answer
+
+    def _routed(self, request: transport.Request, target: Target, body: Object) -> transport.Answer:
+        match request.method:
+            case "GET":
+                return self._get(target)
+            case "POST":
+                return self._post(target, body)
+            case "PUT":
+                return self._put(target, body)
+            case "PATCH":
+                return self._patch(target, body, request.content_type)
+            case "DELETE":
+                return self._delete(target, body)
+        raise answers.RefusedError(405, "the server does not allow this method on the requested resource")
 
     def _get(self, target: Target) -> transport.Answer:
         if target.name:

@@ -5,12 +5,14 @@ Each action says when it is over; `heal` ends all that still lasts.
 
 import functools
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from api_server import pods
 from cotenant_api.names import GPUUID
 from simulation import hosts, jobs, network, processes, sites
 from simulation.world import World
+
+EVERY_SECONDS = 0.8
 
 Action = Callable[[], None]
 
@@ -110,7 +112,7 @@ class Chaos:
         weights = [weight for weight, _ in self._actions]
         _, action = self._rng.choices(self._actions, weights)[0]
         action()
-        self._world.later(self._rng.expovariate(1.0), self._next)
+        self._world.later(self._rng.expovariate(1.0 / EVERY_SECONDS), self._next)
 
     def _lasts(self, seconds: float, end: Action) -> None:
         """End something later, if the healing has not."""
@@ -228,7 +230,7 @@ class Chaos:
 
     def _change_policy(self) -> None:
         rng = self._rng
-        change = rng.choice(
+        change: dict[str, Any] = rng.choice(
             [
                 {"maxTenantsPerGPU": rng.choice([1, 2, 3])},
                 {"tenancy": rng.choice(["SameNamespace", "Any"])},

@@ -3,6 +3,7 @@
 A defect is a subclass that is put in the place of a part's class, after the extender was built.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,8 @@ from cotenant_api.names import PodUID
 from cotenant_extender import binder, leadership, records, service
 from cotenant_extender.ledger import graves, ledger
 from cotenant_extender.queue import cleanup
+
+LOG = logging.getLogger(__name__)
 
 
 class _LeadsForEver(leadership.Leadership):
@@ -37,7 +40,7 @@ class _ReservesNothing(ledger.Ledger):
     """Forgets the Bindings that are in flight."""
 
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
-        return
+        LOG.info("%s is bound to %s, and not counted", uid, placed.node)
 
 
 class _BelievesDeletions(graves.Graves):
@@ -52,6 +55,7 @@ class _GivesUpEarly(binder.Binder):
     """A Binding without reply did not happen."""
 
     async def _resolve(self, record: records.Pod, placed: placement.Placement, *, refused: bool = False) -> Any:
+        LOG.info("%s: no reply (%s, %s)", record.name, placed.node, refused)
         self._forget(record.uid)
         return binder.Outcome(binder.Result.LOST, "no reply")
 
@@ -68,6 +72,7 @@ class _LeavesTheUnplaced(cleanup.Cleaner):
     """Bound pods without placement stay."""
 
     def due(self, source: ledger.Ledger, *, now: float) -> list[cleanup.Removal]:
+        del source, now
         return []
 
 
@@ -96,7 +101,7 @@ def _misses_ends(extender: service.Extender) -> None:
 
 
 def _leaves_the_unplaced(extender: service.Extender) -> None:
-    extender.leader._cleaner.__class__ = _LeavesTheUnplaced  # noqa: SLF001
+    extender.leader._cleaner.__class__ = _LeavesTheUnplaced
 
 
 DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(

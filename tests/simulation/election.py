@@ -50,7 +50,9 @@ class Election:
 
     async def run(self) -> None:
         """Take the Lease when it can be had, renew it, and return when it is lost."""
-        while not await self._try():
+        while True:
+            if await self._try():
+                break
             await asyncio.sleep(RETRY_SECONDS * self._link.rng.uniform(0.8, 1.2))
         self.leading = True
         self.changed()

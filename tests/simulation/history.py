@@ -45,9 +45,11 @@ def told(change: store.Change) -> str:
         case "leases":
             return f"{head} {value['spec'].get('holderIdentity')}"
         case "gpunodes":
-            listed = {
-                gpu["uuid"]: [tenant["pod"] for tenant in gpu["tenants"]] for gpu in value["status"].get("gpus", ())
-            } if "status" in value else {}
+            listed = (
+                {gpu["uuid"]: [tenant["pod"] for tenant in gpu["tenants"]] for gpu in value["status"].get("gpus", ())}
+                if "status" in value
+                else {}
+            )
             return f"{head} {listed}"
         case "events":
             return f"{head} {value.get('reason')} {value.get('message')}"
@@ -66,8 +68,7 @@ def _pod(value: Object) -> str:
         parts.append(f"on {spec['nodeName']}")
     if "deletionTimestamp" in metadata:
         parts.append("deleting")
-    for name in (names.EARMARK, names.PLACEMENT):
-        if name in notes:
-            parts.append(f"{name.rpartition('/')[2]}={notes[name]}")
+    documents = (names.EARMARK, names.PLACEMENT)
+    parts += [f"{name.rpartition('/')[2]}={notes[name]}" for name in documents if name in notes]
     parts += [f"{item['type']}={item['status']}:{item.get('reason')}" for item in status.get("conditions") or ()]
     return " ".join(parts)

@@ -1,8 +1,9 @@
 """A model of kubelet: starts what is bound to its node when the agent lets it, reports ends, confirms deletions."""
 
 import asyncio
+import functools
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from api_server import pods, store
@@ -11,6 +12,7 @@ from cotenant_extender.kube import pods as paths
 from simulation import agents, informers, machines, network, processes, requests
 
 Object = dict[str, Any]
+Work = Callable[[], Awaitable[None]]
 
 RUN_SECONDS = "simulation/run-seconds"
 FAILS = "simulation/fails"
@@ -69,7 +71,7 @@ class Kubelet:
             self._busy.add(uid)
             self._process.start(self._ending(uid, work))
 
-    def _due(self, uid: PodUID) -> Any:
+    def _due(self, uid: PodUID) -> Work | None:
         pod = self._pods.get(uid)
         container = self._machine.containers.get(uid)
         if container is not None and container.ends <= self._loop.time():
@@ -77,21 +79,27 @@ class Kubelet:
             self._machine.over[uid] = True
             container = None
         if pod is None:
-            return None if container is None else self._stop(uid)
-        phase = pod["status"].get("phase", "Pending")
+            return None if container is None else functools.partial(self._stop, uid)
         if "deletionTimestamp" in pod["metadata"]:
-            return self._terminate(pod)
-        if phase in pods.FINISHED:
-            return None if container is None else self._stop(uid)
-        if uid in self._machine.over:
-            return self._finish(pod)
-        if container is not None:
-            return self._say(pod, "Running") if phase == "Pending" else None
-        return self._admit(pod) if phase == "Pending" else self._finish(pod, lost=True)
+            return functools.partial(self._terminate, pod)
+        return self._due_of(pod, container)
 
-    async def _ending(self, uid: PodUID, work: Any) -> None:
+    def _due_of(self, pod: Object, container: machines.Container | None) -> Work | None:
+        """What is due for a pod that is to stay."""
+        uid, phase = PodUID(pod["metadata"]["uid"]), pod["status"].get("phase", "Pending")
+        if phase in pods.FINISHED:
+            return None if container is None else functools.partial(self._stop, uid)
+        if uid in self._machine.over:
+            return functools.partial(self._finish, pod)
+        if container is not None:
+            return functools.partial(self._say, pod, "Running") if phase == "Pending" else None
+        if phase == "Pending":
+            return functools.partial(self._admit, pod)
+        return functools.partial(self._finish, pod, lost=True)
+
+    async def _ending(self, uid: PodUID, work: Work) -> None:
         try:
-            await work
+            await work()
         finally:
             self._busy.discard(uid)
 

@@ -1,4 +1,4 @@
-"""The way between one client and the API server: delays, losses, duplicates, partitions, and an API server that is down.
+"""The way between one client and the API server: delays, losses, duplicates, partitions, outages.
 
 What was sent reaches the API server independently of whether its sender still lives or waits. A Binding takes effect
 no later than its `timeout` allows; anything else may take effect long after its sender gave up.

@@ -7,11 +7,12 @@ stopped process do; a killed one's tasks are cancelled, after the world has stop
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from extender import virtual
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _CURRENT: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
 
@@ -30,7 +31,7 @@ class Loop(virtual.Loop):
     """Virtual time; callbacks of processes go through them."""
 
     def call_soon(
-        self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """As always."""
         process = _CURRENT.get() if context is None else context.get(_CURRENT)
@@ -41,7 +42,11 @@ class Loop(virtual.Loop):
         return call.handle
 
     def call_at(
-        self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """As always."""
         process = _CURRENT.get() if context is None else context.get(_CURRENT)
@@ -59,6 +64,8 @@ class Loop(virtual.Loop):
         if process is not None:
             process.tasks[task] = None
             task.add_done_callback(process.ended)
+            if not process.alive:
+                self.call_soon(task.cancel)
         return task
 
 
@@ -99,6 +106,10 @@ class Process:
         self.alive = False
         if self.paused:
             self.resume()
+        # In the next round: what was about to begin has begun by then, and is cancelled as everything else.
+        self._loop.call_soon(self._cancel, context=contextvars.Context())
+
+    def _cancel(self) -> None:
         for task in list(self.tasks):
             task.cancel()
 

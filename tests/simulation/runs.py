@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from cotenant_extender import service
 from simulation import chaos, hosts, processes, verdicts
-from simulation.world import Errors, Failed, World
+from simulation.world import BrokenError, Errors, World
 
 LOG = logging.getLogger("cotenant_extender")
 
-CHAOS_SECONDS = 60.0
+CHAOS_SECONDS = 45.0
 REST_SECONDS = 65.0
 SLICE_SECONDS = 2.0
 STALE_SECONDS = 240.0
@@ -72,7 +72,7 @@ async def _world(seed: int, *, echo: bool, prepare: hosts.Prepare) -> tuple[Worl
     LOG.addHandler(errors)
     try:
         await _live(world)
-    except Failed:
+    except BrokenError:
         world.say("the run ends")
     finally:
         LOG.removeHandler(errors)

@@ -143,7 +143,7 @@ class Scheduler:
 
     def _report(self, pod: Object, reason: str, message: str) -> None:
         """Write PodScheduled, unless it says so already."""
-        standing = next(
+        standing: Object = next(
             (item for item in (pod.get("status") or {}).get("conditions") or () if item["type"] == "PodScheduled"), {}
         )
         if (standing.get("reason"), standing.get("message")) == (reason, message):

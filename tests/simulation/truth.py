@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from api_server import pods, store
 from cotenant_api import booking, names, packingpolicy, placement
-from cotenant_api.names import GPUModel, GPUUID, PodUID
+from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender.kube import pods as paths
 from cotenant_extender.packing import policies
@@ -35,7 +35,10 @@ class World(Protocol):
     """What the rules are about."""
 
     objects: store.Store
-    sites: Sequence[sites.Site]
+
+    @property
+    def sites(self) -> Sequence[sites.Site]:
+        """All nodes."""
 
     def fail(self, text: str) -> None:
         """A rule is broken."""

@@ -1,4 +1,4 @@
-"""What must hold when everything has come to rest: every extender's ledger equals the truth, and nothing is left over."""
+"""What must hold when everything has come to rest: the ledger equals the truth, and nothing is left over."""
 
 from collections.abc import Mapping
 from typing import Any

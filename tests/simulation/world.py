@@ -22,10 +22,10 @@ from simulation import election, history, hosts, jobs, network, sites, truth
 Object = dict[str, Any]
 
 BOOKMARK_SECONDS = 15.0
-DRIFT_SECONDS = 1.0
+DRIFT_SECONDS = 2.0
 
 
-class Failed(Exception):
+class BrokenError(Exception):
     """A rule was broken: the run ends."""
 
 
@@ -134,13 +134,13 @@ class World:
         task.add_done_callback(self._tasks.discard)
 
     async def rest(self, seconds: float) -> None:
-        """Let time pass; raises Failed when a rule is broken meanwhile."""
+        """Let time pass; raises BrokenError when a rule is broken meanwhile."""
         try:
             async with asyncio.timeout(seconds):
                 await self.broken.wait()
         except TimeoutError:
             return
-        raise Failed
+        raise BrokenError
 
     def stop(self) -> None:
         """Nothing runs any more."""
