@@ -52,9 +52,9 @@ def test_a_part_of_a_fleet_and_a_replaced_row_are_seen() -> None:
     assert known.codes(part)[part.present].tolist() == [1, 0]
     with source.replacing(sharing.node("n001", gpu())):
         assert known.codes(source)[:, 0].tolist() == [0, 0, 0]
-        part = source.part([NodeName("n001")])
-            assert known.codes(part)[part.present].tolist() == [0]
-    assert known.codes(part)[:, 0].tolist() == [1, 0]
+        one = source.part([NodeName("n001")])
+        assert known.codes(one)[one.present].tolist() == [0]
+    assert known.codes(part)[part.present].tolist() == [1, 0]
     assert known.codes(source)[:, 0].tolist() == [0, 1, 0]
 
 
