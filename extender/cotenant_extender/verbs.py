@@ -57,6 +57,8 @@ def filter_nodes(
         return _none(names, PackedReason.WAITING_FOR_TURN, message)
     if record.request is None:
         return _none(names, PackedReason.INVALID_REQUEST, record.invalid or "")
+    if record.request.demand.gang is not None and record.uid not in source.claims:
+        return _none(names, PackedReason.WAITING_FOR_GANG, "the queue places a gang as a whole")
     pinned = source.reserved.get(record.uid)
     if pinned is not None:
         # A Binding whose reply was lost may still take effect: no other node until that is known.

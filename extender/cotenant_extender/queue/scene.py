@@ -59,8 +59,8 @@ class Scene:
         for uid in without:
             if uid not in self.gone:
                 leave(one, self._source, uid)
-        cells = rules.offers(one, request, check_host=True)
-        return bool(cells.fits.any()) and bool(cells.cells[0, list(slots)].all())
+        offers, here = rules.offers(one, request, check_host=True), one.rows[name]
+        return bool(offers.fits[here].any()) and bool(offers.cells[here, list(slots)].all())
 
 
 def copied(seen: fleet.Fleet) -> fleet.Fleet:
