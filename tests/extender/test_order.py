@@ -113,3 +113,11 @@ def test_a_pass_ends_after_so_many_lifts_and_the_next_goes_on() -> None:
     assert (len(first.lifts), first.cut) == (planning.LIFTS_PER_PASS, True)
     second = run(source)
     assert (len(second.lifts), second.cut) == (2, False)
+
+
+def test_a_pod_is_tried_everywhere_though_its_like_was_placed_before_and_nothing_changed_since() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    for name in ("first", "second", "third"):
+        builders.put(source, builders.pod(name, 40))
+        assert lifted(source) == [name]
+        assert lifted(source) == []

@@ -101,10 +101,12 @@ class Memory:
         self._worth[place] = False
 
     def end(self, source: ledger.Ledger) -> None:
-        """Remember what did not fit. Within a pass nothing became free."""
+        """Remember what did not fit: within a pass nothing became free. Kinds that nobody waits for are forgotten."""
         clock = int(source.seen().versions.max(initial=0))
         count = len(self._out)
-        self._clocks[:count][self._out | ~self._possible[:count]] = clock
+        tried = np.zeros(count, dtype=np.bool_)
+        tried[self._kind[self._kind >= 0]] = True
+        self._clocks[:count][tried & (self._out | ~self._possible[:count])] = clock
 
     def _forget(self, seen: fleet.Fleet) -> None:
         self._seen, self._kinds = seen, screen.Kinds(seen)
