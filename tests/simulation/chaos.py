@@ -114,10 +114,6 @@ class Chaos:
         action()
         self._world.later(self._rng.expovariate(1.0 / EVERY_SECONDS), self._next)
 
-    def _lasts(self, seconds: float, end: Action) -> None:
-        """End something later, if the healing has not."""
-        self._world.later(seconds, end)
-
     def _submit(self) -> None:
         world, rng = self._world, self._rng
         big = [len(site.machine.gpus) for site in world.sites if site.machine.model.endswith("H200")]
@@ -150,15 +146,24 @@ class Chaos:
         seconds = self._rng.choice([0.5, 3.0, 8.0, 14.0, 20.0, 40.0])
         self._world.say(f"pause {process.name} for {seconds} s")
         process.pause()
-        self._lasts(seconds, lambda: self._wake(process))
+        link = host.extender_link if extender else host.scheduler_link
+        self._world.later(max(seconds - 0.8, 0.0), self._submit_more)
+        self._world.later(seconds, lambda: self._wake(process, link))
 
-    def _wake(self, process: processes.Process) -> None:
-        """It goes on where it was; users see to it that there is work at once."""
-        if process.paused:
-            process.resume()
-            if not self._over:
-                self._submit()
-                self._submit()
+    def _submit_more(self) -> None:
+        """There is work just when somebody wakes late."""
+        if not self._over:
+            self._submit()
+            self._submit()
+
+    def _wake(self, process: processes.Process, link: network.Link | None) -> None:
+        """It goes on where it was; sometimes before it can hear of what happened meanwhile."""
+        if not process.paused:
+            return
+        process.resume()
+        if link is not None and not self._over and self._rng.random() < 0.5:
+            link.partition()
+            self._world.later(4.0, lambda: _mend(link))
 
     def _kill_agent(self) -> None:
         site = self._rng.choice(self._world.sites)
@@ -178,7 +183,7 @@ class Chaos:
         seconds = self._rng.choice([1.0, 5.0, 12.0, 25.0])
         self._world.say(f"partition {link.name} for {seconds} s")
         link.partition()
-        self._lasts(seconds, lambda: _mend(link))
+        self._world.later(seconds, lambda: _mend(link))
 
     def _outage(self) -> None:
         seconds = self._rng.choice([0.5, 4.0, 15.0])
@@ -186,7 +191,7 @@ class Chaos:
         weather = self._world.network.weather
         weather.down = True
         self._world.network.cut_watches()
-        self._lasts(seconds, lambda: setattr(weather, "down", False))
+        self._world.later(seconds, lambda: setattr(weather, "down", False))
 
     def _compact(self) -> None:
         self._world.say("compaction")
@@ -212,13 +217,13 @@ class Chaos:
         uuid: GPUUID = self._rng.choice(site.machine.gpus)
         self._world.say(f"{uuid} breaks")
         site.sicken(uuid, sick=True)
-        self._lasts(self._rng.uniform(2.0, 20.0), lambda: site.sicken(uuid, sick=False))
+        self._world.later(self._rng.uniform(2.0, 20.0), lambda: site.sicken(uuid, sick=False))
 
     def _cordon(self) -> None:
         site = self._rng.choice(self._world.sites)
         self._world.say(f"cordon {site.name}")
         site.cordon(cordoned=True)
-        self._lasts(self._rng.uniform(2.0, 20.0), lambda: site.cordon(cordoned=False))
+        self._world.later(self._rng.uniform(2.0, 20.0), lambda: site.cordon(cordoned=False))
 
     def _lose_node(self) -> None:
         site = self._rng.choice(self._world.sites)
@@ -243,7 +248,7 @@ class Chaos:
         self._world.say(f"policy: {change}")
         self._world.change_policy(**change)
         if "paused" in change:
-            self._lasts(rng.uniform(1.0, 10.0), lambda: self._world.change_policy(paused=False))
+            self._world.later(rng.uniform(1.0, 10.0), lambda: self._world.change_policy(paused=False))
 
     def _bind_without_placement(self) -> None:
         """A person binds a pod by hand, against the rules."""
