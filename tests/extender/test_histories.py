@@ -14,8 +14,8 @@ from cotenant_api import booking, names, packingpolicy
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import drift, views
-from cotenant_extender.packing import causes, placing
-from cotenant_extender.queue import planning
+from cotenant_extender.packing import causes, placing, rules
+from cotenant_extender.queue import earmarking, order, planning, preempting
 from extender import builders
 from extender.builders import H200, NOW, T4
 
@@ -60,27 +60,63 @@ class Histories(RuleBasedStateMachine):
         share=st.sampled_from([5, 30, 40, 60, 100, 200]),
         namespace=st.sampled_from(["team", "others"]),
         notes=st.sampled_from([{}, {names.GPU_MEMORY: "60Gi"}, {names.PREDICTION: PREDICTED}, {names.GPU_MODELS: T4}]),
+        priority=st.sampled_from([0, 0, 5]),
     )
-    def create(self, share: int, namespace: str, notes: Object) -> str:
+    def create(self, share: int, namespace: str, notes: Object, priority: int) -> str:
         """A pod comes."""
         name = f"p{self.version}"
-        self.truth[name] = builders.pod(name, share, namespace=namespace, annotations=dict(notes))
+        self.truth[name] = builders.pod(
+            name, share, namespace=namespace, annotations=dict(notes), priority=priority, created=self.now
+        )
         self.tell(self.truth[name])
         return name
 
-    @rule()
-    def run_queue(self) -> None:
-        """A pass over the queue; its patches are applied."""
+    @rule(refuses=st.booleans())
+    def run_queue(self, refuses: bool) -> None:
+        """Passes over the queue until nothing is left to do; what they want is done, or evictions are refused."""
         assert self.source.policy is not None
-        for lift in self.queue.plan(self.source, self.source.policy, now=self.now).lifts:
-            raw = self.truth.get(lift.record.name)
-            if raw is None:
-                self.source.end_earmark(lift.record.uid)
+        for _ in range(50):
+            plan = self.queue.plan(self.source, self.source.policy, now=self.now)
+            for lift in plan.lifts:
+                self.lift(lift)
+            for eviction in plan.evictions:
+                self.evict(eviction, refuses=refuses)
+            if not (plan.lifts or plan.evictions or plan.cut):
+                break
+        self.nobody_who_fits_is_left()
+
+    def lift(self, lift: earmarking.Lift) -> None:
+        """The patch of a lift is applied, if its pod is there."""
+        raw = self.truth.get(lift.record.name)
+        if raw is None:
+            self.source.end_earmark(lift.record.uid)
+            return
+        raw["spec"].pop("schedulingGates", None)
+        if lift.earmark is not None:
+            raw["metadata"]["annotations"][names.EARMARK] = lift.earmark.note().to_json()
+        self.tell(raw)
+
+    def evict(self, eviction: preempting.Eviction, *, refuses: bool) -> None:
+        """Victims begin to leave, or a budget is against the first."""
+        for victim in eviction.victims:
+            assert victim.priority < eviction.preemptor.priority
+            raw = self.truth.get(victim.name)
+            if refuses:
+                self.queue.refused(self.source, victim.uid, now=self.now)
+                return
+            if raw is not None:
+                raw["metadata"]["deletionTimestamp"] = builders.timestamp(self.now)
+                self.tell(raw)
+
+    def nobody_who_fits_is_left(self) -> None:
+        """What the queue did not try again because it failed before would have failed again."""
+        for entry in self.queue.line.entries:
+            (record,) = entry.members
+            if record.name not in self.truth:
                 continue
-            raw["spec"].pop("schedulingGates", None)
-            if lift.earmark is not None:
-                raw["metadata"]["annotations"][names.EARMARK] = lift.earmark.note().to_json()
-            self.tell(raw)
+            if self.source.earmarks.get(record.uid) or planning.obstacle(self.source, entry, now=self.now):
+                continue
+            assert not rules.offers(self.source.seen(), order.request_of(record), check_host=True).fits.any()
 
     @rule(name=pods, confirmed=st.booleans())
     def bind(self, name: str, confirmed: bool) -> None:
