@@ -94,7 +94,7 @@ class Queue(documents.Model):
     max_wait_seconds: Annotated[int, Field(ge=1, le=604800)] = 3600
     """A job that has waited longer goes before all others of its priority, and GPUs are reserved for it."""
     scale_up_after_seconds: Annotated[int, Field(ge=1, le=86400)] = 30
-    """When a job that fits nowhere is shown to the autoscaler. Not acted on in this release."""
+    """When a job that fits nowhere, but would fit another node, is lifted so that an autoscaler sees it."""
     on_missing_prediction: OnMissingPrediction = OnMissingPrediction.EXCLUSIVE
     """What becomes of a DLJob without a prediction: a whole GPU, or nothing until there is one."""
 
