@@ -45,10 +45,9 @@ def test_packings_choice_stands_unless_kube_scheduler_is_to_choose(workspace: Wo
         bound = [workspace.bound_pod(f"p{number}") for number in range(PODS)]
         waiting.wait_until(lambda: watchdog.placed() >= PODS, "every placement seen", SECONDS)
         assert watchdog.violations == []
-    found = [pod["spec"]["nodeName"] for pod in bound]
+    found, earmarked = [pod["spec"]["nodeName"] for pod in bound], [earmarked_node(pod) for pod in bound]
     assert found == [placement_of(pod)["node"] for pod in bound]
     assert found.count(ELSEWHERE) == (FIT if weight == SLIGHT else 0)
-    if weight != SLIGHT:
-        assert found == [earmarked_node(pod) for pod in bound]
+    assert (found == earmarked) is (weight != SLIGHT)
     asked = workspace.installation.metric("cotenant_extender_requests_total", verb="prioritize", result="ok")
     assert asked == 0 if weight is SHIPPED else asked >= PODS

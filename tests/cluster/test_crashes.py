@@ -16,6 +16,8 @@ ALIVE = 40
 CROWD = 40
 SEED = 1
 LONG_SECONDS = 150
+FIT_SECONDS = 25
+"""Less than `scaleUpAfterSeconds`: a pod that was forgotten is not found by being shown to the autoscaler."""
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def crowd_is_placed(watchdog: Watchdog, workspaces: list[Workspace]) -> None:
     rounds = 0
     while watchdog.pods(*spaces):
         what = "every pod that fits is placed"
-        waiting.wait_until(lambda: not streams.fitting(watchdog, workspaces), what, LONG_SECONDS)
+        waiting.wait_until(lambda: not streams.fitting(watchdog, workspaces), what, FIT_SECONDS)
         placed = [pod for pod in watchdog.pods(*spaces) if pod["spec"].get("nodeName")]
         assert placed, "nothing fits on empty GPUs"
         for pod in placed:
