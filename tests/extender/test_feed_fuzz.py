@@ -24,6 +24,7 @@ from extender.test_wire_fuzz import POD, VALUES, paths
 
 Object = dict[str, Any]
 
+NODES = [NodeName("n0"), NodeName("n1")]
 NODE = builders.node("n0", labels={"zone": "a"}, taints=[{"key": "x", "effect": "NoSchedule"}])
 GPUNODE = builders.gpunode("n0", tenants={0: ["a"]}, spec={"excludedGPUs": ["GPU-n0-1"]})
 AGENT = builders.lease("node-n0", "n0")
@@ -107,8 +108,9 @@ def decide(source: ledger.Ledger, queue: planning.Queue) -> None:
     if source.policy is not None:
         queue.plan(source, source.policy, now=NOW)
     new = records.pod_record(builders.pod("new", gates=()))
-    verbs.filter_nodes(source, new, [NodeName("n0"), NodeName("n1")])
-    verbs.prioritize(source, new, [NodeName("n0"), NodeName("n1")])
+    for leaves in verbs.Leaves:
+        verbs.filter_nodes(source, new, NODES, leaves=leaves)
+    verbs.prioritize(source, new, NODES)
 
 
 @pytest.mark.parametrize("cpu", ["1E", "9223372036854775807", "-1E"])
