@@ -35,6 +35,10 @@ class Placement(enum.StrEnum):
     FIRST_FIT = "FirstFit"
     BEST_FIT = "BestFit"
     SPREAD = "Spread"
+    FGD = "FGD"
+    """Where least idle GPU becomes useless for the recent mix of demands."""
+    DUAL_PRICE = "DualPrice"
+    """Where the node loses least of its worth at dual prices of the recent mix of demands."""
     INTERFERENCE = "Interference"
     """Where it adds most to the predicted speeds of all jobs on the GPU."""
 

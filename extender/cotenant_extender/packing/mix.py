@@ -22,16 +22,23 @@ class Demand(NamedTuple):
     Attributes:
         share: hundredths; 0: no GPU; n x 100: n whole GPUs.
         gpu_models: the models that may be used; empty: any.
+        memory_bytes: of the host.
     """
 
     cpu_millis: int
     share: int
     gpu_models: frozenset[GPUModel] = frozenset()
+    memory_bytes: int = 0
 
     @property
     def gpus(self) -> int:
         """How many GPUs of one node."""
         return -(-self.share // 100)
+
+    @property
+    def order(self) -> tuple[int, int, int, list[GPUModel]]:
+        """Which of two equally frequent classes comes first."""
+        return self.share, self.cpu_millis, self.memory_bytes, sorted(self.gpu_models)
 
 
 class Mix:
@@ -59,7 +66,7 @@ class Mix:
     def weights(self) -> dict[Demand, float]:
         """The mix, the most frequent class first."""
         total = sum(self._weights.values())
-        ordered = sorted(self._weights.items(), key=lambda item: (-item[1], item[0].share, item[0].cpu_millis))
+        ordered = sorted(self._weights.items(), key=lambda item: (-item[1], item[0].order))
         return {demand: weight / total for demand, weight in ordered}
 
     def _shrink(self) -> None:
@@ -72,4 +79,4 @@ class Mix:
 def demand_of(request: view.Request) -> Demand:
     """The class of a request. The share is the smallest that it may cost."""
     demand: pod.Demand = request.demand
-    return Demand(request.host.cpu_millis, demand.share, demand.gpu_models)
+    return Demand(request.host.cpu_millis, demand.share, demand.gpu_models, request.host.memory_bytes)

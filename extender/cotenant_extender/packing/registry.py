@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from cotenant_api import packingpolicy
-from cotenant_extender.packing import best_fit, first_fit, interference, knowledge, rules, spread
+from cotenant_extender.packing import best_fit, dual_price, fgd, first_fit, interference, knowledge, rules, spread
 
 Score = Callable[[rules.Offers, knowledge.Knowledge], rules.Array]
 
@@ -17,6 +17,8 @@ PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
         packingpolicy.Placement.FIRST_FIT: first_fit.score,
         packingpolicy.Placement.BEST_FIT: best_fit.score,
         packingpolicy.Placement.SPREAD: spread.score,
+        packingpolicy.Placement.FGD: fgd.score,
+        packingpolicy.Placement.DUAL_PRICE: dual_price.score,
         packingpolicy.Placement.INTERFERENCE: interference.score,
     }
 )
