@@ -12,7 +12,7 @@ OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster test-torch soak lint format openb bench bench-predictions model evaluation examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-cluster test-torch soak lint format openb bench bench-extender bench-predictions model evaluation examples manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -55,8 +55,11 @@ openb: $(VENV)/.wheel ## the published packing experiment, into docs/packing.md 
 	OMP_NUM_THREADS=1 $(BIN)/cotenant simulate openb --trace-dir "$(TRACES)" $(OPENB_TRACES:%=--trace %) --placement all \
 		--max-tenants 16 --max-tenants 3 --write docs/packing.md
 
-bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine
-	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench
+bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine (about half an hour)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench --write docs/packing.md
+
+bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extender at the size of a large cluster
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md
 
 model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)
 	OMP_NUM_THREADS=1 $(BIN)/cotenant train $(MODEL_DATA) --from-scratch --name default-1 --out $(RUN_DIR)/model

@@ -89,7 +89,7 @@ def measure(field: Field, contender: Contender, *, pods: int) -> Round:
 def _fill(field: Field, contender: Contender, namespace: str, pods: int) -> None:
     """The queue as it is before the contender is let loose."""
     if contender.ours:
-        field.pause(paused=contender.gated)
+        field.pause(paused=True)
         field.start_extender()
     if contender is Contender.GATED_OURS:
         field.start_our_scheduler()
@@ -105,6 +105,7 @@ def _fill(field: Field, contender: Contender, namespace: str, pods: int) -> None
     )
     field.traffic.create(path, created)
     if contender is Contender.LIFTED_OURS:
+        field.pause(paused=False)
         waiting.wait_until(lambda: metrics.lifted(field.metrics()) >= pods, f"{pods} lifted gates", SECONDS)
     field.settle()
 

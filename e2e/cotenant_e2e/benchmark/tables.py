@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cotenant_e2e.benchmark import inside
 from cotenant_e2e.benchmark.results import Found, Measurement
 from cotenant_e2e.benchmark.rounds import Contender
 
@@ -22,13 +23,30 @@ def lines(measurements: Sequence[Measurement]) -> list[str]:
     return [*found, "", *(conditions(one) for one in measurements)]
 
 
+def of_extender(measured: Sequence[inside.Measurement]) -> list[str]:
+    """A row for each size and kind of request, then the conditions."""
+    found = [
+        "| nodes | pods | filter of a pod that | candidates | median ms | p99 ms | events/s | memory MiB | start s |",
+        "|---:|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for one in measured:
+        rest = f"{one.events_per_second:,.0f} | {one.memory_mib} | {one.start_seconds:.1f}"
+        found += [
+            f"| {one.size.nodes} | {one.size.pods} | {asked.what} | {asked.candidates} | "
+            f"{asked.median_milliseconds:.2f} | {asked.p99_milliseconds:.2f} | {rest} |"
+            for asked in one.filters
+        ]
+    note = f"Simulated GPUs, eight a node; filter over HTTP on loopback, {inside.CORES} cores for everything."
+    return [*found, "", note]
+
+
 def conditions(measured: Measurement) -> str:
     """One sentence."""
     pods = measured.rounds[0].pods if measured.turns else 0
     return (
         f"{measured.nodes} nodes: median of {len(measured.turns)} turns of {pods} pods, interleaved, on "
-        f"{measured.gpus} simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed out, "
-        f"{measured.failures} ended otherwise than well."
+        f"{measured.gpus} simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed "
+        f"out, {measured.failures} ended otherwise than well."
     )
 
 

@@ -7,11 +7,13 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from cotenant_api import sections
 from cotenant_e2e import binaries, progress, startup
 from cotenant_e2e import cluster as clusters
-from cotenant_e2e.benchmark import field, objects, results, rounds, sections, tables
+from cotenant_e2e.benchmark import field, objects, results, rounds, tables
 from cotenant_e2e.commands import arguments as shared
 
+COMMAND = "make bench"
 SUMMARY = "measure pods per second through Cotenant against plain kube-scheduler"
 
 
@@ -43,6 +45,8 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print the ratios, with their conditions."""
+    if arguments.write is not None:
+        sections.require(arguments.write, command=COMMAND)
     programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
     measured = []
     for nodes in arguments.nodes:
@@ -75,7 +79,7 @@ def _show(measured: Sequence[results.Measurement], arguments: Namespace) -> None
     else:
         print("\n".join(lines))
     if arguments.write is not None:
-        sections.write(arguments.write, "bench", lines)
+        sections.replace(arguments.write, lines, command=COMMAND)
 
 
 def _say(line: str) -> None:

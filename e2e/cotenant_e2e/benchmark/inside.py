@@ -1,0 +1,191 @@
+"""The extender alone, at the size of a large cluster: start, memory, filter over HTTP on loopback, events.
+
+The process is the real one; the API server is a list of encoded pages. Its GPUs are simulated.
+"""
+
+import contextlib
+import datetime as dt
+import http.client
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from cotenant_api.names import NodeName
+from cotenant_e2e import installation, processes, waiting
+from cotenant_e2e.benchmark import listing, objects, world
+from cotenant_extender import feed
+from cotenant_extender.ledger import ledger
+
+REQUESTS: Final = 300
+EVENTS: Final = 20_000
+READY_SECONDS: Final = 120
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of one kind of request, in milliseconds."""
+
+    what: str
+    candidates: int
+    median_milliseconds: float
+    p99_milliseconds: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One size. `start_seconds`: from the start of the process until it is ready; memory: resident, after all of it."""
+
+    size: world.Size
+    start_seconds: float
+    memory_mib: int
+    filters: Sequence[Times]
+    events_per_second: float
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {
+            "nodes": self.size.nodes,
+            "simulatedGPUs": self.size.nodes * objects.GPUS_PER_NODE,
+            "placedPods": self.size.pods,
+            "startSeconds": round(self.start_seconds, 2),
+            "memoryMiB": self.memory_mib,
+            "eventsPerSecond": round(self.events_per_second),
+            "filter": [
+                {
+                    "pod": one.what,
+                    "candidates": one.candidates,
+                    "medianMilliseconds": round(one.median_milliseconds, 3),
+                    "p99Milliseconds": round(one.p99_milliseconds, 3),
+                }
+                for one in self.filters
+            ],
+        }
+
+
+def measure(size: world.Size) -> Measurement:
+    """Start an extender, ask it, stop it."""
+    pages = world.pages(size, now=_now())
+    with listing.Listing(pages) as server, _extender(server.port) as (process, port, seconds):
+        filters = list(_filters(port, size))
+        memory = process.rss_mib()
+    return Measurement(size, seconds, memory, filters, _events_per_second(pages, size))
+
+
+@contextlib.contextmanager
+def _extender(server: int) -> Iterator[tuple[processes.Process, int, float]]:
+    """A process; its port, and the seconds until it served."""
+    with tempfile.TemporaryDirectory() as directory:
+        kubeconfig, port = Path(directory) / "kubeconfig", _free_port()
+        kubeconfig.write_text(yaml.safe_dump(_kubeconfig(server)))
+        argv = [str(installation.COTENANT), "extender", "--assume-leader", "--kubeconfig", str(kubeconfig)]
+        began = time.monotonic()
+        with subprocess.Popen([*argv, "--port", str(port)], stderr=subprocess.DEVNULL) as started:
+            try:
+                waiting.wait_until(lambda: _serves(port), "serving extender", READY_SECONDS)
+                yield processes.Process.of(started.pid), port, time.monotonic() - began
+            finally:
+                started.send_signal(signal.SIGTERM)
+
+
+def _filters(port: int, size: world.Size) -> Iterator[Times]:
+    """Pods that the extender learns of from the request: one that fits, and one that fits nowhere."""
+    nodes = [str(node["metadata"]["name"]) for node in objects.node_list(size.nodes)]
+    for what, share in (("fits", objects.SHARE), ("fits nowhere", 100 * 2 * objects.GPUS_PER_NODE)):
+        for count in sorted({min(500, size.nodes), size.nodes}):
+            bodies = [
+                orjson.dumps({"Pod": world.waiting_pod(10**6 + number, share=share), "NodeNames": nodes[-count:]})
+                for number in range(REQUESTS)
+            ]
+            yield _times(what, count, _asked(port, bodies))
+
+
+def _asked(port: int, bodies: Sequence[bytes]) -> list[float]:
+    """Milliseconds of each answer to filter, on one connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    found = []
+    with contextlib.closing(connection):
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for body in bodies:
+            began = time.perf_counter()
+            connection.request("POST", "/scheduler/filter", body, {"Content-Type": "application/json"})
+            connection.getresponse().read()
+            found.append(1e3 * (time.perf_counter() - began))
+    return found
+
+
+def _times(what: str, candidates: int, milliseconds: Sequence[float]) -> Times:
+    warm = sorted(milliseconds[len(milliseconds) // 10 :])
+    return Times(what, candidates, statistics.median(warm), warm[int(0.99 * (len(warm) - 1))])
+
+
+def _events_per_second(pages: dict[str, list[bytes]], size: world.Size) -> float:
+    """Watch events of placed pods, from the line to the ledger, in this process; the best of three."""
+    source, now = ledger.Ledger(), time.time()
+    sink = feed.Pods(source, lambda: now, lambda: None)
+    feed.Policies(source, lambda: None).listed(_items(pages, "packingpolicies"), 1)
+    feed.Nodes(source, lambda: None).listed(_items(pages, "/nodes"), 1)
+    feed.GPUNodes(source, lambda: now, lambda: None).listed(_items(pages, "gpunodes"), 1)
+    sink.listed(_items(pages, "/pods"), 1)
+    known = [NodeName(item["metadata"]["name"]) for item in _items(pages, "/nodes")]
+    best = 0.0
+    for turn in range(3):
+        count = min(EVENTS, size.pods)
+        lines = [
+            orjson.dumps({"type": "MODIFIED", "object": world.placed_pod(number, known, version=turn + 2)})
+            for number in range(count)
+        ]
+        began = time.perf_counter()
+        for line in lines:
+            sink.changed(orjson.loads(line)["object"])
+        best = max(best, count / (time.perf_counter() - began))
+    return best
+
+
+def _items(pages: dict[str, list[bytes]], ending: str) -> list[dict[str, Any]]:
+    path = next(path for path in pages if path.endswith(ending))
+    return [item for page in pages[path] for item in orjson.loads(page)["items"]]
+
+
+def _serves(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    with contextlib.closing(connection), contextlib.suppress(OSError):
+        connection.request("GET", "/readyz")
+        return b'"serving":true' in connection.getresponse().read()
+    return False
+
+
+def _kubeconfig(port: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {"token": "none"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _now() -> str:
+    """A quarter of an hour ahead: a clock that runs ahead counts as the reader's."""
+    return (dt.datetime.now(dt.UTC) + dt.timedelta(minutes=15)).isoformat().replace("+00:00", "Z")
+
+
+CORES: Final = os.cpu_count() or 1
