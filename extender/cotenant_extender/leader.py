@@ -102,6 +102,7 @@ class Leader:
         adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
         self.serving = True
         self._ledger.usage.start(now=self._clock())
+        self._drift_checked = 0.0
         self._metrics.leading.set(1)
         LOG.info("serves: %s", self._leading.describe())
 
@@ -187,6 +188,7 @@ class Leader:
                 break
             await asyncio.sleep(0)
         self._metrics.ledger_drift.set(len(found))
+        self._metrics.ledger_recounts.inc()
         for line in found:
             LOG.error("ledger drift: %s", line)
 

@@ -32,6 +32,7 @@ class Metrics:
         self.evictions = self._counter("evictions_total", "Evictions for higher priorities, by result.", ["result"])
         self.scale_up_lifts = self._counter("scale_up_lifts_total", "Gates lifted for the autoscaler to see.", [])
         self.ledger_drift = self._gauge("ledger_drift", "Differences between the ledger and a recount; must be 0.")
+        self.ledger_recounts = self._counter("ledger_recounts_total", "Recounts of the ledger.", [])
         self.leading = self._gauge("leading", "1 while this extender serves.")
         self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])
         self.packing_efficiency = self._gauge("packing_efficiency_ratio", "Booked part of the GPUs that are in use.")

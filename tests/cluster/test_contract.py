@@ -62,5 +62,6 @@ def test_the_earmark_is_where_the_pod_was_bound(workspace: Workspace) -> None:
 
 
 def test_the_ledger_has_not_drifted(installed: Installation) -> None:
+    assert installed.metric("cotenant_extender_ledger_recounts_total") >= 1
     assert installed.metric("cotenant_extender_ledger_drift") == 0
     assert installed.metric("cotenant_extender_leading") == 1

@@ -111,6 +111,7 @@ def test_whatever_fails_no_promise_is_broken_and_every_pod_is_placed_in_the_end(
             stream.run_dry()
         crowd_is_placed(watchdog, workspaces)
         assert watchdog.violations == []
+    assert installed.metric("cotenant_extender_ledger_recounts_total") >= 1
     assert installed.metric("cotenant_extender_ledger_drift") == 0
     assert "level=error" not in cluster.log(installation.EXTENDER).read_text()
 
