@@ -2,8 +2,8 @@
 
 The mix, scaled up to `DEMAND` times the cluster's GPUs, is the demand of the linear program in `cutting`; its duals
 price every class of demand, and `patterns` prices every piece of a GPU from these. What is needed of CPU and memory
-beside a GPU of a model is the mean over the demands that may go there, those for no GPU too, each spread over the models
-that it may use. Pure.
+beside a GPU of a model is the mean over the demands that may go there, those for no GPU too, each spread over the
+models that it may use. Pure.
 """
 
 from collections.abc import Mapping, Sequence

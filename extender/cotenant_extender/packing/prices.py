@@ -1,6 +1,6 @@
 """Dual prices, learned as pods come: those in force, and those that are being found.
 
-Nothing is known in advance: until `FIRST` pods have asked for GPUs there are no prices. They are found anew whenever
+Nothing is known in advance: until `FIRST` pods have come there are no prices. They are found anew whenever
 half as many more have come, or `OFTEN`. That takes many short steps, one each time that somebody asks; what was found
 before is in force meanwhile. The same pods in the same order give the same prices. Pure.
 """
