@@ -50,3 +50,17 @@ def test_a_pod_without_gate_is_left_to_kube_scheduler_at_first() -> None:
     builders.put(source, builders.pod("a", gates=()))
     assert lifted(source) == []
     assert lifted(source, now=NOW + order.LOOSE_SECONDS + 1) == ["a"]
+
+
+def test_an_earmark_ends_when_its_pod_is_being_bound_elsewhere() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    builders.put(source, builders.pod("a", 80))
+    (item,) = run(source).lifts
+    assert item.earmark is not None
+    lift(source, "a")
+    elsewhere = item.earmark.placed.model_copy(update={"node": "n1"})
+    source.reserve(item.record.uid, elsewhere)
+    builders.put(source, builders.pod("b", 80))
+    assert lifted(source) == ["b"]
+    source.release(item.record.uid)
+    assert booked(source) == {"GPU-n0-0": 80}

@@ -89,7 +89,7 @@ class Histories(RuleBasedStateMachine):
         """The patch of a lift is applied, if its pod is there."""
         raw = self.truth.get(lift.record.name)
         if raw is None:
-            self.source.end_earmark(lift.record.uid)
+            self.source.pod_gone(lift.record.uid)
             return
         raw["spec"].pop("schedulingGates", None)
         if lift.earmark is not None:

@@ -254,7 +254,10 @@ class Ledger:
                 self._settle(self.pods[uid])
 
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
-        """A Binding is about to be sent."""
+        """A Binding is about to be sent. An earmark of anything else ends: others may get that meanwhile."""
+        standing = self.earmarks.get(uid)
+        if standing is not None and not _books_the_same(standing.placed, placed):
+            self.earmarks.drop(uid)
         self.reserved[uid] = placed
         if uid in self.pods:
             self._settle(self.pods[uid])
@@ -378,3 +381,8 @@ class Ledger:
             state.alive = alive
             self._no_expiry_before = min(self._no_expiry_before, now)
             self._changed(state)
+
+
+def _books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
+    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
+    return one.node == other.node and first == second
