@@ -12,7 +12,8 @@ from cotenant_api.names import GPUUID
 from simulation import hosts, jobs, network, processes, sites
 from simulation.world import World
 
-EVERY_SECONDS = 0.8
+EVERY_SECONDS = (0.7, 1.5, 3.0, 6.0)
+ARRIVAL_SECONDS = 3.0
 
 Action = Callable[[], None]
 
@@ -31,14 +32,14 @@ class Chaos:
         self._world, self._rng = world, world.rng("chaos")
         self._over = False
         self._count = 0
-        self._actions: list[tuple[int, Action]] = [
-            (10, self._submit),
+        every: list[tuple[int, Action]] = [
             (6, functools.partial(self._of_any, self._kill, extender=True)),
             (4, functools.partial(self._of_any, self._pause, extender=True)),
             (2, functools.partial(self._of_any, self._terminate, extender=True)),
             (3, functools.partial(self._of_any, self._kill, extender=False)),
             (2, functools.partial(self._of_any, self._pause, extender=False)),
             (3, functools.partial(self._of_any, self._terminate, extender=False)),
+            (6, self._wake_late),
             (4, self._kill_agent),
             (3, self._kill_kubelet),
             (4, self._partition),
@@ -53,6 +54,9 @@ class Chaos:
             (4, self._change_policy),
             (1, self._bind_without_placement),
         ]
+        # Each world knows some kinds of trouble only: where everything fails at once, little happens.
+        self._actions = [action for action in every if self._rng.random() < 0.35] or every[:1]
+        self._every_seconds = self._rng.choice(EVERY_SECONDS)
 
     def begin(self, *, trouble: float, jobs_first: int) -> None:
         """From now on."""
@@ -63,6 +67,7 @@ class Chaos:
         for host in self._world.hosts:
             host.on_call = functools.partial(self._at_a_call, host)
         self._next()
+        self._arrive()
 
     def heal(self) -> None:
         """It is over: whatever lasts ends, and everything that is down starts."""
@@ -112,7 +117,13 @@ class Chaos:
         weights = [weight for weight, _ in self._actions]
         _, action = self._rng.choices(self._actions, weights)[0]
         action()
-        self._world.later(self._rng.expovariate(1.0 / EVERY_SECONDS), self._next)
+        self._world.later(self._rng.expovariate(1.0 / self._every_seconds), self._next)
+
+    def _arrive(self) -> None:
+        """Users create jobs."""
+        if not self._over:
+            self._submit()
+            self._world.later(self._rng.expovariate(1.0 / ARRIVAL_SECONDS), self._arrive)
 
     def _submit(self) -> None:
         world, rng = self._world, self._rng
@@ -150,18 +161,40 @@ class Chaos:
         self._world.later(max(seconds - 0.8, 0.0), self._submit_more)
         self._world.later(seconds, lambda: self._wake(process, link))
 
+    def _wake_late(self) -> None:
+        """A leader sleeps until another has taken over, and wakes to pods that wait to be bound."""
+        holder = self._world.holder()
+        leader = next((host for host in self._world.hosts if holder.startswith(f"{host.name}_")), None)
+        other = next((host for host in self._world.hosts if host is not leader), None)
+        sleeper = None if leader is None else leader.scheduler_process
+        if leader is None or other is None or sleeper is None or not sleeper.alive or sleeper.paused:
+            return
+        seconds = self._rng.uniform(18.0, 24.0)
+        self._world.say(f"{sleeper.name} sleeps for {seconds:.1f} s, and wakes late")
+        sleeper.pause()
+        self._world.later(seconds - 0.8, self._submit_more)
+        self._world.later(seconds - 0.3, lambda: self._nap(other))
+        self._world.later(seconds, lambda: self._wake(sleeper, leader.scheduler_link, cut_off=True))
+
+    def _nap(self, host: hosts.Host) -> None:
+        """A scheduler stands still for a moment."""
+        process = host.scheduler_process
+        if process is not None and process.alive and not process.paused and not self._over:
+            process.pause()
+            self._world.later(1.5, lambda: self._wake(process, None))
+
     def _submit_more(self) -> None:
         """There is work just when somebody wakes late."""
         if not self._over:
             self._submit()
             self._submit()
 
-    def _wake(self, process: processes.Process, link: network.Link | None) -> None:
+    def _wake(self, process: processes.Process, link: network.Link | None, *, cut_off: bool = False) -> None:
         """It goes on where it was; sometimes before it can hear of what happened meanwhile."""
         if not process.paused:
             return
         process.resume()
-        if link is not None and not self._over and self._rng.random() < 0.5:
+        if link is not None and not self._over and (cut_off or self._rng.random() < 0.5):
             link.partition()
             self._world.later(4.0, lambda: _mend(link))
 

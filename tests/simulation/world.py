@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from api_server import handlers, store
-from cotenant_api import packingpolicy
+from cotenant_api import names, packingpolicy
+from cotenant_extender import leadership
 from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
 from cotenant_extender.ledger import drift
@@ -23,6 +24,7 @@ Object = dict[str, Any]
 
 BOOKMARK_SECONDS = 15.0
 DRIFT_SECONDS = 2.0
+SLACK_SECONDS = 0.5
 
 
 class BrokenError(Exception):
@@ -50,6 +52,7 @@ class World:
         self.handling = handlers.Handlers(self.objects, self.clock)
         self.network = network.Network(self.handling, self.objects)
         self._events = self._checked = 0
+        self._taken = 0.0
         self.objects.listeners.append(self._count)
         self.objects.listeners.append(lambda change: self.say(history.told(change)))
         rng = self._rng
@@ -105,6 +108,11 @@ class World:
     def later(self, seconds: float, callback: Callable[[], None]) -> None:
         """Call something in no process."""
         self._loop.call_later(seconds, callback, context=self.network.outside)
+
+    def holder(self) -> str:
+        """Who holds the Lease of kube-scheduler."""
+        lease = self.objects.objects[election.LEASES_ALL].get(election.KEY)
+        return "" if lease is None else str(lease["spec"].get("holderIdentity", ""))
 
     def start(self) -> None:
         """Everything begins."""
@@ -171,14 +179,21 @@ class World:
         self.later(DRIFT_SECONDS, self._check_drift)
 
     def _count(self, change: store.Change) -> None:
-        """Leases change no sums."""
+        """Leases change no sums, but who leads."""
         if change.collection != election.LEASES_ALL:
             self._events += 1
+        elif change.value["metadata"]["name"] == names.SCHEDULER_LEASE:
+            before = None if change.before is None else change.before["spec"].get("holderIdentity")
+            if change.value["spec"].get("holderIdentity") != before:
+                self._taken = self._loop.time()
 
     def _bound(self, sender: network.Link) -> None:
-        """A Binding took effect: nobody else may serve."""
-        lease = self.objects.objects[election.LEASES_ALL].get(election.KEY)
-        holder = "" if lease is None else lease["spec"].get("holderIdentity", "")
+        """A Binding took effect: nobody else may serve, nor have held the Lease for long."""
+        holder = self.holder()
+        name, _, _ = sender.name.partition("/")
+        held = self._loop.time() - self._taken
+        if holder and not holder.startswith(f"{name}_") and held > leadership.SETTLE_SECONDS + SLACK_SECONDS:
+            self.fail(f"a Binding of {sender.name} took effect {held:.1f} s after {holder} took the Lease")
         for host in self.hosts:
             process, extender = host.extender_process, host.extender
             if host.extender_link is sender or extender is None or process is None or process.paused:
