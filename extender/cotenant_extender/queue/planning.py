@@ -35,6 +35,8 @@ SEARCHES_PER_PASS = 1
 """Jobs for which victims are looked for in one pass."""
 PREEMPTIONS = 64
 """Jobs for which victims may be leaving at a time."""
+SEARCH_DELAY_SECONDS = 0.2
+"""How long a search may wait for passes that lift something: lifts go out first."""
 SEARCH_SECONDS = 2.0
 """A job for which none were found is looked at again after this."""
 SHOW_SECONDS = 1.0
@@ -90,7 +92,7 @@ class Queue:
         self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
         self._searched: dict[order.Name, float] = {}
         self._shown: dict[PodUID, float] = {}
-        self._show_again = 0.0
+        self._show_again = self._search_by = 0.0
         self._begun = False
 
     def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
@@ -175,6 +177,10 @@ class Queue:
         above = self.line.entries[: int((found.priority > lowest).sum())]
         if not above:
             return
+        if this.lifts and this.now < self._search_by:
+            this.cut = True
+            return
+        self._search_by = this.now + SEARCH_DELAY_SECONDS
         if not self._roster.update(this.source, this.source.seen()):
             this.cut = True
             return
