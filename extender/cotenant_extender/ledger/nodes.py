@@ -28,8 +28,8 @@ class NodeState:
     """
 
     __slots__ = (
-        "_gpus", "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "memory_bytes", "name", "pods", "record",
-        "share", "tenants", "unreadable",
+        "_gpus", "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "memory_bytes", "name", "pods",
+        "record", "share", "tenants", "unreadable",
     )  # fmt: skip
 
     def __init__(self, name: NodeName, stale: set[NodeName]) -> None:
