@@ -1,0 +1,90 @@
+"""Preemption and scale-up lifts on a real control plane: real priorities, budgets, Evictions and the real scheduler."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cluster.workloads import SECONDS, Workspace, pod_object
+from cotenant_api import names
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+
+HIGH = "test-high"
+NODE = {"kubernetes.io/hostname": "t4-0"}
+LONG = {"demo.cotenant.dev/run-for": "3600s"}
+CLASSES = clients.path_of("priorityclasses", group="scheduling.k8s.io")
+
+
+@pytest.fixture
+def high(workspace: Workspace) -> Iterator[str]:
+    """A PriorityClass above the others."""
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": HIGH}, "value": 1000}
+    workspace.client.create(CLASSES, body)
+    yield HIGH
+    workspace.client.delete(clients.path_of("priorityclasses", group="scheduling.k8s.io", name=HIGH))
+
+
+def fill(workspace: Workspace, **labels: str) -> list[str]:
+    """Pods that take all GPUs of one node."""
+    node = workspace.client.get(clients.path_of("nodes", name=NODE["kubernetes.io/hostname"]))
+    count = int(node["status"]["allocatable"][names.GPU_SHARE]) // names.HUNDREDTHS
+    made = [f"low-{number}" for number in range(count)]
+    for name in made:
+        raw = pod_object(name, 100, nodeSelector=NODE, annotations=LONG)
+        raw["metadata"]["labels"] = labels
+        workspace.client.create(workspace.pods(), raw)
+    for name in made:
+        workspace.bound_pod(name)
+    return made
+
+
+def left(workspace: Workspace) -> list[str]:
+    return [
+        pod["metadata"]["name"]
+        for pod in workspace.client.items(workspace.pods())
+        if "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def test_one_pod_of_lower_priority_is_evicted_for_one_of_higher_which_gets_its_gpu(
+    workspace: Workspace, high: str
+) -> None:
+    low = fill(workspace)
+    workspace.pod("high", 100, nodeSelector=NODE, priorityClassName=high)
+    workspace.bound_pod("high")
+    assert len([name for name in left(workspace) if name in low]) == len(low) - 1
+    reasons = {event["reason"] for event in workspace.events()}
+    assert {"Preempted", "Preempting"} <= reasons
+
+
+def test_where_a_budget_refuses_nobody_leaves_until_it_allows(workspace: Workspace, high: str) -> None:
+    low = fill(workspace, app="guarded")
+    budgets = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace)
+    selector = {"matchLabels": {"app": "guarded"}}
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "guarded"},
+        "spec": {"minAvailable": len(low), "selector": selector},
+    }
+    workspace.client.create(budgets, body)
+    workspace.pod("high", 100, nodeSelector=NODE, priorityClassName=high)
+    waiting.wait_until(lambda: bool(workspace.packed("high")), "told", SECONDS)
+    assert sorted(left(workspace)) == sorted([*low, "high"])
+    workspace.client.delete(budgets)
+    workspace.bound_pod("high")
+
+
+def test_what_fits_nowhere_is_shown_to_the_autoscaler_and_placed_when_it_fits(workspace: Workspace) -> None:
+    low = fill(workspace)
+    workspace.pod("more", 100 * len(low), annotations={names.GPU_MODELS: "Tesla-T4"})
+
+    def shown() -> bool:
+        reports = workspace.client.get(workspace.pods("more"))["status"].get("conditions") or []
+        return any(item["type"] == "PodScheduled" and item["reason"] == "Unschedulable" for item in reports)
+
+    waiting.wait_until(shown, "shown", SECONDS)
+    waiting.wait_until(lambda: workspace.packed("more").get("reason") == "WaitingForScaleUp", "told", SECONDS)
+    for name in low:
+        workspace.client.delete(workspace.pods(name))
+    workspace.bound_pod("more")
