@@ -3,7 +3,7 @@
 from cotenant_api.pod import PackedReason
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import end, held, lifted, member, ordered, queue, run, told
+from extender.queueing import end, held, lift, lifted, member, ordered, queue, run, told
 
 
 def test_a_gang_waits_until_all_of_it_is_there() -> None:
@@ -102,3 +102,19 @@ def test_a_gang_counts_with_the_sum_of_its_shares() -> None:
     source = builders.cluster(nodes=2)
     builders.put(source, member("a", 30), member("b", 30), member("c", 30), builders.pod("single", 80))
     assert ordered(source) == ["a", "b", "c", "single"]
+
+
+def test_a_gang_that_never_had_our_gate_is_not_left_to_kube_scheduler() -> None:
+    source = builders.cluster(gpus=2)
+    builders.put(source, *(member(name, size=2, gates=()) for name in ("a", "b")))
+    assert lifted(source) == ["a", "b"]
+
+
+def test_a_member_that_kube_scheduler_refused_waits_beside_those_that_are_promised() -> None:
+    source = builders.cluster(gpus=2)
+    builders.put(source, *(member(name, size=2) for name in ("a", "b")))
+    assert lifted(source) == ["a", "b"]
+    lift(source, "a", annotations=builders.gang("g", 2))
+    lift(source, "b", annotations=builders.gang("g", 2), unschedulable="no port is free")
+    assert lifted(source) == []
+    assert lifted(source, now=NOW + 2.1) == ["b"]

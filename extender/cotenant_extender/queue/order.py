@@ -62,12 +62,17 @@ class Entry(NamedTuple):
 
 
 def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
-    """Whether the queue considers a pod: ours is its last gate, or it has none and was left without a place."""
+    """Whether the queue considers a pod: ours is its last gate, or it has none and was left without a place.
+
+    A pod of a gang without a gate is never left to kube-scheduler: gangs are placed whole.
+    """
     if record.request is None or record.uid in source.reserved or source.earmarks.get(record.uid) is not None:
         return False
     if record.gates:
         return record.gated
-    return record.earmark is not None or record.unschedulable is not None or now - record.since > LOOSE_SECONDS
+    if record.gang is not None or record.earmark is not None or record.unschedulable is not None:
+        return True
+    return now - record.since > LOOSE_SECONDS
 
 
 def single(record: records.Pod, policy: packingpolicy.Queue, *, now: float) -> Entry:

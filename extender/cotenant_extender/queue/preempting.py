@@ -76,7 +76,8 @@ class Preemptions:
         """Whom a job still waits for, as they were last seen."""
         live = self._live.get(name)
         left = () if live is None else sorted(uid for uid in live.victims if uid in source.claims)
-        return [source.pods.get(uid) or source.graves.pods[uid] for uid in left]
+        known = (source.pods.get(uid) or source.graves.pods.get(uid) for uid in left)
+        return [record for record in known if record is not None]
 
     def without_victims(self, source: ledger.Ledger) -> list[order.Name]:
         """Jobs whose victims have all gone."""
