@@ -9,7 +9,8 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from cotenant_api import errors
-from cotenant_extender import metrics, openapi, wire
+from cotenant_api.names import PodUID
+from cotenant_extender import metrics, openapi, records, wire
 
 PREFIX = "/scheduler"
 JSON = "application/json"
@@ -26,6 +27,9 @@ class Service(Protocol):
 
     def standing(self) -> str:
         """Why it does not serve, for a person."""
+
+    def known(self, uid: PodUID) -> records.Pod | None:
+        """A pod as the ledger has it."""
 
     async def filter(self, args: wire.Args) -> bytes:
         """ExtenderFilterResult."""
@@ -74,7 +78,7 @@ class _Routes:
         """ExtenderArgs to ExtenderFilterResult."""
 
         async def answer(body: bytes) -> bytes:
-            return await self._service.filter(wire.decode_args(body))
+            return await self._service.filter(wire.decode_args(body, self._service.known))
 
         return await self._measured(request, "filter", answer, _in_filter_result)
 
@@ -82,7 +86,7 @@ class _Routes:
         """ExtenderArgs to HostPriorityList."""
 
         async def answer(body: bytes) -> bytes:
-            return self._service.prioritize(wire.decode_args(body))
+            return self._service.prioritize(wire.decode_args(body, self._service.known))
 
         return await self._measured(request, "prioritize", answer, _in_status)
 

@@ -4,6 +4,7 @@ On a control plane of few cores what the API server does for a condition is what
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ class Urgency:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._count = 0
-        self._many_at = 0.0
+        self._many_at = -math.inf
 
     @contextmanager
     def urgent(self) -> Iterator[None]:

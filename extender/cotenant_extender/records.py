@@ -4,7 +4,7 @@ A pod whose GPU request or annotations cannot be read still makes a record, whic
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,8 @@ Object = Mapping[str, Any]
 
 RUNNING = "Running"
 TERMINAL_PHASES = ("Succeeded", "Failed")
+PLACEMENTS = 65_536
+"""How many are remembered as read."""
 UNSCHEDULABLE = "Unschedulable"
 MOST = 2**53
 """No amount is taken for more (a pod may ask for 1E cores): sums of a node's pods stay within 64 bits."""
@@ -302,12 +304,14 @@ def _host_need(spec: Object) -> view.HostNeed:
     )
 
 
-def _sum(spec: Object, resource: str, read: Any) -> int:
+def _sum(spec: Object, resource: str, read: Callable[[str | int], int]) -> int:
     def of(container: Object) -> int:
         requests = (container.get("resources") or {}).get("requests") or {}
-        return int(read(requests.get(resource, 0)))
+        return read(requests.get(resource, 0))
 
-    running = sum(of(container) for container in spec.get("containers") or ())
+    running = 0
+    for container in spec.get("containers") or ():
+        running += of(container)
     sidecars, starting = 0, 0
     for container in spec.get("initContainers") or ():
         need = of(container)
@@ -339,6 +343,7 @@ def _created(metadata: Object) -> float:
     return _seconds(metadata.get("creationTimestamp"))
 
 
+@functools.lru_cache(maxsize=4096)
 def _seconds(text: str | None) -> float:
     if not text:
         return 0.0
@@ -351,12 +356,20 @@ def _placement(notes: Object, uid: PodUID, node: NodeName | None, *, share: int)
     text = notes.get(names.PLACEMENT)
     if text is None or node is None:
         return None
-    try:
-        found = placement.Placement.from_json(text, source=names.PLACEMENT)
-    except errors.InvalidInputError:
+    found = _read_placement(text)
+    if found is None:
         return None
     covered = sum(gpu.share for gpu in found.gpus) >= share
     return found if found.pod_uid == uid and found.node == node and covered else None
+
+
+@functools.lru_cache(maxsize=PLACEMENTS)
+def _read_placement(text: str) -> placement.Placement | None:
+    """Equal texts are read once: a placement stands on its pod through many events."""
+    try:
+        return placement.Placement.from_json(text, source=names.PLACEMENT)
+    except errors.InvalidInputError:
+        return None
 
 
 def _unschedulable(report: Object | None) -> str | None:

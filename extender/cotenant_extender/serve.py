@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -22,6 +23,8 @@ KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
 SHUTDOWN_SECONDS = 6
 BACKLOG = 2048
+GARBAGE_THRESHOLDS = (50_000, 20, 100)
+"""Records make no cycles: Python's own thresholds would look through them all again and again."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -68,14 +71,24 @@ async def _serve(settings: service.Settings, *, kubeconfig: str | None, port: in
                 backlog=BACKLOG,
             )
         )
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
         working = asyncio.create_task(extender.run())
+        freezing = asyncio.create_task(_freeze(extender))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         LOG.info("listens on %s:%d as %s", HOST, port, settings.identity)
         await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
+        freezing.cancel()
         server.should_exit = True
         await serving
         await extender.stop()
         return await _ended(working)
+
+
+async def _freeze(extender: service.Extender) -> None:
+    """What there is when the ledger is whole stays: the search for garbage leaves it out from then on."""
+    await extender.listed()
+    gc.collect()
+    gc.freeze()
 
 
 async def _ended(working: asyncio.Task[None]) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant_api import names, packingpolicy
+from cotenant_api.names import PodUID
 from cotenant_extender import (
     binder,
     context,
@@ -15,6 +16,7 @@ from cotenant_extender import (
     leader,
     leadership,
     metrics,
+    records,
     verbs,
     wire,
     writer,
@@ -98,6 +100,11 @@ class Extender:
         self.leader.stop()
         await self.writer.finish()
 
+    async def listed(self) -> None:
+        """Wait until everything has been listed once."""
+        for watch in self._watches.values():
+            await watch.listed()
+
     def missing(self) -> list[str]:
         """What the ledger still lacks."""
         found = [f"{name} are not listed yet" for name, watch in self._watches.items() if watch.lists == 0]
@@ -114,6 +121,10 @@ class Extender:
         """Why it does not serve."""
         missing = self.missing()
         return "; ".join(missing) if missing else f"this extender does not lead: {self.leadership.describe()}"
+
+    def known(self, uid: PodUID) -> records.Pod | None:
+        """A pod as the ledger has it."""
+        return self.ledger.pods.get(uid)
 
     async def filter(self, args: wire.Args) -> bytes:
         """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""

@@ -4,9 +4,9 @@ kube-scheduler's types have no JSON tags: keys are PascalCase, in both direction
 always. Whatever is not of this shape becomes a `MalformedError` that says what and where; nothing else is raised.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -44,6 +44,14 @@ class Args:
     nodes: tuple[Mapping[str, Any], ...] | None
 
 
+Known = Callable[[PodUID], records.Pod | None]
+"""What is known of a pod; None: nothing."""
+
+
+def _nobody(_: PodUID) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingArgs:
     """ExtenderBindingArgs: which pod goes to which node."""
@@ -54,18 +62,18 @@ class BindingArgs:
     node: NodeName
 
 
-def decode_args(body: bytes) -> Args:
-    """Read the body of filter and prioritize.
+def decode_args(body: bytes, known: Known = _nobody) -> Args:
+    """Read the body of filter and prioritize. Of a pod that is known nothing but its UID is read.
 
     Raises:
         MalformedError: it is of another shape.
     """
     value = _object(_decoded(body), "body")
-    record = _pod(_object(value.get("Pod"), "Pod"))
+    raw = _object(value.get("Pod"), "Pod")
+    record = known(PodUID(_uid(raw))) or _pod(raw)
     names, nodes = value.get("NodeNames"), value.get("Nodes")
     if names is not None:
-        given = tuple(NodeName(_name(name, "NodeNames[]")) for name in _list(names, "NodeNames"))
-        return Args(pod=record, names=given, nodes=None)
+        return Args(pod=record, names=_node_names(names), nodes=None)
     if nodes is None:
         return Args(pod=record, names=(), nodes=None)
     items = tuple(_object(item, "Nodes.items[]") for item in _list(_object(nodes, "Nodes").get("items"), "Nodes.items"))
@@ -103,7 +111,8 @@ def filter_result(args: Args, kept: Iterable[NodeName], failed: Mapping[NodeName
             "Nodes": nodes,
             "NodeNames": keep if args.nodes is None else None,
             "FailedNodes": {},
-            "FailedAndUnresolvableNodes": failed,
+            # kube-scheduler tells these only of a pod for which no node is left.
+            "FailedAndUnresolvableNodes": {} if keep else failed,
             "Error": "",
         }
     )
@@ -152,9 +161,24 @@ def _decoded(body: bytes) -> object:
         raise MalformedError("body", start, f"must be JSON: {failure}") from failure
 
 
+def _uid(raw: Mapping[str, Any]) -> str:
+    return _name(_object(raw.get("metadata"), "Pod.metadata").get("uid"), "Pod.metadata.uid")
+
+
+def _node_names(value: object) -> tuple[NodeName, ...]:
+    """Thousands of them: looked at one by one only where one of them is wrong."""
+    found = _list(value, "NodeNames")
+    if not found:
+        return ()
+    if set(map(type, found)) == {str}:
+        texts = cast("list[NodeName]", found)
+        if all(texts) and max(map(len, texts)) <= _MAX_NAME:
+            return tuple(texts)
+    return tuple(NodeName(_name(name, "NodeNames[]")) for name in found)
+
+
 def _pod(raw: Mapping[str, Any]) -> records.Pod:
     metadata = _object(raw.get("metadata"), "Pod.metadata")
-    _name(metadata.get("uid"), "Pod.metadata.uid")
     for field in ("name", "namespace"):
         _text(metadata.get(field, ""), f"Pod.metadata.{field}")
     for field in ("labels", "annotations"):

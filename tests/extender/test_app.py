@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cotenant_api.names import PodUID
 from cotenant_extender import app, metrics, wire
 from extender import asgi, builders
 
@@ -22,6 +23,9 @@ class _Service:
 
     def standing(self) -> str:
         return "pods are not listed yet"
+
+    def known(self, _uid: PodUID) -> None:
+        return None
 
     async def filter(self, args: wire.Args) -> bytes:
         return wire.filter_result(args, args.names[:1], {})

@@ -1,12 +1,15 @@
 """The process around the extender: its arguments, its port, its logs."""
 
 import argparse
+import asyncio
 import io
 import logging
+import signal
 import socket
 import sys
 
 import pytest
+import uvicorn
 
 from cotenant_api import errors
 from cotenant_extender import command, logs, serve, service
@@ -65,3 +68,13 @@ def test_all_logs_go_to_one_stream() -> None:
         root.handlers[:] = before
         root.setLevel(level)
     assert 'message="hello"' in stream.getvalue()
+
+
+async def test_a_signal_tells_the_server_to_end_and_is_not_raised_again() -> None:
+    server = serve.Server(uvicorn.Config("none:none"))
+    with server.capture_signals():
+        signal.raise_signal(signal.SIGTERM)
+        for _ in range(2):
+            # A turn of the event loop, in which it sees the signal.
+            await asyncio.to_thread(bool)
+    assert server.should_exit

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from cotenant_api import errors
-from cotenant_extender import verbs, wire
+from cotenant_extender import records, verbs, wire
 from extender import builders
 
 Object = dict[str, Any]
@@ -30,9 +30,11 @@ def test_node_names_are_read_and_answered_as_names() -> None:
         "Nodes": None,
         "NodeNames": ["n0"],
         "FailedNodes": {},
-        "FailedAndUnresolvableNodes": {"n1": "why"},
+        "FailedAndUnresolvableNodes": {},
         "Error": "",
     }
+    refused = json.loads(wire.filter_result(found, [], {"n1": "why"}))  # type: ignore[dict-item]
+    assert refused["FailedAndUnresolvableNodes"] == {"n1": "why"}
 
 
 def test_whole_nodes_are_read_and_answered_as_nodes() -> None:
@@ -188,3 +190,11 @@ def test_any_bytes_are_answered_or_refused(body: bytes) -> None:
 def test_a_truncated_body_is_refused(cut: int) -> None:
     with pytest.raises(wire.MalformedError):
         wire.decode_args(json.dumps(REQUEST).encode()[:cut])
+
+
+def test_of_a_pod_that_is_known_only_the_uid_is_read() -> None:
+    known = records.pod_record(builders.pod("a"))
+    found = wire.decode_args(
+        b'{"Pod":{"metadata":{"uid":"uid-a"},"spec":5},"NodeNames":["n0"]}', {known.uid: known}.get
+    )
+    assert found.pod is known

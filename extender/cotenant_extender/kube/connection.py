@@ -156,19 +156,27 @@ class Connection(asyncio.Protocol):
 
     # --- what the parser calls
 
+    def on_message_begin(self) -> None:
+        """An answer begins."""
+        if self._ended:
+            self._fail(BrokenError("an answer came that nobody asked for"))
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
-        self.headers[name.decode("latin-1").title()] = value.decode("latin-1")
+        if not self._ended:
+            self.headers[name.decode("latin-1").title()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Status and headers are there."""
-        self.status = self._parser.get_status_code()
-        self._headed = True
+        if not self._ended:
+            self.status = self._parser.get_status_code()
+            self._headed = True
 
     def on_body(self, part: bytes) -> None:
         """Part of the body."""
-        self._parts.append(part)
-        self._buffered += len(part)
+        if not self._ended:
+            self._parts.append(part)
+            self._buffered += len(part)
 
     def on_message_complete(self) -> None:
         """The answer is whole."""
