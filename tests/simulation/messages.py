@@ -11,9 +11,13 @@ _PREDICATES = "|".join(
 )
 _PHRASE = rf"\d+( GPUs?)? ({_PREDICATES})"
 _TALLY = rf"({_PHRASE}(, {_PHRASE})*|no node offers a GPU)"
+_ALONE = rf"(\d+ of the gang's \d+ waiting pods fit; for the next )?{_TALLY}"
+_EMPTY = r"all GPUs together, if empty, have room for \d+ of the gang's \d+ waiting pods"
 _WAITING = (
-    _TALLY,
-    rf"\d+ of the gang's \d+ waiting pods fit; for the next {_TALLY}",
+    _ALONE,
+    _EMPTY,
+    rf"waits for another node: ({_ALONE}|{_EMPTY}|others go first)",
+    r"waits for \S+(, \S+)*( and \d+ more)? to leave",
     r"\d+ of the gang's \d+ pods are here",
     r"others go first",
     r"kube-scheduler found no node: .*",

@@ -41,7 +41,7 @@ class Network:
     """Links to one API server. What happens in it happens in no process.
 
     Attributes:
-        on_binding: is told whose Binding took effect.
+        on_binding: is told whose Binding took effect, and the Binding.
         on_slow: is told whose Binding will take effect late, or without a reply.
     """
 
@@ -49,7 +49,7 @@ class Network:
         self.handling, self.objects = handling, objects
         self.weather = Weather()
         self.links: list[Link] = []
-        self.on_binding: Callable[[Link], None] = lambda _: None
+        self.on_binding: Callable[[Link, Object], None] = lambda *_: None
         self.on_slow: Callable[[Link], None] = lambda _: None
         self.outside = contextvars.Context()
 
@@ -182,7 +182,7 @@ class Link:
             return
         answer = self.network.handling.answer(request)
         if answer.status == 201 and "/binding" in request.path:
-            self.network.on_binding(self)
+            self.network.on_binding(self, orjson.loads(request.body or b"{}"))
         if fate == "500":
             answer = answers.RefusedError(500, "etcdserver: request timed out").answer
         if fate != "lost":

@@ -18,7 +18,7 @@ from simulation import agents, messages, sites
 
 Object = dict[str, Any]
 
-EVENT_REASONS = frozenset({"NoPlacement", "GangSplit", "InvalidRequest"})
+EVENT_REASONS = frozenset({"NoPlacement", "GangSplit", "InvalidRequest", "Preempted", "Preempting"})
 
 
 @dataclass(frozen=True, slots=True)

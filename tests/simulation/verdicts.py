@@ -57,5 +57,5 @@ def _left_over(world: World, value: Object) -> None:
     packed = next((item for item in status.get("conditions") or () if item["type"] == names.PACKED), None)
     if job is None or job.feasible:
         world.fail(f"{metadata['name']} is left over")
-    elif not value["spec"].get("schedulingGates") or packed is None or packed["status"] != "False":
+    elif value["spec"].get("nodeName") or packed is None or packed["status"] != "False":
         world.fail(f"{metadata['name']} fits nowhere, and waits without being told: {packed}")

@@ -187,7 +187,7 @@ class World:
             if change.value["spec"].get("holderIdentity") != before:
                 self._taken = self._loop.time()
 
-    def _bound(self, sender: network.Link) -> None:
+    def _bound(self, sender: network.Link, binding: Object) -> None:
         """A Binding took effect: nobody else may serve, nor have held the Lease for long."""
         holder = self.holder()
         name, _, _ = sender.name.partition("/")
@@ -196,6 +196,10 @@ class World:
             self.fail(f"a Binding of {sender.name} took effect {held:.1f} s after {holder} took the Lease")
         for host in self.hosts:
             process, extender = host.extender_process, host.extender
+            if host.extender_link is sender and extender is not None:
+                claim = extender.ledger.claims.get(binding["metadata"]["uid"])
+                if claim is None or claim.node != binding["target"]["name"]:
+                    self.fail(f"{sender.name} does not count {binding['metadata']['name']}, which it bound")
             if host.extender_link is sender or extender is None or process is None or process.paused:
                 continue
             if process.alive and holder.startswith(f"{host.name}_") and extender.serving():
