@@ -31,12 +31,10 @@ LIFTS_PER_PASS = 128
 CELLS_PER_PASS = 2_000_000
 """GPUs that are looked at in one pass, as often as they are; that is some tens of milliseconds."""
 LOOKED_AT = 16
-SEARCHES_PER_PASS = 1
-"""Jobs for which victims are looked for in one pass."""
 PREEMPTIONS = 64
 """Jobs for which victims may be leaving at a time."""
 SEARCH_DELAY_SECONDS = 0.2
-"""How long a search may wait for passes that lift something: lifts go out first."""
+"""How long a search may wait for passes that lift something, and has to wait after one in vain: lifts go first."""
 SEARCH_SECONDS = 2.0
 """A job for which none were found is looked at again after this."""
 SHOW_SECONDS = 1.0
@@ -92,7 +90,7 @@ class Queue:
         self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
         self._searched: dict[order.Name, float] = {}
         self._shown: dict[PodUID, float] = {}
-        self._show_again = self._search_by = 0.0
+        self._show_again = self._search_by = self._search_from = 0.0
         self._begun = False
 
     def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
@@ -171,11 +169,12 @@ class Queue:
 
     def _preempt(self, this: _Pass) -> None:
         """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
+        for entry in self._waiting_in_vain(this):
+            self.preemptions.end(this.source, entry.name)
+            self._searched.pop(entry.name, None)
         lowest, found = next(iter(self._roster.levels(2**31)), None), self._memory
-        if lowest is None or this.cut or len(self.preemptions) >= PREEMPTIONS:
-            return
-        above = self.line.entries[: int((found.priority > lowest).sum())]
-        if not above:
+        above = [] if lowest is None else self.line.entries[: int((found.priority > lowest).sum())]
+        if not above or this.cut or len(self.preemptions) >= PREEMPTIONS or this.now < self._search_from:
             return
         if this.lifts and this.now < self._search_by:
             this.cut = True
@@ -184,27 +183,21 @@ class Queue:
         if not self._roster.update(this.source, this.source.seen()):
             this.cut = True
             return
-        for entry in [entry for entry in self._waiting_in_vain(this) if entry.name not in this.lifted]:
-            self.preemptions.end(this.source, entry.name)
-            self._searched.pop(entry.name, None)
         due = (
             (self._searched.get(entry.name, 0.0), place)
             for place, entry in enumerate(above)
             if entry.name not in self.preemptions
         )
-        searches = 0
         for when, place in heapq.nsmallest(LOOKED_AT, due):
-            entry = above[place]
-            if when > this.now or searches >= SEARCHES_PER_PASS:
+            if when > this.now or self._searched_for(this, above[place]):
                 break
-            searches += 1 if self._searched_for(this, entry) else 0
         if len(self._searched) > 2 * len(self.line.entries) + 99:
             self._searched = {name: until for name, until in self._searched.items() if until > this.now}
 
     def _waiting_in_vain(self, this: _Pass) -> list[order.Entry]:
         """Jobs whose victims have all gone, and that do not fit all the same."""
         entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source))
-        return [entry for entry in entries if entry is not None]
+        return [entry for entry in entries if entry is not None and entry.name not in this.lifted]
 
     def _searched_for(self, this: _Pass, entry: order.Entry) -> bool:
         """Look for victims of an entry, if it may have some; whether it may."""
@@ -227,6 +220,7 @@ class Queue:
         )
         found = preemption.choose(field, entry.requests)
         if found is None:
+            self._search_from = this.now + SEARCH_DELAY_SECONDS
             return
         eviction = self.preemptions.begin(source, entry, found, now=this.now)
         if eviction is not None:

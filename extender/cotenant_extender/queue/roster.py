@@ -31,7 +31,7 @@ _FIELDS = {
 
 
 _NOBODY: list[tuple[float, ...]] = [()] * len(_FIELDS)
-ROWS = 500
+ROWS = 100
 """Rows that are read at a time: a new leader's first search waits for them all."""
 
 
