@@ -17,6 +17,8 @@ LOG = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
 DRIFT_SECONDS = 60.0
 REPORT_SECONDS = 0.5
+TELL_SECONDS = 0.25
+"""How often it is looked whose condition is to say that it is placed, again of those that wait to be told."""
 MIN_PAUSE_SECONDS = 0.005
 MAX_PAUSE_SECONDS = 0.05
 
@@ -42,6 +44,7 @@ class Leader:
         self._started = self._clock()
         self._drift_checked = self._chored = self._clock()
         self._seen, self._passed, self._reported = -1, 0.0, 0.0
+        self._told = 0.0
         self._stopped = False
         self.serving = False
 
@@ -112,8 +115,10 @@ class Leader:
         if policy is None:
             return MIN_PAUSE_SECONDS
         self._writes.confirm(self._ledger.graves.doubtful.values())
-        for report in self._reporter.placed(self._ledger, now=now):
-            self._writes.start(self._writes.report(report, self._reporter))
+        if now - self._told >= TELL_SECONDS:
+            self._told = now
+            for report in self._reporter.placed(self._ledger, now=now):
+                self._writes.start(self._writes.report(report, self._reporter))
         if self._ledger.version == self._seen and now - self._passed < TICK_SECONDS:
             return MIN_PAUSE_SECONDS
         self._passed = now
