@@ -10,7 +10,7 @@ from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import preempting
+from cotenant_extender.queue import preempting, preemption
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, evicted, full, held, lift, lifted, member, queue, run, told, words
@@ -360,3 +360,21 @@ def test_whoever_can_make_no_room_keeps_nobody_from_making_some() -> None:
     builders.put(source, *hopeless, builders.pod("high", 60, priority=5))
     found = [name for step in range(30) for name in evicted(source, now=NOW + step)]
     assert found == ["low"]
+
+
+def test_pods_of_a_gang_take_room_beside_each_other_before_more_leave() -> None:
+    source = builders.cluster(nodes=2, gpus=2)
+    for slot in range(2):
+        bound(source, f"a{slot}", 80, f"GPU-n0-{slot}")
+        bound(source, f"b{slot}", 80, f"GPU-n1-{slot}")
+    builders.put(source, *(member(f"g{number}", 50, size=6, priority=5) for number in range(6)))
+    assert evicted(source) == ["a0", "a1", "b0"]
+    assert held(source) == ["GPU-n0-0", "GPU-n0-1", "GPU-n1-0"]
+
+
+def test_a_very_large_gang_evicts_nobody() -> None:
+    source = builders.cluster(gpus=2)
+    bound(source, "low", 80)
+    count = preemption.PODS + 1
+    builders.put(source, *(member(f"g{number}", 1, size=count, priority=5) for number in range(count)))
+    assert evicted(source) == []

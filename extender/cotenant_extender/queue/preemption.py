@@ -10,10 +10,12 @@ leaves as a whole or not at all. In this order it costs least:
    least time run, then the first GPU in strict order.
 
 Victims are looked for on the `LOOKED_AT` GPUs, or nodes for several whole GPUs, that look cheapest by single tenants
-and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first.
+and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first. Pods of a gang
+that are alike take the next best of the ways that were found for the first. A gang of more than `PODS` evicts nobody.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +28,7 @@ from cotenant_extender.packing import fleet, rules, view
 from cotenant_extender.queue import roster, scene
 
 LOOKED_AT = 32
+PODS = 128
 ENOUGH = 4
 """Ways that work, of which the cheapest is taken."""
 
@@ -75,6 +78,8 @@ class _Way(NamedTuple):
 
 def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
     """How a job of these pods gets room; None where it cannot, or where nobody has to leave."""
+    if len(requests) > PODS:
+        return None
     search = _Search(field, priority=min(request.priority for request in requests))
     gpus: dict[NodeName, set[GPUUID]] = {}
     for request in requests:
@@ -93,6 +98,9 @@ class _Search:
         self._field, self._priority = field, priority
         self._scene = scene.Scene(field.source, field.seen)
         self._leavers: set[PodUID] = set()
+        self._failed: set[Hashable] = set()
+        self._emptier: set[NodeName] = set()
+        self._ways: dict[Hashable, Iterator[tuple[int, tuple[int, ...], list[PodUID]]]] = {}
         if field.avoided in field.seen.rows:
             self._scene.fleet.schedulable[field.seen.rows[field.avoided]] = False
         self._open = _positions(field, field.staying, default=True)
@@ -107,18 +115,35 @@ class _Search:
 
     def room(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
         """Room for one more pod, which takes it."""
-        source = self._field.source
-        found = self._scene.place(request, source.known)
+        found = self._fits(request)
         if found is not None:
             return found
-        for mask in self._masks():
-            way = self._cheapest(request, mask)
+        way = next(self._left(request), None)
+        if way is None:
+            way = next((way for mask in self._masks() if (way := self._cheapest(request, mask)) is not None), None)
+        if way is None:
+            return None
+        self._scene.remove(way.leaving)
+        self._leavers |= way.leaving
+        self._scene.put(request, way.row, way.slots)
+        self._emptier.add(self._field.seen.nodes[way.row].name)
+        return way.row, way.slots
+
+    def _fits(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
+        """A place where nobody else has to leave. Where a pod like it found none, only nodes left since may help."""
+        if request.fit_key not in self._failed:
+            found = self._scene.place(request, self._field.source.known)
+            if found is None:
+                self._failed.add(request.fit_key)
+            return found
+        return self._scene.place_on(request, sorted(self._emptier))
+
+    def _left(self, request: view.Request) -> Iterator[_Way]:
+        """Ways that were found for a pod like it, and still work."""
+        for row, slots, leaving in self._ways.get(request.fit_key, ()):
+            way = self._checked(request, row, slots, leaving)
             if way is not None:
-                self._scene.remove(way.leaving)
-                self._leavers |= way.leaving
-                self._scene.put(request, way.row, way.slots)
-                return way.row, way.slots
-        return None
+                yield way
 
     def choice(self, gpus: dict[NodeName, set[GPUUID]]) -> Choice | None:
         """What was found for all pods."""
@@ -165,7 +190,10 @@ class _Search:
                 found.append(way)
             if len(found) >= ENOUGH or number >= LOOKED_AT:
                 break
-        return min(found, default=None)
+        found.sort()
+        others = ((way.row, way.slots, sorted(way.leaving)) for way in found[1:])
+        self._ways[request.fit_key] = itertools.chain(others, ways)
+        return found[0] if found else None
 
     def _on_one(self, offers: rules.Offers, mask: rules.Array) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
         """GPUs and who would leave each, those that look cheapest first."""

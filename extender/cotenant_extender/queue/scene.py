@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, knowledge, placing, registry, rules, view
 from cotenant_extender.queue import roster
@@ -38,6 +38,17 @@ class Scene:
             return None
         row = self.fleet.rows[found.node.name]
         slots = tuple(found.node.gpus.index(gpu) for gpu in found.gpus)
+        self.put(request, row, slots)
+        return row, slots
+
+    def place_on(self, request: view.Request, names: Sequence[NodeName]) -> tuple[int, tuple[int, ...]] | None:
+        """Put a pod on the first of these nodes that takes it; the row and its GPUs, or None."""
+        some = copied(self.fleet.part(names))
+        offers = rules.offers(some, request, check_host=True)
+        if not names or not offers.fits.any():
+            return None
+        here, column = divmod(int(offers.fits.argmax()), offers.fits.shape[1])
+        row, slots = self.fleet.rows[some.nodes[here].name], offers.slots(here, column)
         self.put(request, row, slots)
         return row, slots
 
