@@ -1,7 +1,7 @@
 """From watches into the ledger: raw objects become records, and records events. It decides nothing."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,9 @@ class Pods:
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
-    def listed(self, items: list[Object], version: int) -> None:
-        """All pods."""
-        found = [reading.pod(item) for item in items]
+    def listed(self, items: Iterable[Object | records.Pod], version: int) -> None:
+        """All pods; those of a long list have been read as its pages came."""
+        found = [item if isinstance(item, records.Pod) else reading.pod(item) for item in items]
         self._ledger.pods_listed(found, version=version, now=self._clock())
         self._changed()
 

@@ -16,6 +16,7 @@ from cotenant_extender import (
     leader,
     leadership,
     metrics,
+    reading,
     records,
     verbs,
     wire,
@@ -79,7 +80,7 @@ class Extender:
         self.leader = leader.Leader(shared, self.policies, writes=self.writer, binds=self.binder)
         leases = feed.Leases(self.ledger, self.leadership, clock, self._changed)
         self._watches = {
-            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed)),
+            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed), keep=reading.pod),
             "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed)),
             "gpunodes": watches.Watch(api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed)),
             "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),

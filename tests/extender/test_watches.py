@@ -157,3 +157,19 @@ async def test_pages_are_one_list_and_bookmarks_keep_the_version_young() -> None
         assert set(sink.known) == {"a", "b"}
         await until(lambda: sum("watch=1" in path for path in pages.paths) == 2, "watched again")
         assert [path.rpartition("=")[2] for path in pages.paths if "watch=1" in path] == ["7", "9"]
+
+
+@virtual.time
+async def test_of_what_is_listed_only_what_is_wanted_is_kept() -> None:
+    server, sink = Server(), _Sink()
+    server.put(pods.NODES, builders.node("a"))
+
+    def named(item: Object) -> Object:
+        return {"metadata": {"name": item["metadata"]["name"]}}
+
+    watch = watches.Watch(client.Client(server), pods.NODES, sink, keep=named)
+    task = asyncio.create_task(watch.run())
+    await watch.listed()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert sink.known == {"a": {"metadata": {"name": "a"}}}

@@ -5,6 +5,7 @@ The process is the real one; the API server is a list of encoded pages. Its GPUs
 
 import contextlib
 import datetime as dt
+import gc
 import http.client
 import os
 import signal
@@ -24,7 +25,7 @@ import yaml
 from cotenant_api.names import NodeName
 from cotenant_e2e import installation, processes, waiting
 from cotenant_e2e.benchmark import listing, objects, world
-from cotenant_extender import feed
+from cotenant_extender import feed, serve
 from cotenant_extender.ledger import ledger
 
 REQUESTS: Final = 300
@@ -139,6 +140,9 @@ def _events_per_second(pages: dict[str, list[bytes]], size: world.Size) -> float
     feed.GPUNodes(source, lambda: now, lambda: None).listed(_items(pages, "gpunodes"), 1)
     sink.listed(_items(pages, "/pods"), 1)
     known = [NodeName(item["metadata"]["name"]) for item in _items(pages, "/nodes")]
+    # As the process does (see `serve`).
+    gc.set_threshold(*serve.GARBAGE_THRESHOLDS)
+    gc.freeze()
     best = 0.0
     for turn in range(3):
         count = min(EVENTS, size.pods)

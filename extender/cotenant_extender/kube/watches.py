@@ -7,7 +7,7 @@ was missed, deletions too. What is delivered, is delivered in order.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 import orjson
@@ -45,13 +45,18 @@ class Sink(Protocol):
 class Watch:
     """Keeps a sink up to date with one collection.
 
+    Args:
+        keep: what of a listed object is kept until the list is whole, and delivered; default: all of it.
+
     Attributes:
         lists: how many lists have been delivered; 0: the sink knows nothing yet.
     """
 
-    def __init__(self, api: client.Client, path: str, sink: Sink) -> None:
+    def __init__(
+        self, api: client.Client, path: str, sink: Sink, *, keep: Callable[[Object], Any] | None = None
+    ) -> None:
         self.path, self.lists = path, 0
-        self._api, self._sink = api, sink
+        self._api, self._sink, self._keep = api, sink, keep
         self._version = ""
         self._again = asyncio.Event()
         self._progress = asyncio.Event()
@@ -89,13 +94,14 @@ class Watch:
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
 
     async def _list(self) -> None:
-        items: list[Object] = []
+        items: list[Any] = []
         token = ""
         self._again.clear()
         while True:
             query = f"?limit={PAGE}" + (f"&continue={token}" if token else "")
             page = await self._api.get(self.path + query)
-            items.extend(page.get("items") or ())
+            found = page.get("items") or ()
+            items.extend(found if self._keep is None else map(self._keep, found))
             metadata = page.get("metadata") or {}
             token = metadata.get("continue") or ""
             if not token:
