@@ -52,11 +52,12 @@ class _BelievesDeletions(graves.Graves):
 
 
 class _GivesUpEarly(binder.Binder):
-    """A Binding without reply did not happen."""
+    """A Binding without reply did not happen, and what was promised is free again."""
 
     async def _resolve(self, record: records.Pod, placed: placement.Placement, *, refused: bool = False) -> Any:
         LOG.info("%s: no reply (%s, %s)", record.name, placed.node, refused)
         self._forget(record.uid)
+        self._ledger.end_earmark(record.uid)
         return binder.Outcome(binder.Result.LOST, "no reply")
 
 

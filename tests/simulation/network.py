@@ -168,6 +168,9 @@ class Link:
         elif fate < (0.95 if "/binding" in request.path else 0.70) * trouble:
             self._later(rng.uniform(0.0, _longest(request)), self._arrive, request, reply, "")
             self._slow(request)
+            if rng.random() < 0.4:
+                # Its sender hears of a failure first, and it takes effect after that.
+                self._later(there, _fail, reply, "connection reset")
         else:
             self._later(there, self._arrive, request, reply, "")
 
