@@ -95,7 +95,8 @@ class Leader:
             return
         if any(not record.gates for record in self._ledger.index.pending.values()):
             began = max(self._started, self._leading.since)
-            rest = max(began + leadership.SETTLE_SECONDS - self._clock(), 0.0)
+            until = max(began + leadership.SETTLE_SECONDS, self._leading.others_until)
+            rest = max(until - self._clock(), 0.0)
             LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)
             await asyncio.sleep(rest)
         for watch in lists:

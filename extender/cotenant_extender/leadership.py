@@ -4,8 +4,9 @@ There is no election of its own. kube-scheduler's holder identity is its host na
 the host name (the pod's). It leads until the Lease that it saw last expires.
 
 A Binding that is sent while a Lease is held is answered before that Lease expires, so whoever leads next never meets
-one in flight, except after a Lease was given back early or this process was started again: then a new leader waits
-`SETTLE_SECONDS` before it lists, if there is a pod whose Binding could be in flight.
+one in flight, except after a Lease was given back early or this process was started again. Then a new leader waits
+before it lists, if there is a pod whose Binding could be in flight: `SETTLE_SECONDS`, and until the Lease of the former
+leader would have expired, who may have been paused and not know that it was given back.
 """
 
 import math
@@ -29,10 +30,27 @@ class Leadership:
     def __init__(self, identity: str, *, assume: bool) -> None:
         self.identity, self.assume = identity, assume
         self._lease: records.Lease | None = None
+        self._others_until: float | None = None
 
     def observe(self, lease: records.Lease | None) -> None:
         """The Lease as it is; None: there is none."""
+        known = self._others_until or 0.0
+        if lease is not None and lease.holder and not self._ours(lease):
+            self._others_until = max(known, lease.renewed + lease.duration_seconds)
+        elif lease is not None and lease.holder and self._others_until is None:
+            self._others_until = lease.acquired + lease.duration_seconds
+        else:
+            self._others_until = known
         self._lease = lease
+
+    @property
+    def others_until(self) -> float:
+        """Until when another may take itself for the leader, in seconds since the epoch; 0: nobody may.
+
+        Who gave the Lease back early, or was paused, may not have heard of it. Of a holder that was never seen it is
+        known only that it renewed the Lease last before the present holder took it.
+        """
+        return 0.0 if self.assume else self._others_until or 0.0
 
     @property
     def since(self) -> float:
@@ -44,9 +62,12 @@ class Leadership:
         if self.assume:
             return math.inf
         lease = self._lease
-        if lease is None or not lease.holder.startswith(f"{self.identity}_"):
+        if lease is None or not self._ours(lease):
             return 0.0
         return max(lease.renewed + lease.duration_seconds - now, 0.0)
+
+    def _ours(self, lease: records.Lease) -> bool:
+        return lease.holder.startswith(f"{self.identity}_")
 
     def leads(self, *, now: float) -> bool:
         """Whether it leads."""

@@ -35,7 +35,7 @@ class Filtered(NamedTuple):
 
     Attributes:
         chosen: the nodes that are left; all of them for a pod that is none of ours.
-        failed: why each other node is rejected.
+        failed: why each node is rejected, where none is left; where all are asked for that take the pod, the others.
         reason: why all are rejected; None where one was chosen.
     """
 
@@ -63,7 +63,7 @@ def filter_nodes(
     if pinned is not None:
         # A Binding whose reply was lost may still take effect: no other node until that is known.
         found = pinned.node if pinned.node in names else None
-        return _only(found, names) if found else _none(names, PackedReason.WAITING_FOR_TURN, _PINNED)
+        return _only(found) if found else _none(names, PackedReason.WAITING_FOR_TURN, _PINNED)
     return _choice(source, record.request, names) if leaves is Leaves.ONE else _all(source, record.request, names)
 
 
@@ -113,19 +113,18 @@ def _choice(source: ledger.Ledger, request: view.Request, names: Sequence[NodeNa
     if claim is not None and claim.node in names:
         here = views.node(source, claim.node, without=uid)
         if placing.choose(here, request, source.known, check_host=False) is not None:
-            return _only(claim.node, names)
+            return _only(claim.node)
     with views.without(source, uid) as seen:
         offered = seen.part(names)
         found = placing.choose(offered, request, source.known, check_host=False)
         if found is not None:
-            return _only(found.node.name, names)
+            return _only(found.node.name)
         return _refused(names, offered, rules.refusals(offered, request, check_host=False))
 
 
-def _only(node: NodeName, names: Sequence[NodeName]) -> Filtered:
-    failed = dict.fromkeys(names, f"packing chose {node}")
-    del failed[node]
-    return Filtered((node,), failed, None)
+def _only(node: NodeName) -> Filtered:
+    """The others need no reason: kube-scheduler reads none where a node is left."""
+    return Filtered((node,), {}, None)
 
 
 def _refused(names: Sequence[NodeName], offered: fleet.Fleet, refusals: causes.Refusals) -> Filtered:

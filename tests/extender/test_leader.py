@@ -44,6 +44,27 @@ def test_a_binding_ends_before_the_lease_does() -> None:
     assert leading.binding_seconds(now=NOW + 16) == 0
 
 
+def test_a_former_leader_may_take_itself_for_the_leader_until_its_lease_would_have_expired() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("other_1", renewed=NOW))
+    leading.observe(lease("", renewed=NOW + 1))
+    leading.observe(lease("host_1", renewed=NOW + 2))
+    assert leading.others_until == NOW + 15
+
+
+def test_of_a_former_leader_that_was_never_seen_it_is_known_when_it_renewed_last_at_the_latest() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host_1", renewed=NOW))
+    assert leading.others_until == NOW + 15
+
+
+def test_where_there_was_no_lease_there_is_no_former_leader() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(None)
+    leading.observe(lease("host_1", renewed=NOW))
+    assert leading.others_until == 0
+
+
 def test_where_it_is_told_to_it_leads_without_a_lease() -> None:
     leading = leadership.Leadership("host", assume=True)
     assert leading.leads(now=NOW)

@@ -240,6 +240,26 @@ def test_a_changed_policy_holds_from_the_next_view_on() -> None:
     assert drift.differences(source) == []
 
 
+def test_a_finished_pod_that_is_deleted_after_its_node_closes_nothing() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    listing(source, "n0", g0=["a"])
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", phase="Failed", version=2))
+    source.node_gone(NodeName("n0"))
+    source.pod_gone(PodUID("uid-a"))
+    assert drift.differences(source) == []
+    source.node(records.node_record(builders.node("n0")))
+    assert closed(source) == [None, None]
+
+
+def test_an_event_that_changes_nothing_of_a_claim_writes_no_row() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    before = source.seen().versions.copy()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=2))
+    assert source.seen().versions.tolist() == before.tolist()
+
+
 def test_the_drift_check_finds_a_sum_that_is_wrong() -> None:
     source = builders.cluster()
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))

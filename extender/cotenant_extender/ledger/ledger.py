@@ -312,11 +312,9 @@ class Ledger:
     def _bury(self, record: records.Pod) -> None:
         """What becomes of a deleted pod's claim."""
         state = None if record.node is None else self.nodes.get(record.node)
-        if state is None or state.record is None or record.placement is None:
-            self._set_claim(record.uid, None)
-        elif record.finished:
-            if state.lists(record.uid):
-                self.graves.finished(record.uid, state.name)
+        if state is not None and record.finished and state.lists(record.uid):
+            self.graves.finished(record.uid, state.name)
+        if state is None or state.record is None or record.placement is None or record.finished:
             self._set_claim(record.uid, None)
         else:
             self.graves.vanished(record, listed=state.lists(record.uid))
@@ -346,7 +344,10 @@ class Ledger:
         )
 
     def _set_claim(self, uid: PodUID, claim: claims.Claim | None) -> None:
-        before = self.claims.pop(uid, None)
+        before = self.claims.get(uid)
+        if before == claim:
+            return
+        self.claims.pop(uid, None)
         if before is not None:
             self.usage.count(before, -1)
         if claim is not None:
