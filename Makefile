@@ -59,7 +59,7 @@ bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this m
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench --write docs/packing.md
 
 bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extender at the size of a large cluster
-	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md --plot docs/images/extender-cost.svg
 
 model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)
 	OMP_NUM_THREADS=1 $(BIN)/cotenant train $(MODEL_DATA) --from-scratch --name default-1 --out $(RUN_DIR)/model

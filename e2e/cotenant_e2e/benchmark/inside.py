@@ -5,12 +5,10 @@ The process is the real one; the API server is a list of encoded pages. Its GPUs
 
 import contextlib
 import datetime as dt
-import gc
 import http.client
 import os
 import signal
 import socket
-import statistics
 import subprocess
 import tempfile
 import time
@@ -22,35 +20,24 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from cotenant_api.names import NodeName
 from cotenant_e2e import installation, processes, waiting
-from cotenant_e2e.benchmark import listing, objects, world
-from cotenant_extender import feed, serve
-from cotenant_extender.ledger import ledger
+from cotenant_e2e.benchmark import handlers, listing, objects, times, world
 
-REQUESTS: Final = 300
-EVENTS: Final = 20_000
 READY_SECONDS: Final = 120
 
 
 @dataclass(frozen=True)
-class Times:
-    """Of one kind of request, in milliseconds."""
-
-    what: str
-    candidates: int
-    median_milliseconds: float
-    p99_milliseconds: float
-
-
-@dataclass(frozen=True)
 class Measurement:
-    """One size. `start_seconds`: from the start of the process until it is ready; memory: resident, after all of it."""
+    """One size. `start_seconds`: from the start of the process until it is ready; memory: resident, after all of it.
+
+    `filters` are over HTTP on loopback, `handlers` without it.
+    """
 
     size: world.Size
     start_seconds: float
     memory_mib: int
-    filters: Sequence[Times]
+    filters: Sequence[times.Times]
+    handlers: Sequence[times.Times]
     events_per_second: float
 
     def to_object(self) -> dict[str, Any]:
@@ -62,15 +49,8 @@ class Measurement:
             "startSeconds": round(self.start_seconds, 2),
             "memoryMiB": self.memory_mib,
             "eventsPerSecond": round(self.events_per_second),
-            "filter": [
-                {
-                    "pod": one.what,
-                    "candidates": one.candidates,
-                    "medianMilliseconds": round(one.median_milliseconds, 3),
-                    "p99Milliseconds": round(one.p99_milliseconds, 3),
-                }
-                for one in self.filters
-            ],
+            "filter": [one.to_object() for one in self.filters],
+            "filterHandler": [one.to_object() for one in self.handlers],
         }
 
 
@@ -80,7 +60,8 @@ def measure(size: world.Size) -> Measurement:
     with listing.Listing(pages) as server, _extender(server.port) as (process, port, seconds):
         filters = list(_filters(port, size))
         memory = process.rss_mib()
-    return Measurement(size, seconds, memory, filters, _events_per_second(pages, size))
+    whole = handlers.Whole(pages, size)
+    return Measurement(size, seconds, memory, filters, list(whole.filters()), whole.events_per_second())
 
 
 @contextlib.contextmanager
@@ -99,16 +80,16 @@ def _extender(server: int) -> Iterator[tuple[processes.Process, int, float]]:
                 started.send_signal(signal.SIGTERM)
 
 
-def _filters(port: int, size: world.Size) -> Iterator[Times]:
+def _filters(port: int, size: world.Size) -> Iterator[times.Times]:
     """Pods that the extender learns of from the request: one that fits, and one that fits nowhere."""
     nodes = [str(node["metadata"]["name"]) for node in objects.node_list(size.nodes)]
-    for what, share in (("fits", objects.SHARE), ("fits nowhere", 100 * 2 * objects.GPUS_PER_NODE)):
+    for what in (times.Asked.FITS, times.Asked.NOWHERE):
         for count in sorted({min(500, size.nodes), size.nodes}):
             bodies = [
-                orjson.dumps({"Pod": world.waiting_pod(10**6 + number, share=share), "NodeNames": nodes[-count:]})
-                for number in range(REQUESTS)
+                orjson.dumps({"Pod": world.waiting_pod(number, share=what.share), "NodeNames": nodes[-count:]})
+                for number in range(handlers.FIRST, handlers.FIRST + handlers.REQUESTS)
             ]
-            yield _times(what, count, _asked(port, bodies))
+            yield times.of(what, count, _asked(port, bodies))
 
 
 def _asked(port: int, bodies: Sequence[bytes]) -> list[float]:
@@ -124,42 +105,6 @@ def _asked(port: int, bodies: Sequence[bytes]) -> list[float]:
             connection.getresponse().read()
             found.append(1e3 * (time.perf_counter() - began))
     return found
-
-
-def _times(what: str, candidates: int, milliseconds: Sequence[float]) -> Times:
-    warm = sorted(milliseconds[len(milliseconds) // 10 :])
-    return Times(what, candidates, statistics.median(warm), warm[int(0.99 * (len(warm) - 1))])
-
-
-def _events_per_second(pages: dict[str, list[bytes]], size: world.Size) -> float:
-    """Watch events of placed pods, from the line to the ledger, in this process; the best of three."""
-    source, now = ledger.Ledger(), time.time()
-    sink = feed.Pods(source, lambda: now, lambda: None)
-    feed.Policies(source, lambda: None).listed(_items(pages, "packingpolicies"), 1)
-    feed.Nodes(source, lambda: None).listed(_items(pages, "/nodes"), 1)
-    feed.GPUNodes(source, lambda: now, lambda: None).listed(_items(pages, "gpunodes"), 1)
-    sink.listed(_items(pages, "/pods"), 1)
-    known = [NodeName(item["metadata"]["name"]) for item in _items(pages, "/nodes")]
-    # As the process does (see `serve`).
-    gc.set_threshold(*serve.GARBAGE_THRESHOLDS)
-    gc.freeze()
-    best = 0.0
-    for turn in range(3):
-        count = min(EVENTS, size.pods)
-        lines = [
-            orjson.dumps({"type": "MODIFIED", "object": world.placed_pod(number, known, version=turn + 2)})
-            for number in range(count)
-        ]
-        began = time.perf_counter()
-        for line in lines:
-            sink.changed(orjson.loads(line)["object"])
-        best = max(best, count / (time.perf_counter() - began))
-    return best
-
-
-def _items(pages: dict[str, list[bytes]], ending: str) -> list[dict[str, Any]]:
-    path = next(path for path in pages if path.endswith(ending))
-    return [item for page in pages[path] for item in orjson.loads(page)["items"]]
 
 
 def _serves(port: int) -> bool:

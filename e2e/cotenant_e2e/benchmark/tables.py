@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cotenant_e2e.benchmark import inside
+from cotenant_e2e.benchmark import inside, times
 from cotenant_e2e.benchmark.results import Found, Measurement
 from cotenant_e2e.benchmark.rounds import Contender
 
@@ -24,20 +24,31 @@ def lines(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def of_extender(measured: Sequence[inside.Measurement]) -> list[str]:
-    """A row for each size and kind of request, then the conditions."""
-    found = [
-        "| nodes | pods | filter of a pod that | candidates | median ms | p99 ms | events/s | memory MiB | start s |",
-        "|---:|---:|---|---:|---:|---:|---:|---:|---:|",
+    """The process at each size, then a row for each size and kind of request, then the conditions."""
+    found = ["| nodes | placed pods | events/s | memory MiB | start s |", "|---:|---:|---:|---:|---:|"]
+    found += [
+        f"| {one.size.nodes} | {one.size.pods} | {one.events_per_second:,.0f} | {one.memory_mib} | "
+        f"{one.start_seconds:.1f} |"
+        for one in measured
+    ]
+    found += [
+        "",
+        "| nodes | filter of a pod that | candidates | HTTP: median ms | p99 ms | handler: median ms | p99 ms |",
+        "|---:|---|---:|---:|---:|---:|---:|",
     ]
     for one in measured:
-        rest = f"{one.events_per_second:,.0f} | {one.memory_mib} | {one.start_seconds:.1f}"
+        over_http = {(asked.what, asked.candidates): asked for asked in one.filters}
         found += [
-            f"| {one.size.nodes} | {one.size.pods} | {asked.what} | {asked.candidates} | "
-            f"{asked.median_milliseconds:.2f} | {asked.p99_milliseconds:.2f} | {rest} |"
-            for asked in one.filters
+            f"| {one.size.nodes} | {asked.what} | {asked.candidates} | "
+            f"{_milliseconds(over_http.get((asked.what, asked.candidates)))} | {_milliseconds(asked)} |"
+            for asked in one.handlers
         ]
-    note = f"Simulated GPUs, eight a node; filter over HTTP on loopback, {inside.CORES} cores for everything."
+    note = f"Simulated GPUs, eight a node; HTTP on loopback; {inside.CORES} cores for everything."
     return [*found, "", note]
+
+
+def _milliseconds(found: times.Times | None) -> str:
+    return " | " if found is None else f"{found.median_milliseconds:.2f} | {found.p99_milliseconds:.2f}"
 
 
 def conditions(measured: Measurement) -> str:

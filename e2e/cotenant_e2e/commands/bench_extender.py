@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cotenant_api import sections
-from cotenant_e2e.benchmark import inside, tables, world
+from cotenant_e2e.benchmark import inside, plots, tables, world
 
 COMMAND = "make bench-extender"
 SUMMARY = "measure filter, events, memory and start of the extender at the size of a large cluster"
@@ -25,6 +25,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table into this page, between its markers")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the cost against the size of the cluster (SVG)")
 
 
 def run(arguments: Namespace) -> int:
@@ -45,6 +46,8 @@ def _show(measured: Sequence[inside.Measurement], arguments: Namespace) -> None:
         print(json.dumps({"v": 1, "cores": inside.CORES, "measurements": [one.to_object() for one in measured]}))
     else:
         print("\n".join(lines))
+    if arguments.plot is not None:
+        plots.draw(measured, arguments.plot)
     if arguments.write is not None:
         sections.replace(arguments.write, lines, command=COMMAND)
 
