@@ -64,7 +64,7 @@ class Document(Model):
         """
         try:
             value = json.loads(text)
-            if _SURROGATE.search(text if isinstance(text, str) else text.decode(json.detect_encoding(text))):
+            if _may_be_cut(text):
                 canonical(value).encode()  # halves of characters cannot be written again
         except (ValueError, RecursionError) as error:
             raise errors.InvalidInputError(source, text[:64], f"must be JSON: {error}") from error
@@ -82,6 +82,13 @@ class Document(Model):
             remedy = f"this release reads version {cls.MAJOR}: upgrade it, or write the document with its version"
             raise errors.UnsupportedVersionError(f"{source}.v", major, remedy)
         return validated(cls, value, source=source)
+
+
+def _may_be_cut(text: str | bytes) -> bool:
+    """Whether there may be halves of characters in it; the search takes longer than all of the reading."""
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text))
+    return (not text.isascii() or "\\u" in text) and _SURROGATE.search(text) is not None
 
 
 def validated(model: type[M], value: object, *, source: str) -> M:

@@ -51,7 +51,7 @@ class Gang(documents.Document):
     size: Annotated[int, Field(ge=1, le=1024)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What one pod asks for.
 
@@ -129,7 +129,7 @@ def demand(pod: Object) -> Demand:
         share=share,
         predicted=_prediction(notes),
         memory_mib=None if memory is None else quantity.mebibytes(memory, field=_path(names.GPU_MEMORY)),
-        gpu_models=frozenset(GPUModel(m.strip()) for m in notes.get(names.GPU_MODELS, "").split(",") if m.strip()),
+        gpu_models=_models(notes.get(names.GPU_MODELS, "")),
         workload_type=_choice(notes),
         processes_per_gpu=_count(notes, names.PROCESSES_PER_GPU, default=1, least=1),
         gang=_document(Gang, notes, names.GANG),
@@ -181,6 +181,11 @@ def _prediction(notes: Object) -> prediction.Prediction | None:
 def _read_prediction(text: str) -> prediction.Prediction:
     """Pods of one job say the same: they share one value, which is read once."""
     return _annotated(prediction.Prediction, text, names.PREDICTION)
+
+
+@functools.lru_cache(maxsize=256)
+def _models(text: str) -> frozenset[GPUModel]:
+    return frozenset(GPUModel(model.strip()) for model in text.split(",") if model.strip())
 
 
 def _choice(notes: Object) -> WorkloadType:

@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cotenant_api import conditions, documents, errors, gpunode, names, placement, pod, quantity
-from cotenant_api.names import GPUUID, Namespace, NodeName, PodUID
+from cotenant_api import conditions, documents, errors, gpunode, names, pod, quantity
+from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_extender import booked, sharing
 from cotenant_extender.packing import constraints, view
 
 Object = Mapping[str, Any]
 
 RUNNING = "Running"
 TERMINAL_PHASES = ("Succeeded", "Failed")
-PLACEMENTS = 65_536
-"""How many are remembered as read."""
 UNSCHEDULABLE = "Unschedulable"
 MOST = 2**53
 """No amount is taken for more (a pod may ask for 1E cores): sums of a node's pods stay within 64 bits."""
@@ -58,7 +57,7 @@ class Pod:
     priority: int
     since: float
     earmark: str | None
-    placement: placement.Placement | None
+    placement: booked.AnyPlaced | None
     started: float | None
     preempts: bool
     unschedulable: str | None
@@ -112,6 +111,25 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GPU:
+    """What a node agent tells of one GPU.
+
+    Attributes:
+        foreign_processes: how many processes use it that are no tenant's.
+        tenants: pods that hold it or a part of it.
+    """
+
+    uuid: GPUUID
+    index: int
+    model: GPUModel
+    memory_mib: int
+    mode: gpunode.Mode
+    health: gpunode.Health
+    foreign_processes: int
+    tenants: tuple[PodUID, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GPUNode:
     """What a node agent tells; `version` as a pod's."""
 
@@ -119,7 +137,7 @@ class GPUNode:
     version: int
     ready: bool
     excluded: frozenset[GPUUID]
-    gpus: tuple[gpunode.GPU, ...]
+    gpus: tuple[GPU, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,35 +160,36 @@ def pod_record(raw: Object) -> Pod:
     """The record of a pod as the API server gives it."""
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     notes: Object = metadata.get("annotations") or {}
-    uid, node = PodUID(metadata["uid"]), spec.get("nodeName") or None
+    uid, node = PodUID(metadata["uid"]), sharing.text(spec.get("nodeName") or None)
     asks = pod.asks_for_share(raw)
-    host = _host_need(spec)
+    host = sharing.one(_host_need(spec))
+    labels = sharing.labels(metadata.get("labels"))
     request, invalid, share = None, None, 0
     if asks:
         share = _counted_share(spec)
         try:
-            request = _request(raw, host)
+            request = _request(raw, host, labels)
         except errors.InvalidInputError as error:
             invalid = str(error)
     reports = {item.get("type"): item for item in status.get("conditions") or ()}
     return Pod(
         uid=uid,
-        namespace=Namespace(metadata.get("namespace", "")),
+        namespace=sharing.text(Namespace(metadata.get("namespace", ""))),
         name=metadata.get("name", ""),
         version=_version(metadata),
         node=node,
-        phase=status.get("phase", ""),
+        phase=sharing.text(status.get("phase", "")),
         deleting="deletionTimestamp" in metadata,
         share=share,
         request=request,
         invalid=invalid,
-        gates=pod.gates(raw),
+        gates=sharing.one(pod.gates(raw)),
         host=host,
         priority=spec.get("priority") or 0,
         since=_created(metadata) if request is None else request.since,
         earmark=notes.get(names.EARMARK) if asks else None,
-        placement=_placement(notes, uid, node, share=share) if asks else None,
-        labels=metadata.get("labels") or {},
+        placement=_placed(notes, uid, node, share=share) if asks else None,
+        labels=labels,
         started=_seconds(status.get("startTime")) or None,
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
@@ -224,7 +243,7 @@ def gpunode_record(raw: Object) -> GPUNode:
         version=_version(raw["metadata"]),
         ready=conditions.is_true(status.conditions, gpunode.READY),
         excluded=frozenset(spec.excluded_gpus),
-        gpus=tuple(sorted(status.gpus, key=lambda gpu: (gpu.index, gpu.uuid))),
+        gpus=tuple(_gpu(gpu) for gpu in sorted(status.gpus, key=lambda gpu: (gpu.index, gpu.uuid))),
     )
 
 
@@ -248,14 +267,14 @@ def lease_record(raw: Object) -> Lease:
     )
 
 
-def _request(raw: Object, host: view.HostNeed) -> view.Request:
+def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> view.Request:
     metadata, spec = raw["metadata"], raw.get("spec") or {}
-    notes, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    notes: Object = metadata.get("annotations") or {}
     if spec.get("schedulerName") != names.SCHEDULER_NAME:
         remedy = f'must be "{names.SCHEDULER_NAME}" where {names.GPU_SHARE} is requested'
         raise errors.InvalidInputError("spec.schedulerName", spec.get("schedulerName"), remedy)
     demand = pod.demand(raw)
-    where = constraints.of_pod(spec)
+    where = sharing.one(constraints.of_pod(spec))
     created = _created(metadata)
     queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
     fit_key = (
@@ -274,7 +293,7 @@ def _request(raw: Object, host: view.HostNeed) -> view.Request:
         since=queued,
         host=host,
         constraints=where,
-        fit_key=fit_key,
+        fit_key=sharing.one(fit_key),
     )
 
 
@@ -351,25 +370,22 @@ def _seconds(text: str | None) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def _placement(notes: Object, uid: PodUID, node: NodeName | None, *, share: int) -> placement.Placement | None:
-    """The placement, if it can be read, is this pod's on this node and covers its share: else there is none."""
+def _placed(notes: Object, uid: PodUID, node: NodeName | None, *, share: int) -> booked.Placed | None:
     text = notes.get(names.PLACEMENT)
-    if text is None or node is None:
-        return None
-    found = _read_placement(text)
-    if found is None:
-        return None
-    covered = sum(gpu.share for gpu in found.gpus) >= share
-    return found if found.pod_uid == uid and found.node == node and covered else None
+    return None if text is None or node is None else booked.read(text, uid=uid, node=node, share=share)
 
 
-@functools.lru_cache(maxsize=PLACEMENTS)
-def _read_placement(text: str) -> placement.Placement | None:
-    """Equal texts are read once: a placement stands on its pod through many events."""
-    try:
-        return placement.Placement.from_json(text, source=names.PLACEMENT)
-    except errors.InvalidInputError:
-        return None
+def _gpu(gpu: gpunode.GPU) -> GPU:
+    return GPU(
+        uuid=gpu.uuid,
+        index=gpu.index,
+        model=sharing.text(gpu.model),
+        memory_mib=gpu.memory_mib,
+        mode=gpu.mode,
+        health=gpu.health,
+        foreign_processes=gpu.foreign_processes,
+        tenants=tuple(tenant.pod_uid for tenant in gpu.tenants),
+    )
 
 
 def _unschedulable(report: Object | None) -> str | None:
@@ -379,4 +395,4 @@ def _unschedulable(report: Object | None) -> str | None:
 
 
 def _packed(report: Object | None) -> tuple[str, str] | None:
-    return None if report is None else (report.get("reason", ""), report.get("message", ""))
+    return None if report is None else sharing.one((report.get("reason", ""), report.get("message", "")))

@@ -3,11 +3,10 @@
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from cotenant_api import placement, pod, prediction
-from cotenant_api.names import GPUUID, Namespace, NodeName, PodUID
-from cotenant_extender import records
+from cotenant_api.names import Namespace, NodeName, PodUID
+from cotenant_extender import booked, records
 from cotenant_extender.packing import view
 
 
@@ -20,16 +19,6 @@ class Kind(enum.Enum):
     HOST_ONLY = "a bound pod that asks for no share"
     UNPLACED = "a bound pod without valid placement that has not started"
     UNREADABLE = "a running pod without valid placement"
-
-
-class Booking(NamedTuple):
-    """What is booked on one GPU: hundredths, memory in MiB, the percentage of the SMs, and the client priority."""
-
-    uuid: GPUUID
-    share: int
-    memory_mib: int
-    thread_percentage: int
-    client_priority: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +35,7 @@ class Claim:
     node: NodeName
     share: int
     host: view.HostNeed
-    bookings: tuple[Booking, ...]
+    bookings: tuple[booked.Booking, ...]
     namespace: Namespace
     labels: Mapping[str, str]
     workload_type: pod.WorkloadType
@@ -85,19 +74,15 @@ def _bound_kind(record: records.Pod) -> Kind:
     return Kind.UNREADABLE if record.phase == records.RUNNING else Kind.UNPLACED
 
 
-def _claim(record: records.Pod, kind: Kind, node: NodeName, placed: placement.Placement | None) -> Claim:
+def _claim(record: records.Pod, kind: Kind, node: NodeName, where: booked.AnyPlaced | None) -> Claim:
     demand = None if record.request is None else record.request.demand
-    bookings = () if placed is None else placed.gpus
     return Claim(
         uid=record.uid,
         kind=kind,
         node=node,
         share=record.share,
         host=record.host,
-        bookings=tuple(
-            Booking(gpu.uuid, gpu.share, gpu.memory_mib, gpu.active_thread_percentage, gpu.client_priority)
-            for gpu in bookings
-        ),
+        bookings=() if where is None else booked.bookings(where),
         namespace=record.namespace,
         labels=record.labels,
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,

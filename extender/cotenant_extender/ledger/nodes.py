@@ -97,9 +97,7 @@ class NodeState:
 
     def lists(self, uid: PodUID) -> bool:
         """Whether its agent lists a pod as tenant of a GPU."""
-        return self.agent is not None and any(
-            tenant.pod_uid == uid for gpu in self.agent.gpus for tenant in gpu.tenants
-        )
+        return self.agent is not None and any(uid in gpu.tenants for gpu in self.agent.gpus)
 
     def seen(self, policy: policies.InForce, explains: Explains, *, without: claims.Claim | None = None) -> view.Node:
         """The node as packing sees it, without one claim: the pod's own.
@@ -150,7 +148,7 @@ class NodeState:
         )
 
     def _gpu_seen(
-        self, gpu: gpunode.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
+        self, gpu: records.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
     ) -> view.GPU:
         """One GPU, as built before if nothing of it has changed."""
         if without is not None and any(entry.uuid == gpu.uuid for entry in without.bookings):
@@ -161,7 +159,7 @@ class NodeState:
         return found
 
     def _gpu(
-        self, gpu: gpunode.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
+        self, gpu: records.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
     ) -> view.GPU:
         claimed = self.tenants.get(gpu.uuid, {})
         tenants = tuple(
@@ -179,7 +177,7 @@ class NodeState:
             hold=self.holds.get(gpu.uuid),
         )
 
-    def _gpu_closed(self, gpu: gpunode.GPU, claimed: dict[PodUID, claims.Claim], explains: Explains) -> Cause | None:
+    def _gpu_closed(self, gpu: records.GPU, claimed: dict[PodUID, claims.Claim], explains: Explains) -> Cause | None:
         excluded = self.agent is not None and gpu.uuid in self.agent.excluded
         if gpu.mode is gpunode.Mode.EXCLUDED or excluded:
             return Cause.EXCLUDED
@@ -189,7 +187,7 @@ class NodeState:
             return Cause.UNHEALTHY
         if gpu.foreign_processes > 0:
             return Cause.FOREIGN_USE
-        if any(tenant.pod_uid not in claimed and not explains(tenant.pod_uid) for tenant in gpu.tenants):
+        if any(uid not in claimed and not explains(uid) for uid in gpu.tenants):
             return Cause.UNEXPLAINED
         return None
 
@@ -199,7 +197,7 @@ _NOTHING = records.Node(
 )
 
 
-def _tenant(claim: claims.Claim, gpu: gpunode.GPU, policy: policies.InForce) -> view.Tenant:
+def _tenant(claim: claims.Claim, gpu: records.GPU, policy: policies.InForce) -> view.Tenant:
     """A claim on this GPU. A policy that now counts the pod for more than was booked does so at once."""
     mine = next(entry for entry in claim.bookings if entry.uuid == gpu.uuid)
     predicted = None if claim.predicted is None else claim.predicted.by_gpu.get(gpu.model)

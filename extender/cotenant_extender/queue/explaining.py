@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from cotenant_api import conditions, placement
+from cotenant_api import conditions
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import booked, records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies, view
 from cotenant_extender.queue import reporting, telling
@@ -68,7 +68,7 @@ def _held(source: ledger.Ledger, uid: PodUID) -> list[GPUUID]:
     return sorted(uuid for hold in mine for uuids in source.holds[hold].values() for uuid in uuids)
 
 
-def _beside(source: ledger.Ledger, uid: PodUID, where: placement.Placement) -> list[str]:
+def _beside(source: ledger.Ledger, uid: PodUID, where: booked.AnyPlaced) -> list[str]:
     """Who shares its GPUs."""
     state = source.nodes.get(where.node)
     uuids = [gpu.uuid for gpu in where.gpus]

@@ -6,10 +6,9 @@ reason changes, at most every `INTERVAL_SECONDS` per pod.
 
 from dataclasses import dataclass
 
-from cotenant_api import placement
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import booked, records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies
 from cotenant_extender.queue import telling
@@ -102,7 +101,7 @@ class Reporter:
         return Report(record=pod.record, reason=reason, message=message)
 
 
-def where(placed: placement.Placement) -> str:
+def where(placed: booked.AnyPlaced) -> str:
     """Where a pod is, in words."""
     gpus = ", ".join(f"{gpu.uuid} ({gpu.share} hundredths, {gpu.memory_mib} MiB)" for gpu in placed.gpus)
     return f"on node {placed.node}: {gpus}"

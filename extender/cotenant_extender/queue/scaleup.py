@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from cotenant_api import gpunode
 from cotenant_api.names import HUNDREDTHS, GPUModel, NodeName
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger, nodes
 from cotenant_extender.packing import fleet, policies, rules, view
 from cotenant_extender.queue import order
@@ -116,7 +117,7 @@ def _as_new(state: nodes.NodeState) -> view.Node | None:
     )
 
 
-def _new_gpu(gpu: gpunode.GPU) -> view.GPU:
+def _new_gpu(gpu: records.GPU) -> view.GPU:
     return view.GPU(
         uuid=gpu.uuid,
         index=gpu.index,
