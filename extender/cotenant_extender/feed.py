@@ -32,7 +32,7 @@ class Pods:
 
     def changed(self, item: Object) -> None:
         """One pod."""
-        self._ledger.pod(reading.pod(item), now=self._clock())
+        self._ledger.pod(reading.pod(item, self._ledger.pods.get), now=self._clock())
         self._changed()
 
     def gone(self, item: Object) -> None:

@@ -30,13 +30,13 @@ _WRONG = (
 )
 
 
-def pod(raw: Object) -> records.Pod:
-    """The record of a pod.
+def pod(raw: Object, known: records.Known = records.unknown) -> records.Pod:
+    """The record of a pod; `known` finds what was read of it before.
 
     Raises:
         InvalidInputError: it has no name or no UID.
     """
-    return _read(raw, "Pod", _sound_pod, lambda metadata: _least_pod(raw, metadata))
+    return _read(raw, "Pod", lambda raw: _sound_pod(raw, known), lambda metadata: _least_pod(raw, metadata))
 
 
 def node(raw: Object) -> records.Node:
@@ -114,9 +114,9 @@ def _metadata(raw: Object) -> dict[str, str]:
     return {key: kept[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in kept}
 
 
-def _sound_pod(raw: Object) -> records.Pod:
+def _sound_pod(raw: Object, known: records.Known) -> records.Pod:
     """As `records.pod_record`, if what it took as it stood is text and numbers."""
-    found = records.pod_record(raw)
+    found = records.pod_record(raw, known)
     texts = (found.uid, found.namespace, found.name, found.phase, found.node or "", found.earmark or "")
     _must_be(str, *texts, *(found.packed or ()), *found.gates, *found.labels.values())
     _must_be(int, found.priority)

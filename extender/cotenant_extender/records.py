@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cotenant_api import conditions, documents, errors, gpunode, names, pod, quantity
+from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import booked, sharing
+from cotenant_extender import amounts, booked, sharing
 from cotenant_extender.packing import constraints, view
 
 Object = Mapping[str, Any]
@@ -19,8 +19,6 @@ Object = Mapping[str, Any]
 RUNNING = "Running"
 TERMINAL_PHASES = ("Succeeded", "Failed")
 UNSCHEDULABLE = "Unschedulable"
-MOST = 2**53
-"""No amount is taken for more (a pod may ask for 1E cores): sums of a node's pods stay within 64 bits."""
 NO_NEED = view.HostNeed(cpu_millis=0, memory_bytes=0)
 
 
@@ -156,21 +154,30 @@ class Lease:
     duration_seconds: float
 
 
-def pod_record(raw: Object) -> Pod:
-    """The record of a pod as the API server gives it."""
+Known = Callable[[PodUID], Pod | None]
+
+
+def unknown(_uid: PodUID) -> Pod | None:
+    """Nothing was read of any pod before."""
+    return None
+
+
+def pod_record(raw: Object, known: Known = unknown) -> Pod:
+    """The record of a pod as the API server gives it; `known` finds what was read of it before."""
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     notes: Object = metadata.get("annotations") or {}
     uid, node = PodUID(metadata["uid"]), sharing.text(spec.get("nodeName") or None)
     asks = pod.asks_for_share(raw)
-    host = sharing.one(_host_need(spec))
+    host = amounts.host_need(spec)
     labels = sharing.labels(metadata.get("labels"))
     request, invalid, share = None, None, 0
     if asks:
-        share = _counted_share(spec)
+        share = amounts.counted_share(spec)
         try:
             request = _request(raw, host, labels)
         except errors.InvalidInputError as error:
             invalid = str(error)
+    placed = _placed(notes, uid, node, known(uid)) if asks else None
     reports = {item.get("type"): item for item in status.get("conditions") or ()}
     return Pod(
         uid=uid,
@@ -188,7 +195,7 @@ def pod_record(raw: Object) -> Pod:
         priority=spec.get("priority") or 0,
         since=_created(metadata) if request is None else request.since,
         earmark=notes.get(names.EARMARK) if asks else None,
-        placement=_placed(notes, uid, node, share=share) if asks else None,
+        placement=placed if _covers(placed, share) else None,
         labels=labels,
         started=_seconds(status.get("startTime")) or None,
         preempts=spec.get("preemptionPolicy") != "Never",
@@ -219,10 +226,10 @@ def node_record(raw: Object) -> Node:
     ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in status.get("conditions") or ())
     return Node(
         name=NodeName(raw["metadata"]["name"]),
-        share=_whole(offered.get(names.GPU_SHARE, 0)),
-        cpu_millis=_millis(offered.get("cpu", 0)),
-        memory_bytes=_whole(offered.get("memory", 0)),
-        pods=_whole(offered.get("pods", 0)),
+        share=amounts.whole(offered.get(names.GPU_SHARE, 0)),
+        cpu_millis=amounts.millis(offered.get("cpu", 0)),
+        memory_bytes=amounts.whole(offered.get("memory", 0)),
+        pods=amounts.whole(offered.get("pods", 0)),
         schedulable=ready and not spec.get("unschedulable"),
         labels=raw["metadata"].get("labels") or {},
         taints=constraints.taints(spec),
@@ -297,62 +304,6 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     )
 
 
-def _counted_share(spec: Object) -> int:
-    """The hundredths that kubelet would count, however the request is written; at least 1 where any is asked."""
-    total = 0
-    for container in spec.get("containers") or ():
-        resources = container.get("resources") or {}
-        value = (resources.get("limits") or {}).get(names.GPU_SHARE)
-        if value is None:
-            value = (resources.get("requests") or {}).get(names.GPU_SHARE, 0)
-        total += _whole(value)
-    return max(total, 1)
-
-
-def _host_need(spec: Object) -> view.HostNeed:
-    """As kube-scheduler counts: containers and sidecars, or the largest init container, plus overhead."""
-    own = (spec.get("resources") or {}).get("requests") or {}
-    overhead = spec.get("overhead") or {}
-    return view.HostNeed(
-        cpu_millis=_millis(own["cpu"])
-        if "cpu" in own
-        else _sum(spec, "cpu", _millis) + _millis(overhead.get("cpu", 0)),
-        memory_bytes=_whole(own["memory"])
-        if "memory" in own
-        else _sum(spec, "memory", _whole) + _whole(overhead.get("memory", 0)),
-    )
-
-
-def _sum(spec: Object, resource: str, read: Callable[[str | int], int]) -> int:
-    def of(container: Object) -> int:
-        requests = (container.get("resources") or {}).get("requests") or {}
-        return read(requests.get(resource, 0))
-
-    running = 0
-    for container in spec.get("containers") or ():
-        running += of(container)
-    sidecars, starting = 0, 0
-    for container in spec.get("initContainers") or ():
-        need = of(container)
-        if container.get("restartPolicy") == "Always":
-            sidecars += need
-            starting = max(starting, sidecars)
-        else:
-            starting = max(starting, sidecars + need)
-    return max(running + sidecars, starting)
-
-
-@functools.lru_cache(maxsize=4096)
-def _millis(value: str | int) -> int:
-    return min(quantity.millis(value, field="cpu"), MOST)
-
-
-@functools.lru_cache(maxsize=4096)
-def _whole(value: str | int) -> int:
-    """A quantity rounded up to a whole number."""
-    return min(-int(-quantity.parse(value, field="quantity") // 1), MOST)
-
-
 def _version(metadata: Object) -> int:
     text = metadata.get("resourceVersion") or ""
     return int(text) if text.isascii() and text.isdigit() else 0
@@ -370,9 +321,15 @@ def _seconds(text: str | None) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def _placed(notes: Object, uid: PodUID, node: NodeName | None, *, share: int) -> booked.Placed | None:
+def _placed(notes: Object, uid: PodUID, node: NodeName | None, known: Pod | None) -> booked.Placed | None:
     text = notes.get(names.PLACEMENT)
-    return None if text is None or node is None else booked.read(text, uid=uid, node=node, share=share)
+    if text is None or node is None:
+        return None
+    return booked.read(text, uid=uid, node=node, known=None if known is None else known.placement)
+
+
+def _covers(placed: booked.Placed | None, share: int) -> bool:
+    return placed is not None and sum([gpu.share for gpu in placed.gpus]) >= share
 
 
 def _gpu(gpu: gpunode.GPU) -> GPU:

@@ -6,7 +6,7 @@ What is returned equals what was given and is never changed by anyone. What cann
 import functools
 import sys
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -26,13 +26,14 @@ def one(value: T) -> T:
 def text(value: T) -> T:
     """The same for names that many objects hold; they are forgotten with the last of these."""
     given: Any = value
-    found: T = sys.intern(given) if type(given) is str else given
-    return found
+    return cast("T", sys.intern(given)) if type(given) is str else value
 
 
 def labels(value: Mapping[str, str] | None) -> Mapping[str, str]:
     """Labels of an object."""
-    given = value or {}
+    if not value:
+        return {}
+    given = value
     try:
         return _labelled(tuple(given.items()))
     except TypeError:

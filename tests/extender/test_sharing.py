@@ -31,11 +31,33 @@ def test_what_cannot_be_compared_is_returned_as_it_is() -> None:
 
 def test_a_placement_as_kept_says_all_that_its_document_says() -> None:
     text = builders.placement("a", "n1", {"GPU-n1-0": 40})[names.PLACEMENT]
-    found = booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1"), share=40)
+    found = booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1"))
     assert found is not None
     assert found.to_object() == placement.Placement.from_json(text, source="test").to_object()
 
 
+def test_a_placement_that_stands_is_not_read_again() -> None:
+    text = builders.placement("a", "n1", {"GPU-n1-0": 40})[names.PLACEMENT]
+    known = booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1"))
+    assert known is not None
+    assert booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1"), known=known) is known
+
+
+def test_a_placement_that_changed_is_read_again() -> None:
+    before, after = (builders.placement("a", "n1", {"GPU-n1-0": share})[names.PLACEMENT] for share in (40, 50))
+    known = booked.read(before, uid=PodUID("uid-a"), node=NodeName("n1"))
+    found = booked.read(after, uid=PodUID("uid-a"), node=NodeName("n1"), known=known)
+    assert found is not None
+    assert [gpu.share for gpu in found.gpus] == [50]
+
+
+def test_a_known_placement_is_no_other_pods_and_on_no_other_node() -> None:
+    text = builders.placement("a", "n1", {"GPU-n1-0": 40})[names.PLACEMENT]
+    known = booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1"))
+    assert booked.read(text, uid=PodUID("uid-b"), node=NodeName("n1"), known=known) is None
+    assert booked.read(text, uid=PodUID("uid-a"), node=NodeName("n2"), known=known) is None
+
+
 def test_a_placement_that_is_no_json_object_is_none() -> None:
     for text in ("", "[]", "{", '"\\ud800"', "\ud800"):
-        assert booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1"), share=40) is None
+        assert booked.read(text, uid=PodUID("uid-a"), node=NodeName("n1")) is None
