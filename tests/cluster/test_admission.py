@@ -201,6 +201,8 @@ def test_nobody_changes_or_removes_a_placement(workspace: Workspace, refused: Re
         ({"metadata": {"annotations": {names.GPU_MEMORY: "1Gi"}}}, "may change cotenant.dev/earmark alone"),
         ({"spec": {"schedulingGates": None}}, "may remove cotenant.dev/packing alone"),
         ({"spec": {"activeDeadlineSeconds": 1}}, "may change nothing but the gate"),
+        ({"metadata": {"finalizers": ["example.org/kept"]}}, "may not change labels, finalizers or owners"),
+        ({"spec": {"nodeSelector": {"a": "b"}}}, "may change nothing but the gate"),
     ],
 )
 def test_the_schedulers_account_may_change_only_gate_and_earmark(
@@ -209,6 +211,42 @@ def test_the_schedulers_account_may_change_only_gate_and_earmark(
     workspace.pod("p", schedulingGates=[{"name": "example.org/hold"}])
     client = scheduler_client(workspace)
     assert message in refused(lambda: client.patch(workspace.pods("p"), patch))
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ({"status": {"phase": "Succeeded"}}, "may write conditions and the nominated node alone"),
+        ({"metadata": {"annotations": {names.EARMARK: "{}"}}}, "only the extender writes an earmark"),
+        ({"metadata": {"labels": {"a": "b"}}}, "may not change labels"),
+    ],
+)
+def test_the_schedulers_account_writes_conditions_alone_to_a_status(
+    workspace: Workspace, refused: Refused, patch: Json, message: str
+) -> None:
+    workspace.pod("p", schedulingGates=[{"name": "example.org/hold"}])
+    client = scheduler_client(workspace)
+    assert message in refused(lambda: client.patch(f"{workspace.pods('p')}/status", patch))
+
+
+def test_what_the_extender_writes_is_accepted(workspace: Workspace) -> None:
+    workspace.pod("p", schedulingGates=[{"name": "example.org/hold"}])
+    client, path = scheduler_client(workspace), workspace.pods("p")
+    lift = {
+        "metadata": {"annotations": {names.EARMARK: "{}"}},
+        "spec": {"schedulingGates": [{"name": "example.org/hold"}]},
+    }
+    condition = {"type": names.PACKED, "status": "False", "reason": "Waiting", "message": "by a test"}
+    client.patch(f"{path}?dryRun=All", lift)
+    client.patch(f"{path}/status?dryRun=All", {"status": {"conditions": [condition]}})
+
+
+def test_an_earmark_is_refused_to_others(workspace: Workspace, refused: Refused) -> None:
+    workspace.pod("p", schedulingGates=[{"name": "example.org/hold"}])
+    patch = {"metadata": {"annotations": {names.EARMARK: "{}"}}}
+    for path in (workspace.pods("p"), f"{workspace.pods('p')}/status"):
+        message = refused(lambda path=path: workspace.client.patch(path, patch))  # type: ignore[misc]
+        assert "only the extender writes an earmark" in message
 
 
 def test_an_agent_writes_only_what_belongs_to_its_node(workspace: Workspace, refused: Refused) -> None:
