@@ -12,7 +12,7 @@ OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-cluster test-torch soak lint format openb bench bench-extender bench-predictions model evaluation examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-torch soak lint format openb bench bench-extender bench-predictions model evaluation examples manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -23,18 +23,21 @@ demo: $(VENV)/.wheel ## real Kubernetes places real models on simulated GPUs (KE
 demo-down: $(VENV)/.wheel ## stop what `make demo KEEP=1` left running
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e down --dir $(RUN_DIR)/demo
 
-test: test-unit test-cluster ## unit and cluster tests, with a coverage report
+test: test-unit test-simulation test-cluster ## unit, simulation and cluster tests, with a coverage report
 
 test-unit: $(VENV)/.wheel ## decision code; no cluster needed
-	$(BIN)/coverage run --data-file=.coverage.unit -m pytest tests --ignore=tests/cluster --ignore=tests/torch -q
+	$(BIN)/coverage run --data-file=.coverage.unit -m pytest tests --ignore=tests/cluster --ignore=tests/torch --ignore=tests/simulation -q
 	$(BIN)/coverage report --data-file=.coverage.unit
+
+test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
+	$(BIN)/python -m pytest tests/simulation -q -n auto
 
 test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
-	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999)
+	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
 	$(VENV)-torch/bin/python -m pytest tests/torch -q

@@ -273,7 +273,7 @@ class Chaos:
                 {"maxTenantsPerGPU": rng.choice([1, 2, 3])},
                 {"tenancy": rng.choice(["SameNamespace", "Any"])},
                 {"memoryHeadroomPercent": rng.choice([0, 5, 30])},
-                {"placement": rng.choice(["FirstFit", "BestFit", "Spread"])},
+                {"placement": rng.choice(["FirstFit", "BestFit", "Spread", "FGD", "DualPrice"])},
                 {"paused": True},
                 {"maxUtilizationPercent": rng.choice([80, 100, 150])},
             ]

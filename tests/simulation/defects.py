@@ -35,6 +35,10 @@ class _TakesOverAtOnce(leadership.Leadership):
     def since(self) -> float:
         return 0.0
 
+    @property
+    def others_until(self) -> float:
+        return 0.0
+
 
 class _ReservesNothing(ledger.Ledger):
     """Forgets the Bindings that are in flight."""
