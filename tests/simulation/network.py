@@ -232,14 +232,14 @@ class _Stream:
             self._link.streams.remove(self)
 
     def push(self, line: bytes) -> None:
-        """Send a line."""
-        if not self._link.open:
-            self._held.append(line)
-        else:
-            self._send(line)
+        """Send a line, after what was held back: a connection may lose its end, but never what is in the middle."""
+        self._held.append(line)
+        if self._link.open:
+            self.release()
 
     def _send(self, line: bytes | None) -> None:
-        self._due = max(self._due, self._loop.time() + self._link.latency())
+        # Timers of one time may come in any order; lines of a connection never do.
+        self._due = max(self._due + 1e-6, self._loop.time() + self._link.latency())
         self._loop.call_at(self._due, self._arrived, line, context=self._link.network.outside)
 
     def fail(self) -> None:
@@ -250,9 +250,10 @@ class _Stream:
 
     def release(self) -> None:
         """What was held back comes."""
-        held, self._held = self._held, []
-        for line in held:
-            self.push(line)
+        if self._link.open:
+            held, self._held = self._held, []
+            for line in held:
+                self._send(line)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """The lines, as they come."""
