@@ -28,18 +28,6 @@ class _LeadsForEver(leadership.Leadership):
         return 15.0 if self._led else found
 
 
-class _TakesOverAtOnce(leadership.Leadership):
-    """Does not wait for the Bindings of a former leader."""
-
-    @property
-    def since(self) -> float:
-        return 0.0
-
-    @property
-    def others_until(self) -> float:
-        return 0.0
-
-
 class _ReservesNothing(ledger.Ledger):
     """Forgets the Bindings that are in flight."""
 
@@ -85,10 +73,6 @@ def _leads_for_ever(extender: service.Extender) -> None:
     extender.leadership.__class__ = _LeadsForEver
 
 
-def _takes_over_at_once(extender: service.Extender) -> None:
-    extender.leadership.__class__ = _TakesOverAtOnce
-
-
 def _reserves_nothing(extender: service.Extender) -> None:
     extender.ledger.__class__ = _ReservesNothing
 
@@ -112,7 +96,6 @@ def _leaves_the_unplaced(extender: service.Extender) -> None:
 DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
     {
         "leads for ever": _leads_for_ever,
-        "takes over at once": _takes_over_at_once,
         "reserves nothing": _reserves_nothing,
         "believes deletions": _believes_deletions,
         "gives up early": _gives_up_early,
