@@ -13,7 +13,6 @@ import orjson
 
 from api_server import handlers, store
 from cotenant_api import names, packingpolicy
-from cotenant_extender import leadership
 from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
 from cotenant_extender.ledger import drift
@@ -188,11 +187,14 @@ class World:
                 self._taken = self._loop.time()
 
     def _bound(self, sender: network.Link, binding: Object) -> None:
-        """A Binding took effect: nobody else may serve, nor have held the Lease for long."""
+        """A Binding took effect: nobody else may serve, nor have held the Lease longer than its sender may believe in his.
+
+        A sender that was paused may not know that his Lease was given back; whoever leads next waits that out.
+        """
         holder = self.holder()
         name, _, _ = sender.name.partition("/")
         held = self._loop.time() - self._taken
-        if holder and not holder.startswith(f"{name}_") and held > leadership.SETTLE_SECONDS + SLACK_SECONDS:
+        if holder and not holder.startswith(f"{name}_") and held > election.DURATION_SECONDS + SLACK_SECONDS:
             self.fail(f"a Binding of {sender.name} took effect {held:.1f} s after {holder} took the Lease")
         for host in self.hosts:
             process, extender = host.extender_process, host.extender
