@@ -187,7 +187,7 @@ class World:
                 self._taken = self._loop.time()
 
     def _bound(self, sender: network.Link, binding: Object) -> None:
-        """A Binding took effect: nobody else may serve, nor have held the Lease longer than its sender may believe in his.
+        """A Binding took effect: nobody else may serve, nor have held the Lease longer than its sender may believe.
 
         A sender that was paused may not know that his Lease was given back; whoever leads next waits that out.
         """
