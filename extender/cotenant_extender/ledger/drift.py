@@ -15,8 +15,9 @@ from cotenant_extender import records
 from cotenant_extender.ledger import claims, ledger
 from cotenant_extender.packing import fleet, view
 
-STEP = 200
-"""Pods, or nodes, that are looked at in one step."""
+PODS_PER_STEP = 200
+NODES_PER_STEP = 2
+"""A step takes about two milliseconds: filter waits for it."""
 
 
 @dataclass
@@ -48,14 +49,14 @@ def recount(source: ledger.Ledger) -> Generator[None, None, list[str]]:
     sums: defaultdict[NodeName, _Sums] = defaultdict(_Sums)
     for count, record in enumerate((*source.pods.values(), *source.graves.pods.values()), start=1):
         _add(sums, source, record)
-        if count % STEP == 0:
+        if count % PODS_PER_STEP == 0:
             yield
     found = []
     for count, name in enumerate(sorted({*sums, *source.nodes}), start=1):
         state = source.nodes.get(name)
         if (None if state is None else state.changes) == changes.get(name):
             found.extend(_compared(source, name, sums.get(name, _Sums())))
-        if count % STEP == 0:
+        if count % NODES_PER_STEP == 0:
             yield
     offered = sorted(name for name, state in source.nodes.items() if state.agent is not None)
     if offered != source.order:
