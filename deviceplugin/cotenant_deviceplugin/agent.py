@@ -10,8 +10,10 @@ from datetime import datetime
 
 from cotenant_api import conditions, errors, gpunode
 from cotenant_api.names import Namespace, NodeName
-from cotenant_deviceplugin import changes, cluster, hardware, manifests, status, stores
-from cotenant_deviceplugin.reflector import Reflector
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.kube import cluster, manifests, stores
+from cotenant_deviceplugin.kube.reflector import Reflector
+from cotenant_deviceplugin.publishing import changes, status
 from cotenant_deviceplugin.retry import Retry
 
 MISSING_NODE_SECONDS = 5.0

@@ -10,7 +10,8 @@ from typing import Any
 
 from cotenant_api import errors, names
 from cotenant_api.names import NodeName
-from cotenant_deviceplugin import cluster, simulated
+from cotenant_deviceplugin.kube import cluster
+from cotenant_deviceplugin.simulated import gpus as simulated
 
 NODE = NodeName("n1")
 NODE_UID = "node-uid"

@@ -11,9 +11,12 @@ import pytest
 
 from cotenant_api import errors, gpunode, names
 from cotenant_api.names import GPUUID, GPUModel, Namespace, PodUID
-from cotenant_deviceplugin import agents_config, agents_process, cluster, hardware, simulated, simulated_models, stores
 from cotenant_deviceplugin.agent import Agent, GPUs, Identity
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.kube import cluster, stores
 from cotenant_deviceplugin.retry import Retry
+from cotenant_deviceplugin.simulated import config, models, process
+from cotenant_deviceplugin.simulated import gpus as simulated
 from deviceplugin import fakes
 
 NODE = cluster.node_path(fakes.NODE)
@@ -45,11 +48,11 @@ def started(api: fakes.FakeCluster, clock: fakes.FakeClock) -> Started:
 
     @asynccontextmanager
     async def start() -> AsyncIterator[Agent]:
-        configured = agents_config.SimulatedAgent(
+        configured = config.SimulatedAgent(
             node=fakes.NODE, gpu_model=GPUModel("Tesla-T4"), gpus=2, kubeconfig=Path("unused")
         )
         retry = Retry(clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
-        agent = agents_process.assembled(configured, Namespace(names.RELEASE_NAMESPACE), api=api, retry=retry)
+        agent = process.assembled(configured, Namespace(names.RELEASE_NAMESPACE), api=api, retry=retry)
         task = asyncio.create_task(agent.run())
         await fakes.settled()
         try:
@@ -362,7 +365,7 @@ class _LateDriver:
         return hardware.Driver(driver_version="600.1", cuda_version="13.4")
 
     async def devices(self) -> tuple[hardware.Device, ...]:
-        return simulated.devices(fakes.NODE, model=simulated_models.MODELS[GPUModel("Tesla-T4")], count=1)
+        return simulated.devices(fakes.NODE, model=models.MODELS[GPUModel("Tesla-T4")], count=1)
 
     async def usage(self) -> dict[GPUUID, hardware.Usage]:
         return {}

@@ -2,10 +2,13 @@
 
 from cotenant_api import gpunode
 from cotenant_api.names import GPUModel
-from cotenant_deviceplugin import changes, pods, simulated, simulated_models, status
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.publishing import changes, status
+from cotenant_deviceplugin.simulated import gpus as simulated
+from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
 
-DEVICES = simulated.devices(fakes.NODE, model=simulated_models.MODELS[GPUModel("Tesla-T4")], count=1)
+DEVICES = simulated.devices(fakes.NODE, model=models.MODELS[GPUModel("Tesla-T4")], count=1)
 
 
 def of(*specs: fakes.PodSpec, previous: gpunode.Status | None = None) -> gpunode.Status:

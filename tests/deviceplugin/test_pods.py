@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
-from cotenant_deviceplugin import pods, simulated
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.simulated import gpus as simulated
 from deviceplugin import fakes
 
 KNOWN = {simulated.gpu_uuid(fakes.NODE, index) for index in range(2)}

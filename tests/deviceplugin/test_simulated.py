@@ -6,10 +6,13 @@ import pytest
 import yaml
 
 from cotenant_api.names import GPUModel, NodeName
-from cotenant_deviceplugin import hardware, pods, simulated, simulated_models
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.simulated import gpus as simulated
+from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
 
-T4 = simulated_models.MODELS[GPUModel("Tesla-T4")]
+T4 = models.MODELS[GPUModel("Tesla-T4")]
 DEVICES = simulated.devices(fakes.NODE, model=T4, count=2)
 
 
@@ -43,7 +46,7 @@ def test_devices_carry_the_figures_of_their_model() -> None:
 def test_every_model_agrees_with_the_device_data_of_the_predictor() -> None:
     rows = yaml.safe_load(predictor_devices())
     known = {row["name"]: (row["memoryMiB"], row["smCount"], row["computeCapability"]) for row in rows}
-    for name, model in simulated_models.MODELS.items():
+    for name, model in models.MODELS.items():
         assert (model.memory_mib, model.sm_count, model.compute_capability) == known[name]
 
 

@@ -7,11 +7,15 @@ import pytest
 
 from cotenant_api import conditions, gpunode
 from cotenant_api.names import GPUModel, PodUID
-from cotenant_deviceplugin import hardware, pods, simulated, simulated_models, status
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.publishing import status
+from cotenant_deviceplugin.simulated import gpus as simulated
+from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
 
 NOW = fakes.START
-DEVICES = simulated.devices(fakes.NODE, model=simulated_models.MODELS[GPUModel("Tesla-T4")], count=2)
+DEVICES = simulated.devices(fakes.NODE, model=models.MODELS[GPUModel("Tesla-T4")], count=2)
 FIRST, SECOND = (device.uuid for device in DEVICES)
 
 

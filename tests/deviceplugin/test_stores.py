@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_deviceplugin import stores
+from cotenant_deviceplugin.kube import stores
 from deviceplugin import fakes
 
 

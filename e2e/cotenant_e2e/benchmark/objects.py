@@ -5,7 +5,8 @@ from typing import Final
 
 from cotenant_api import documents, names
 from cotenant_api.names import GPUModel, NodeName
-from cotenant_deviceplugin import simulated, simulated_models
+from cotenant_deviceplugin.simulated import gpus as simulated
+from cotenant_deviceplugin.simulated import models
 from cotenant_e2e import nodes
 from cotenant_e2e.client import Json
 
@@ -62,7 +63,7 @@ def pod(number: int, *, namespace: str, scheduler: str, gated: bool) -> Json:
 
 def gpunode(name: NodeName, *, now: str) -> Json:
     """The GPUNode that an agent of simulated GPUs would write."""
-    model = simulated_models.MODELS[MODEL]
+    model = models.MODELS[MODEL]
     gpus = [
         {
             "uuid": device.uuid,

@@ -8,7 +8,7 @@ import orjson
 
 from cotenant_api import names
 from cotenant_api.names import NodeName
-from cotenant_deviceplugin import simulated
+from cotenant_deviceplugin.simulated import gpus as simulated
 from cotenant_e2e.benchmark import objects
 from cotenant_e2e.client import Json
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import cotenant_api
 from cotenant_api.names import Namespace
-from cotenant_deviceplugin import agents_config, kubernetes_cluster, simulated, simulated_models, stores
 from cotenant_deviceplugin.agent import Agent, GPUs, Identity
 from cotenant_deviceplugin.clock import SystemClock
-from cotenant_deviceplugin.cluster import Cluster
+from cotenant_deviceplugin.kube import client, stores
+from cotenant_deviceplugin.kube.cluster import Cluster
 from cotenant_deviceplugin.retry import Retry
+from cotenant_deviceplugin.simulated import config, models
+from cotenant_deviceplugin.simulated import gpus as simulated
 
 AGENT_VERSION = f"{cotenant_api.__version__}+simulated"
 
@@ -27,24 +29,24 @@ class _NodeLog(logging.LoggerAdapter[logging.Logger]):
         return f"{(self.extra or {})['node']}: simulated GPUs: {msg}", kwargs
 
 
-def run(configuration: agents_config.Configuration) -> int:
+def run(configuration: config.Configuration) -> int:
     """Run all agents until SIGTERM or SIGINT; the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     asyncio.run(_serve(configuration))
     return 0
 
 
-def assembled(agent: agents_config.SimulatedAgent, namespace: Namespace, *, api: Cluster, retry: Retry) -> Agent:
+def assembled(agent: config.SimulatedAgent, namespace: Namespace, *, api: Cluster, retry: Retry) -> Agent:
     """One node's agent, with simulated GPUs that do what the node's pods are predicted to do."""
     pods = stores.Pods()
-    model = simulated_models.MODELS[agent.gpu_model]
+    model = models.MODELS[agent.gpu_model]
     devices = simulated.devices(agent.node, model=model, count=agent.gpus)
     gpus = simulated.SimulatedGPUs(agent.node, devices, running=pods.running)
     identity = Identity(agent.node, namespace, AGENT_VERSION)
     return Agent(identity, api, gpus=GPUs(gpus, gpus), pods=pods, retry=retry)
 
 
-async def _serve(configuration: agents_config.Configuration) -> None:
+async def _serve(configuration: config.Configuration) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -62,8 +64,8 @@ async def _serve(configuration: agents_config.Configuration) -> None:
                 task.cancel()
 
 
-def _connected(agent: agents_config.SimulatedAgent, namespace: Namespace, at_end: Callable[..., Any]) -> Agent:
-    api = kubernetes_cluster.KubernetesCluster(agent.kubeconfig)
+def _connected(agent: config.SimulatedAgent, namespace: Namespace, at_end: Callable[..., Any]) -> Agent:
+    api = client.KubernetesCluster(agent.kubeconfig)
     at_end(api.close)
     log = _NodeLog(logging.getLogger("cotenant.agent"), {"node": agent.node})
     # Seeded by the node, so that agents started together do not try again together.

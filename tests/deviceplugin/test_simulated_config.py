@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from cotenant_api import errors
-from cotenant_deviceplugin import agents_config
+from cotenant_deviceplugin.simulated import config
 
 GOOD = "agents: [{node: n1, gpuModel: NVIDIA-H200, gpus: 4, kubeconfig: n1.conf}]"
 
 
-def load(tmp_path: Path, text: str) -> agents_config.Configuration:
+def load(tmp_path: Path, text: str) -> config.Configuration:
     (tmp_path / "n1.conf").touch()
     path = tmp_path / "agents.yaml"
     path.write_text(text)
-    return agents_config.load(path)
+    return config.load(path)
 
 
 def test_a_kubeconfig_is_found_beside_the_configuration(tmp_path: Path) -> None:
@@ -56,4 +56,4 @@ def test_a_mistake_is_named_with_its_field_value_and_remedy(tmp_path: Path, text
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInputError, match=r"--config: .*absent.yaml.*must be a file"):
-        agents_config.load(tmp_path / "absent.yaml")
+        config.load(tmp_path / "absent.yaml")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from cotenant_api import gpunode, names
 from cotenant_api.names import Namespace, NodeName
-from cotenant_deviceplugin.cluster import Object
+from cotenant_deviceplugin.kube.cluster import Object
 
 
 def gpu_node(node: NodeName, *, node_uid: str) -> Object:

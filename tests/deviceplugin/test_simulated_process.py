@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROGRAM = """
 import argparse
-from cotenant_deviceplugin import simulated_agents
+from cotenant_deviceplugin.commands import simulated_agents
 parser = argparse.ArgumentParser()
 simulated_agents.configure(parser)
 raise SystemExit(simulated_agents.run(parser.parse_args()))

@@ -2,9 +2,9 @@
 
 from contextlib import aclosing
 
-from cotenant_deviceplugin import cluster
+from cotenant_deviceplugin.kube import cluster
+from cotenant_deviceplugin.kube.stores import Store
 from cotenant_deviceplugin.retry import Retry
-from cotenant_deviceplugin.stores import Store
 
 PAUSE_SECONDS = 1.0
 """Between two watches, so that an API server that ends each at once is not flooded."""

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from cotenant_api import documents, errors, names
 from cotenant_api.names import GPUModel, Namespace, NodeName
-from cotenant_deviceplugin import simulated_models
+from cotenant_deviceplugin.simulated import models
 
 MAX_GPUS = 16
 
@@ -53,8 +53,8 @@ def load(path: Path) -> Configuration:
 
 def _checked(agent: SimulatedAgent, index: int, path: Path, seen: set[NodeName]) -> SimulatedAgent:
     field = f"{path.name}.agents[{index}]"
-    if agent.gpu_model not in simulated_models.MODELS:
-        remedy = f"must be one of {', '.join(sorted(simulated_models.MODELS))}"
+    if agent.gpu_model not in models.MODELS:
+        remedy = f"must be one of {', '.join(sorted(models.MODELS))}"
         raise errors.InvalidInputError(f"{field}.gpuModel", agent.gpu_model, remedy)
     if agent.node in seen:
         raise errors.InvalidInputError(f"{field}.node", agent.node, "must be named once: a node has one agent")

@@ -9,10 +9,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cotenant_api import errors
-from cotenant_deviceplugin import cluster, kubernetes_cluster
+from cotenant_deviceplugin.kube import client, cluster
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Connect = Callable[[Answer], Awaitable[kubernetes_cluster.KubernetesCluster]]
+Connect = Callable[[Answer], Awaitable[client.KubernetesCluster]]
 PODS = cluster.Selection("/api/v1/pods", "spec.nodeName=n1")
 
 
@@ -33,20 +33,20 @@ def write_kubeconfig(path: Path, *, url: str, token: str) -> None:
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """A client of a server that answers everything with one function."""
     servers: list[TestServer] = []
-    clients: list[kubernetes_cluster.KubernetesCluster] = []
+    clients: list[client.KubernetesCluster] = []
 
-    async def make(answer: Answer) -> kubernetes_cluster.KubernetesCluster:
+    async def make(answer: Answer) -> client.KubernetesCluster:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", answer)
         servers.append(TestServer(app))
         await servers[-1].start_server()
         write_kubeconfig(tmp_path / "n1.conf", url=str(servers[-1].make_url("/")), token="old")
-        clients.append(kubernetes_cluster.KubernetesCluster(tmp_path / "n1.conf"))
+        clients.append(client.KubernetesCluster(tmp_path / "n1.conf"))
         return clients[-1]
 
     yield make
-    for client in clients:
-        await client.close()
+    for each in clients:
+        await each.close()
     for server in servers:
         await server.close()
 
@@ -69,7 +69,7 @@ def streaming(*events: object) -> Answer:
     return answer
 
 
-async def watched(api: kubernetes_cluster.KubernetesCluster) -> list[cluster.Event]:
+async def watched(api: client.KubernetesCluster) -> list[cluster.Event]:
     return [event async for event in api.watch(PODS, resource_version="7")]
 
 
@@ -130,7 +130,7 @@ async def test_a_renewed_kubeconfig_is_read_after_a_refused_token(connect: Conne
 
 async def test_a_server_that_is_not_there_is_temporary(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "n1.conf", url="http://127.0.0.1:1", token="t")
-    api = kubernetes_cluster.KubernetesCluster(tmp_path / "n1.conf")
+    api = client.KubernetesCluster(tmp_path / "n1.conf")
     with pytest.raises(errors.TemporaryError, match="cannot be reached"):
         await api.get("/x")
     await api.close()
@@ -149,7 +149,7 @@ async def test_a_kubeconfig_that_cannot_be_read_is_named(tmp_path: Path) -> None
     path = tmp_path / "n1.conf"
     path.write_text("{}")
     with pytest.raises(errors.InvalidInputError, match=r"kubeconfig: .*n1.conf.*must be a kubeconfig"):
-        await kubernetes_cluster.KubernetesCluster(path).get("/x")
+        await client.KubernetesCluster(path).get("/x")
 
 
 async def test_a_watch_opens_and_gives_events(connect: Connect) -> None:

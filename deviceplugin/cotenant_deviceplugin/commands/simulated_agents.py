@@ -19,6 +19,6 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
-    from cotenant_deviceplugin import agents_config, agents_process
+    from cotenant_deviceplugin.simulated import config, process
 
-    return agents_process.run(agents_config.load(arguments.config))
+    return process.run(config.load(arguments.config))

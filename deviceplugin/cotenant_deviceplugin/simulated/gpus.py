@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from cotenant_api import errors, placement, prediction
 from cotenant_api.names import GPUUID, NodeName, PodUID
-from cotenant_deviceplugin import hardware, pods
-from cotenant_deviceplugin.simulated_models import SimulatedModel
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.simulated.models import SimulatedModel
 
 MEMORY_USED_PERCENT = 80
 """Of the memory booked: what a pod without a prediction holds."""

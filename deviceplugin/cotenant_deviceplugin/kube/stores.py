@@ -6,7 +6,7 @@ from typing import Protocol
 from cotenant_api import documents, errors, gpunode
 from cotenant_api.names import PodUID
 from cotenant_deviceplugin import pods
-from cotenant_deviceplugin.cluster import Object
+from cotenant_deviceplugin.kube.cluster import Object
 from cotenant_deviceplugin.retry import Log
 
 

@@ -14,7 +14,7 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from cotenant_api import errors
-from cotenant_deviceplugin import cluster
+from cotenant_deviceplugin.kube import cluster
 
 REQUEST_SECONDS = 10
 WATCH_SECONDS = 240

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from cotenant_api import conditions, gpunode, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
-from cotenant_deviceplugin import hardware, pods
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.gpus import hardware
 
 USAGE_POINTS = 10
 """Usage is written when it has moved this far, in percentage points ..."""
