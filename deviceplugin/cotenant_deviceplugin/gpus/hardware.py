@@ -1,6 +1,7 @@
 """What an agent asks of a node's GPUs, as an interface. No implementation lives here, and no I/O."""
 
-from collections.abc import Mapping
+import enum
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +25,7 @@ class Device:
         model: as NVIDIA's feature discovery writes it (`NVIDIA-H200`).
         memory_mib: as NVML reports it.
         compute_capability: `"9.0"`.
+        mig: whether it is in MIG mode; such a GPU gives no shares.
     """
 
     uuid: GPUUID
@@ -32,6 +34,7 @@ class Device:
     memory_mib: int
     sm_count: int
     compute_capability: str
+    mig: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +79,59 @@ class ProcessOwners(Protocol):
 
     def pod_of(self, pid: int) -> PodUID | None:
         """The pod of a process that `Hardware.usage` named last; None: no pod's."""
+
+
+class ComputeMode(enum.StrEnum):
+    """Who may open contexts on a GPU, in NVML's words."""
+
+    DEFAULT = "DEFAULT"
+    EXCLUSIVE_PROCESS = "EXCLUSIVE_PROCESS"
+    PROHIBITED = "PROHIBITED"
+
+
+class RecoveryAction(enum.StrEnum):
+    """What the driver asks for before a GPU may be used again (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)."""
+
+    NONE = "NONE"
+    GPU_RESET = "GPU_RESET"
+    NODE_REBOOT = "NODE_REBOOT"
+    DRAIN_P2P = "DRAIN_P2P"
+    DRAIN_AND_RESET = "DRAIN_AND_RESET"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readings:
+    """What one GPU says of its own state.
+
+    Attributes:
+        fault: why it could not be asked; the rest then means nothing.
+        recovery_action: None: this driver does not tell.
+        remap_pending, remap_failed: of memory rows; None: this GPU has none to remap.
+    """
+
+    fault: str | None = None
+    compute_mode: ComputeMode = ComputeMode.DEFAULT
+    recovery_action: RecoveryAction | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class XIDEvent:
+    """A critical event of the driver; `uuid` is None where it names no GPU: then it is about all."""
+
+    uuid: GPUUID | None
+    xid: int
+
+
+class ManagedHardware(Hardware, Protocol):
+    """GPUs whose state can be read closely, and whose compute mode can be set."""
+
+    async def readings(self) -> Mapping[GPUUID, Readings]:
+        """What each GPU that the driver lists says of itself."""
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
+        """Set it. Raises TemporaryError where the driver refuses, with its words."""
+
+    def events(self) -> AsyncIterator[XIDEvent]:
+        """Critical events from now on, for ever; survives a driver that goes and comes back."""

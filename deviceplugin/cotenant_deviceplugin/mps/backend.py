@@ -1,0 +1,92 @@
+"""What holds tenants to their limits, as an interface: what it enforces, as data, and what can be asked of it. No I/O.
+
+Only MPS, version 2 of its protocol, is implemented; version 3 and time slicing would be further backends.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cotenant_api import gpunode, placement
+from cotenant_api.names import GPUUID
+
+
+class Enforcement(enum.StrEnum):
+    """How a limit holds."""
+
+    HARDWARE = "Hardware"
+    DRIVER = "Driver"
+    COOPERATIVE = "Cooperative"
+    """By the process's own environment: one that changes it escapes."""
+    NONE = "None"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Properties:
+    """What a backend does for tenants that share a GPU."""
+
+    name: placement.Backend
+    separate_contexts: bool
+    concurrent: bool
+    prioritization: Enforcement
+    preemption: bool
+    threads: Enforcement
+    memory: Enforcement
+    users: bool
+    """Whether tenants are isolated from one another as users of the machine."""
+    fault_containment: bool
+    max_clients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """The server of one GPU as it answers now.
+
+    Attributes:
+        state: Active only when the control daemon answers, its server says ACTIVE, the process lives and the defaults
+            read back as set.
+        pid: of the server, as the host counts; None without one.
+        clients: PIDs of its clients, as the host counts.
+        reason: why it is not Active.
+    """
+
+    state: gpunode.MPS
+    pid: int | None = None
+    clients: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edits:
+    """What a container gets for one GPU beside the GPU's own CDI edits.
+
+    Attributes:
+        environment: wins over the pod's own.
+        mounts: CDI mounts (`hostPath`, `containerPath`, `options`).
+    """
+
+    environment: dict[str, str]
+    mounts: tuple[dict[str, Any], ...] = ()
+
+
+class Backend(Protocol):
+    """One backend for all GPUs of the node. Methods raise TemporaryError while its daemon cannot be asked."""
+
+    @property
+    def properties(self) -> Properties:
+        """What it enforces, and how."""
+
+    async def observe(self, gpu: GPUUID) -> Server:
+        """Ask; never raises for a daemon that is not there: that is a state."""
+
+    async def start(self, gpu: GPUUID) -> None:
+        """Have the GPU's server started, with the defaults of the node."""
+
+    async def stop(self, gpu: GPUUID) -> None:
+        """End the GPU's server; the caller has seen that it has no clients, or that they are lost."""
+
+    async def terminate(self, gpu: GPUUID, pid: int) -> None:
+        """End one client so that its neighbours live."""
+
+    def edits(self, gpu: GPUUID, booking: placement.GPUBooking, *, processes: int) -> Edits:
+        """Environment and mounts of a container; the pod's limits are divided by its `processes`."""
