@@ -23,6 +23,8 @@ LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 64
 FINISH_SECONDS = 5.0
+EVICTION_ATTEMPTS = 3
+"""How often a pod that changes meanwhile is asked to leave, before it is left alone for a while."""
 
 Object = dict[str, Any]
 
@@ -110,22 +112,15 @@ class Writer:
 
     async def remove(self, removal: cleanup.Removal) -> None:
         """Evict or delete a pod, with an event."""
-        record, result = removal.record, "ok"
-        path = pods.pod_path(record.namespace, record.name)
-        try:
-            await self._event(record, reason=removal.reason, message=removal.message)
-            if removal.evict:
-                await self._api.post(f"{path}/eviction", pods.eviction(record))
-            else:
-                await self._api.delete(path, pods.deletion(record))
-            LOG.warning("removed %s/%s: %s", record.namespace, record.name, removal.message)
-        except (client.APIError, errors.TemporaryError) as error:
-            result = "failed"
-            LOG.warning("removing %s/%s: %s", record.namespace, record.name, error)
+        record = removal.record
+        result = await (self._evict(record) if removal.evict else self._delete(record))
         self._metrics.removals.labels(removal.reason, result).inc()
+        if result == "ok":
+            LOG.warning("removed %s/%s: %s", record.namespace, record.name, removal.message)
+            await self._say(record, reason=removal.reason, message=removal.message)
 
     async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
-        """Evict victims one after the other; where one stays, no more are asked and the queue decides anew."""
+        """Evict victims one after the other; where one is not, no more are asked and the queue decides anew."""
         preemptor = f"{eviction.preemptor.namespace}/{eviction.preemptor.name}"
         gone: list[str] = []
         for victim in eviction.victims:
@@ -136,6 +131,9 @@ class Writer:
             self._metrics.evictions.labels(result).inc()
             if result in ("refused", "failed"):
                 queue.refused(self._ledger, victim.uid, now=self._clock())
+                break
+            if result == "changed":
+                queue.overtaken(self._ledger, victim.uid)
                 break
             if result == "ok":
                 gone.append(f"{victim.namespace}/{victim.name}")
@@ -160,17 +158,46 @@ class Writer:
             LOG.warning("status of the PackingPolicy: %s", failure)
 
     async def _evict(self, victim: records.Pod) -> str:
-        """Ask for an eviction; what came of it."""
-        path = pods.pod_path(victim.namespace, victim.name, "eviction")
+        """Ask a pod that lives to leave, as it is now; what came of it."""
         try:
-            await self._api.post(path, pods.eviction(victim))
-        except (client.NotFoundError, client.ConflictError):
+            for _ in range(EVICTION_ATTEMPTS):
+                known = self._ledger.pods.get(victim.uid)
+                if known is None or known.finished or known.deleting:
+                    return "changed"
+                if await self._asked(known):
+                    return "ok"
+        except client.NotFoundError:
             return "gone"
         except client.BudgetError as error:
             LOG.info("%s/%s may not be evicted now: %s", victim.namespace, victim.name, error)
             return "refused"
         except (client.APIError, errors.TemporaryError) as error:
             LOG.warning("evicting %s/%s: %s", victim.namespace, victim.name, error)
+            return "failed"
+        LOG.warning("evicting %s/%s: it changed each time", victim.namespace, victim.name)
+        return "failed"
+
+    async def _asked(self, record: records.Pod) -> bool:
+        """Ask for an eviction of a pod as it was last seen. Where it has changed since, it is read, and not evicted."""
+        path = pods.pod_path(record.namespace, record.name)
+        try:
+            await self._api.post(f"{path}/eviction", pods.eviction(record))
+        except client.ConflictError as conflict:
+            raw = await self._api.get(path)
+            found = records.pod_record(raw)
+            if found.uid != record.uid:
+                raise client.NotFoundError(conflict.status, conflict.message) from conflict
+            self._ledger.pod(found, now=self._clock())
+            # The reply to an earlier try may have been lost.
+            return pods.evicted(raw)
+        return True
+
+    async def _delete(self, record: records.Pod) -> str:
+        """Delete a pod, if it is as it was last seen; what came of it."""
+        try:
+            await self._api.delete(pods.pod_path(record.namespace, record.name), pods.deletion(record))
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("deleting %s/%s: %s", record.namespace, record.name, error)
             return "failed"
         return "ok"
 

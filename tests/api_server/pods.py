@@ -1,7 +1,7 @@
 """What the API server does with pods: bindings, gates, evictions with their budgets, graceful deletion.
 
 As Kubernetes 1.34 to 1.37 do it. A budget's allowance is counted when it is asked for, where the real one is written by
-a controller a moment later.
+a controller a moment later. An Eviction that a budget allows and a precondition refuses counts against it for a while.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,8 @@ PODS = "/api/v1/pods"
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 FINISHED = ("Succeeded", "Failed")
 GRACE_SECONDS = 30
+DISRUPTED_SECONDS = 120
+"""How long a budget counts a pod as disrupted whose Eviction was allowed, if it does not go."""
 
 
 class Pods:
@@ -25,6 +27,7 @@ class Pods:
 
     def __init__(self, objects: store.Store, clock: Clock) -> None:
         self._store, self._clock = objects, clock
+        self._disrupted: dict[str, float] = {}
 
     def bind(self, key: store.Key, binding: Object) -> None:
         """A Binding: node and annotations, both or neither."""
@@ -53,9 +56,9 @@ class Pods:
         """An Eviction: refused with 429 where a PodDisruptionBudget is against it."""
         pod = self._store.find(PODS, key)
         options = eviction.get("deleteOptions") or {}
-        check_preconditions(pod, options.get("preconditions") or {})
         if (pod.get("status") or {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
             self._ask_budgets(pod)
+        check_preconditions(pod, options.get("preconditions") or {})
         if "deletionTimestamp" not in pod["metadata"]:
             disrupted = {
                 "type": "DisruptionTarget",
@@ -64,8 +67,9 @@ class Pods:
                 "message": "Eviction API: evicting",
                 "lastTransitionTime": self._now(),
             }
-            pod = self._store.update(PODS, {**pod, "status": with_condition(pod.get("status") or {}, disrupted)})
-        self.delete(key, options)
+            self._store.update(PODS, {**pod, "status": with_condition(pod.get("status") or {}, disrupted)})
+        # The resource version that was asked for is no longer the pod's: the condition was written.
+        self.delete(key, {**options, "preconditions": {}})
 
     def delete(self, key: store.Key, options: Mapping[str, Any]) -> None:
         """A deletion: at once where no kubelet has the pod, else when its kubelet says so."""
@@ -114,6 +118,7 @@ class Pods:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 cause = {"reason": "DisruptionBudget", "message": f"The disruption budget {store.key_of(budget)[1]}"}
                 raise answers.RefusedError(429, message, causes=(cause,))
+            self._disrupted[pod["metadata"]["uid"]] = self._clock() + DISRUPTED_SECONDS
 
     def allowed(self, budget: Object) -> int:
         """How many disruptions a PodDisruptionBudget allows now."""
@@ -128,7 +133,9 @@ class Pods:
         healthy = sum(
             1
             for pod in pods
-            if (pod.get("status") or {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+            if (pod.get("status") or {}).get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+            and self._disrupted.get(pod["metadata"]["uid"], 0.0) <= self._clock()
         )
         spec = budget["spec"]
         needed = spec["minAvailable"] if "minAvailable" in spec else len(pods) - spec["maxUnavailable"]

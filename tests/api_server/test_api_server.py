@@ -48,8 +48,15 @@ def binding(node: str = "n0", uid: str = "uid-a") -> Object:
     return {"metadata": {"name": "a", "uid": uid, "annotations": {names.PLACEMENT: "{}"}}, "target": {"name": node}}
 
 
-def eviction(uid: str = "uid-a") -> Object:
-    return {"metadata": {"name": "a"}, "deleteOptions": {"preconditions": {"uid": uid}}}
+def eviction(uid: str = "uid-a", **preconditions: str) -> Object:
+    return {"metadata": {"name": "a"}, "deleteOptions": {"preconditions": {"uid": uid, **preconditions}}}
+
+
+def guard(api: API) -> None:
+    """A budget that allows the only pod to be disrupted."""
+    spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "x"}}}
+    budget = {"metadata": {"name": "b", "namespace": "team"}, "spec": spec}
+    api("POST", "/apis/policy/v1/namespaces/team/poddisruptionbudgets", budget)
 
 
 def test_every_kind_has_the_same_resource_version() -> None:
@@ -144,6 +151,36 @@ def test_an_eviction_marks_the_pod_and_deletes_it_gracefully() -> None:
     assert api("POST", f"{POD}/eviction", eviction())[0] == 201
     assert [item["type"] for item in api.pod()["status"]["conditions"]] == ["DisruptionTarget"]
     assert "deletionTimestamp" in api.pod()["metadata"]
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_an_eviction_of_a_state_that_is_past_is_a_conflict_and_one_of_the_present_is_carried_out(phase: str) -> None:
+    api = with_pod(gates=(), node="n0", phase=phase)
+    before = api.pod()
+    api.patch(POD, {"metadata": {"labels": {"x": "y"}}})
+    code, answer = api("POST", f"{POD}/eviction", eviction(resourceVersion=before["metadata"]["resourceVersion"]))
+    assert (code, "Precondition failed" in answer["message"]) == (409, True)
+    assert "deletionTimestamp" not in api.pod()["metadata"]
+    now = api.pod()["metadata"]["resourceVersion"]
+    assert api("POST", f"{POD}/eviction", eviction(resourceVersion=now))[0] == 201
+    assert "deletionTimestamp" in api.pod()["metadata"]
+
+
+def test_a_pod_that_has_finished_is_deleted_at_once_by_an_eviction_unless_it_was_meant_as_it_ran() -> None:
+    api = with_pod(gates=(), node="n0", phase="Running")
+    ran = api.pod()["metadata"]["resourceVersion"]
+    api("PATCH", f"{POD}/status", {"status": {"phase": "Succeeded"}}, transport.MERGE_PATCH)
+    assert api("POST", f"{POD}/eviction", eviction(resourceVersion=ran))[0] == 409
+    assert api("POST", f"{POD}/eviction", eviction())[0] == 201
+    assert api("GET", POD)[0] == 404
+
+
+def test_an_eviction_that_a_budget_allowed_and_a_precondition_refused_has_used_the_budget_up() -> None:
+    api = with_pod(gates=(), node="n0", phase="Running", labels={"app": "x"})
+    guard(api)
+    assert api("POST", f"{POD}/eviction", eviction(resourceVersion="1"))[0] == 409
+    now = api.pod()["metadata"]["resourceVersion"]
+    assert api("POST", f"{POD}/eviction", eviction(resourceVersion=now))[0] == 429
 
 
 def test_an_eviction_against_a_budget_is_refused_with_its_cause() -> None:

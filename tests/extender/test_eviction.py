@@ -1,6 +1,8 @@
 """Preemption, scale-up and freed GPUs through a whole extender, on an API server in memory."""
 
 import asyncio
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from api_server.faults import Fault
 from api_server.server import Server
 from cotenant_api import names
+from cotenant_extender import writer
 from cotenant_extender.kube import pods, transport
 from extender import builders, running, virtual
 from extender.running import until
@@ -30,6 +33,30 @@ def guard(to: Server, app: str) -> None:
 
 def leaving(to: Server, name: str) -> bool:
     return not to.has_pod(name) or "deletionTimestamp" in to.pod(name)["metadata"]
+
+
+def end(to: Server, name: str) -> None:
+    """A pod succeeds."""
+    done = to.pod(name)
+    to.put(pods.PODS, {**done, "status": {**done["status"], "phase": "Succeeded"}})
+
+
+def touch(to: Server, name: str, count: int) -> None:
+    """Something else writes a pod's status."""
+    now = to.pod(name)
+    to.put(pods.PODS, {**now, "status": {**now["status"], "message": f"{count}"}})
+
+
+def meanwhile(to: Server, befalls: Callable[[int], None]) -> None:
+    """What befalls pods while an Eviction is on its way; it is given how many there were before."""
+    asked = itertools.count()
+
+    def chosen(request: transport.Request) -> Fault | None:
+        if request.path.endswith("/eviction"):
+            befalls(next(asked))
+        return None
+
+    to.fault = chosen
 
 
 def lifted(to: Server, name: str) -> bool:
@@ -122,8 +149,101 @@ async def test_the_reply_to_an_eviction_is_lost(fault: Fault) -> None:
     async with running.extender(server) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
+        await until(lambda: len(server.events) == 2, "told")
         server.remove(pods.PODS, "low", "team")
         await until(lambda: lifted(server, "high"), "lifted")
+        assert value(rig, "evictions_total", result="ok") == 1
+
+
+@virtual.time
+async def test_a_victim_that_succeeds_just_before_its_eviction_stays_and_the_preemptor_is_placed() -> None:
+    server = running.server(gpus=1)
+    runs(server, "low", 80)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    meanwhile(server, lambda count: None if count else end(server, "low"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: lifted(server, "high"), "lifted")
+        assert not leaving(server, "low")
+        assert server.events == []
+        assert value(rig, "evictions_total", result="changed") == 1
+
+
+@virtual.time
+async def test_where_a_victim_has_succeeded_its_gang_is_not_evicted_for_nothing() -> None:
+    server = running.server(gpus=2)
+    for number in range(2):
+        runs(server, f"g{number}", 80, f"GPU-n0-{number}", annotations=builders.gang("g", 2))
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    meanwhile(server, lambda count: None if count else end(server, "g0"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: lifted(server, "high"), "lifted")
+        assert not leaving(server, "g0")
+        assert not leaving(server, "g1")
+
+
+@virtual.time
+async def test_a_victim_whose_status_was_written_meanwhile_is_evicted_all_the_same() -> None:
+    server = running.server(gpus=1)
+    runs(server, "low", 80)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    meanwhile(server, lambda count: None if count else touch(server, "low", count))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: leaving(server, "low"), "evicted")
+        await until(lambda: len(server.events) == 2, "told")
+        assert server.sent("POST", "/eviction") == 2
+        assert value(rig, "evictions_total", result="ok") == 1
+
+
+@virtual.time
+async def test_a_victim_that_changes_all_the_time_is_left_alone_for_a_while_and_nothing_stays_held_for_it() -> None:
+    server = running.server(gpus=2)
+    runs(server, "restless", 80)
+    runs(server, "low", 80, "GPU-n0-1", priority=1)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    meanwhile(server, lambda count: touch(server, "restless", count))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: leaving(server, "low"), "evicted")
+        assert server.sent("POST", "/restless/eviction") == writer.EVICTION_ATTEMPTS
+        assert value(rig, "evictions_total", result="failed") == 1
+        assert not leaving(server, "restless")
+
+
+@virtual.time
+async def test_a_victim_that_was_replaced_by_another_of_its_name_is_not_taken_for_it() -> None:
+    server = running.server(gpus=1)
+    runs(server, "low", 80)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+
+    def replace(count: int) -> None:
+        if not count:
+            server.remove(pods.PODS, "low", "team")
+            server.put(pods.PODS, builders.pod("low", 80, uid="uid-another"))
+
+    meanwhile(server, replace)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: lifted(server, "high"), "lifted")
+        assert not leaving(server, "low")
+        assert value(rig, "evictions_total", result="gone") == 1
+
+
+@virtual.time
+async def test_a_pod_of_a_gang_bound_in_part_that_succeeds_just_before_its_eviction_stays() -> None:
+    server = running.server(gpus=2)
+    runs(server, "g0", 80, annotations=builders.gang("g", 2))
+    server.put(pods.PODS, builders.pod("g1", 80, gates=(), annotations=builders.gang("g", 2)))
+    meanwhile(server, lambda count: None if count else end(server, "g0"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: not server.has_pod("g1"), "evicted")
+        await until(lambda: len(server.events) == 1, "told")
+        assert not leaving(server, "g0")
+        assert value(rig, "removals_total", reason="GangSplit", result="changed") == 1
+        assert value(rig, "removals_total", reason="GangSplit", result="ok") == 1
 
 
 @virtual.time

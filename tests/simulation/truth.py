@@ -74,6 +74,7 @@ class Truth:
         uid = PodUID(value["metadata"]["uid"])
         if before is not None and change.kind == "MODIFIED":
             self._stays(before, value)
+            self._ended(before, value)
         self._told(value)
         finished = (value.get("status") or {}).get("phase") in pods.FINISHED
         if change.kind == "DELETED" or finished:
@@ -104,6 +105,11 @@ class Truth:
         text = notes.get(names.PLACEMENT)
         if node and (now["metadata"].get("annotations") or {}).get(names.PLACEMENT) != text:
             self._world.fail(f"the placement of {name} was changed")
+
+    def _ended(self, before: Object, now: Object) -> None:
+        """A pod with a result is not evicted: the API server would delete it at once, and its result with it."""
+        if (before.get("status") or {}).get("phase") in pods.FINISHED and _evictions(now) > _evictions(before):
+            self._world.fail(f"{now['metadata']['name']} was evicted after it had ended")
 
     def _told(self, value: Object) -> None:
         """Conditions are of the known words."""
@@ -147,6 +153,10 @@ class Truth:
                     _together(one, other, self.policies[placed.document.policy_generation]) for placed in (one, other)
                 ):
                     self._world.fail(f"{uuid} is shared by {one.name} and {other.name}, which tenancy forbids")
+
+
+def _evictions(value: Object) -> int:
+    return sum(1 for item in (value.get("status") or {}).get("conditions") or () if item["type"] == "DisruptionTarget")
 
 
 def _books(placed: Placed, uuid: GPUUID) -> bool:

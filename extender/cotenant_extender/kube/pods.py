@@ -1,5 +1,6 @@
 """Requests about pods: what the extender writes. Paths and bodies are pure; it may change nothing else of a pod."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -76,21 +77,31 @@ def binding(record: records.Pod, placed: placement.Placement) -> Object:
 
 
 def eviction(record: records.Pod) -> Object:
-    """An Eviction of exactly this pod."""
+    """An Eviction of exactly this state of this pod: one that has finished since would be deleted at once."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": record.name, "namespace": record.namespace},
-        "deleteOptions": {"preconditions": {"uid": record.uid}},
+        "deleteOptions": {"preconditions": _preconditions(record)},
     }
+
+
+def evicted(raw: Mapping[str, Any]) -> bool:
+    """Whether a pod, as the API server has it, is leaving because of an Eviction."""
+    found = ((item.get("type"), item.get("reason")) for item in (raw.get("status") or {}).get("conditions") or ())
+    return "deletionTimestamp" in raw["metadata"] and ("DisruptionTarget", "EvictionByEvictionAPI") in found
 
 
 def deletion(record: records.Pod) -> Object:
     """DeleteOptions for exactly this state of this pod."""
-    preconditions: Object = {"uid": record.uid}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _preconditions(record)}
+
+
+def _preconditions(record: records.Pod) -> Object:
+    found: Object = {"uid": record.uid}
     if record.version:
-        preconditions["resourceVersion"] = str(record.version)
-    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        found["resourceVersion"] = str(record.version)
+    return found
 
 
 def event(record: records.Pod, *, reason: str, message: str, now: str) -> Object:

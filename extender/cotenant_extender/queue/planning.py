@@ -118,6 +118,11 @@ class Queue:
         for name in self.preemptions.refused(source, uid, now=now):
             self._searched.pop(name, None)
 
+    def overtaken(self, source: ledger.Ledger, uid: PodUID) -> None:
+        """A victim has ended, or leaves, without having been asked: those who wait for it may need no others."""
+        for name in self.preemptions.end_for(source, uid):
+            self._searched.pop(name, None)
+
     def _place(self, this: _Pass) -> None:
         """Earmark everything that fits, in order; hold GPUs for the first that has waited too long and does not."""
         found, source = self._memory, this.source

@@ -105,6 +105,10 @@ class Preemptions:
         count = 1 if before is None else before.count + 1
         delay = min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_LIMIT_SECONDS)
         self._staying[uid] = _Stay(count, now + delay)
+        return self.end_for(source, uid)
+
+    def end_for(self, source: ledger.Ledger, uid: PodUID) -> list[order.Name]:
+        """Those who wait for a pod, and are named, are decided anew."""
         names = [name for name, live in self._live.items() if uid in live.victims]
         for name in names:
             self.end(source, name)
