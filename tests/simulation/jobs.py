@@ -42,12 +42,12 @@ class Job:
 
 @dataclass
 class _State:
-    """How far a job has come: the UID of the pod that stands for each index, and which are done."""
+    """How far a job has come: the UIDs of the pods that stand for each index, and of those that succeeded."""
 
     job: Job
     since: float
     current: dict[int, str] = field(default_factory=dict)
-    done: set[int] = field(default_factory=set)
+    done: dict[int, str] = field(default_factory=dict)
     deleted: bool = False
     attempts: int = 0
 
@@ -168,17 +168,20 @@ class Jobs:
         if over and state.current.get(index) == uid:
             del state.current[index]
             if phase == "Succeeded":
-                state.done.add(index)
+                state.done[index] = uid
             elif state.job.size > 1:
                 self._begin_again(state)
             else:
                 self._world.later(self._rng.uniform(0.1, 2.0), lambda: self._create(state, index))
+        elif value is None and state.done.get(index) == uid and len(state.done) < state.job.size:
+            # A person took a result away: whoever of the gang still waits would wait for this one for ever.
+            self._begin_again(state)
         finished = state.deleted or len(state.done) == state.job.size or phase == "Failed"
         if value is not None and over and finished and "deletionTimestamp" not in value["metadata"]:
             self._world.later(self._rng.uniform(0.0, 15.0), lambda: self._collect(uid))
 
     def _begin_again(self, state: _State) -> None:
-        """A gang's attempt ends when a member fails: all are made again."""
+        """A gang's attempt ends when a member fails, or its result is taken away too early: all are made again."""
         state.done.clear()
         state.current.clear()
         for index in range(state.job.size):
