@@ -1,5 +1,6 @@
 """Preemption and scale-up lifts on a real control plane: real priorities, budgets, Evictions and the real scheduler."""
 
+import http.client
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,9 @@ from cluster.workloads import SECONDS, Workspace, pod_object
 from cotenant_api import names
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
+from cotenant_e2e.client import Json
+from cotenant_extender import records
+from cotenant_extender.kube import pods
 
 HIGH = "test-high"
 NODE = {"kubernetes.io/hostname": "t4-0"}
@@ -73,6 +77,27 @@ def test_where_a_budget_refuses_nobody_leaves_until_it_allows(workspace: Workspa
     assert sorted(left(workspace)) == sorted([*low, "high"])
     workspace.client.delete(budgets)
     workspace.bound_pod("high")
+
+
+def test_an_eviction_meant_for_a_pod_that_runs_does_not_take_one_that_has_succeeded(workspace: Workspace) -> None:
+    workspace.pod("done", annotations={"demo.cotenant.dev/run-for": "3s"})
+
+    def phase() -> str:
+        return str(workspace.client.get(workspace.pods("done"))["status"].get("phase"))
+
+    def eviction() -> Json:
+        return pods.eviction(records.pod_record(workspace.client.get(workspace.pods("done"))))
+
+    waiting.wait_until(lambda: phase() == "Running", "running", SECONDS)
+    meant = eviction()
+    waiting.wait_until(lambda: phase() == "Succeeded", "succeeded", SECONDS)
+    path = f"{workspace.pods('done')}/eviction"
+    with pytest.raises(clients.APIError) as refused:
+        workspace.client.create(path, meant)
+    assert refused.value.code == http.client.CONFLICT
+    assert "done" in left(workspace)
+    workspace.client.create(path, eviction())
+    waiting.wait_until(lambda: "done" not in left(workspace), "deleted", SECONDS)
 
 
 def test_what_fits_nowhere_is_shown_to_the_autoscaler_and_placed_when_it_fits(workspace: Workspace) -> None:
