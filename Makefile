@@ -6,13 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_DIR := .run
 SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator))
+PROTOS := $(wildcard deviceplugin/cotenant_deviceplugin/kubelet/protos/*.proto)
 MODEL := predictor/cotenant_predictor/models/default.json
 MODEL_DATA := kernels gavel
 OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-torch soak lint format openb bench bench-extender bench-predictions model evaluation examples manifests lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-torch soak lint format openb bench bench-extender bench-predictions model evaluation examples protos manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -74,6 +75,9 @@ evaluation: $(VENV)/.wheel ## write the tables of docs/prediction.md again (abou
 
 bench-predictions: $(VENV)/.wheel ## the time of predictions, and of loading the model
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-predictions
+
+protos: $(VENV)/.dependencies ## write kubelet's gRPC messages from the .proto files
+	$(BIN)/python -m grpc_tools.protoc -Ideviceplugin --python_out=deviceplugin --pyi_out=deviceplugin $(PROTOS)
 
 manifests: $(VENV)/.wheel ## write the CRDs from the types
 	$(BIN)/cotenant crds --write manifests/crds
