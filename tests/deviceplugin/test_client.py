@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cotenant_api import errors
-from cotenant_deviceplugin.kube import client, cluster
+from cotenant_deviceplugin.kube import access, client, cluster
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Connect = Callable[[Answer], Awaitable[client.KubernetesCluster]]
@@ -29,6 +29,10 @@ def write_kubeconfig(path: Path, *, url: str, token: str) -> None:
     )
 
 
+def client_of(path: Path) -> client.KubernetesCluster:
+    return client.KubernetesCluster(lambda: access.from_kubeconfig(path))
+
+
 @pytest.fixture
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """A client of a server that answers everything with one function."""
@@ -41,7 +45,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
         servers.append(TestServer(app))
         await servers[-1].start_server()
         write_kubeconfig(tmp_path / "n1.conf", url=str(servers[-1].make_url("/")), token="old")
-        clients.append(client.KubernetesCluster(tmp_path / "n1.conf"))
+        clients.append(client_of(tmp_path / "n1.conf"))
         return clients[-1]
 
     yield make
@@ -130,7 +134,7 @@ async def test_a_renewed_kubeconfig_is_read_after_a_refused_token(connect: Conne
 
 async def test_a_server_that_is_not_there_is_temporary(tmp_path: Path) -> None:
     write_kubeconfig(tmp_path / "n1.conf", url="http://127.0.0.1:1", token="t")
-    api = client.KubernetesCluster(tmp_path / "n1.conf")
+    api = client_of(tmp_path / "n1.conf")
     with pytest.raises(errors.TemporaryError, match="cannot be reached"):
         await api.get("/x")
     await api.close()
@@ -149,7 +153,7 @@ async def test_a_kubeconfig_that_cannot_be_read_is_named(tmp_path: Path) -> None
     path = tmp_path / "n1.conf"
     path.write_text("{}")
     with pytest.raises(errors.InvalidInputError, match=r"kubeconfig: .*n1.conf.*must be a kubeconfig"):
-        await client.KubernetesCluster(path).get("/x")
+        await client_of(path).get("/x")
 
 
 async def test_a_watch_opens_and_gives_events(connect: Connect) -> None:
@@ -180,3 +184,45 @@ async def test_a_watch_that_breaks_in_a_line_is_temporary(connect: Connect) -> N
     api = await connect(answer)
     with pytest.raises(errors.TemporaryError, match="no JSON"):
         await watched(api)
+
+
+async def test_a_redirect_is_not_followed(connect: Connect) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound("/elsewhere")
+
+    api = await connect(answer)
+    with pytest.raises(errors.TemporaryError, match="302 'Found'"):
+        await api.get("/x")
+
+
+async def test_an_event_of_a_large_object_is_read(connect: Connect) -> None:
+    pod = {"metadata": {"name": "p", "resourceVersion": "8", "annotations": {"a": "x" * 1_500_000}}}
+    api = await connect(streaming({"type": "ADDED", "object": pod}))
+    assert (await watched(api))[1:] == [("ADDED", pod)]
+
+
+async def test_an_event_that_is_too_long_is_temporary(connect: Connect) -> None:
+    api = await connect(streaming({"type": "ADDED", "object": {"a": "x" * (2 * client.LINE_BYTES)}}))
+    with pytest.raises(errors.TemporaryError, match="cannot be reached"):
+        await watched(api)
+
+
+async def test_a_token_file_is_read_for_each_request(connect: Connect, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers["Authorization"])
+        return web.json_response({})
+
+    await connect(answer)
+    path = tmp_path / "n1.conf"
+    path.write_text(path.read_text().replace('"token": "old"', '"tokenFile": "token"'))
+    api = client_of(path)
+    for token in ("first\n", "second\n"):
+        (tmp_path / "token").write_text(token)
+        await api.get("/x")
+    (tmp_path / "token").unlink()
+    with pytest.raises(errors.TemporaryError, match="token"):
+        await api.get("/x")
+    await api.close()
+    assert seen == ["Bearer first", "Bearer second"]

@@ -1,4 +1,4 @@
-"""The API server through `kubernetes.aio`, with plain objects instead of its model classes.
+"""The API server through aiohttp, with plain objects: a client library would take a third of the agent's memory.
 
 Foreign errors are translated here and nowhere else. Nothing is tried again here.
 """
@@ -6,15 +6,15 @@ Foreign errors are translated here and nowhere else. Nothing is tried again here
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
-from kubernetes.aio import client, config
+import yarl
+from aiohttp import http_exceptions
 
 from cotenant_api import errors
-from cotenant_deviceplugin.kube import cluster
+from cotenant_deviceplugin.kube import access, cluster
 
 REQUEST_SECONDS = 10
 WATCH_SECONDS = 240
@@ -22,28 +22,34 @@ WATCH_SECONDS = 240
 IDLE_SECONDS = 90
 """A watch that is silent for so long is opened anew: bookmarks come about once a minute."""
 RETRY_SECONDS = 1.0
+LINE_BYTES = 4 * 1024 * 1024
+"""The longest event of a watch; etcd takes objects of 1.5 MiB."""
 
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+_TOO_LONG = (ValueError, http_exceptions.HttpProcessingError)
+"""A line of a watch beyond `LINE_BYTES`, in words that depend on aiohttp's release."""
+_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError, *_TOO_LONG)
 _REFUSED = frozenset({400, 403, 405, 409, 415, 422})
 _EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", cluster.BOOKMARK})
 
 
 class KubernetesCluster:
-    """The API server of a kubeconfig.
+    """The API server that an access leads to.
 
-    The kubeconfig is read again when its token is refused, so that renewing the file is enough.
+    Args:
+        source: reads the access; it is read again when the token is refused, so that renewing a kubeconfig is enough.
     """
 
-    def __init__(self, kubeconfig: Path) -> None:
-        self._kubeconfig = kubeconfig
-        self._client: Any = None
+    def __init__(self, source: access.Source) -> None:
+        self._source = source
+        self._access: access.Access | None = None
+        self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """End its connections."""
-        ending, self._client = self._client, None
+        ending, self._session = self._session, None
         if ending is not None:
             await ending.close()
 
@@ -108,16 +114,24 @@ class KubernetesCluster:
         content_type: str = _JSON,
     ) -> aiohttp.ClientResponse:
         """The response, its body unread; an error status is raised."""
-        api = await self._connected()
-        serialized = await api.param_serialize(
-            method, path, header_params={"Accept": _JSON, "Content-Type": content_type}, auth_settings=["BearerToken"]
-        )
+        session, via = await self._connected()
         timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=REQUEST_SECONDS)
+        headers = {"Accept": _JSON, "Content-Type": content_type}
+        data = None if body is None else json.dumps(body).encode()
+        # The path is encoded as it stands: a selector's characters must not be changed.
+        url = yarl.URL(f"{via.server}{path}", encoded=True)
         try:
-            answer = await api.rest_client.request(
-                method, serialized[1], headers=serialized[2], body=body, _request_timeout=timeout
+            if via.token is not None:
+                headers["Authorization"] = f"Bearer {via.token()}"
+            response = await session.request(
+                method,
+                url,
+                headers=headers,
+                data=data,
+                timeout=timeout,
+                server_hostname=via.server_name,
+                allow_redirects=False,  # the token is for this server alone
             )
-            response: aiohttp.ClientResponse = answer.response
             if response.status < 300:
                 return response
             text = await response.read()
@@ -127,21 +141,17 @@ class KubernetesCluster:
             await self.close()
         raise _refusal(method, response, _object_or_empty(text))
 
-    async def _connected(self) -> Any:
-        if self._client is None:
-            settings, load = client.Configuration(), _untyped(config).load_kube_config
-            try:
-                await load(config_file=str(self._kubeconfig), client_configuration=settings)
-            except (config.ConfigException, OSError, ValueError) as error:
-                remedy = f"must be a kubeconfig that can be read: {errors.shortened(str(error))}"
-                raise errors.InvalidInputError("kubeconfig", str(self._kubeconfig), remedy) from error
-            self._client = _untyped(client).ApiClient(configuration=settings)
-        return self._client
-
-
-def _untyped(module: object) -> Any:
-    """A module whose functions carry no types."""
-    return module
+    async def _connected(self) -> tuple[aiohttp.ClientSession, access.Access]:
+        if self._session is None or self._access is None:
+            via = await asyncio.to_thread(self._source)
+            if self._session is None:
+                self._session = aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(ssl=via.tls or False),
+                    headers={"User-Agent": cluster.FIELD_MANAGER},
+                    read_bufsize=LINE_BYTES // 2,  # aiohttp takes lines of twice its buffer
+                )
+            self._access = via
+        return self._session, self._access
 
 
 async def _line(stream: aiohttp.StreamReader) -> bytes:

@@ -13,7 +13,7 @@ import cotenant_api
 from cotenant_api.names import Namespace
 from cotenant_deviceplugin.agent import Agent, GPUs, Identity
 from cotenant_deviceplugin.clock import SystemClock
-from cotenant_deviceplugin.kube import client, stores
+from cotenant_deviceplugin.kube import access, client, stores
 from cotenant_deviceplugin.kube.cluster import Cluster
 from cotenant_deviceplugin.retry import Retry
 from cotenant_deviceplugin.simulated import config, models
@@ -65,7 +65,7 @@ async def _serve(configuration: config.Configuration) -> None:
 
 
 def _connected(agent: config.SimulatedAgent, namespace: Namespace, at_end: Callable[..., Any]) -> Agent:
-    api = client.KubernetesCluster(agent.kubeconfig)
+    api = client.KubernetesCluster(lambda: access.from_kubeconfig(agent.kubeconfig))
     at_end(api.close)
     log = _NodeLog(logging.getLogger("cotenant.agent"), {"node": agent.node})
     # Seeded by the node, so that agents started together do not try again together.
