@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from cotenant_api import errors, names, placement, pod
 from cotenant_api.names import GPUUID, Namespace, NodeName, PodUID
@@ -28,8 +29,10 @@ class BoundPod:
     """A pod that is bound here and asks for `cotenant.dev/gpu-share`.
 
     Attributes:
+        node: where it is bound; None: nowhere yet.
         running: its containers have started.
         finished: it succeeded or failed; it holds no GPU any more.
+        ends_at: it is being deleted, and kubelet kills then what still runs of it.
         container: the one that asks; empty where that cannot be read.
         requested_share: in hundredths of a GPU.
         booked: its placement; None where it is missing or cannot be read; `fault` then says which.
@@ -41,6 +44,8 @@ class BoundPod:
     name: str
     running: bool
     finished: bool
+    node: NodeName | None = None
+    ends_at: datetime | None = None
     container: str = ""
     requested_share: int = 0
     booked: placement.Placement | None = None
@@ -62,6 +67,8 @@ def read(manifest: pod.Object) -> BoundPod | None:
         name=metadata.get("name", ""),
         running=phase == "Running",
         finished=phase in FINISHED_PHASES,
+        node=(manifest.get("spec") or {}).get("nodeName") or None,
+        ends_at=_time(metadata.get("deletionTimestamp")),
         container=container,
         requested_share=share,
         booked=booked,
@@ -119,3 +126,8 @@ def _contract(manifest: pod.Object, notes: pod.Object) -> tuple[str, int, placem
     if len({gpu.uuid for gpu in booked.gpus}) < len(booked.gpus):
         return container, share, None, f"{Refusal.PLACEMENT_UNREADABLE}: it names one GPU twice"
     return container, share, booked, None
+
+
+def _time(text: str | None) -> datetime | None:
+    """The API server writes `deletionTimestamp` itself: when it was asked, and the grace period on top."""
+    return None if text is None else datetime.fromisoformat(text)

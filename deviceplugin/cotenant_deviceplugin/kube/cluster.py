@@ -17,6 +17,8 @@ OPENED = "OPENED"
 
 FIELD_MANAGER = "cotenant-node-agent"
 GPUNODES = f"/apis/{names.API_VERSION}/gpunodes"
+POLICY = "default"
+NVIDIA_DRA_DRIVER = "gpu.nvidia.com"
 
 
 class NotFoundError(errors.PermanentError):
@@ -80,6 +82,21 @@ def lease_path(node: NodeName, namespace: Namespace) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{names.AGENT_LEASE_PREFIX}{node}"
 
 
+def pod_path(namespace: Namespace, name: str) -> str:
+    """A pod."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def eviction_path(namespace: Namespace, name: str) -> str:
+    """Where a pod's Eviction is created."""
+    return f"{pod_path(namespace, name)}/eviction"
+
+
+def events_path(namespace: Namespace) -> str:
+    """The events of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/events"
+
+
 def pods_of(node: NodeName) -> Selection:
     """The pods bound to a node."""
     return Selection("/api/v1/pods", f"spec.nodeName={node}")
@@ -88,3 +105,19 @@ def pods_of(node: NodeName) -> Selection:
 def gpunode_of(node: NodeName) -> Selection:
     """The GPUNode of a node, to be watched."""
     return Selection(GPUNODES, f"metadata.name={node}")
+
+
+def node_of(node: NodeName) -> Selection:
+    """A Node, to be watched."""
+    return Selection("/api/v1/nodes", f"metadata.name={node}")
+
+
+def policy() -> Selection:
+    """The PackingPolicy, to be watched."""
+    return Selection(f"/apis/{names.API_VERSION}/packingpolicies", f"metadata.name={POLICY}")
+
+
+def nvidia_slices_of(node: NodeName) -> Selection:
+    """What NVIDIA's DRA driver offers of a node; both fields can be selected by since resource.k8s.io/v1."""
+    selector = f"spec.nodeName={node},spec.driver={NVIDIA_DRA_DRIVER}"
+    return Selection("/apis/resource.k8s.io/v1/resourceslices", selector)

@@ -1,10 +1,26 @@
 """The objects and patches that an agent writes. Pure."""
 
+import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cotenant_api import gpunode, names
-from cotenant_api.names import Namespace, NodeName
-from cotenant_deviceplugin.kube.cluster import Object
+from cotenant_api import conditions, gpunode, names
+from cotenant_api.names import Namespace, NodeName, PodUID
+from cotenant_deviceplugin.kube.cluster import FIELD_MANAGER, Object
+
+MAX_EVENT_STEM = 200
+"""A name has at most 253 characters."""
+MAX_EVENT_MESSAGE = 1024
+"""The API server takes no longer message."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The pod that something is told about or done to."""
+
+    uid: PodUID
+    namespace: Namespace
+    name: str
 
 
 def gpu_node(node: NodeName, *, node_uid: str) -> Object:
@@ -34,6 +50,42 @@ def lease(node: NodeName, namespace: Namespace, *, node_uid: str, now: datetime)
             "leaseDurationSeconds": gpunode.LEASE_SECONDS,
             "renewTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         },
+    }
+
+
+def event(about: Subject, *, reason: str, message: str, now: datetime) -> Object:
+    """A warning about a pod. Its name follows from the pod's UID and from the reason: it is created once."""
+    digest = hashlib.sha256(f"{about.uid}/{reason}".encode()).hexdigest()[:16]
+    moment = conditions.timestamp(now)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about.name[:MAX_EVENT_STEM]}.{digest}", "namespace": about.namespace},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": about.name,
+            "namespace": about.namespace,
+            "uid": about.uid,
+        },
+        "reason": reason,
+        "message": message[:MAX_EVENT_MESSAGE],
+        "type": "Warning",
+        "source": {"component": FIELD_MANAGER},
+        "reportingComponent": FIELD_MANAGER,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+def eviction(pod: Subject) -> Object:
+    """An Eviction of this very pod: another one of its name is left alone."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
     }
 
 

@@ -1,0 +1,70 @@
+"""What the agent does to pods by way of the API server: read one freshly, tell about one, evict one.
+
+Decides nothing, and never deletes: an eviction is the API server's to allow.
+"""
+
+import collections
+import contextlib
+
+from cotenant_api import errors
+from cotenant_api.names import Namespace
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.clock import Clock
+from cotenant_deviceplugin.kube import cluster, manifests
+
+TOLD_LIMIT = 4096
+"""Events of which it is remembered that they were created; the API server keeps each for an hour."""
+
+
+class FreshPods:
+    """Reads pods from the API server, never from what is remembered."""
+
+    def __init__(self, api: cluster.Cluster) -> None:
+        self._api = api
+
+    async def read(self, namespace: Namespace, name: str) -> pods.BoundPod | None:
+        """The pod as it stands; None: there is none, or it asks for no share.
+
+        Raises:
+            TemporaryError: nobody can tell; what the API server refuses today it may grant tomorrow.
+        """
+        try:
+            return pods.read(await self._api.get(cluster.pod_path(namespace, name)))
+        except cluster.NotFoundError:
+            return None
+        except errors.PermanentError as error:
+            raise errors.TemporaryError(str(error), delay_seconds=0) from error
+
+
+class PodEvents:
+    """Tells about pods in their events, once per pod and reason, also across restarts."""
+
+    def __init__(self, api: cluster.Cluster, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._told: collections.OrderedDict[str, None] = collections.OrderedDict()
+
+    async def tell(self, about: manifests.Subject, *, reason: str, message: str) -> None:
+        """Create the event, if it has not been."""
+        made = manifests.event(about, reason=reason, message=message, now=self._clock.now())
+        key = f"{about.namespace}/{made['metadata']['name']}"
+        if key in self._told:
+            return
+        # Told by an earlier agent, or the namespace is gone and its pods with it.
+        with contextlib.suppress(cluster.AlreadyExistsError, cluster.NotFoundError):
+            await self._api.create(cluster.events_path(about.namespace), made)
+        self._told[key] = None
+        if len(self._told) > TOLD_LIMIT:
+            self._told.popitem(last=False)
+
+
+class Evictions:
+    """Evicts pods through the Eviction API: budgets are honoured, and the Job controller sees a disruption."""
+
+    def __init__(self, api: cluster.Cluster) -> None:
+        self._api = api
+
+    async def evict(self, pod: manifests.Subject) -> None:
+        """Return once it is evicted or gone. Raises TemporaryError also while a budget allows none."""
+        with contextlib.suppress(cluster.NotFoundError):
+            await self._api.create(cluster.eviction_path(pod.namespace, pod.name), manifests.eviction(pod))

@@ -1,0 +1,115 @@
+"""What a real node's agent remembers beside its pods and its GPUNode: the Node, the policy, other GPU drivers.
+
+Remembers and reads; what follows from it is decided in `publishing` and `node`.
+"""
+
+from collections.abc import Callable, Iterable
+
+from cotenant_api import errors, packingpolicy
+from cotenant_deviceplugin.kube.cluster import NVIDIA_DRA_DRIVER, Object
+from cotenant_deviceplugin.retry import Log
+
+NVIDIA_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-")
+"""What NVIDIA's own device plugin offers begins so; also `nvidia.com/gpu.shared`."""
+
+
+class Node:
+    """The Node: its container runtime, and what NVIDIA's own device plugin offers of it."""
+
+    def __init__(self) -> None:
+        self.synced = False
+        self.container_runtime: str | None = None
+        self.offered: tuple[str, ...] = ()
+        """Resources of NVIDIA's own device plugin of which there are more than none."""
+        self.changed: Callable[[], None] = _nothing
+
+    def replace(self, items: Iterable[Object]) -> None:
+        """The one there is, if there is one."""
+        self._take(next(iter(items), {}))
+
+    def apply(self, kind: str, manifest: Object) -> None:
+        """One event."""
+        self._take({} if kind == "DELETED" else manifest)
+
+    def _take(self, manifest: Object) -> None:
+        status = manifest.get("status") or {}
+        runtime = (status.get("nodeInfo") or {}).get("containerRuntimeVersion") or None
+        offered = tuple(sorted(key for key, value in (status.get("allocatable") or {}).items() if _foreign(key, value)))
+        differs = not self.synced or (runtime, offered) != (self.container_runtime, self.offered)
+        self.synced, self.container_runtime, self.offered = True, runtime, offered
+        if differs:
+            self.changed()
+
+
+class Slices:
+    """The ResourceSlices that NVIDIA's DRA driver publishes of the node."""
+
+    def __init__(self) -> None:
+        self.synced = False
+        self.changed: Callable[[], None] = _nothing
+        self._names: frozenset[str] = frozenset()
+
+    def offer(self) -> bool:
+        """Whether it offers a device."""
+        return bool(self._names)
+
+    def replace(self, items: Iterable[Object]) -> None:
+        """All there are."""
+        self._put({_name(item) for item in items if _offers(item)})
+
+    def apply(self, kind: str, manifest: Object) -> None:
+        """One event."""
+        others = set(self._names - {_name(manifest)})
+        self._put(others if kind == "DELETED" or not _offers(manifest) else others | {_name(manifest)})
+
+    def _put(self, names: set[str]) -> None:
+        differs = not self.synced or names != self._names
+        self.synced, self._names = True, frozenset(names)
+        if differs:
+            self.changed()
+
+
+class Policy:
+    """The PackingPolicy `default`. One that cannot be read changes nothing: the last that could stays in force."""
+
+    def __init__(self, log: Log) -> None:
+        self.spec: packingpolicy.Spec | None = None
+        """None: it has not been seen yet, so that nothing may be offered."""
+        self.changed: Callable[[], None] = _nothing
+        self._log = log
+
+    def replace(self, items: Iterable[Object]) -> None:
+        """The one there is; without one, its defaults are in force."""
+        self._take(next(iter(items), {}))
+
+    def apply(self, kind: str, manifest: Object) -> None:
+        """One event."""
+        self._take({} if kind == "DELETED" else manifest)
+
+    def _take(self, manifest: Object) -> None:
+        try:
+            read = packingpolicy.PackingPolicy.from_object(dict(manifest)).spec
+        except errors.InvalidInputError as error:
+            self._log.warning("the PackingPolicy cannot be read, the last that could stays in force: %s", error)
+            return
+        if read != self.spec:
+            self.spec = read
+            self.changed()
+
+
+def _foreign(resource: str, amount: object) -> bool:
+    return resource.startswith(NVIDIA_RESOURCES) and str(amount) != "0"
+
+
+def _offers(piece: Object) -> bool:
+    """Whether a ResourceSlice offers a device of NVIDIA's; shared counters alone are none."""
+    spec = piece.get("spec") or {}
+    return spec.get("driver") == NVIDIA_DRA_DRIVER and bool(spec.get("devices"))
+
+
+def _name(manifest: Object) -> str:
+    return str((manifest.get("metadata") or {}).get("name", ""))
+
+
+def _nothing() -> None:
+    """Nobody listens yet."""
