@@ -1,7 +1,7 @@
 """Finds the Kubernetes programs that the kit runs: named by the user, on PATH, in the cache, or built."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,22 +15,27 @@ VARIABLE = "COTENANT_KUBERNETES_BIN"
 TOOLS = configuration.KUBERNETES / "tools"
 
 
-def find(*, environment: Mapping[str, str], progress: Progress, tools: Path = TOOLS) -> dict[str, Path]:
-    """The path of every program of `versions.PROGRAMS`.
+def find(
+    *,
+    environment: Mapping[str, str],
+    progress: Progress,
+    tools: Path = TOOLS,
+    programs: Sequence[Program] = versions.PROGRAMS,
+) -> dict[str, Path]:
+    """The path of every program.
 
     Args:
         environment: where COTENANT_KUBERNETES_BIN, PATH, XDG_CACHE_HOME and HOME are read.
         progress: shows what is built.
         tools: the pinned Go modules.
+        programs: those of the control plane; a real node needs `versions.NODE_PROGRAMS` too.
 
     Raises:
         InvalidInputError: COTENANT_KUBERNETES_BIN names no folder, or a program there has another version.
         PermanentError: what is missing cannot be built.
     """
-    with ThreadPoolExecutor(len(versions.PROGRAMS)) as pool:
-        ready = dict(
-            zip(versions.PROGRAMS, pool.map(lambda p: present(p, environment), versions.PROGRAMS), strict=True)
-        )
+    with ThreadPoolExecutor(len(programs)) as pool:
+        ready = dict(zip(programs, pool.map(lambda p: present(p, environment), programs), strict=True))
     missing = {program.name for program, path in ready.items() if path is None}
     found = {program.name: path for program, path in ready.items() if path}
     builder = Builder(tools, cache_directory(environment), environment, progress)

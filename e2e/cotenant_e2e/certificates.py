@@ -13,6 +13,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cotenant_e2e import files
 
+KUBELET = "kubelet"
+API_SERVER_AT_KUBELET = "apiserver-kubelet"
+KUBELET_SERVER = "kubelet-server"
 VALID_DAYS = 3650
 CLOCK_SKEW = dt.timedelta(minutes=5)
 SERVICE = "kubernetes.default.svc"
@@ -32,6 +35,22 @@ USERS = {
     "controller-manager": Identity("system:kube-controller-manager"),
     "scheduler": Identity("system:kube-scheduler"),
 }
+
+
+@dataclass(frozen=True)
+class Node:
+    """A real node: its kubelet is a client of the API server, which is a client of its kubelet at this address."""
+
+    name: str
+    address: str
+
+    @property
+    def users(self) -> dict[str, Identity]:
+        """Whom the API server must know for it: `system:masters` may read logs of its own nodes' kubelets."""
+        return {
+            KUBELET: Identity(f"system:node:{self.name}", ("system:nodes",)),
+            API_SERVER_AT_KUBELET: Identity("kube-apiserver-kubelet-client", ("system:masters",)),
+        }
 
 
 class Authority:
@@ -84,13 +103,16 @@ class Authority:
         )
 
 
-def write(directory: Path, *, addresses: Sequence[str], now: dt.datetime) -> None:
+def write(directory: Path, *, addresses: Sequence[str], now: dt.datetime, node: Node | None = None) -> None:
     """Every certificate and key that the components read; keys are readable by their owner only."""
     authority = Authority(now)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / "ca.crt").write_bytes(_pem(authority.certificate))
     pairs = {"server": authority.server("kube-apiserver", addresses)}
     pairs |= {name: authority.client(identity) for name, identity in USERS.items()}
+    if node:
+        pairs |= {name: authority.client(identity) for name, identity in node.users.items()}
+        pairs[KUBELET_SERVER] = authority.server(f"system:node:{node.name}", [node.address])
     for name, (certificate, key) in pairs.items():
         (directory / f"{name}.crt").write_bytes(certificate)
         files.write_private(directory / f"{name}.key", key)

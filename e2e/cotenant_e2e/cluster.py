@@ -1,4 +1,7 @@
-"""A Kubernetes control plane with simulated nodes, as plain processes on loopback: no root, no container."""
+"""A Kubernetes control plane with simulated nodes, as plain processes on loopback: no root, no container.
+
+A real node, where there is one, is `node.real`'s; here it is only taken away with everything else.
+"""
 
 import json
 import shutil
@@ -18,6 +21,7 @@ from cotenant_e2e import ports as network
 from cotenant_e2e import state as states
 from cotenant_e2e.client import Client, Json
 from cotenant_e2e.components import Component, Settings
+from cotenant_e2e.node import machine
 from cotenant_e2e.ports import Ports
 from cotenant_e2e.processes import Process
 from cotenant_e2e.supervisor import Status, Supervisor
@@ -270,7 +274,9 @@ def clear(directory: Path, *, keep_data: bool = False) -> None:
     """What `down` does, for a caller that holds the folder's lock."""
     if not (directory / states.FILE).exists():
         return
+    machine.stop(directory)
     supervisor.stop_all(directory)
+    machine.MACHINE.clean(directory)
     if not keep_data:
         for entry in configuration.DATA:
             shutil.rmtree(directory / entry, ignore_errors=True)

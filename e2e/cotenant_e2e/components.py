@@ -9,6 +9,9 @@ from typing import Final
 SERVICE_RANGE: Final = "10.96.0.0/16"
 SERVICE_IP: Final = "10.96.0.1"
 
+NODE_ADDRESS: Final = "10.244.0.1"
+"""Of the real node: kubelet takes no loopback address."""
+
 ETCD: Final = "etcd"
 API_SERVER: Final = "kube-apiserver"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
@@ -16,6 +19,7 @@ DEFAULT_SCHEDULER: Final = "kube-scheduler"
 KWOK: Final = "kwok"
 COTENANT_SCHEDULER: Final = "cotenant-scheduler"
 """Our kube-scheduler, the one that asks the extender."""
+KUBELET: Final = "kubelet"
 KUBECTL: Final = "kubectl"
 """A program, not a component."""
 
@@ -39,9 +43,10 @@ class Settings:
     Args:
         directory: everything of this cluster, absolute.
         host: IP address on which the API server answers.
-        ports: by the names of `PORT_NAMES`, and those of further schedulers.
+        ports: by the names of `PORT_NAMES`, of kubelet where there is a real node, and those of further schedulers.
         programs: path of each Kubernetes program.
         lease_seconds: how long the lease of a simulated node lasts; more for many nodes.
+        node: name of the real node; empty where there is none.
     """
 
     directory: Path
@@ -49,6 +54,7 @@ class Settings:
     ports: Mapping[str, int]
     programs: Mapping[str, Path]
     lease_seconds: int = 40
+    node: str = ""
 
     @property
     def server(self) -> str:
@@ -122,6 +128,7 @@ def api_server(s: Settings) -> Component:
         "--allow-privileged=true",
         # A loopback address is not a valid endpoint of the `kubernetes` Service.
         "--endpoint-reconciler-type=none",
+        *(_kubelet_client_flags(s) if s.node else ()),
     )
     return Component(API_SERVER, argv, ready=f"{s.server}/readyz")
 
@@ -189,6 +196,16 @@ def kubectl(s: Settings, *arguments: str, user: str) -> list[str]:
         f"--cache-dir={s.directory}/kubectl-cache",
         *arguments,
     ]
+
+
+def _kubelet_client_flags(s: Settings) -> tuple[str, ...]:
+    """For `kubectl logs` and `exec`: a node's name resolves nowhere here."""
+    return (
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-certificate-authority={s.pki}/ca.crt",
+        f"--kubelet-client-certificate={s.pki}/apiserver-kubelet.crt",
+        f"--kubelet-client-key={s.pki}/apiserver-kubelet.key",
+    )
 
 
 def _serving_flags(s: Settings, name: str) -> tuple[str, ...]:

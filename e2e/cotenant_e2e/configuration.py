@@ -18,7 +18,7 @@ from cotenant_e2e.components import Settings
 REPOSITORY = Path(__file__).resolve().parents[2]
 KUBERNETES = REPOSITORY / "e2e" / "kubernetes"
 SCHEDULER_MANIFEST = REPOSITORY / "manifests" / "scheduler" / "kube-scheduler.yaml"
-DATA = ("etcd", "pki", "config", "kubeconfigs", "kubectl-cache")
+DATA = ("etcd", "pki", "config", "kubeconfigs", "kubectl-cache", "node")
 """The folders of a cluster that `down` removes."""
 
 
@@ -51,9 +51,10 @@ def prepare(directory: Path) -> None:
 
 def write(settings: Settings, *, now: dt.datetime) -> None:
     """Everything that the components of the control plane read."""
-    certificates.write(settings.pki, addresses=sorted({components.SERVICE_IP, settings.host}), now=now)
+    node = certificates.Node(settings.node, components.NODE_ADDRESS) if settings.node else None
+    certificates.write(settings.pki, addresses=sorted({components.SERVICE_IP, settings.host}), now=now, node=node)
     server = server_of(settings)
-    for user in certificates.USERS:
+    for user in (*certificates.USERS, *(node.users if node else ())):
         certificate, key = ((settings.pki / f"{user}.{kind}").read_bytes() for kind in ("crt", "key"))
         kubeconfig = kubeconfigs.with_certificate(server, user=user, certificate=certificate, key=key)
         kubeconfigs.write(settings.kubeconfig(user), kubeconfig)

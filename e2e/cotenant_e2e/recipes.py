@@ -13,6 +13,8 @@ GO_FLAGS = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
 GO_GARBAGE_COLLECTION = "400"
 """With Go's own 100 a cold build takes a quarter longer."""
 NOT_INHERITED = frozenset({"GOFLAGS", "GOROOT", "GOOS", "GOARCH", "GOWORK", "GOEXPERIMENT"})
+KUBERNETES = "k8s.io/kubernetes"
+CONTAINERD = "github.com/containerd/containerd/v2"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 _NETWORK = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|proxyconnect|TLS handshake|x509:")
@@ -38,8 +40,13 @@ class Target:
 
 
 def _kubernetes(program: str) -> Target:
-    module = "k8s.io/kubernetes"
-    return Target(program, "k8s", module, f"{module}/cmd/{program}", tags="selinux,notest,grpcnotrace")
+    return Target(program, "k8s", KUBERNETES, f"{KUBERNETES}/cmd/{program}", tags="selinux,notest,grpcnotrace")
+
+
+def _containerd(program: str) -> Target:
+    # Without the snapshotters that a test node does not use.
+    tags = "urfave_cli_no_docs,no_btrfs,no_devmapper,no_zfs,no_tracing"
+    return Target(program, "containerd", CONTAINERD, f"{CONTAINERD}/cmd/{program}", tags=tags)
 
 
 TARGETS = (
@@ -49,6 +56,10 @@ TARGETS = (
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl"),
     Target("kwok", "kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    _kubernetes("kubelet"),
+    _containerd("containerd"),
+    _containerd("containerd-shim-runc-v2"),
+    _containerd("ctr"),
 )
 
 
@@ -74,7 +85,7 @@ def folder(target: Target, *, go_mod: str, go_sum: str) -> str:
 
 def build_command(go: Path, target: Target, *, version: str, output: Path) -> list[str]:
     """The command that builds it; it prints the name of each package that it compiles."""
-    flags = f"-s -w {linker_flags(version)}" if target.module == "k8s.io/kubernetes" else "-s -w"
+    flags = f"-s -w {linker_flags(target.module, version)}".rstrip()
     return [str(go), "build", "-v", "-tags", target.tags, "-ldflags", flags, "-o", str(output), target.package]
 
 
@@ -83,10 +94,14 @@ def download_command(go: Path, packages: Sequence[str]) -> list[str]:
     return [str(go), "list", "-deps", "-f", "{{if .Error}}{{.Error}}{{end}}", *packages]
 
 
-def linker_flags(version: str) -> str:
-    """Without them Kubernetes' version is no version to its clients. The build date is a constant: the real one would
-    make every build link again.
+def linker_flags(module: str, version: str) -> str:
+    """Without them Kubernetes' version is no version to its clients, and containerd's says "unknown". The build date is
+    a constant: the real one would make every build link again.
     """
+    if module == CONTAINERD:
+        return f"-X {CONTAINERD}/version.Version={version}"
+    if module != KUBERNETES:
+        return ""
     major, minor = version.removeprefix("v").split(".")[:2]
     values = {
         "gitVersion": version,

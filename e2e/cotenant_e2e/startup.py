@@ -31,10 +31,12 @@ class Options:
     Args:
         nodes: simulated nodes to create (see `nodes`).
         api_server_port: 0 chooses a free one.
+        node: name of a real node, which `node.real.create` starts; empty: none.
     """
 
     nodes: Sequence[Mapping[str, Any]] = ()
     api_server_port: int = 0
+    node: str = ""
 
 
 DEFAULTS = Options()
@@ -67,7 +69,8 @@ def start(
         ports = Ports()
         try:
             configuration.prepare(directory)
-            settings = Settings(directory, ports.host, _hold(ports, options), programs, _lease_seconds(options))
+            held = _hold(ports, options)
+            settings = Settings(directory, ports.host, held, programs, _lease_seconds(options), options.node)
             return _start(settings, ports, options, _Stopwatch(report))
         except BaseException:
             ports.close()
@@ -123,9 +126,8 @@ class _Stopwatch:
 
 def _hold(ports: Ports, options: Options) -> dict[str, int]:
     fixed = {components.API_SERVER: options.api_server_port}
-    return {
-        name: ports.hold(name, [fixed[name]] if fixed.get(name) else network.free()) for name in components.PORT_NAMES
-    }
+    names = (*components.PORT_NAMES, *([components.KUBELET] if options.node else ()))
+    return {name: ports.hold(name, [fixed[name]] if fixed.get(name) else network.free()) for name in names}
 
 
 def _lease_seconds(options: Options) -> int:

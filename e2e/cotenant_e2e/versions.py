@@ -32,6 +32,7 @@ class Program:
 
 
 _KUBERNETES = Requirement("1.36.x", (1, 36, 0), (1, 37, 0))
+_CONTAINERD = Requirement("2.3.x", (2, 3, 0), (2, 4, 0))
 
 PROGRAMS: Final = (
     Program("etcd", Requirement("3.6.x", (3, 6, 0), (3, 7, 0))),
@@ -41,6 +42,14 @@ PROGRAMS: Final = (
     Program("kubectl", _KUBERNETES, ask=("version", "--client")),
     Program("kwok", Requirement(">= 0.8", (0, 8, 0), (1_000, 0, 0))),
 )
+
+NODE_PROGRAMS: Final = (
+    Program("kubelet", _KUBERNETES),
+    Program("containerd", _CONTAINERD),
+    Program("containerd-shim-runc-v2", _CONTAINERD, ask=("-v",)),
+    Program("ctr", _CONTAINERD),
+)
+"""What a real node needs beside `PROGRAMS`."""
 
 GO: Final = Program("go", Requirement(">= 1.26.8", (1, 26, 8), (2, 0, 0)), ask=("version",))
 

@@ -1,0 +1,72 @@
+"""What a real node changes on a machine: whose it is, what is found of it, what refuses another."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_e2e import processes, supervisor
+from cotenant_e2e.node import machine
+from cotenant_e2e.node.machine import Machine
+
+MOUNTINFO = """\
+21 1 8:1 / / rw - ext4 /dev/vda rw
+30 21 0:4 / /run/c/node/run/netns/a rw - nsfs nsfs rw
+31 21 0:5 / /run/c2/node rw - tmpfs tmpfs rw
+32 21 0:6 / /run/c/node\\040two rw - tmpfs tmpfs rw
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Machine:
+    sysctls = tmp_path / "sysctls"
+    for name in machine.SYSCTLS:
+        (sysctls / name).parent.mkdir(parents=True, exist_ok=True)
+        (sysctls / name).write_text("1\n")
+    return Machine(tmp_path / "mark", (tmp_path / "new",), sysctls, tmp_path / "cgroups")
+
+
+def marked(here: Machine, directory: Path, *, new: Path) -> None:
+    sysctls = dict.fromkeys(machine.SYSCTLS, "0\n")
+    here.mark.write_text(json.dumps({"directory": str(directory), "new": [str(new)], "sysctls": sysctls}))
+
+
+def test_mounts_of_a_folder_are_found_the_last_first() -> None:
+    found = machine.mounts_below(MOUNTINFO, Path("/run/c"))
+    assert found == [Path("/run/c/node two"), Path("/run/c/node/run/netns/a")]
+
+
+def test_a_machine_without_a_node_is_nobodys(here: Machine, tmp_path: Path) -> None:
+    assert here.owner() is None
+    here.clean(tmp_path)
+
+
+def test_cleaning_puts_settings_back_and_removes_what_was_new(here: Machine, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    (new / "deep").mkdir(parents=True)
+    marked(here, tmp_path / "c", new=new)
+    here.clean(tmp_path / "c")
+    assert not new.exists()
+    assert {(here.sysctls / name).read_text() for name in machine.SYSCTLS} == {"0\n"}
+    assert here.owner() is None
+
+
+def test_the_node_of_another_cluster_is_left_alone(here: Machine, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    marked(here, tmp_path / "other", new=tmp_path / "new")
+    here.clean(tmp_path / "c")
+    assert (tmp_path / "new").exists()
+    assert here.owner() == tmp_path / "other"
+
+
+def test_a_second_node_is_refused_with_the_remedy(here: Machine, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    process = processes.start(["sleep", "600"], log=tmp_path / "log", environment={supervisor.MARK: str(other)})
+    marked(here, other, new=tmp_path / "new")
+    try:
+        with pytest.raises(errors.PermanentError, match=f"a node of {other}: stop it with `down --dir {other}`"):
+            here.require_vacancy()
+    finally:
+        process.kill()
