@@ -4,7 +4,8 @@ Only MPS, version 2 of its protocol, is implemented; version 3 and time slicing 
 """
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cotenant_api import gpunode, placement
@@ -23,7 +24,7 @@ class Enforcement(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Properties:
-    """What a backend does for tenants that share a GPU."""
+    """What a backend does for tenants that share a GPU; `sources`: where each of these facts is documented."""
 
     name: placement.Backend
     separate_contexts: bool
@@ -36,6 +37,7 @@ class Properties:
     """Whether tenants are isolated from one another as users of the machine."""
     fault_containment: bool
     max_clients: int
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +47,21 @@ class Server:
     Attributes:
         state: Active only when the control daemon answers, its server says ACTIVE, the process lives and the defaults
             read back as set.
-        pid: of the server, as the host counts; None without one.
+        pid: of the server, as the host counts; None without one. It may live while nobody can be asked about it.
         clients: PIDs of its clients, as the host counts.
         reason: why it is not Active.
+        faults: fatal errors that its log told of since it was observed last; they may be over.
+        culprits: PIDs that those errors name.
+        outdated: it runs with other defaults than the node's; a new one is needed once its clients have ended.
     """
 
     state: gpunode.MPS
     pid: int | None = None
     clients: tuple[int, ...] = ()
     reason: str | None = None
+    faults: tuple[str, ...] = ()
+    culprits: tuple[int, ...] = ()
+    outdated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

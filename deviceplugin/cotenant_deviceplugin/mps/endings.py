@@ -1,0 +1,69 @@
+"""When the processes of a pod that is being deleted are taken off their GPU. Pure.
+
+kubelet kills what is left of a pod when its grace period ends, and a client that is killed while busy may take its
+neighbours along (https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html, "client early termination"). So what
+is still a client shortly before is ended through its server. Never earlier: the grace period is the pod's.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cotenant_api.names import GPUUID, PodUID
+
+LEAD_SECONDS: Final = 5
+"""How long before the end of the grace period."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """A pod that is being deleted.
+
+    Attributes:
+        gpu: which it has a part of; a pod without MPS is not named here.
+        deletion: `metadata.deletionTimestamp`: when the grace period ends, not when somebody asked for it.
+        grace_seconds: `metadata.deletionGracePeriodSeconds`.
+        processes: PIDs of the pod, as the host counts.
+    """
+
+    pod: PodUID
+    gpu: GPUUID
+    deletion: datetime
+    grace_seconds: int
+    processes: frozenset[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Termination:
+    """A client to be ended through its server now."""
+
+    pod: PodUID
+    gpu: GPUUID
+    pid: int
+
+
+def due_at(ending: Ending) -> datetime:
+    """When its clients are ended: at once where the whole grace period is shorter than the lead."""
+    return ending.deletion - timedelta(seconds=min(LEAD_SECONDS, ending.grace_seconds))
+
+
+def due(
+    endings: Iterable[Ending], *, clients: Mapping[GPUUID, AbstractSet[int]], now: datetime
+) -> tuple[Termination, ...]:
+    """What is to be ended now: processes of pods whose time has come, that are still clients of their GPU's server.
+
+    Asked again, it names again whatever is still a client: a lost answer or a restart of the agent changes nothing.
+    """
+    return tuple(
+        Termination(pod=ending.pod, gpu=ending.gpu, pid=pid)
+        for ending in endings
+        if now >= due_at(ending)
+        for pid in sorted(ending.processes & clients.get(ending.gpu, frozenset()))
+    )
+
+
+def next_at(endings: Iterable[Ending], *, now: datetime) -> datetime | None:
+    """When to look again at the latest; None: nothing will be due."""
+    return min((at for at in map(due_at, endings) if at > now), default=None)

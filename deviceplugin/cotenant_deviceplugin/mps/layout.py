@@ -1,0 +1,39 @@
+"""Where the MPS daemon of each GPU has its pipe and its log: `ROOT/UUID/pipe`, `ROOT/UUID/log`. Nothing is made here.
+
+The agent and the MPS daemons are two processes; this is what they agree on.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from cotenant_api import errors
+from cotenant_api.names import GPUUID
+
+DEFAULT_ROOT: Final = Path("/run/cotenant/mps")
+PROGRAM: Final = ("nvidia-cuda-mps-control",)
+PIPE_DIRECTORY: Final = "CUDA_MPS_PIPE_DIRECTORY"
+LOG_DIRECTORY: Final = "CUDA_MPS_LOG_DIRECTORY"
+MAX_SOCKET_PATH: Final = 107
+"""Bytes of a UNIX socket's path (unix(7)); beyond it a control daemon starts and cannot be reached."""
+_SOCKET: Final = "control"
+
+
+def pipe(root: Path, gpu: GPUUID) -> Path:
+    """The directory by which clients find the GPU's daemon.
+
+    Raises:
+        InvalidInputError: the daemon's socket would have too long a path.
+    """
+    directory = root / gpu / "pipe"
+    if len(str(directory / _SOCKET).encode()) > MAX_SOCKET_PATH:
+        raise errors.InvalidInputError("--mps-root", str(root), f"choose one of {_room(gpu)} characters at most")
+    return directory
+
+
+def log(root: Path, gpu: GPUUID) -> Path:
+    """The directory of the daemon's `control.log` and `server.log`."""
+    return root / gpu / "log"
+
+
+def _room(gpu: GPUUID) -> int:
+    return MAX_SOCKET_PATH - len(f"/{gpu}/pipe/{_SOCKET}")

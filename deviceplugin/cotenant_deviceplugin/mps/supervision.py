@@ -1,0 +1,332 @@
+"""What one GPU's MPS server and compute mode need next. Pure: from what is wanted and what is seen to actions.
+
+Level-triggered: every step follows from what is seen now, and what is remembered only makes it more careful. So a
+change that is interrupted anywhere goes on after a restart of the agent. Nothing changes under a process that uses the
+GPU. Faults: https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html, "memory protection and error containment":
+after a fatal fault every client of the server gets an error, new ones are refused, and the server serves again once all
+of them have ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from cotenant_api import gpunode
+from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.mps.backend import Server
+
+_COMPUTE_MODE: Final[Mapping[gpunode.Mode, ComputeMode]] = {
+    gpunode.Mode.SHARED: ComputeMode.EXCLUSIVE_PROCESS,
+    gpunode.Mode.WHOLE: ComputeMode.DEFAULT,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Bounds, in seconds unless they say otherwise.
+
+    Attributes:
+        manage_compute_mode: False: the compute mode is never set.
+        terminate_seconds: after a fault, how long its clients may take to end before they are ended through the server.
+        evict_seconds: how long before they are named for eviction.
+        starting_seconds: how long a server without clients may stay neither ACTIVE nor FAULT before it is replaced.
+        canary_observations: how often in a row a server must be seen ACTIVE after a fault.
+        first_backoff_seconds, longest_backoff_seconds: between attempts to start a server.
+    """
+
+    manage_compute_mode: bool = True
+    terminate_seconds: float = 10.0
+    evict_seconds: float = 30.0
+    starting_seconds: float = 60.0
+    canary_observations: int = 3
+    first_backoff_seconds: float = 1.0
+    longest_backoff_seconds: float = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the standing grants ask of the GPU; `replace`: PID of a server that is to make room once it is idle."""
+
+    mode: gpunode.Mode
+    replace: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One observation; `processes`: PIDs of all that hold the GPU by NVML, server and clients included."""
+
+    server: Server
+    compute_mode: ComputeMode
+    processes: frozenset[int] = frozenset()
+
+    @property
+    def users(self) -> frozenset[int]:
+        """Whoever uses the GPU beside the server itself."""
+        return (self.processes | frozenset(self.server.clients)) - {self.server.pid}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartServer:
+    """Start the GPU's server."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopServer:
+    """End the GPU's server; nobody uses it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetComputeMode:
+    """Set who may open contexts."""
+
+    mode: ComputeMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerminateClients:
+    """End these clients through their server."""
+
+    pids: frozenset[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvictStayers:
+    """Evict the pods of these processes: they keep a GPU from recovering."""
+
+    pids: frozenset[int]
+
+
+Action = StartServer | StopServer | SetComputeMode | TerminateClients | EvictStayers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """A fatal fault, told once by one life of the agent.
+
+    Attributes:
+        server: PID of the server that had it; None: unknown.
+        affected: PIDs of all clients that it hit.
+        culprits: those that the server's log names.
+    """
+
+    server: int | None
+    affected: frozenset[int]
+    culprits: frozenset[int]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What is remembered of one GPU between observations; all of it may be lost.
+
+    Attributes:
+        server, clients: as they were known last.
+        fault: the fault that is not over yet.
+        since: when that began.
+        proven: how often in a row the server was seen well since.
+        starting_since: when it was first seen neither ACTIVE nor FAULT.
+        attempts, not_before: starts since it was ACTIVE, and when the next may be.
+    """
+
+    server: int | None = None
+    clients: frozenset[int] = frozenset()
+    fault: Fault | None = None
+    since: float = 0.0
+    proven: int = 0
+    starting_since: float | None = None
+    attempts: int = 0
+    not_before: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What follows from one observation.
+
+    Attributes:
+        state: to remember.
+        published: for the GPUNode.
+        ready: whether a container of the wanted mode may start now.
+        reason: why not.
+        actions: to be done now; then the GPU is observed again.
+        fault: one that began with this observation.
+    """
+
+    state: State
+    published: gpunode.MPS
+    ready: bool = False
+    reason: str | None = None
+    actions: tuple[Action, ...] = ()
+    fault: Fault | None = field(default=None)
+
+
+def decide(state: State, seen: Seen, wanted: Wanted, *, now: float, policy: Policy) -> Decision:
+    """What to do now.
+
+    Args:
+        state: of the last decision; `State()` at first.
+        seen: the observation.
+        wanted: a mode other than Shared and Whole asks for nothing.
+        now: of a clock that never goes back.
+        policy: bounds.
+    """
+    if wanted.mode not in _COMPUTE_MODE:
+        return Decision(state=State(), published=gpunode.MPS.NOT_USED, reason=f"the GPU is {wanted.mode}")
+    if wanted.mode is gpunode.Mode.WHOLE:
+        return _whole(seen, policy)
+    begun = _begun(state, seen)
+    if begun is not None:
+        state = replace(state, fault=begun, since=now, proven=0)
+    if state.fault is not None:
+        decision = _recovering(state, state.fault, seen, now=now, policy=policy)
+    else:
+        decision = _shared(state, seen, wanted, now=now, policy=policy)
+    return replace(decision, state=_remembered(decision.state, seen), fault=begun)
+
+
+def _whole(seen: Seen, policy: Policy) -> Decision:
+    """No server and DEFAULT, first one and then the other."""
+    server = seen.server
+    if server.pid is not None:
+        if seen.users:
+            return Decision(state=State(), published=server.state, reason=_in_the_way(seen))
+        return Decision(state=State(), published=server.state, reason="its server ends", actions=(StopServer(),))
+    blocked = _compute_mode(seen, gpunode.Mode.WHOLE, policy)
+    return blocked or Decision(state=State(), published=gpunode.MPS.NOT_USED, ready=True)
+
+
+def _shared(state: State, seen: Seen, wanted: Wanted, *, now: float, policy: Policy) -> Decision:
+    """EXCLUSIVE_PROCESS and an ACTIVE server, first one and then the other: so nothing slips in between."""
+    blocked = _compute_mode(seen, gpunode.Mode.SHARED, policy)
+    if blocked is not None:
+        return replace(blocked, state=state)
+    server = seen.server
+    if server.pid is None:
+        return _start(state, seen, now, policy)
+    if server.outdated or wanted.replace == server.pid:
+        return _replaced(state, seen)
+    if server.state is not gpunode.MPS.ACTIVE:
+        return _waiting(state, seen, now, policy)
+    calm = replace(state, starting_since=None, attempts=0, not_before=0.0)
+    return Decision(state=calm, published=gpunode.MPS.ACTIVE, ready=True)
+
+
+def _begun(state: State, seen: Seen) -> Fault | None:
+    """A fault that this observation shows and that was not known yet."""
+    server = seen.server
+    told = bool(server.faults) and (state.fault is None or state.proven > 0)
+    if server.state is gpunode.MPS.FAULT and (state.fault is None or state.proven > 0):
+        reason, affected = server.reason or "the MPS server is at fault", state.clients | frozenset(server.clients)
+    elif told:
+        reason, affected = server.faults[-1], state.clients | frozenset(server.culprits)
+    elif state.server is not None and server.pid != state.server and state.clients and state.fault is None:
+        reason, affected = f"server {state.server} ended under its clients", state.clients
+    else:
+        return None
+    hit = server.pid if server.state is gpunode.MPS.FAULT or state.server is None else state.server
+    return Fault(server=hit, affected=affected, culprits=frozenset(server.culprits), reason=reason)
+
+
+def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: Policy) -> Decision:
+    """First all that the fault hit must end, then the server is replaced, then it must prove itself."""
+    server = seen.server
+    stayers = _stayers(fault, seen)
+    if stayers:
+        named = ", ".join(map(str, sorted(stayers)))
+        reason = f"{fault.reason}; still there: {named}"
+        actions = _against_stayers(stayers, seen, now - state.since, policy)
+        kept = replace(state, proven=0, fault=replace(fault, affected=fault.affected | stayers))
+        return Decision(state=kept, published=gpunode.MPS.FAULT, reason=reason, actions=actions)
+    blocked = _compute_mode(seen, gpunode.Mode.SHARED, policy)
+    if blocked is not None:
+        return replace(blocked, state=state)
+    if server.pid is None:
+        return _start(replace(state, proven=0), seen, now, policy)
+    if server.state is not gpunode.MPS.ACTIVE and server.pid != fault.server:
+        return _waiting(replace(state, proven=0), seen, now, policy)
+    if server.pid == fault.server and not seen.users:
+        return Decision(state=state, published=gpunode.MPS.STARTING, reason=fault.reason, actions=(StopServer(),))
+    return _canary(state, fault, policy)
+
+
+def _canary(state: State, fault: Fault, policy: Policy) -> Decision:
+    proven = state.proven + 1
+    if proven >= policy.canary_observations:
+        return Decision(state=State(), published=gpunode.MPS.ACTIVE, ready=True)
+    reason = f"{fault.reason}; seen well {proven} of {policy.canary_observations} times since"
+    return Decision(state=replace(state, proven=proven), published=gpunode.MPS.STARTING, reason=reason)
+
+
+def _stayers(fault: Fault, seen: Seen) -> frozenset[int]:
+    """Whom the fault hit and who has not ended. A server that is ACTIVE again has seen all of them end."""
+    if seen.server.state is gpunode.MPS.ACTIVE:
+        return frozenset()
+    if seen.server.state is gpunode.MPS.FAULT:
+        return seen.users & (fault.affected | frozenset(seen.server.clients))
+    return seen.users & fault.affected
+
+
+def _against_stayers(stayers: frozenset[int], seen: Seen, seconds: float, policy: Policy) -> tuple[Action, ...]:
+    clients = stayers & frozenset(seen.server.clients)
+    if seconds >= policy.evict_seconds:
+        return (EvictStayers(pids=stayers),)
+    if seconds >= policy.terminate_seconds and clients:
+        return (TerminateClients(pids=clients),)
+    return ()
+
+
+def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | None:
+    """What the compute mode asks for first; None: it is as it should be, or not ours to set."""
+    needed = _COMPUTE_MODE[mode]
+    if seen.compute_mode is needed:
+        return None
+    published = gpunode.MPS.NOT_USED if mode is gpunode.Mode.WHOLE else seen.server.state
+    decision = Decision(state=State(), published=published, reason=f"its compute mode is {seen.compute_mode}")
+    if not policy.manage_compute_mode:
+        return decision if seen.compute_mode is ComputeMode.PROHIBITED else None
+    if seen.users:
+        return replace(decision, reason=f"{decision.reason}, {_in_the_way(seen)}")
+    return replace(decision, actions=(SetComputeMode(mode=needed),))
+
+
+def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
+    reason = seen.server.reason
+    if seen.users:
+        return Decision(state=state, published=gpunode.MPS.STOPPED, reason=_in_the_way(seen))
+    if now < state.not_before:
+        return Decision(state=state, published=gpunode.MPS.STOPPED, reason=reason)
+    backoff = min(policy.first_backoff_seconds * 2.0 ** min(state.attempts, 16), policy.longest_backoff_seconds)
+    tried = replace(state, attempts=state.attempts + 1, not_before=now + backoff)
+    return Decision(state=tried, published=gpunode.MPS.STARTING, reason=reason, actions=(StartServer(),))
+
+
+def _replaced(state: State, seen: Seen) -> Decision:
+    """A restart without a fault: nothing new starts, and once the clients have ended the server does."""
+    reason = seen.server.reason or f"server {seen.server.pid} is to be replaced"
+    if seen.users:
+        return Decision(state=state, published=seen.server.state, reason=f"{reason}; {_in_the_way(seen)}")
+    return Decision(state=state, published=gpunode.MPS.STARTING, reason=reason, actions=(StopServer(),))
+
+
+def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
+    """A server that is neither ACTIVE nor FAULT: it starts, or its daemon does not answer."""
+    since = now if state.starting_since is None else state.starting_since
+    late = now - since >= policy.starting_seconds and not seen.users
+    return Decision(
+        state=replace(state, starting_since=None if late else since),
+        published=seen.server.state,
+        reason=seen.server.reason,
+        actions=(StopServer(),) if late else (),
+    )
+
+
+def _remembered(state: State, seen: Seen) -> State:
+    """The clients of a server of which nobody can tell now are those that it had."""
+    server = seen.server
+    asked = server.state in {gpunode.MPS.ACTIVE, gpunode.MPS.FAULT} or server.pid is None or server.outdated
+    return replace(state, server=server.pid, clients=frozenset(server.clients) if asked else state.clients)
+
+
+def _in_the_way(seen: Seen) -> str:
+    named = sorted(seen.users)
+    more = f" and {len(named) - 8} more" if len(named) > 8 else ""
+    return f"used by {', '.join(map(str, named[:8]))}{more}"

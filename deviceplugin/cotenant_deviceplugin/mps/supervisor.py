@@ -1,0 +1,134 @@
+"""Keeps one GPU's MPS server and compute mode as its grants want it: observes, decides (`supervision`), acts.
+
+One step at a time for a GPU, whoever asks for it. Evicts nobody: it names whom to evict.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from cotenant_api import errors
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus.hardware import ComputeMode, ManagedHardware
+from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps.backend import Backend
+
+MAX_STEPS: Final = 6
+"""Further ones in one call of `settle`: more than any change of modes needs."""
+
+RETRY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What the driver says of a GPU now; `processes`: PIDs with a context of their own, and of MPS clients."""
+
+    compute_mode: ComputeMode
+    processes: frozenset[int]
+
+
+class Driver(Protocol):
+    """The GPU's driver. Both raise TemporaryError while it cannot be asked, or refuses."""
+
+    async def look(self, gpu: GPUUID) -> Look:
+        """Ask, freshly."""
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
+        """Say who may open contexts."""
+
+
+class HardwareDriver:
+    """The driver behind the node's hardware."""
+
+    def __init__(self, hardware: ManagedHardware) -> None:
+        self._hardware = hardware
+
+    async def look(self, gpu: GPUUID) -> Look:
+        """What cannot be read is an error: nothing is changed on a GPU of which nothing is known."""
+        readings, usage = (await self._hardware.readings()).get(gpu), (await self._hardware.usage()).get(gpu)
+        if readings is None or usage is None or readings.fault is not None:
+            reason = readings.fault if readings is not None and readings.fault is not None else "cannot be read"
+            raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
+        return Look(compute_mode=readings.compute_mode, processes=frozenset(process.pid for process in usage.processes))
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
+        """As the hardware does."""
+        await self._hardware.set_compute_mode(gpu, mode)
+
+
+class Supervisor:
+    """The server of one GPU.
+
+    Args:
+        gpu: its UUID.
+        backend: of MPS.
+        driver: of the GPU.
+        monotonic: a clock that never goes back, in seconds.
+        policy: bounds.
+    """
+
+    def __init__(
+        self,
+        gpu: GPUUID,
+        *,
+        backend: Backend,
+        driver: Driver,
+        monotonic: Callable[[], float],
+        policy: supervision.Policy,
+    ) -> None:
+        self.gpu = gpu
+        self._backend, self._driver = backend, driver
+        self._monotonic, self._policy = monotonic, policy
+        self._state = supervision.State()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def step(self, wanted: supervision.Wanted) -> supervision.Decision:
+        """Observe once, and do what follows. `EvictStayers` in its actions is left to the caller.
+
+        Raises:
+            TemporaryError: the driver cannot be asked. A failed action is no error: it is the decision's reason.
+        """
+        async with self._one_at_a_time:
+            decision, _ = await self._step(wanted)
+            return decision
+
+    async def settle(self, wanted: supervision.Wanted) -> supervision.Decision:
+        """Step until the GPU is ready, or nothing more can be done for it at once. Raises as `step`."""
+        async with self._one_at_a_time:
+            decision, changed = await self._step(wanted)
+            begun = decision.fault
+            for _ in range(MAX_STEPS):
+                if decision.ready or not changed:
+                    break
+                decision, changed = await self._step(wanted)
+                begun = decision.fault or begun
+            return replace(decision, fault=begun)
+
+    async def _step(self, wanted: supervision.Wanted) -> tuple[supervision.Decision, bool]:
+        """The decision, and whether it has changed server or compute mode."""
+        server, look = await self._backend.observe(self.gpu), await self._driver.look(self.gpu)
+        seen = supervision.Seen(server=server, compute_mode=look.compute_mode, processes=look.processes)
+        decision = supervision.decide(self._state, seen, wanted, now=self._monotonic(), policy=self._policy)
+        self._state = decision.state
+        try:
+            changes = [await self._act(action) for action in decision.actions]
+        except errors.TemporaryError as error:
+            return replace(decision, reason=str(error)), False
+        return decision, any(changes)
+
+    async def _act(self, action: supervision.Action) -> bool:
+        match action:
+            case supervision.StartServer():
+                await self._backend.start(self.gpu)
+            case supervision.StopServer():
+                await self._backend.stop(self.gpu)
+            case supervision.SetComputeMode(mode=mode):
+                await self._driver.set_compute_mode(self.gpu, mode)
+            case supervision.TerminateClients(pids=pids):
+                for pid in sorted(pids):
+                    await self._backend.terminate(self.gpu, pid)
+                return False
+            case supervision.EvictStayers():
+                return False
+        return True

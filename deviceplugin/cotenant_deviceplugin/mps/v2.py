@@ -1,0 +1,218 @@
+"""MPS, version 2 of its protocol, behind the backend's interface: one control daemon for each GPU, shared by all users.
+
+Adopts whatever runs: it holds no process and remembers nothing but how far it has read a log. Starts no control daemon;
+that is `daemons`, in a process that outlives the agent.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from cotenant_api import gpunode, placement
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.mps import layout, logs
+from cotenant_deviceplugin.mps.backend import Edits, Enforcement, Properties, Server
+from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Answers, Control, NoAnswerError, NoDaemonError
+
+MIN_COMPUTE_CAPABILITY: Final = (7, 0)
+"""Older GPUs know no limits of threads: https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html (Volta MPS)."""
+CONTAINER_PIPE: Final = "/run/cotenant/mps"
+"""Where a container finds the pipe of its GPU's daemon."""
+_MANY_CLIENTS_SINCE: Final = (13, 1)
+_DOCS: Final = "https://docs.nvidia.com/deploy/mps/latest"
+_STATES: Final = MappingProxyType(
+    {"ACTIVE": gpunode.MPS.ACTIVE, "INITIALIZING": gpunode.MPS.STARTING, "FAULT": gpunode.MPS.FAULT}
+)
+
+
+def properties(cuda_version: str) -> Properties:
+    """What MPS v2 does under a driver of this CUDA version (`"13.0"`)."""
+    major, _, minor = cuda_version.partition(".")
+    many = (int(major), int(minor or 0)) >= _MANY_CLIENTS_SINCE
+    return Properties(
+        name=placement.Backend.MPS,
+        separate_contexts=True,
+        concurrent=True,
+        prioritization=Enforcement.COOPERATIVE,
+        preemption=False,
+        threads=Enforcement.COOPERATIVE,
+        memory=Enforcement.COOPERATIVE,
+        users=False,
+        fault_containment=False,
+        max_clients=60 if many else 48,
+        sources={
+            "separate_contexts": f"{_DOCS}/when-to-use-mps.html (Volta MPS: isolated address spaces)",
+            "concurrent": f"{_DOCS}/when-to-use-mps.html",
+            "prioritization": f"{_DOCS}/mpsv2-interface.html (CUDA_MPS_CLIENT_PRIORITY)",
+            "threads": f"{_DOCS}/mpsv2-interface.html (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: a client can only lower it)",
+            "memory": f"{_DOCS}/mpsv2-interface.html (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: a client can only lower it)",
+            "users": f"{_DOCS}/mpsv2-interface.html (-multiuser-server)",
+            "fault_containment": f"{_DOCS}/when-to-use-mps.html (memory protection and error containment)",
+            "max_clients": f"{_DOCS}/when-to-use-mps.html (48; 60 since CUDA 13.1)",
+        },
+    )
+
+
+class MPSv2:
+    """See `backend.Backend`.
+
+    Args:
+        root: the daemons' folder; see `layout`.
+        cuda_version: of the driver, as it tells it.
+        program: NVIDIA's control program, with whatever stands before it.
+        alive: whether a PID of the host lives.
+        timeout_seconds: for one question.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        cuda_version: str,
+        program: Sequence[str] = layout.PROGRAM,
+        alive: Callable[[int], bool] | None = None,
+        timeout_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._root, self._program, self._timeout_seconds = root, program, timeout_seconds
+        self._properties = properties(cuda_version)
+        self._alive = process_lives if alive is None else alive
+        self._tails: dict[GPUUID, logs.Tail] = {}
+        self._last: dict[GPUUID, int | None] = {}
+
+    @property
+    def properties(self) -> Properties:
+        """What it enforces, and how."""
+        return self._properties
+
+    def stirred(self, gpu: GPUUID) -> bool:
+        """Whether something has happened to the GPU's server since `observe`: its log grew, or it is gone.
+
+        Costs a few system calls and no process, so it can be asked every second.
+        """
+        last = self._last.get(gpu)
+        return gpu not in self._last or self._tail(gpu).grown() or (last is not None and not self._alive(last))
+
+    async def observe(self, gpu: GPUUID) -> Server:
+        """What the GPU's daemon says now, and its log since the last time. Raises nothing for what does not answer."""
+        tail = self._tail(gpu)
+        try:
+            seen = await self._ask(gpu)
+        except NoDaemonError as error:
+            seen = Server(state=gpunode.MPS.STOPPED, pid=self._survivor(gpu), reason=str(error))
+        except NoAnswerError as error:
+            seen = Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=str(error))
+        told = await asyncio.to_thread(tail.read)
+        self._last[gpu] = seen.pid
+        return Server(
+            state=seen.state,
+            pid=seen.pid,
+            clients=seen.clients,
+            reason=seen.reason,
+            faults=tuple(each.line for each in told),
+            culprits=tuple(each.client for each in told if each.client is not None),
+            outdated=seen.outdated,
+        )
+
+    async def start(self, gpu: GPUUID) -> None:
+        """Start the GPU's server where there is none."""
+        control = self._control(gpu)
+        if not await control.servers():
+            await control.start_server()
+
+    async def stop(self, gpu: GPUUID) -> None:
+        """End the GPU's servers; one that has got a client meanwhile is asked, not forced, unless it is at fault.
+
+        Raises:
+            TemporaryError: a server still waits for a client.
+        """
+        control = self._control(gpu)
+        for server in await control.servers():
+            seen = await self._described(gpu, server)
+            await control.shutdown_server(server, with_clients=seen is None or seen.status == "FAULT")
+
+    async def terminate(self, gpu: GPUUID, pid: int) -> None:
+        """End one client so that its neighbours live; a PID that is no client is left alone."""
+        control = self._control(gpu)
+        for server in await control.servers():
+            if pid in await control.clients(server):
+                await control.terminate_client(server, pid)
+
+    def edits(self, gpu: GPUUID, booking: placement.GPUBooking, *, processes: int) -> Edits:
+        """Pipe, limits and priority of one process of the pod; a limit is at least 1, as 0 might mean none."""
+        environment = {
+            layout.PIPE_DIRECTORY: CONTAINER_PIPE,
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(max(1, booking.active_thread_percentage // processes)),
+            # Its daemon knows one GPU, so that clients see it as device 0 whatever its index on the host.
+            "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={max(1, booking.memory_mib // processes)}M",
+            "CUDA_MPS_CLIENT_PRIORITY": str(booking.client_priority),
+            "NVIDIA_VISIBLE_DEVICES": "void",
+        }
+        mount = {
+            "hostPath": str(layout.pipe(self._root, gpu)),
+            "containerPath": CONTAINER_PIPE,
+            "options": ["rbind", "rw", "nosuid", "nodev", "noexec"],
+        }
+        return Edits(environment=environment, mounts=(mount,))
+
+    async def _ask(self, gpu: GPUUID) -> Server:
+        last = self._last.get(gpu)
+        answers = None if last is None else await self._described(gpu, last)
+        if answers is None or answers.servers != (last,):
+            servers = await self._control(gpu).servers()
+            if len(servers) != 1:
+                return _without_one(servers)
+            answers = await self._described(gpu, servers[0])
+            if answers is None or answers.servers != servers:
+                return Server(state=gpunode.MPS.STARTING, reason=f"server {servers[0]} is being replaced")
+        return self._judge(answers)
+
+    def _judge(self, answers: Answers) -> Server:
+        pid = answers.servers[0]
+        state, reason = _STATES.get(answers.status, gpunode.MPS.STARTING), None
+        outdated = min(answers.thread_percentage, answers.default_percentage) < 100
+        if not self._alive(pid):
+            state, reason = gpunode.MPS.FAULT, f"server {pid} is listed and its process is gone"
+        elif state is not gpunode.MPS.ACTIVE:
+            reason = f"server {pid} says {answers.status}"
+        elif outdated:
+            state = gpunode.MPS.STARTING
+            reason = f"server {pid} gives its clients {answers.thread_percentage:g} % of the threads at most"
+        return Server(state=state, pid=pid, clients=answers.clients, reason=reason, outdated=outdated)
+
+    def _survivor(self, gpu: GPUUID) -> int | None:
+        """The server known last, where it lives on without a daemon that would answer for it."""
+        last = self._last.get(gpu)
+        return last if last is not None and self._alive(last) else None
+
+    async def _described(self, gpu: GPUUID, server: int) -> Answers | None:
+        """What is said of one server; None: it is not known any more, or nobody understands what is said."""
+        try:
+            return await self._control(gpu).describe(server)
+        except NoAnswerError:
+            return None
+
+    def _control(self, gpu: GPUUID) -> Control:
+        return Control(layout.pipe(self._root, gpu), program=self._program, timeout_seconds=self._timeout_seconds)
+
+    def _tail(self, gpu: GPUUID) -> logs.Tail:
+        if gpu not in self._tails:
+            self._tails[gpu] = logs.Tail(layout.log(self._root, gpu))
+        return self._tails[gpu]
+
+
+def process_lives(pid: int) -> bool:
+    """Whether a process of the host lives, a zombie not; needs the host's PID namespace."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def _without_one(servers: Sequence[int]) -> Server:
+    if servers:
+        named = ", ".join(map(str, servers))
+        return Server(state=gpunode.MPS.STARTING, reason=f"several servers: {named}; one replaces another")
+    return Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server")
