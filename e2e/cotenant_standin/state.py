@@ -3,7 +3,7 @@
 One value per file, written whole or not at all, so that a reader never meets half of one. No process is started
 here, and nothing is remembered: two objects over one folder are the same machine.
 
-    driver_version      "580.65.06 (stand-in)"
+    driver_version      "580.65.06 (stand-in)"; written again: another driver has been loaded
     cuda_version        13000
     missing             exists: the driver is not loaded
     xids                append-only lines "INDEX XID"
@@ -196,7 +196,8 @@ class State:
         write(self.root / "missing", "")
 
     def load(self) -> None:
-        """The driver is there again."""
+        """The driver is there again; who talked to the one before must begin anew (its files are others)."""
+        write(self.root / "driver_version", (self.root / "driver_version").read_text().strip())
         (self.root / "missing").unlink(missing_ok=True)
 
     @property
