@@ -1,19 +1,21 @@
 """One node's agent: follows the node's pods, publishes its GPUNode and renews its Lease.
 
-It decides nothing about where pods go. What it knows beside the hardware is rebuilt from the API server.
+It decides nothing about where pods go. What it knows beside the hardware is rebuilt from the API server, or is told
+to it as a view.
 """
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from cotenant_api import conditions, errors, gpunode
-from cotenant_api.names import Namespace, NodeName
+from cotenant_api.names import GPUUID, Namespace, NodeName
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster, manifests, stores
 from cotenant_deviceplugin.kube.reflector import Reflector
-from cotenant_deviceplugin.publishing import changes, status
+from cotenant_deviceplugin.publishing import changes, observing, status
 from cotenant_deviceplugin.retry import Retry
 
 MISSING_NODE_SECONDS = 5.0
@@ -33,10 +35,11 @@ class Identity:
 
 @dataclass(frozen=True)
 class GPUs:
-    """The node's GPUs, and whose processes are on them."""
+    """The node's GPUs, whose processes are on them, and what else is known of them at the moment."""
 
     devices: hardware.Hardware
     owners: hardware.ProcessOwners
+    view: Callable[[], status.View] = status.View
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,14 @@ class Agent:
 
     Attributes:
         ready: set once the GPUNode's status and the Lease are written.
+        heard: is called with the status that stands at the API server, after each view that went into it.
     """
 
     def __init__(
         self, identity: Identity, api: cluster.Cluster, *, gpus: GPUs, pods: stores.Pods, retry: Retry
     ) -> None:
         self.ready = asyncio.Event()
+        self.heard: Callable[[gpunode.Status], None] = _nobody
         self._identity = identity
         self._api = api
         self._gpus = gpus
@@ -72,6 +77,15 @@ class Agent:
         self._written: gpunode.Status | None = None
         self._written_at: datetime | None = None
         pods.changed = self._gpunode.changed = self._wake.set
+
+    @property
+    def excluded_gpus(self) -> frozenset[GPUUID]:
+        """The GPUs that the admin has excluded, as far as the GPUNode has been seen."""
+        return frozenset(self._gpunode.spec.excluded_gpus)
+
+    def publish_soon(self) -> None:
+        """The view has changed."""
+        self._wake.set()
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -124,6 +138,7 @@ class Agent:
             await self._write(new)
             self._written, self._written_at = new, now
         self._published.set()
+        self.heard(self._written or new)
 
     async def _write(self, new: gpunode.Status) -> None:
         node = self._identity.node
@@ -134,26 +149,18 @@ class Agent:
             raise errors.TemporaryError("the GPUNode was deleted", delay_seconds=0) from error
 
     async def _observe(self, registration: Registration) -> status.Observed:
-        machine = await self._machine()
+        machine = await observing.machine(self._gpus.devices, self._gpus.owners)
+        view = self._gpus.view()
         return status.Observed(
             node=self._identity.node,
             agent_version=self._identity.agent_version,
             machine=machine,
             pods=self._pods.all(),
-            container_runtime=registration.container_runtime,
+            view=view,
+            container_runtime=view.around.container_runtime if view.around else registration.container_runtime,
             generation=self._gpunode.generation,
-            excluded_gpus=frozenset(self._gpunode.spec.excluded_gpus),
+            excluded_gpus=self.excluded_gpus,
         )
-
-    async def _machine(self) -> status.Machine:
-        gpus = self._gpus.devices
-        try:
-            driver, devices, usage = await gpus.driver(), await gpus.devices(), await gpus.usage()
-        except errors.TemporaryError as error:
-            return status.Machine(simulated=gpus.simulated, fault=str(error))
-        pids = (process.pid for each in usage.values() for process in each.processes)
-        owners = {pid: owner for pid in pids if (owner := self._gpus.owners.pod_of(pid)) is not None}
-        return status.Machine(simulated=gpus.simulated, driver=driver, devices=devices, usage=usage, owners=owners)
 
     async def _registered(self) -> Registration:
         """The Node, read when the agent starts and whenever the GPUNode has to be made."""
@@ -204,3 +211,7 @@ class Agent:
             await self._api.patch(path, manifests.without_startup_taint(node))
             self._retry.log.info("startup taint removed")
         self._registration = dataclasses.replace(registration, tainted=False)
+
+
+def _nobody(_: gpunode.Status) -> None:
+    """Nobody listens yet."""

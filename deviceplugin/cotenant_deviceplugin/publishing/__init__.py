@@ -1,1 +1,4 @@
-"""What the GPUNode says, from what the agent sees. Pure: it neither writes nor asks anybody."""
+"""What the GPUNode says, from what the agent sees. Pure, but for `observing`, which asks the hardware.
+
+Writes nothing and asks nobody else.
+"""

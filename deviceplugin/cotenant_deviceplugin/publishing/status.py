@@ -3,6 +3,7 @@
 The previous status is the only memory: peaks and ended tenants survive a restart of the agent through it.
 """
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,19 +12,21 @@ from cotenant_api import conditions, gpunode, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.publishing import readiness, tenants
+from cotenant_deviceplugin.publishing.tenants import Holder
 
 USAGE_POINTS = 10
 """Usage is written when it has moved this far, in percentage points ..."""
 USAGE_WRITE_SECONDS = 60
 """... and not written again for so long."""
-MAX_TENANTS = 64
 MAX_REFUSED = 128
+MAX_REASON = 1024
 
-AGENT_READY = "AgentReady"
-DRIVER_MISSING = "DriverMissing"
 EXCLUDED_REASON = "excluded by spec.excludedGPUs"
+MIG_REASON = "in MIG mode, which gives no shares"
 LOST_REASON = "the driver does not list this GPU any more"
 UNREADABLE_REASON = "the driver cannot be asked"
+UNEXAMINED_REASON = "the agent has yet to examine it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,36 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GPUState:
+    """What the agent has found out about one GPU by watching it."""
+
+    mode: gpunode.Mode = gpunode.Mode.SHARED
+    health: gpunode.Health
+    reason: str | None = None
+    mps: gpunode.MPS = gpunode.MPS.NOT_USED
+    last_fault: gpunode.Fault | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What the agent of a real node knows beside its hardware and its pods; simulated GPUs need nothing of it.
+
+    Attributes:
+        gpus: what is known of each GPU; None: GPUs are as they look, always healthy.
+        granted: the placements that late binding has granted and that have not ended.
+        refused: pods that late binding has refused for good, and why.
+        own_pids: processes on the GPUs that are the agent's doing: MPS servers.
+        around: None: the node depends on nothing.
+    """
+
+    gpus: Mapping[GPUUID, GPUState] | None = None
+    granted: tuple[Holder, ...] = ()
+    refused: Mapping[PodUID, str] = field(default_factory=dict)
+    own_pids: frozenset[int] = frozenset()
+    around: readiness.Surroundings | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observed:
     """Everything a status is made of, at one moment.
 
@@ -56,6 +89,7 @@ class Observed:
     agent_version: str
     machine: Machine
     pods: tuple[pods.BoundPod, ...]
+    view: View = View()
     container_runtime: str | None = None
     generation: int | None = None
     excluded_gpus: frozenset[GPUUID] = frozenset()
@@ -66,13 +100,12 @@ def of(observed: Observed, *, previous: gpunode.Status | None, now: datetime) ->
     before = gpunode.Status() if previous is None else previous
     machine = observed.machine
     live = tuple(bound for bound in observed.pods if not bound.finished)
-    kept = _kept(machine, before, live)
-    known = None if machine.fault else {gpu.uuid for gpu in machine.devices} | {gpu.uuid for gpu in kept}
-    reasons = {bound.uid: pods.refusal(bound, node=observed.node, known=known) for bound in live}
-    valid = tuple(bound for bound in live if reasons[bound.uid] is None)
+    kept = _kept(observed, before, live)
+    reasons = _reasons(observed, live, kept)
+    holders = tenants.holders((each for each in live if reasons[each.uid] is None), observed.view.granted)
     old = {gpu.uuid: gpu for gpu in before.gpus}
-    present = [_present(device, observed, valid, old.get(device.uuid)) for device in machine.devices]
-    gpus = [*present, *(_absent(gpu, machine, valid) for gpu in kept)]
+    present = [_present(device, observed, holders, old.get(device.uuid)) for device in machine.devices]
+    gpus = [*present, *(_absent(gpu, machine, holders) for gpu in kept)]
     return gpunode.Status(
         observed_generation=observed.generation,
         agent_version=observed.agent_version,
@@ -82,7 +115,7 @@ def of(observed: Observed, *, previous: gpunode.Status | None, now: datetime) ->
         simulated=machine.simulated,
         conditions=conditions.updated(before.conditions, _ready(observed), now=now),
         refused=_refused(reasons),
-        gpus=tuple(_with_ended(gpu, old.get(gpu.uuid), now) for gpu in sorted(gpus, key=lambda gpu: gpu.index)),
+        gpus=tuple(tenants.with_ended(gpu, old.get(gpu.uuid), now) for gpu in sorted(gpus, key=lambda gpu: gpu.index)),
     )
 
 
@@ -107,38 +140,66 @@ def worth_writing(
 
 
 def _ready(observed: Observed) -> conditions.Condition:
-    machine = observed.machine
-    count = len(machine.devices)
-    kind = "simulated GPU" if machine.simulated else "GPU"
-    fault = machine.fault
+    found = _verdict(observed)
     return conditions.Condition(
         type=gpunode.READY,
-        status=conditions.Status.TRUE if fault is None else conditions.Status.FALSE,
-        reason=AGENT_READY if fault is None else DRIVER_MISSING,
-        message=fault or f"{count} {kind}{'' if count == 1 else 's'}",
+        status=conditions.Status.TRUE if found.reason is readiness.Reason.AGENT_READY else conditions.Status.FALSE,
+        reason=found.reason,
+        message=found.message,
         observed_generation=observed.generation,
     )
 
 
-def _kept(machine: Machine, before: gpunode.Status, live: Collection[pods.BoundPod]) -> tuple[gpunode.GPU, ...]:
+def _verdict(observed: Observed) -> readiness.Verdict:
+    machine, around = observed.machine, observed.view.around
+    if machine.fault is not None:
+        return readiness.Verdict(readiness.Reason.DRIVER_MISSING, machine.fault)
+    found = None if around is None else readiness.fault(around)
+    if found is not None:
+        return found
+    count = len(machine.devices)
+    kind = "simulated GPU" if machine.simulated else "GPU"
+    offers = "" if around is None or around.offering else "; the PackingPolicy offers no shares"
+    return readiness.Verdict(readiness.Reason.AGENT_READY, f"{count} {kind}{'' if count == 1 else 's'}{offers}")
+
+
+def _kept(observed: Observed, before: gpunode.Status, live: Collection[pods.BoundPod]) -> tuple[gpunode.GPU, ...]:
     """GPUs that are not seen but must stay listed: all while the driver is silent, else those still held."""
+    machine = observed.machine
     seen = {device.uuid for device in machine.devices}
-    uids = {bound.uid for bound in live}
+    granted = observed.view.granted
+    uids = {bound.uid for bound in live} | {holder.uid for holder in granted}
     return tuple(
         gpu
         for gpu in before.gpus
-        if gpu.uuid not in seen and (machine.fault or any(tenant.pod_uid in uids for tenant in gpu.tenants))
+        if gpu.uuid not in seen
+        and (machine.fault or any(tenant.pod_uid in uids for tenant in gpu.tenants) or tenants.held(gpu.uuid, granted))
     )
 
 
+def _reasons(
+    observed: Observed, live: Iterable[pods.BoundPod], kept: Iterable[gpunode.GPU]
+) -> dict[PodUID, str | None]:
+    """Why each pod is refused; what was granted once is not refused any more."""
+    machine, view = observed.machine, observed.view
+    known = None if machine.fault else {gpu.uuid for gpu in machine.devices} | {gpu.uuid for gpu in kept}
+    granted = {holder.uid for holder in view.granted}
+    return {
+        bound.uid: None
+        if bound.uid in granted
+        else pods.refusal(bound, node=observed.node, known=known) or view.refused.get(bound.uid)
+        for bound in live
+    }
+
+
 def _present(
-    device: hardware.Device, observed: Observed, valid: Iterable[pods.BoundPod], old: gpunode.GPU | None
+    device: hardware.Device, observed: Observed, holders: Iterable[Holder], old: gpunode.GPU | None
 ) -> gpunode.GPU:
-    usage = observed.machine.usage.get(device.uuid)
-    held = _held(device.uuid, valid)
-    memory = _memory_by_pod(usage, observed.machine.owners)
-    excluded = device.uuid in observed.excluded_gpus
-    uids = {bound.uid for bound, _ in held}
+    machine, view = observed.machine, observed.view
+    usage = machine.usage.get(device.uuid)
+    held = tenants.held(device.uuid, holders)
+    state = _state(device, observed, held, old)
+    uids = {holder.uid for holder, _ in held}
     return gpunode.GPU(
         uuid=device.uuid,
         index=device.index,
@@ -146,108 +207,54 @@ def _present(
         memory_mib=device.memory_mib,
         sm_count=device.sm_count,
         compute_capability=device.compute_capability,
-        mode=_mode(held, excluded=excluded),
-        health=gpunode.Health.HEALTHY,
-        reason=EXCLUDED_REASON if excluded else None,
+        mode=state.mode,
+        health=state.health,
+        reason=None if state.reason is None else state.reason[:MAX_REASON],
+        mps=state.mps,
         utilization_percent=usage.utilization_percent if usage else None,
         memory_used_mib=usage.memory_used_mib if usage else None,
-        foreign_processes=_foreign(usage, observed.machine.owners, uids),
-        tenants=_tenants(held, memory, old),
-        last_fault=old.last_fault if old else None,
+        foreign_processes=tenants.foreign(usage, machine.owners, uids=uids, own=view.own_pids),
+        tenants=tenants.tenants(held, tenants.memory_by_pod(usage, machine.owners), old),
+        last_fault=state.last_fault,
     )
 
 
-def _absent(gpu: gpunode.GPU, machine: Machine, valid: Iterable[pods.BoundPod]) -> gpunode.GPU:
+def _state(device: hardware.Device, observed: Observed, held: tenants.Held, old: gpunode.GPU | None) -> GPUState:
+    """What is known of a GPU, and over it what its node's admin and its own mode make of it."""
+    last_fault = old.last_fault if old else None
+    known = observed.view.gpus
+    if known is None:
+        state = GPUState(mode=_mode(held), health=gpunode.Health.HEALTHY, last_fault=last_fault)
+    else:
+        unexamined = GPUState(health=gpunode.Health.SUSPECT, reason=UNEXAMINED_REASON, last_fault=last_fault)
+        state = known.get(device.uuid, unexamined)
+    if device.uuid in observed.excluded_gpus:
+        return dataclasses.replace(state, mode=gpunode.Mode.EXCLUDED, reason=state.reason or EXCLUDED_REASON)
+    if device.mig:
+        return dataclasses.replace(state, mode=gpunode.Mode.MIG, reason=state.reason or MIG_REASON)
+    return state
+
+
+def _absent(gpu: gpunode.GPU, machine: Machine, holders: Iterable[Holder]) -> gpunode.GPU:
     """A GPU that is not seen: closed, its tenants those that still live."""
     changes = {
         "health": gpunode.Health.UNHEALTHY,
         "reason": UNREADABLE_REASON if machine.fault else LOST_REASON,
         "utilization_percent": None,
         "memory_used_mib": None,
-        "tenants": _tenants(_held(gpu.uuid, valid), {}, gpu),
+        "tenants": tenants.tenants(tenants.held(gpu.uuid, holders), {}, gpu),
     }
     return gpu.model_copy(update=changes)
 
 
-Held = list[tuple[pods.BoundPod, placement.GPUBooking]]
-
-
-def _held(uuid: GPUUID, valid: Iterable[pods.BoundPod]) -> Held:
-    """The pods placed on a GPU, in an order that does not depend on events."""
-    found = [
-        (bound, booking)
-        for bound in valid
-        if bound.booked is not None
-        for booking in bound.booked.gpus
-        if booking.uuid == uuid
-    ]
-    return sorted(found, key=lambda pair: (pair[0].namespace, pair[0].name, pair[0].uid))
-
-
-def _tenants(held: Held, memory: Mapping[PodUID, int], old: gpunode.GPU | None) -> tuple[gpunode.Tenant, ...]:
-    peaks = _peaks(old)
-    tenants = [
-        gpunode.Tenant(
-            pod_uid=bound.uid,
-            namespace=bound.namespace,
-            pod=bound.name,
-            memory_used_mib=memory.get(bound.uid, 0),
-            memory_peak_mib=max(memory.get(bound.uid, 0), peaks.get(bound.uid, 0)),
-            memory_limit_mib=booking.memory_mib or None,
-        )
-        for bound, booking in held
-    ]
-    return tuple(tenants[:MAX_TENANTS])
-
-
-def _peaks(old: gpunode.GPU | None) -> dict[PodUID, int]:
-    if old is None:
-        return {}
-    # An ended tenant that is back (an event came late) keeps its peak too.
-    ended = {entry.pod_uid: entry.memory_peak_mib for entry in old.ended}
-    return ended | {tenant.pod_uid: tenant.memory_peak_mib for tenant in old.tenants}
-
-
-def _mode(held: Held, *, excluded: bool) -> gpunode.Mode:
-    if excluded:
-        return gpunode.Mode.EXCLUDED
-    backends = {bound.booked.backend for bound, _ in held if bound.booked is not None}
+def _mode(held: tenants.Held) -> gpunode.Mode:
+    backends = {holder.booked.backend for holder, _ in held}
     return gpunode.Mode.WHOLE if placement.Backend.WHOLE in backends else gpunode.Mode.SHARED
-
-
-def _memory_by_pod(usage: hardware.Usage | None, owners: Mapping[int, PodUID]) -> dict[PodUID, int]:
-    sums: dict[PodUID, int] = {}
-    for process in usage.processes if usage else ():
-        owner = owners.get(process.pid)
-        if owner is not None:
-            sums[owner] = sums.get(owner, 0) + process.memory_mib
-    return sums
-
-
-def _foreign(usage: hardware.Usage | None, owners: Mapping[int, PodUID], uids: Collection[PodUID]) -> int:
-    """Processes that no tenant of the GPU explains."""
-    return sum(owners.get(process.pid) not in uids for process in (usage.processes if usage else ()))
-
-
-def _with_ended(gpu: gpunode.GPU, old: gpunode.GPU | None, now: datetime) -> gpunode.GPU:
-    """The GPU with those who ended on it: the newest, for `ENDED_SECONDS`."""
-    if old is None:
-        return gpu
-    present = {tenant.pod_uid for tenant in gpu.tenants}
-    earliest = conditions.timestamp(now - timedelta(seconds=gpunode.ENDED_SECONDS))
-    kept = [entry for entry in old.ended if entry.pod_uid not in present and entry.time > earliest]
-    listed = present | {entry.pod_uid for entry in kept}
-    gone = [
-        gpunode.Ended(pod_uid=tenant.pod_uid, memory_peak_mib=tenant.memory_peak_mib, time=conditions.timestamp(now))
-        for tenant in old.tenants
-        if tenant.pod_uid not in listed
-    ]
-    return gpu.model_copy(update={"ended": tuple([*kept, *gone][-gpunode.ENDED_LIMIT :])})
 
 
 def _refused(reasons: Mapping[PodUID, str | None]) -> tuple[gpunode.Refused, ...]:
     refused = [
-        gpunode.Refused(pod_uid=uid, reason=reason[:1024])
+        gpunode.Refused(pod_uid=uid, reason=reason[:MAX_REASON])
         for uid, reason in sorted(reasons.items())
         if reason is not None
     ]

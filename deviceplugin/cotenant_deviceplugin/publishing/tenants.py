@@ -1,0 +1,100 @@
+"""Who holds which GPU, and who held it lately. Pure: the previous status is the only memory."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cotenant_api import conditions, gpunode, placement
+from cotenant_api.names import GPUUID, Namespace, PodUID
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.gpus import hardware
+
+MAX_TENANTS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """A pod with its placement: one that is bound here, or one that was granted it, until that grant ends."""
+
+    uid: PodUID
+    namespace: Namespace
+    pod: str
+    booked: placement.Placement
+
+
+Held = list[tuple[Holder, placement.GPUBooking]]
+
+
+def holders(valid: Iterable[pods.BoundPod], granted: Iterable[Holder]) -> tuple[Holder, ...]:
+    """All holders. Of a pod that was granted a placement, that one counts, whatever its annotation says now."""
+    bound = {
+        each.uid: Holder(uid=each.uid, namespace=each.namespace, pod=each.name, booked=each.booked)
+        for each in valid
+        if each.booked is not None
+    }
+    return tuple((bound | {each.uid: each for each in granted}).values())
+
+
+def held(uuid: GPUUID, all_holders: Iterable[Holder]) -> Held:
+    """Those who hold a GPU, in an order that does not depend on events."""
+    found = [(each, booking) for each in all_holders for booking in each.booked.gpus if booking.uuid == uuid]
+    return sorted(found, key=lambda pair: (pair[0].namespace, pair[0].pod, pair[0].uid))
+
+
+def tenants(held_by: Held, memory: Mapping[PodUID, int], old: gpunode.GPU | None) -> tuple[gpunode.Tenant, ...]:
+    """The tenants of a GPU, with the memory that each uses (MiB) and its peak so far."""
+    peaks = _peaks(old)
+    made = [
+        gpunode.Tenant(
+            pod_uid=each.uid,
+            namespace=each.namespace,
+            pod=each.pod,
+            memory_used_mib=memory.get(each.uid, 0),
+            memory_peak_mib=max(memory.get(each.uid, 0), peaks.get(each.uid, 0)),
+            memory_limit_mib=booking.memory_mib or None,
+        )
+        for each, booking in held_by
+    ]
+    return tuple(made[:MAX_TENANTS])
+
+
+def memory_by_pod(usage: hardware.Usage | None, owners: Mapping[int, PodUID]) -> dict[PodUID, int]:
+    """MiB of all processes of each pod."""
+    sums: dict[PodUID, int] = {}
+    for process in usage.processes if usage else ():
+        owner = owners.get(process.pid)
+        if owner is not None:
+            sums[owner] = sums.get(owner, 0) + process.memory_mib
+    return sums
+
+
+def foreign(
+    usage: hardware.Usage | None, owners: Mapping[int, PodUID], *, uids: Collection[PodUID], own: Collection[int]
+) -> int:
+    """Processes that no tenant of the GPU explains, nor the agent: MPS servers are its `own`."""
+    processes = usage.processes if usage else ()
+    return sum(owners.get(process.pid) not in uids and process.pid not in own for process in processes)
+
+
+def with_ended(gpu: gpunode.GPU, old: gpunode.GPU | None, now: datetime) -> gpunode.GPU:
+    """The GPU with those who ended on it: the newest, for `ENDED_SECONDS`."""
+    if old is None:
+        return gpu
+    present = {tenant.pod_uid for tenant in gpu.tenants}
+    earliest = conditions.timestamp(now - timedelta(seconds=gpunode.ENDED_SECONDS))
+    kept = [entry for entry in old.ended if entry.pod_uid not in present and entry.time > earliest]
+    listed = present | {entry.pod_uid for entry in kept}
+    gone = [
+        gpunode.Ended(pod_uid=tenant.pod_uid, memory_peak_mib=tenant.memory_peak_mib, time=conditions.timestamp(now))
+        for tenant in old.tenants
+        if tenant.pod_uid not in listed
+    ]
+    return gpu.model_copy(update={"ended": tuple([*kept, *gone][-gpunode.ENDED_LIMIT :])})
+
+
+def _peaks(old: gpunode.GPU | None) -> dict[PodUID, int]:
+    if old is None:
+        return {}
+    # An ended tenant that is back (an event came late) keeps its peak too.
+    ended = {entry.pod_uid: entry.memory_peak_mib for entry in old.ended}
+    return ended | {tenant.pod_uid: tenant.memory_peak_mib for tenant in old.tenants}
