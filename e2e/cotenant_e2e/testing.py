@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cotenant_e2e import binaries, configuration, progress, startup
+from cotenant_e2e import binaries, configuration, progress, startup, versions
 from cotenant_e2e.cluster import Cluster
 
 
@@ -20,7 +20,8 @@ def control_plane(directory: Path, options: startup.Options = startup.DEFAULTS) 
     Raises:
         InvalidInputError, PermanentError, NotReadyError: see `binaries.find` and `startup.start`.
     """
-    programs = binaries.find(environment=os.environ, progress=progress.PlainProgress(sys.stderr))
+    wanted = (*versions.PROGRAMS, *(versions.NODE_PROGRAMS if options.node else ()))
+    programs = binaries.find(environment=os.environ, progress=progress.PlainProgress(sys.stderr), programs=wanted)
     with _guard(directory), startup.start(directory, programs, options) as cluster:
         yield cluster
 

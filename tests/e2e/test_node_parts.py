@@ -30,9 +30,14 @@ def text_of(layout: parts.Layout, name: str) -> str:
 @pytest.mark.parametrize("layout", [OURS, DEBIANS], ids=["ours", "debians"])
 def test_every_file_of_containerd_lies_in_the_folder_of_the_cluster(layout: parts.Layout) -> None:
     configured = tomllib.loads(text_of(layout, "containerd.toml"))
-    assert configured["root"] == "/run/c/node/containerd"
+    assert configured["root"] == str(layout.runtime_root)
+    assert layout.runtime_root.is_relative_to("/run/c/node")
     assert configured["state"] == "/run/c/node/run/containerd"
     assert configured["grpc"]["address"] == "/run/c/node/run/containerd.sock"
+
+
+def test_two_versions_of_containerd_share_no_data() -> None:
+    assert OURS.runtime_root != DEBIANS.runtime_root
 
 
 def test_containerd_2_resolves_cdi_names() -> None:

@@ -3,17 +3,19 @@
 import os
 from argparse import ArgumentParser, Namespace
 
-from cotenant_e2e import binaries, progress
+from cotenant_e2e import binaries, progress, versions
 
 SUMMARY = "find or build the Kubernetes programs; print where they are"
 
 
-def configure(_parser: ArgumentParser) -> None:
-    """It has no arguments."""
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("--node", action="store_true", help="also those of a real node")
 
 
-def run(_arguments: Namespace) -> int:
+def run(arguments: Namespace) -> int:
     """One path in each line."""
-    for path in binaries.find(environment=os.environ, progress=progress.of_terminal()).values():
+    wanted = (*versions.PROGRAMS, *(versions.NODE_PROGRAMS if arguments.node else ()))
+    for path in binaries.find(environment=os.environ, progress=progress.of_terminal(), programs=wanted).values():
         print(path)
     return 0

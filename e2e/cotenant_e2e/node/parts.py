@@ -34,11 +34,10 @@ class Layout:
     containerd: Path
     containerd_version: versions.Version
 
-    @property
-    def shim(self) -> Path:
-        """The one that belongs to this containerd."""
+    def beside(self, program: str) -> Path:
+        """The shim or the client that belongs to this containerd."""
         ours = self.containerd == self.settings.programs[CONTAINERD]
-        return self.settings.programs[SHIM] if ours else self.containerd.with_name(SHIM)
+        return self.settings.programs[program] if ours else self.containerd.with_name(program)
 
     @property
     def folder(self) -> Path:
@@ -49,6 +48,11 @@ class Layout:
     def run(self) -> Path:
         """What a reboot empties."""
         return self.folder / "run"
+
+    @property
+    def runtime_root(self) -> Path:
+        """What containerd keeps; one version may not read what another has written."""
+        return self.folder / f"containerd-{versions.show(self.containerd_version)}"
 
     @property
     def runtime_socket(self) -> Path:
@@ -73,8 +77,9 @@ class Layout:
             "pause_image": PAUSE_IMAGE,
             "pki": s.pki,
             "port": s.ports[KUBELET],
+            "runtime_root": self.runtime_root,
             "runtime_socket": self.runtime_socket,
-            "shim": self.shim,
+            "shim": self.beside(SHIM),
             "subnet": SUBNET,
         }
         templates = configuration.KUBERNETES / "config"
@@ -91,8 +96,7 @@ class Layout:
 
     def ctr(self, *arguments: str) -> list[str]:
         """A command for containerd; of kubelet's namespace."""
-        program = f"{self.settings.programs[CTR]}"
-        return [program, f"--address={self.runtime_socket}", "--namespace=k8s.io", *arguments]
+        return [f"{self.beside(CTR)}", f"--address={self.runtime_socket}", "--namespace=k8s.io", *arguments]
 
     def containerd_component(self) -> Component:
         """The container runtime."""

@@ -123,11 +123,17 @@ class Node:
             _empty(place)
 
     def boot(self, services: Sequence[str] = ()) -> None:
-        """The second half: everything is started as before, kubelet first, as after a real one."""
-        self.start_runtime()
-        self.start_kubelet()
+        """The second half: everything is started as before, kubelet before the services that it runs otherwise."""
+        self.start()
         for name in services:
             self.cluster.restart(name)
+
+
+    def with_runtime(self, containerd: Path | None = None) -> "Node":
+        """The same node with another containerd, as after its upgrade; for use between `shut_down` and `start`."""
+        changed = Node(self.cluster, _layout(self.cluster, containerd))
+        changed.layout.write()
+        return changed
 
 
 def create(cluster: Cluster, *, containerd: Path | None = None) -> Node:
@@ -137,15 +143,19 @@ def create(cluster: Cluster, *, containerd: Path | None = None) -> Node:
         PermanentError: this machine cannot have a node; the message has the remedy.
         NotReadyError: something is not ready in time.
     """
-    program = containerd or cluster.settings.programs[parts.CONTAINERD]
-    version = versions.parse(commandline.ask([str(program), "--version"]) or "")
-    if version is None:
-        raise errors.InvalidInputError("containerd", str(program), "name a containerd of version 1.6 or newer")
-    node = Node(cluster, Layout(cluster.settings, program, version))
+    node = Node(cluster, _layout(cluster, containerd))
     machine.MACHINE.prepare(cluster.directory)
     node.layout.write()
     node.start()
     return node
+
+
+def _layout(cluster: Cluster, containerd: Path | None) -> Layout:
+    program = containerd or cluster.settings.programs[parts.CONTAINERD]
+    version = versions.parse(commandline.ask([str(program), "--version"]) or "")
+    if version is None:
+        raise errors.InvalidInputError("containerd", str(program), "name a containerd of version 1.6 or newer")
+    return Layout(cluster.settings, program, version)
 
 
 def debian_containerd() -> Path:
