@@ -22,6 +22,8 @@ class Refusal(enum.StrEnum):
     PLACEMENT_FOR_ANOTHER_CONTAINER = "PlacementForAnotherContainer"
     SHARE_BELOW_REQUEST = "ShareBelowRequest"
     UNKNOWN_GPU = "UnknownGPU"
+    UNUSABLE_BACKEND = "UnusableBackend"
+    GPU_NOT_SERVED = "GPUNotServed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class BoundPod:
         running: its containers have started.
         finished: it succeeded or failed; it holds no GPU any more.
         ends_at: it is being deleted, and kubelet kills then what still runs of it.
+        grace_seconds: how long before that it was told to end; 0 where nobody has.
         container: the one that asks; empty where that cannot be read.
         requested_share: in hundredths of a GPU.
         booked: its placement; None where it is missing or cannot be read; `fault` then says which.
@@ -46,6 +49,7 @@ class BoundPod:
     finished: bool
     node: NodeName | None = None
     ends_at: datetime | None = None
+    grace_seconds: int = 0
     container: str = ""
     requested_share: int = 0
     booked: placement.Placement | None = None
@@ -69,6 +73,7 @@ def read(manifest: pod.Object) -> BoundPod | None:
         finished=phase in FINISHED_PHASES,
         node=(manifest.get("spec") or {}).get("nodeName") or None,
         ends_at=_time(metadata.get("deletionTimestamp")),
+        grace_seconds=metadata.get("deletionGracePeriodSeconds") or 0,
         container=container,
         requested_share=share,
         booked=booked,

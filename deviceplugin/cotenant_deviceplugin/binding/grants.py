@@ -6,6 +6,7 @@ from typing import Protocol
 from cotenant_api import placement
 from cotenant_api.names import GPUUID, Namespace, PodUID
 from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.kubelet.owners import Listed, Recorded
 from cotenant_deviceplugin.mps.backend import Edits
 
 
@@ -25,11 +26,53 @@ class Grant:
     booked: placement.Placement
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServedGPU:
+    """One GPU of the node, as far as shares of it go.
+
+    Attributes:
+        index: as NVML counts; names the GPU in a CDI specification without UUIDs.
+        closed: why it takes no new tenant (not Healthy, excluded, MIG, no CDI specification); None: it is open.
+    """
+
+    index: int
+    closed: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What tells that a pod has ended. An end is for ever, so evidence does not age.
+
+    Attributes:
+        ended: pods that have finished or are gone, by a fresh answer of the API server.
+        listed, recorded: what kubelet said after that.
+        alive: pods that had a process after that.
+    """
+
+    ended: frozenset[PodUID]
+    listed: tuple[Listed, ...]
+    recorded: tuple[Recorded, ...]
+    alive: frozenset[PodUID]
+
+
 class PodReader(Protocol):
-    """Reads pods freshly from the API server, never from a cache."""
+    """Reads pods freshly from the API server, never from a cache. Raises TemporaryError while nobody can tell."""
 
     async def read(self, namespace: Namespace, name: str) -> pods.BoundPod | None:
-        """The pod as it stands; None: there is none. Raises TemporaryError while nobody can tell."""
+        """The pod as it stands; None: there is none."""
+
+    async def bound(self) -> tuple[pods.BoundPod, ...]:
+        """Every pod that is bound to this node and asks for a share; never an older state than that of the call."""
+
+
+class Processes(Protocol):
+    """Whose processes live on this host."""
+
+    async def alive(self) -> frozenset[PodUID]:
+        """Pods of which any process lives, on a GPU or not; raises TemporaryError while nobody can tell.
+
+        Any process, because a container that is being made has a living sandbox before it has a process of its own.
+        """
 
 
 class Publisher(Protocol):
@@ -45,13 +88,22 @@ class Publisher(Protocol):
 class Gate(Protocol):
     """Whether the node's GPUs may serve a grant now."""
 
-    def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
-        """The grants that stand on a GPU now."""
-
     async def admit(self, grant: Grant) -> Edits:
-        """Make the GPUs ready for the grant (mode, MPS server), and say what its container gets.
+        """Make the GPUs ready for the grant (mode, MPS server), and say what its container gets for all of them.
+
+        Called again for each start of the container. Several calls may run at once, for one GPU too.
 
         Raises:
             TemporaryError: not now (GPU not healthy, mode still changes, MPS server not active, a process in the way).
             PermanentError: never (a GPU that is not the node's, or in MIG mode).
         """
+
+
+class Tenants(Protocol):
+    """Who has the GPUs; late binding itself."""
+
+    def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
+        """The grants that stand on a GPU, and those that are being made ready for it."""
+
+    def grants(self) -> tuple[Grant, ...]:
+        """All grants that stand."""

@@ -1,0 +1,264 @@
+"""Late binding: Allocate gives a name that resolves to nothing; PreStart proves whose it is and lets it resolve.
+
+What is proven is on disk before the container can start with it, so each step may be the last before a crash:
+the next call goes on from there. Nothing is inferred from the order or the time of calls.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cotenant_api import errors
+from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_deviceplugin.binding import decision, ledger, owner, recovery, tokens
+from cotenant_deviceplugin.binding.book import Book
+from cotenant_deviceplugin.binding.disk import Disk
+from cotenant_deviceplugin.binding.grants import Evidence, Gate, Grant, PodReader, Processes, Publisher, ServedGPU
+from cotenant_deviceplugin.binding.ledger import Allocation, Nonce
+from cotenant_deviceplugin.binding.owner import Owner
+from cotenant_deviceplugin.binding.specifications import Specifications
+from cotenant_deviceplugin.clock import Clock
+from cotenant_deviceplugin.kubelet.owners import Kubelet, Listed, Recorded
+from cotenant_deviceplugin.kubelet.plugin import CDIName, Token, Tokens
+from cotenant_deviceplugin.mps.backend import Edits
+
+DELAY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What late binding works with. `nonces`: a new one at each call, never one twice, of letters and digits."""
+
+    disk: Disk
+    kubelet: Kubelet
+    pods: PodReader
+    processes: Processes
+    gate: Gate
+    publisher: Publisher
+    specifications: Specifications
+    clock: Clock
+    nonces: Callable[[], Nonce]
+
+
+class LateBinding:
+    """The tokens of one node and what becomes of them: `kubelet.plugin.Shares` and `grants.Tenants`."""
+
+    def __init__(self, node: NodeName, surroundings: Surroundings) -> None:
+        self._node = node
+        self._with = surroundings
+        self._changed = asyncio.Event()
+        self._book = Book(surroundings.disk, self._wake)
+        self._starting: dict[Tokens, asyncio.Lock] = {}
+        self._waiting: Counter[Tokens] = Counter()
+        self._proving: dict[PodUID, Grant] = {}
+        self._gpus: Mapping[GPUUID, ServedGPU] = {}
+        self._suspended: str | None = "the node's GPUs are not known yet"
+        self._withdrawn: Tokens = frozenset()
+
+    async def open(self) -> None:
+        """Read the ledger, and learn from kubelet and the API server what it has lost. May be called again.
+
+        Raises TemporaryError while that cannot be; a PreStart that needs it tries the same.
+        """
+        await self._book.open()
+        listed, recorded = await self._kubelet_says()
+        await self._recover(listed, recorded, besides=frozenset())
+
+    def serve(self, gpus: Mapping[GPUUID, ServedGPU], *, suspended: str | None) -> None:
+        """Say what GPUs there are now. Until then nothing is served.
+
+        Args:
+            gpus: all of the node, the closed ones and the lost ones too: a pod with another one is refused for good.
+            suspended: why none may be shared now (no CDI, another device plugin, no driver); None: they may.
+        """
+        self._gpus = dict(gpus)
+        self._suspended = suspended
+        self._wake()
+
+    def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
+        """The grants that stand on a GPU, and those that are being made ready for it."""
+        return tuple(grant for grant in self._given_away() if any(booking.uuid == gpu for booking in grant.booked.gpus))
+
+    def grants(self) -> tuple[Grant, ...]:
+        """All grants that stand."""
+        return self._book.ledger.grants
+
+    async def offers(self) -> AsyncIterator[Mapping[Token, bool]]:
+        """All tokens, and whether each may be handed out: what stands now, then after each change."""
+        await self._book.open()
+        told: Mapping[Token, bool] | None = None
+        while True:
+            changed = self._changed
+            if (offer := self._offer()) != told:
+                told = offer
+                yield offer
+            await changed.wait()
+
+    async def allocate(self, tokens: Tokens) -> CDIName:
+        """Mint a name for what these tokens will turn out to be. It resolves to nothing yet."""
+        if not tokens:
+            raise errors.PermanentError("kubelet allocates no token")
+        nonce = self._with.nonces()
+        await self._allocated(nonce, tokens)
+        return ledger.cdi_name(nonce)
+
+    async def pre_start(self, tokens: Tokens) -> None:
+        """Prove whose the tokens are, and have their name resolve to that pod's GPUs and limits."""
+        async with self._alone(tokens):
+            await self._book.open()
+            listed, recorded = await self._kubelet_says()
+            holder = owner.of(tokens, listed, recorded)
+            self._check_known(holder, tokens)
+            standing = self._book.ledger.of_pod(holder.pod_uid)
+            try:
+                if standing is None or standing.grant is None:
+                    await self._recover(listed, recorded, besides=tokens)
+                    grant, edits = await self._prove(holder, tokens)
+                else:
+                    grant, edits = await self._renew(holder, tokens, standing.grant)
+            except errors.PermanentError as error:
+                reason = decision.reason_of(error)
+                self._with.publisher.refuse(holder.pod_uid, reason)
+                raise errors.PermanentError(reason) from error
+            await self._with.specifications.write(holder.nonce, self._indexes(grant), edits)
+
+    async def collect(self) -> tuple[Grant, ...]:
+        """Drop what is proven to have ended, and files of what nobody knows. Returns the grants that ended."""
+        await self._book.open()
+        evidence = await self._evidence()
+        garbage = self._book.ledger.garbage(evidence, now=self._with.clock.now())
+        nonces = frozenset(each.nonce for each in garbage)
+        # The names first: what has no grant must not resolve, wherever this is cut short.
+        await self._with.specifications.remove(nonces)
+        await self._book.commit(lambda before: before.without(nonces))
+        await self._sweep(evidence)
+        return tuple(each.grant for each in garbage if each.grant is not None)
+
+    async def _evidence(self) -> Evidence:
+        """The API server is asked first: of who has ended there, kubelet and the host show all that is left."""
+        granted = [grant.pod_uid for grant in self._book.ledger.grants]
+        living = {each.uid for each in await self._with.pods.bound() if not each.finished}
+        listed, recorded = await self._kubelet_says()
+        return Evidence(
+            ended=frozenset(granted) - living,
+            listed=listed,
+            recorded=recorded,
+            alive=await self._with.processes.alive(),
+        )
+
+    async def _sweep(self, evidence: Evidence) -> None:
+        """Remove names that neither the ledger nor kubelet knows; by kubelet's a lost ledger comes back."""
+        names = await self._with.specifications.names()
+        kept = {nonce for each in evidence.recorded for nonce in ledger.nonces_of(each)}
+        stale = frozenset(nonce for nonce in names - kept if self._book.ledger.of(nonce) is None)
+        await self._with.specifications.remove(stale)
+
+    async def _kubelet_says(self) -> tuple[tuple[Listed, ...], tuple[Recorded, ...]]:
+        listed = await self._with.kubelet.listed()
+        return listed, await self._with.kubelet.recorded()
+
+    def _check_known(self, holder: Owner, tokens: Tokens) -> None:
+        known = self._book.ledger.of(holder.nonce)
+        if known is not None and known.tokens != tokens:
+            raise _not_now("kubelet has another answer for these tokens than it was given")
+
+    async def _recover(self, listed: tuple[Listed, ...], recorded: tuple[Recorded, ...], *, besides: Tokens) -> None:
+        """Learn again what the ledger has lost, before anything new is given away."""
+        lost = recovery.unknown(self._book.ledger, recorded, besides=besides)
+        bound = {each.uid: each for each in await self._with.pods.bound()} if lost else {}
+        for each in lost:
+            found = recovery.of(each, listed, bound, node=self._node)
+            if found is not None and found.grant is not None:
+                # It may have been allocated and never started, and so never have been listed.
+                await self._with.publisher.list_tenant(found.grant)
+                await self._commit(found.nonce, found.tokens, found.grant)
+            elif found is not None:
+                await self._allocated(found.nonce, found.tokens)
+
+    async def _renew(self, holder: Owner, tokens: Tokens, standing: Grant) -> tuple[Grant, Edits]:
+        """What was granted stands for as long as the pod lives, whatever has become of its placement."""
+        if standing.container != holder.container:
+            raise _not_now(f"container {standing.container!r} has the grant, and {holder.container!r} the tokens")
+        self._indexes(standing)
+        edits = await self._with.gate.admit(standing)
+        await self._commit(holder.nonce, tokens, standing)
+        return standing, edits
+
+    async def _prove(self, holder: Owner, tokens: Tokens) -> tuple[Grant, Edits]:
+        """A new grant, if everything that it needs is so."""
+        bound = await self._with.pods.read(holder.namespace, holder.pod)
+        grant = decision.grant(holder, bound, tokens=len(tokens), node=self._node, known=self._gpus)
+        self._indexes(grant)
+        if not decision.has_room(grant, self._given_away()):
+            await self.collect()
+        with self._room(grant):
+            edits = await self._with.gate.admit(grant)
+            await self._with.publisher.list_tenant(grant)
+            # Now that the tenant is listed, nobody takes its share for free when the pod vanishes.
+            decision.check_unchanged(grant, holder, await self._with.pods.read(holder.namespace, holder.pod))
+            await self._commit(holder.nonce, tokens, grant)
+        return grant, edits
+
+    async def _commit(self, nonce: Nonce, tokens: Tokens, grant: Grant) -> None:
+        new = Allocation(nonce=nonce, tokens=tokens, minted_at=self._with.clock.now(), grant=grant)
+        await self._book.commit(lambda before: before.grant(new))
+
+    async def _allocated(self, nonce: Nonce, tokens: Tokens) -> None:
+        now = self._with.clock.now()
+        await self._book.commit(lambda before: before.allocate(nonce, tokens, now=now))
+
+    def _indexes(self, grant: Grant) -> Mapping[GPUUID, int]:
+        """The GPUs of a grant, if they may be used now."""
+        if self._suspended is not None:
+            raise _not_now(f"no GPU is shared on this node now: {self._suspended}")
+        return decision.open_indexes(grant, self._gpus)
+
+    def _given_away(self) -> tuple[Grant, ...]:
+        everybody = {grant.pod_uid: grant for grant in (*self._proving.values(), *self._book.ledger.grants)}
+        return tuple(everybody.values())
+
+    @contextlib.contextmanager
+    def _room(self, grant: Grant) -> Iterator[None]:
+        """Reserve the grant's hundredths while it is being proven. Nothing is awaited between check and reservation."""
+        if grant.pod_uid in self._proving:
+            raise _not_now("another start of this pod is under way")
+        decision.check_room(grant, self._given_away())
+        self._proving[grant.pod_uid] = grant
+        try:
+            yield
+        finally:
+            del self._proving[grant.pod_uid]
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, tokens: Tokens) -> AsyncIterator[None]:
+        """One at a time for these tokens: kubelet may ask again while an earlier call goes on."""
+        lock = self._starting.setdefault(tokens, asyncio.Lock())
+        self._waiting[tokens] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._waiting[tokens] -= 1
+            if not self._waiting[tokens]:
+                del self._waiting[tokens], self._starting[tokens]
+
+    def _offer(self) -> Mapping[Token, bool]:
+        held = self._book.ledger.held
+        self._withdrawn = tokens.withdrawn(
+            self._gpus,
+            ledger.shares(self._book.ledger.grants),
+            held=held,
+            before=self._withdrawn,
+            suspended=self._suspended is not None,
+        )
+        return tokens.offer(len(self._gpus), held=held, withdrawn=self._withdrawn)
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+def _not_now(why: str) -> errors.TemporaryError:
+    return errors.TemporaryError(why, delay_seconds=DELAY_SECONDS)
