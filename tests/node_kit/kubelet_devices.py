@@ -97,8 +97,8 @@ class Devices:
     def listed(self, offers: Mapping[Token, bool]) -> None:
         """[genericDeviceUpdateCallback] A message replaces the whole list, even that of a stopped endpoint."""
         self.known = True
-        self.healthy = {each for each, healthy in offers.items() if healthy}
-        self.unhealthy = set(offers) - self.healthy
+        self.healthy = {str(each) for each, healthy in offers.items() if healthy}
+        self.unhealthy = {str(each) for each, healthy in offers.items() if not healthy}
 
     def collect(self, active: Collection[str]) -> None:
         """[UpdateAllocatedDevices] Forget pods that are not active, and what is just being allocated with them."""

@@ -39,17 +39,19 @@ async def register(kubelet: Kubelet, shares: Shares) -> "asyncio.Task[None]":
     kubelet.offered(await anext(offers))
 
     async def follow() -> None:
-        try:
-            async for offer in offers:
-                if kubelet.endpoint is not endpoint:
-                    return
-                kubelet.offered(offer)
-        finally:
-            # A later kubelet, or a later registration, has an endpoint of its own.
-            if kubelet.endpoint is endpoint:
-                kubelet.disconnected()
+        async for offer in offers:
+            if kubelet.endpoint is not endpoint:
+                return
+            kubelet.offered(offer)
 
-    return asyncio.create_task(follow())
+    def ended(_following: "asyncio.Task[None]") -> None:
+        # A later kubelet, or a later registration, has an endpoint of its own.
+        if kubelet.endpoint is endpoint:
+            kubelet.disconnected()
+
+    following = asyncio.create_task(follow())
+    following.add_done_callback(ended)
+    return following
 
 
 def _refused(method: str, error: Exception) -> KubeletError:

@@ -34,8 +34,9 @@ _OPTIONS = (
 class Client:
     """Asks kubelet. Close it with `async with`."""
 
-    def __init__(self, kubelet_dir: Path, clock: Clock) -> None:
+    def __init__(self, kubelet_dir: Path, clock: Clock, *, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._clock = clock
+        self._deadline_seconds = deadline_seconds
         self._channel = grpc.aio.insecure_channel(paths.target(paths.pod_resources(kubelet_dir)), options=_OPTIONS)
         self._list = self._channel.unary_unary(
             "/v1.PodResourcesLister/List",
@@ -52,12 +53,12 @@ class Client:
         await self._channel.close()
 
     async def listed(self) -> tuple[Listed, ...]:
-        """The containers that hold tokens. Raises TemporaryError where kubelet does not answer within 5 s."""
+        """The containers that hold tokens. Raises TemporaryError where kubelet does not answer in time."""
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(self._deadline_seconds):
                 return holders(await self._answer())
         except TimeoutError as error:
-            text = f"kubelet's PodResources did not answer within {DEADLINE_SECONDS:g} s"
+            text = f"kubelet's PodResources did not answer within {self._deadline_seconds:g} s"
             raise errors.TemporaryError(text, delay_seconds=1) from error
         except grpc.aio.AioRpcError as error:
             raise statuses.temporary("kubelet's PodResources cannot be read", error, delay_seconds=1) from error
@@ -67,7 +68,7 @@ class Client:
             try:
                 # kubelet's deadline is ours: a call that nobody waits for must not count against the rate.
                 answer: messages.ListPodResourcesResponse = await self._list(
-                    messages.ListPodResourcesRequest(), timeout=DEADLINE_SECONDS
+                    messages.ListPodResourcesRequest(), timeout=self._deadline_seconds
                 )
             except grpc.aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:

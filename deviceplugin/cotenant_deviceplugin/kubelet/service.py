@@ -108,7 +108,7 @@ class Service:
                 text = f"one container can be served at a time, not {len(request.container_requests)}"
                 raise errors.PermanentError(text)
             tokens = _tokens(request.container_requests[0].devices_ids)
-            name = await _bounded("Allocate", ALLOCATE_SECONDS, self._shares.allocate(tokens))
+            name = await bounded("Allocate", ALLOCATE_SECONDS, self._shares.allocate(tokens))
             response = messages.ContainerAllocateResponse(cdi_devices=[messages.CDIDevice(name=name)])
             return messages.AllocateResponse(container_responses=[response])
 
@@ -119,7 +119,7 @@ class Service:
     ) -> messages.PreStartContainerResponse:
         async def answer() -> messages.PreStartContainerResponse:
             tokens = _tokens(request.devices_ids)
-            await _bounded("PreStartContainer", PRE_START_SECONDS, self._shares.pre_start(tokens))
+            await bounded("PreStartContainer", PRE_START_SECONDS, self._shares.pre_start(tokens))
             return messages.PreStartContainerResponse()
 
         return await self._answered("PreStartContainer", context, answer())
@@ -168,7 +168,8 @@ async def _until_ended(sending: "asyncio.Task[None]") -> None:
         sending.result()
 
 
-async def _bounded(name: str, seconds: float, work: Awaitable[R]) -> R:
+async def bounded(name: str, seconds: float, work: Awaitable[R]) -> R:
+    """The result of `work`. Raises TemporaryError after so many seconds, and cancels it then."""
     try:
         async with asyncio.timeout(seconds) as bound:
             return await work

@@ -1,0 +1,34 @@
+"""Short waits and short paths, for tests over real sockets."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+class QuickClock:
+    """Real time, but every wait is a fiftieth as long."""
+
+    def now(self) -> datetime:
+        """The machine's."""
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait a little."""
+        await asyncio.sleep(seconds / 50)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what other tasks, or the system, bring about. Raises TimeoutError after 20 s."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 -- nothing tells of every condition
+            await asyncio.sleep(0.002)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder for sockets: their paths have at most 107 characters, and pytest's own are long."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="k") as name:
+        yield Path(name)
