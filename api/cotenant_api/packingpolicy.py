@@ -69,6 +69,7 @@ class MemoryOveruse(enum.StrEnum):
     """What happens to a tenant that uses more memory than it booked."""
 
     EVENT = "Event"
+    EVICT = "Evict"
 
 
 class Order(enum.StrEnum):
@@ -121,7 +122,7 @@ class Packing(documents.Model):
     tenancy: Tenancy = Tenancy.SAME_NAMESPACE
     """Who may share a GPU."""
     memory_overuse: MemoryOveruse = MemoryOveruse.EVENT
-    """What happens to a tenant that uses more memory than it booked. Not acted on in this release."""
+    """What happens to a pod that uses more GPU memory than was booked for it: an event, or also an eviction."""
 
 
 class Override(documents.Model):

@@ -147,13 +147,13 @@ def test_a_policy_that_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureF
 async def test_a_pod_is_read_as_it_stands_now() -> None:
     api = fakes.FakeCluster()
     api.put(POD, fakes.pod(fakes.PodSpec()))
-    bound = await actions.FreshPods(api).read(Namespace("team"), "train")
+    bound = await actions.FreshPods(api, fakes.NODE).read(Namespace("team"), "train")
     assert bound is not None
     assert (bound.uid, bound.node, bound.ends_at) == ("uid-train", fakes.NODE, None)
 
 
 async def test_a_pod_that_is_gone_is_none() -> None:
-    assert await actions.FreshPods(fakes.FakeCluster()).read(Namespace("team"), "train") is None
+    assert await actions.FreshPods(fakes.FakeCluster(), fakes.NODE).read(Namespace("team"), "train") is None
 
 
 @pytest.mark.parametrize(
@@ -163,15 +163,29 @@ async def test_a_pod_that_cannot_be_read_is_never_taken_for_gone(error: errors.C
     api = fakes.FakeCluster()
     api.faults.append(fakes.Fault("GET", POD, error))
     with pytest.raises(errors.TemporaryError):
-        await actions.FreshPods(api).read(Namespace("team"), "train")
+        await actions.FreshPods(api, fakes.NODE).read(Namespace("team"), "train")
+
+
+async def test_all_pods_of_the_node_are_read_afresh() -> None:
+    api = fakes.FakeCluster()
+    api.put(POD, fakes.pod(fakes.PodSpec()))
+    api.put(f"{fakes.POD_PATH}/plain", {"metadata": {"name": "plain"}, "spec": {"nodeName": fakes.NODE}})
+    assert [bound.name for bound in await actions.FreshPods(api, fakes.NODE).bound()] == ["train"]
+
+
+async def test_pods_that_may_not_be_listed_are_a_temporary_matter() -> None:
+    api = fakes.FakeCluster()
+    api.faults.append(fakes.Fault("LIST", "/api/v1/pods", cluster.RefusedError("403")))
+    with pytest.raises(errors.TemporaryError):
+        await actions.FreshPods(api, fakes.NODE).bound()
 
 
 def test_a_pod_that_is_being_deleted_says_when_it_is_killed() -> None:
     manifest = fakes.pod(fakes.PodSpec())
-    manifest["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:30Z"
+    manifest["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 20}
     bound = pods.read(manifest)
     assert bound is not None
-    assert bound.ends_at == datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+    assert (bound.ends_at, bound.grace_seconds) == (datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC), 20)
 
 
 async def test_an_event_names_the_pod_and_is_created_once() -> None:

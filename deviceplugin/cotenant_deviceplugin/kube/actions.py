@@ -7,7 +7,7 @@ import collections
 import contextlib
 
 from cotenant_api import errors
-from cotenant_api.names import Namespace
+from cotenant_api.names import Namespace, NodeName
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.clock import Clock
 from cotenant_deviceplugin.kube import cluster, manifests
@@ -17,23 +17,31 @@ TOLD_LIMIT = 4096
 
 
 class FreshPods:
-    """Reads pods from the API server, never from what is remembered."""
+    """Reads pods of one node from the API server, never from what is remembered.
 
-    def __init__(self, api: cluster.Cluster) -> None:
+    Both raise TemporaryError while nobody can tell; what the API server refuses today it may grant tomorrow.
+    """
+
+    def __init__(self, api: cluster.Cluster, node: NodeName) -> None:
         self._api = api
+        self._node = node
 
     async def read(self, namespace: Namespace, name: str) -> pods.BoundPod | None:
-        """The pod as it stands; None: there is none, or it asks for no share.
-
-        Raises:
-            TemporaryError: nobody can tell; what the API server refuses today it may grant tomorrow.
-        """
+        """The pod as it stands; None: there is none, or it asks for no share."""
         try:
             return pods.read(await self._api.get(cluster.pod_path(namespace, name)))
         except cluster.NotFoundError:
             return None
         except errors.PermanentError as error:
             raise errors.TemporaryError(str(error), delay_seconds=0) from error
+
+    async def bound(self) -> tuple[pods.BoundPod, ...]:
+        """Every pod that is bound to the node and asks for a share."""
+        try:
+            listed = await self._api.list(cluster.pods_of(self._node))
+        except errors.PermanentError as error:
+            raise errors.TemporaryError(str(error), delay_seconds=0) from error
+        return tuple(bound for each in listed.get("items") or () if (bound := pods.read(each)) is not None)
 
 
 class PodEvents:
