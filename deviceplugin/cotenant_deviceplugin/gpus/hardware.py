@@ -97,6 +97,11 @@ class RecoveryAction(enum.StrEnum):
     NODE_REBOOT = "NODE_REBOOT"
     DRAIN_P2P = "DRAIN_P2P"
     DRAIN_AND_RESET = "DRAIN_AND_RESET"
+    RECOVER_IMEX_DOMAIN = "RECOVER_IMEX_DOMAIN"
+    BUS_RESET = "BUS_RESET"
+    SYSTEM_REBOOT = "SYSTEM_REBOOT"
+    UNKNOWN = "UNKNOWN"
+    """A newer driver asks for something that this program does not know: never taken for NONE."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,229 @@
+"""The node's GPUs through NVML: hardware.ManagedHardware over nvidia-ml-py.
+
+Calls run one at a time in one thread of their own; waiting for events has another. Nothing is decided here, and no
+setting is changed but the compute mode.
+
+The driver knows processes by the PIDs of the host: the agent needs hostPID to find out whose they are. A client of MPS
+is listed with the memory that it holds; its work shows as the MPS server's, so utilization is the GPU's alone
+(NVIDIA's MPS documentation). What the server itself holds is listed as a process of its own.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent import futures
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pynvml
+
+from cotenant_api import errors
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus import events, hardware, models, session
+
+T = TypeVar("T")
+
+_UNTOLD = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
+_MODE_NUMBERS = {mode: number for number, mode in models.COMPUTE_MODES.items()}
+_MEMORY_V2 = pynvml.nvmlMemory_v2
+
+
+class NVML:
+    """The GPUs of this machine.
+
+    A GPU that is lost stays among `devices` as long as the driver's session lasts, with the fault in its readings.
+
+    Args:
+        library: path of `libnvidia-ml.so.1`; None: where the dynamic linker finds it.
+        timing: of the thread that waits for events.
+    """
+
+    def __init__(self, *, library: Path | None = None, timing: events.Timing = events.DEFAULT_TIMING) -> None:
+        self._session = session.Session(library=library)
+        self._timing = timing
+        self._thread = futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="nvml")
+        self._devices: dict[int, hardware.Device] = {}
+        self._of_session = 0
+        self.untold: dict[str, str] = {}
+        """What this driver does not tell, by function, and why."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the library is a stand-in; False until the driver has answered once."""
+        return self._session.simulated
+
+    async def driver(self) -> hardware.Driver:
+        """The driver's versions."""
+        return await self._call(_driver)
+
+    async def devices(self) -> tuple[hardware.Device, ...]:
+        """All GPUs that have been seen in this session of the driver, by index."""
+        return await self._call(self._enumerated)
+
+    async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
+        """What each GPU does now; a GPU that cannot be read is absent."""
+        return await self._call(self._all_usage)
+
+    async def readings(self) -> Mapping[GPUUID, hardware.Readings]:
+        """What each GPU says of itself."""
+        return await self._call(self._all_readings)
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
+        """Set it; needs root and, in a container, CAP_SYS_ADMIN: the driver asks the kernel.
+
+        Raises:
+            TemporaryError: the driver refuses, with its words.
+        """
+
+        def work() -> None:
+            try:
+                pynvml.nvmlDeviceSetComputeMode(pynvml.nvmlDeviceGetHandleByUUID(gpu), _MODE_NUMBERS[mode])
+            except pynvml.NVMLError as error:
+                _raise_if_away(error)
+                message = f"the driver refuses compute mode {mode} for {gpu}: {error}"
+                raise errors.TemporaryError(message, delay_seconds=session.RETRY_SECONDS) from error
+
+        await self._call(work)
+
+    async def events(self) -> AsyncIterator[hardware.XIDEvent]:
+        """Critical events from now on, for ever. Only one that iterates at a time."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[hardware.XIDEvent | BaseException] = asyncio.Queue()
+        stop = threading.Event()
+
+        def deliver(item: hardware.XIDEvent | BaseException) -> None:
+            loop.call_soon_threadsafe(arrived.put_nowait, item)
+
+        watch = events.Watch(self._session, deliver=deliver, stop=stop, timing=self._timing)
+        thread = threading.Thread(target=watch.run_to_the_end, args=(deliver,), name="nvml-events", daemon=True)
+        thread.start()
+        try:
+            while True:
+                item = await arrived.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stop.set()
+            await asyncio.to_thread(thread.join)
+
+    async def close(self) -> None:
+        """Let go of the driver; iteration of `events` has ended."""
+        await asyncio.to_thread(self._session.close)
+        self._thread.shutdown(wait=False)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._inside, work)
+
+    def _inside(self, work: Callable[[], T]) -> T:
+        with self._session.used():
+            if self._of_session != self._session.number:
+                self._devices.clear()
+                self._of_session = self._session.number
+            return work()
+
+    def _enumerated(self) -> tuple[hardware.Device, ...]:
+        count = session.system(pynvml.nvmlDeviceGetCount)
+        for index in range(count):
+            try:
+                self._devices[index] = self._device(index)
+            except pynvml.NVMLError as error:
+                _raise_if_away(error)
+                self.untold[f"GPU {index}"] = str(error)
+        return tuple(self._devices[index] for index in sorted(self._devices) if index < count)
+
+    def _device(self, index: int) -> hardware.Device:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = GPUUID(pynvml.nvmlDeviceGetUUID(handle))
+        mig = self._told(pynvml.nvmlDeviceGetMigMode, handle)
+        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+        return hardware.Device(
+            uuid=uuid,
+            index=index,
+            model=models.model(pynvml.nvmlDeviceGetName(handle)),
+            memory_mib=models.memory_mib(self._memory(handle).total),
+            sm_count=models.sm_count(self._told(pynvml.nvmlDeviceGetNumGpuCores, handle), (major, minor)),
+            compute_capability=f"{major}.{minor}",
+            # A mode that waits for a reset counts already: the GPU would leave its tenants.
+            mig=mig is not None and any(mig),
+        )
+
+    def _all_usage(self) -> Mapping[GPUUID, hardware.Usage]:
+        found = {}
+        for device in self._enumerated():
+            try:
+                found[device.uuid] = self._usage(device.uuid)
+            except pynvml.NVMLError as error:
+                _raise_if_away(error)
+                self.untold[f"usage of {device.uuid}"] = str(error)
+        return found
+
+    def _usage(self, gpu: GPUUID) -> hardware.Usage:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu)
+        plain = pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+        shared = self._told(pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, handle) or ()
+        return hardware.Usage(
+            utilization_percent=int(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+            memory_used_mib=models.memory_mib(self._memory(handle).used),
+            processes=models.processes(_held(plain), _held(shared)),
+        )
+
+    def _all_readings(self) -> Mapping[GPUUID, hardware.Readings]:
+        return {device.uuid: self._readings(device.uuid) for device in self._enumerated()}
+
+    def _readings(self, gpu: GPUUID) -> hardware.Readings:
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByUUID(gpu)
+            number = int(pynvml.nvmlDeviceGetComputeMode(handle))
+            rows = self._told(pynvml.nvmlDeviceGetRemappedRows, handle)
+            action = self._recovery_action(handle)
+        except pynvml.NVMLError as error:
+            _raise_if_away(error)
+            return hardware.Readings(fault=f"NVML: {error}")
+        mode = models.compute_mode(number)
+        if mode is None:
+            return hardware.Readings(fault=f"NVML: unknown compute mode {number}")
+        return hardware.Readings(
+            compute_mode=mode,
+            recovery_action=action,
+            remap_pending=None if rows is None else bool(rows[2]),
+            remap_failed=None if rows is None else bool(rows[3]),
+        )
+
+    def _recovery_action(self, handle: Any) -> hardware.RecoveryAction | None:
+        values = self._told(
+            lambda device: pynvml.nvmlDeviceGetFieldValues(device, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]), handle
+        )
+        if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
+            return None
+        return models.recovery_action(int(values[0].value.uiVal))
+
+    def _memory(self, handle: Any) -> Any:
+        """Version 2 leaves out of `used` what the driver keeps for itself."""
+        newer = self._told(lambda device: pynvml.nvmlDeviceGetMemoryInfo(device, version=_MEMORY_V2), handle)
+        return pynvml.nvmlDeviceGetMemoryInfo(handle) if newer is None else newer
+
+    def _told(self, function: Callable[[Any], T], handle: Any) -> T | None:
+        """None where this GPU or this driver has no such thing."""
+        try:
+            return function(handle)
+        except pynvml.NVMLError as error:
+            if error.value not in _UNTOLD:
+                raise
+            self.untold[getattr(function, "__name__", "?")] = str(error)
+            return None
+
+
+def _driver() -> hardware.Driver:
+    version = str(session.system(pynvml.nvmlSystemGetDriverVersion))
+    return models.versions(version, int(session.system(pynvml.nvmlSystemGetCudaDriverVersion_v2)))
+
+
+def _held(entries: Any) -> list[models.Held]:
+    return [models.Held(int(entry.pid), entry.usedGpuMemory) for entry in entries]
+
+
+def _raise_if_away(error: pynvml.NVMLError) -> None:
+    """A GPU's own trouble is that GPU's; without a driver there is nothing to tell of any."""
+    if error.value in session.AWAY:
+        raise error
