@@ -39,7 +39,6 @@ class Agent:
     def look(self) -> gpunode.Status:
         """What it would write."""
         seen = status.View(granted=self.of.granted(self.standing))
-    XX(driver_version="1", cuda_version="13.0")
         driver = hardware.Driver(driver_version="1", cuda_version="13.0")
         machine = status.Machine(simulated=False, driver=driver, devices=DEVICES)
         observed = status.Observed(node=fakes.NODE, agent_version="1", machine=machine, pods=(), view=seen)
