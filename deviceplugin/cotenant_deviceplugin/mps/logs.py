@@ -13,13 +13,14 @@ FILES: Final = ("control.log", "server.log")
 """https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html: `CUDA_MPS_LOG_DIRECTORY`."""
 MAX_BYTES: Final = 256 * 1024
 """Of one file at a time; what is older is skipped."""
+_CAUSE = re.compile(r"\bfatal\b", re.IGNORECASE)
 _FATAL = re.compile(r"\bfatal\b|\bis FAULT\b|failed to start", re.IGNORECASE)
 _CLIENT = re.compile(r"client \{(?:PID: )?(\d+),", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fatal:
-    """One line that tells of a fatal error; `client`: the PID that it names."""
+    """One line that tells of a fatal error; `client`: the PID that it names as its cause."""
 
     line: str
     client: int | None = None
@@ -64,7 +65,7 @@ def fatal(text: str) -> tuple[Fatal, ...]:
 
 
 def _fatal(line: str) -> Fatal:
-    named = _CLIENT.search(line)
+    named = _CLIENT.search(line) if _CAUSE.search(line) else None
     return Fatal(line=line.strip()[:256], client=int(named[1]) if named else None)
 
 

@@ -122,11 +122,7 @@ class MPSv2:
             await control.start_server()
 
     async def stop(self, gpu: GPUUID) -> None:
-        """End the GPU's servers; one that has got a client meanwhile is asked, not forced, unless it is at fault.
-
-        Raises:
-            TemporaryError: a server still waits for a client.
-        """
+        """End the GPU's servers. One that has got a client meanwhile ends with it, unless it is at fault."""
         control = self._control(gpu)
         for server in await control.servers():
             seen = await self._described(gpu, server)

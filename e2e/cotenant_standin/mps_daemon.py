@@ -1,0 +1,352 @@
+"""The stand-in's MPS control daemon of one GPU: servers, clients, users, faults. Every state cites its documentation.
+
+Named below: `interface` https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html, `usage`
+https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html, `troubleshooting`
+https://docs.nvidia.com/deploy/mps/latest/troubleshooting.html, `manual` nvidia-cuda-mps-control(1). What none of them
+says is marked as modelled. Not modelled: several GPUs, static partitions, a client with several contexts.
+
+Faults for tests, files in the stand-in's folder: `mps_initializing` (a server stays INITIALIZING while it exists),
+`mps_hangs` (commands get no answer). COTENANT_STANDIN_KILLED_BUSY=nothing: see `Daemon.leave`.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cotenant_standin import driver, mps_commands, mps_control, mps_limits, state, waiting
+from cotenant_standin.mps_limits import Limits
+
+_SERVER = str(Path(__file__).with_name("mps_server.py"))
+_MANY_CLIENTS_SINCE = 13010
+MMU_FAULT, KILLED = 31, 45
+"""XIDs: GPU memory page fault; preemptive cleanup, as of a process that was killed."""
+
+
+@dataclass(eq=False)
+class Client:
+    """One connected process."""
+
+    pid: int
+    uid: int
+    writer: asyncio.StreamWriter
+    asked: Limits
+    granted: Limits = field(default_factory=Limits)
+    busy: bool = False
+
+    def tell(self, word: str) -> None:
+        """Send one line, whether anybody reads it or not."""
+        self.writer.write(f"{word}\n".encode())
+
+
+@dataclass(eq=False)
+class Server:
+    """One server process; `user`: whose clients it takes; `affected`: clients of a fault that have not left."""
+
+    process: asyncio.subprocess.Process
+    user: int
+    limits: Limits
+    status: str = "INITIALIZING"
+    clients: list[Client] = field(default_factory=list)
+    affected: list[Client] = field(default_factory=list)
+    closing: bool = False
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self.process.pid
+
+
+class Daemon:
+    """The control daemon."""
+
+    def __init__(self, machine: state.State, *, gpu: str, multiuser: bool, logs: Path) -> None:
+        self.machine, self.gpu, self.multiuser = machine, gpu, multiuser
+        self.server: Server | None = None
+        environment = os.environ.get
+        self.default = mps_limits.asked(
+            environment("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", ""),
+            environment("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", ""),
+            "",
+            gpu=gpu,
+        )
+        self.quitting = asyncio.Event()
+        self.stopped = asyncio.Event()
+        self.changed = asyncio.Condition()
+        self._logs = logs
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def max_clients(self) -> int:
+        """`usage`: 48 clients for each GPU since Volta, 60 since CUDA 13.1."""
+        version = int((self.machine.root / "cuda_version").read_text())
+        return 60 if version >= _MANY_CLIENTS_SINCE else 48
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A connection: of the front end, or of a client for as long as it lives."""
+        try:
+            line = (await reader.readline()).decode()
+            if line.startswith("client "):
+                await self._serve(reader, writer, line.split()[1:])
+            while line.startswith("command "):
+                await self._hang()
+                answer = await mps_commands.run(self, line.split()[1:])
+                writer.write(f"{answer}{mps_control.END_OF_ANSWER}\n".encode())
+                await writer.drain()
+                line = (await reader.readline()).decode()
+        except ConnectionError:
+            pass  # whoever asked is gone
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, words: list[str]) -> None:
+        pid, uid = driver.peer(writer)
+        client = Client(pid, uid, writer, mps_limits.asked(*words, gpu=self.gpu))
+        answer = await self._admit(client)
+        client.tell(answer)
+        server = self.server
+        if server is None or client not in server.clients:
+            await writer.drain()
+            return
+        clean = False
+        try:
+            while line := (await reader.readline()).decode().split():
+                clean = line == ["bye"]
+                await self._request(server, client, line)
+        except ConnectionError:
+            clean = False
+        finally:
+            await self.leave(server, client, clean=clean)
+
+    async def _request(self, server: Server, client: Client, words: list[str]) -> None:
+        match words:
+            case ["memory", mib]:
+                client.tell(await self._memory(server, client, int(mib)))
+            case ["busy" | "idle" as what]:
+                client.busy = what == "busy"
+            case ["fault"]:
+                await self.fault(server, client, MMU_FAULT)
+
+    async def _memory(self, server: Server, client: Client, mib: int) -> str:
+        """`interface`, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: an allocation beyond the limit fails as out of memory."""
+        limit = client.granted.memory_mib
+        if limit is not None and mib > limit:
+            return "oom"
+        return await self.ask(server, f"client {self.gpu} {client.pid} {mib}")
+
+    async def _admit(self, client: Client) -> str:
+        """Give a client a server, or the word that refuses it.
+
+        `manual`: the first client has a server started with its user ID; a client of another user waits until all
+        clients of the running server have ended, which is then shut down and another one started. `interface`,
+        -multiuser-server: clients of all users are taken as clients of the root user. `troubleshooting`: while a server
+        is at fault, new clients get CUDA_ERROR_MPS_SERVER_NOT_READY. cudaErrorMpsMaxClientsReached: too many.
+        """
+        user = 0 if self.multiuser else client.uid
+        async with self.changed:
+            while True:
+                server = self.server
+                if self.quitting.is_set() or (server is not None and server.status == "FAULT"):
+                    return "not-ready"
+                if server is None:
+                    self.control_log(f"NEW CLIENT {client.pid} from user {client.uid}: Server is not ready")
+                    if not await self.start(user):
+                        return "failed"
+                elif server.user != user or server.closing:
+                    if server.clients:
+                        self.control_log(f"NEW CLIENT {client.pid} from user {client.uid}: push client to pending list")
+                        await self.changed.wait()
+                    else:
+                        await self.end(server)
+                elif len(server.clients) >= self.max_clients:
+                    return "max-clients"
+                else:
+                    return self._connect(server, client)
+
+    def _connect(self, server: Server, client: Client) -> str:
+        client.granted = server.limits.lowered(client.asked)
+        server.clients.append(client)
+        self.server_log(server, f"Client {{PID: {client.pid}, Context ID: 1}} connected")
+        granted = client.granted
+        memory = "-" if granted.memory_mib is None else granted.memory_mib
+        return f"ok {server.pid} {self.gpu} {granted.thread_percentage:g} {memory} {granted.priority}"
+
+    async def start(self, user: int) -> bool:
+        """Start a server with the defaults of now; whether it could open its context.
+
+        `troubleshooting`: it is initializing while it does what cuInit and cuCtxCreate do. In EXCLUSIVE_PROCESS that
+        fails beside another process. `interface`, set_default_*: later changes of defaults do not reach it.
+        """
+        self.control_log(f"Starting new server for user {user}")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-IS", _SERVER, str(self.machine.root / driver.SOCKET), self.gpu, str(user)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        self.server = server = Server(process, user, self.default)
+        await waiting.until(lambda: not (self.machine.root / "mps_initializing").exists())
+        if await self._answer(server) != "ok":
+            self.server_log(server, "MPS server failed to start")
+            process.kill()
+            await process.wait()
+            self.server = None
+            return False
+        server.status = "ACTIVE"
+        self.control_log(f"NEW SERVER {server.pid}: Ready")
+        self._watch(server)
+        return True
+
+    async def fault(self, server: Server, culprit: Client, xid: int) -> None:
+        """A fatal fault of one client reaches all clients of the GPU, and the server takes no new ones.
+
+        `usage`, memory protection and error containment: it is reported to all clients that share the GPU, without
+        saying which of them caused it; new clients are refused until all of these have ended. The XID: modelled.
+        """
+        if server.status != "ACTIVE":
+            return
+        server.status = "FAULT"
+        server.affected = list(server.clients)
+        self.server_log(server, f"Client {{PID: {culprit.pid}, Context ID: 1}} encountered a fatal GPU error")
+        for client in server.affected:
+            self.server_log(server, f"Status of client {{{client.pid}, 1}} is FAULT")
+            client.tell("fault")
+        await self.ask(server, f"xid {self.gpu} {xid}")
+
+    async def leave(self, server: Server, client: Client, *, clean: bool) -> None:
+        """A client is gone.
+
+        `usage`, client early termination: killing a client that is not idle by a signal leaves the others in an
+        undefined state. Modelled as the worst: a fatal fault for them, unless the environment says `nothing`.
+        `usage`, error containment: when the last client of a fault has ended, the server serves again.
+        """
+        await self._drop(server, client)
+        self.server_log(server, f"Client {{PID: {client.pid}, Context ID: 1}} disconnected")
+        undefined = os.environ.get("COTENANT_STANDIN_KILLED_BUSY", "fault")
+        if client.busy and not clean and server.clients and undefined == "fault":
+            await self.fault(server, client, KILLED)
+        await self.settle()
+
+    async def terminate(self, server: Server, client: Client) -> None:
+        """`interface`, terminate_client: ends the client's work on the GPU, and no other client notices.
+
+        The process lives on and gets CUDA_ERROR_MPS_CLIENT_TERMINATED (cudaErrorMpsClientTerminated).
+        """
+        client.tell("terminated")
+        client.busy = False
+        await self._drop(server, client)
+        self.server_log(server, f"Client {{PID: {client.pid}, Context ID: 1}} terminated")
+        await self.settle()
+
+    async def _drop(self, server: Server, client: Client) -> None:
+        if client in server.clients:
+            server.clients.remove(client)
+            if server is self.server:
+                await self.ask(server, f"gone {self.gpu} {client.pid}")
+        if client in server.affected:
+            server.affected.remove(client)
+            if server.status == "FAULT" and not server.affected:
+                server.status = "ACTIVE"
+                self.server_log(server, "All clients of the failed context have ended; server is ACTIVE")
+
+    async def settle(self) -> None:
+        """Whoever waits looks again; a server that is to close ends with its last client."""
+        async with self.changed:
+            server = self.server
+            if server is not None and server.closing and not server.clients:
+                await self.end(server)
+            self.changed.notify_all()
+
+    async def end(self, server: Server) -> None:
+        """The server process ends; what clients are left lose their connection."""
+        self.server = None
+        if server.process.returncode is None:
+            server.process.kill()
+        await server.process.wait()
+        self.control_log(f"Server {server.pid} exited with status {server.process.returncode}")
+        for client in server.clients:
+            client.writer.close()
+        server.clients.clear()
+
+    async def ask(self, server: Server, request: str) -> str:
+        """The driver's answer to what the server asks it; `none` when the server is gone."""
+        async with server.asking:
+            if server.process.stdin is None or server.process.returncode is not None:
+                return "none"
+            try:
+                server.process.stdin.write(f"{request}\n".encode())
+                await server.process.stdin.drain()
+            except ConnectionError:
+                return "none"
+            return await self._answer(server)
+
+    async def _answer(self, server: Server) -> str:
+        if server.process.stdout is None:
+            return "none"
+        return (await server.process.stdout.readline()).decode().strip() or "none"
+
+    def _watch(self, server: Server) -> None:
+        """Modelled: a server that dies takes its clients' connections along (cudaErrorMpsRpcFailure)."""
+
+        async def watch() -> None:
+            await server.process.wait()
+            if self.server is server:
+                async with self.changed:
+                    await self.end(server)
+                    self.changed.notify_all()
+
+        task = asyncio.create_task(watch())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _hang(self) -> None:
+        await waiting.until(lambda: not (self.machine.root / "mps_hangs").exists())
+
+    def control_log(self, text: str) -> None:
+        """A line of `control.log`."""
+        self._log("control.log", f"Control {os.getpid()}", text)
+
+    def server_log(self, server: Server, text: str) -> None:
+        """A line of `server.log`."""
+        self._log("server.log", f"Server {server.pid}", text)
+
+    def _log(self, name: str, who: str, text: str) -> None:
+        moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        with (self._logs / name).open("a") as file:
+            file.write(f"[{moment} {who}] {text} (stand-in)\n")
+
+
+async def _serve(*, multiuser: bool) -> int:
+    pipe = mps_control.pipe_directory()
+    logs = Path(os.environ.get("CUDA_MPS_LOG_DIRECTORY") or "/var/log/nvidia-mps")
+    path = pipe / mps_control.SOCKET
+    if mps_control.answers(pipe):
+        print("An instance of this daemon is already running", file=sys.stderr)
+        return 1
+    path.unlink(missing_ok=True)
+    machine = state.State(state.folder())
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES") or machine.gpus()[0].uuid
+    daemon = Daemon(machine, gpu=gpu, multiuser=multiuser, logs=logs)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, daemon.stopped.set)
+    listener = await asyncio.start_unix_server(daemon.handle, path)
+    path.chmod(0o666)
+    (pipe / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))
+    daemon.control_log(f"Starting control daemon using socket {path}")
+    await daemon.stopped.wait()
+    listener.close()
+    if daemon.server is not None:
+        await daemon.end(daemon.server)
+    path.unlink(missing_ok=True)
+    return 0
+
+
+def main(*, multiuser: bool) -> int:
+    """Run in the foreground until `quit` or SIGTERM."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(mps_control.PROGRAM[:15], encoding="ascii")
+    return asyncio.run(_serve(multiuser=multiuser))

@@ -1,0 +1,267 @@
+/* A stand-in for a CUDA program: opens a GPU as the driver would, says in one line of JSON what it really has, holds it.
+ *
+ * As documented of CUDA: a process connects to the MPS daemon in CUDA_MPS_PIPE_DIRECTORY, and if there is none it runs
+ * on without MPS and without any limit (nvidia-cuda-mps-control(1)): then only the compute mode stands in its way.
+ * Errors are those of CUDA and PyTorch, on stderr and in /dev/termination-log.
+ *
+ *   cuda_client [--memory MIB] [--hold SECONDS] [--busy] [--crash] [--ignore-faults] [--ignore-term]
+ *
+ * COTENANT_STANDIN: the stand-in's folder. COTENANT_STANDIN_GPU: UUIDs of the GPUs that this process sees, by commas;
+ * absent: all of the folder.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE = 512, PATH = 256 };
+
+struct options {
+    long memory_mib;
+    double hold_seconds;
+    bool busy, crash, ignore_faults, ignore_term;
+};
+
+struct context {
+    int connection;
+    bool mps;
+    char gpu[96], thread_percentage[16], memory_limit[24], priority[8], server[16];
+};
+
+static volatile sig_atomic_t asked_to_end;
+
+static void on_term(int number) {
+    (void)number;
+    asked_to_end = 1;
+}
+
+static void fail(const char *text) {
+    fprintf(stderr, "%s (stand-in)\n", text);
+    int log = open("/dev/termination-log", O_WRONLY | O_TRUNC);
+    if (log >= 0) {
+        dprintf(log, "%s (stand-in)\n", text);
+        close(log);
+    }
+    exit(1);
+}
+
+static const char *setting(const char *name, const char *otherwise) {
+    const char *value = getenv(name);
+    return value && *value ? value : otherwise;
+}
+
+static int connected(const char *folder, const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, name);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path)
+        return -1;
+    int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connection >= 0 && connect(connection, (struct sockaddr *)&address, sizeof address) == 0)
+        return connection;
+    if (connection >= 0)
+        close(connection);
+    return -1;
+}
+
+/* The next line, without its end; false: the other side is gone, or was silent for so long (-1: for ever). */
+static bool read_line(int connection, char *line, int milliseconds) {
+    size_t length = 0;
+    struct pollfd watched = {.fd = connection, .events = POLLIN};
+    while (length < LINE - 1) {
+        int ready = poll(&watched, 1, milliseconds);
+        if (ready < 0 && errno == EINTR && !asked_to_end)
+            continue;
+        if (ready <= 0 || read(connection, line + length, 1) != 1)
+            return false;
+        if (line[length] == '\n')
+            break;
+        length++;
+    }
+    line[length] = 0;
+    return true;
+}
+
+static void say(int connection, const char *line) {
+    if (send(connection, line, strlen(line), MSG_NOSIGNAL) < 0)
+        return; /* the answer that does not come says it */
+}
+
+static void obey(const char *word) {
+    if (!strcmp(word, "fault"))
+        fail("CUDA error: unspecified launch failure (an MPS client of this GPU had a fatal fault)");
+    if (!strcmp(word, "terminated"))
+        fail("CUDA error: CUDA_ERROR_MPS_CLIENT_TERMINATED: the MPS client has been terminated by the server");
+    if (!strcmp(word, "busy"))
+        fail("CUDA error: all CUDA-capable devices are busy or unavailable");
+    if (!strcmp(word, "oom"))
+        fail("torch.cuda.OutOfMemoryError: CUDA out of memory");
+    if (!strcmp(word, "not-ready"))
+        fail("CUDA error: CUDA_ERROR_MPS_SERVER_NOT_READY: the MPS server is not ready to accept new client requests");
+    if (!strcmp(word, "max-clients"))
+        fail("CUDA error: CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: no resources for a further MPS client");
+    if (!strcmp(word, "failed"))
+        fail("CUDA error: CUDA_ERROR_MPS_CONNECTION_FAILED: the MPS server could not be started");
+    if (!strcmp(word, "lost"))
+        fail("CUDA error: the GPU is lost");
+    if (strcmp(word, "ok"))
+        fail("CUDA error: no CUDA-capable device is detected");
+}
+
+static void ask(int connection, const char *request) {
+    char line[LINE];
+    say(connection, request);
+    if (!read_line(connection, line, -1))
+        fail("CUDA error: CUDA_ERROR_MPS_RPC_FAILURE: the connection to the server was lost");
+    obey(line);
+}
+
+/* Device 0 of what this process sees. */
+static void first_gpu(const char *folder, char *gpu, size_t room) {
+    const char *visible = getenv("COTENANT_STANDIN_GPU");
+    if (visible) {
+        snprintf(gpu, room, "%.*s", (int)strcspn(visible, ","), visible);
+        return;
+    }
+    char path[PATH];
+    snprintf(path, sizeof path, "%s/gpus/0/uuid", folder);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%95s", gpu) != 1)
+        fail("CUDA error: no CUDA-capable device is detected");
+    fclose(file);
+}
+
+/* Wait for a server, which may be another user's for now: as long as it takes, or until this process is to end. */
+static void open_mps(struct context *context, int control) {
+    char line[LINE], status[16];
+    snprintf(line, sizeof line, "client %s %s %s\n", setting("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "-"),
+             setting("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "-"), setting("CUDA_MPS_CLIENT_PRIORITY", "-"));
+    say(control, line);
+    if (!read_line(control, line, -1)) {
+        if (asked_to_end)
+            exit(0);
+        fail("CUDA error: CUDA_ERROR_MPS_CONNECTION_FAILED: the control daemon is gone");
+    }
+    if (sscanf(line, "%15s %15s %95s %15s %23s %7s", status, context->server, context->gpu,
+               context->thread_percentage, context->memory_limit, context->priority) != 6) {
+        obey(line);
+        fail("CUDA error: CUDA_ERROR_MPS_CONNECTION_FAILED");
+    }
+    context->mps = true;
+    context->connection = control;
+    if (!strcmp(context->memory_limit, "-"))
+        strcpy(context->memory_limit, "null");
+}
+
+static void open_directly(struct context *context, const char *folder) {
+    char line[LINE];
+    context->connection = connected(folder, "driver.sock");
+    if (context->connection < 0)
+        fail("CUDA error: no CUDA-capable device is detected");
+    first_gpu(folder, context->gpu, sizeof context->gpu);
+    snprintf(line, sizeof line, "open %s 0\n", context->gpu);
+    ask(context->connection, line);
+    strcpy(context->thread_percentage, "100");
+    strcpy(context->memory_limit, "null");
+    strcpy(context->priority, "0");
+    strcpy(context->server, "null");
+}
+
+static void report(const struct context *context, const struct options *options) {
+    printf("{\"standin\": true, \"gpu\": \"%s\", \"mps\": %s, \"server\": %s, \"threadPercentage\": %s, "
+           "\"memoryLimitMiB\": %s, \"clientPriority\": %s, \"memoryMiB\": %ld, \"pid\": %d}\n",
+           context->gpu, context->mps ? "true" : "false", context->server, context->thread_percentage,
+           context->memory_limit, context->priority, options->memory_mib, (int)getpid());
+    fflush(stdout);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void hold(struct context *context, const struct options *options) {
+    char line[LINE];
+    double end = now() + options->hold_seconds;
+    while (!asked_to_end && now() < end) {
+        struct pollfd watched = {.fd = context->connection, .events = POLLIN};
+        if (poll(&watched, 1, (int)(1000 * (end - now())) + 1) <= 0)
+            continue;
+        if (read_line(context->connection, line, 1000)) {
+            if (!options->ignore_faults)
+                obey(line);
+            continue;
+        }
+        if (!options->ignore_faults)
+            fail("CUDA error: CUDA_ERROR_MPS_RPC_FAILURE: the connection to the server was lost");
+        close(context->connection);
+        context->connection = -1; /* poll ignores it: the process stays, without a GPU */
+    }
+    if (context->mps && context->connection >= 0)
+        say(context->connection, "bye\n");
+}
+
+static void crash(const struct context *context) {
+    char line[LINE] = "fault\n";
+    if (!context->mps)
+        snprintf(line, sizeof line, "xid %s 31\n", context->gpu);
+    say(context->connection, line);
+    read_line(context->connection, line, 1000);
+    fail("CUDA error: an illegal memory access was encountered");
+}
+
+static struct options parsed(int count, char **words) {
+    struct options options = {.memory_mib = 100};
+    for (int at = 1; at < count; at++) {
+        bool more = at + 1 < count;
+        if (!strcmp(words[at], "--memory") && more)
+            options.memory_mib = strtol(words[++at], NULL, 10);
+        else if (!strcmp(words[at], "--hold") && more)
+            options.hold_seconds = strtod(words[++at], NULL);
+        else if (!strcmp(words[at], "--busy"))
+            options.busy = true;
+        else if (!strcmp(words[at], "--crash"))
+            options.crash = true;
+        else if (!strcmp(words[at], "--ignore-faults"))
+            options.ignore_faults = true;
+        else if (!strcmp(words[at], "--ignore-term"))
+            options.ignore_term = true;
+        else {
+            fprintf(stderr, "cuda_client: unknown argument %s\n", words[at]);
+            exit(2);
+        }
+    }
+    return options;
+}
+
+int main(int count, char **words) {
+    struct options options = parsed(count, words);
+    struct context context = {.connection = -1};
+    struct sigaction action = {.sa_handler = options.ignore_term ? SIG_IGN : on_term};
+    sigaction(SIGTERM, &action, NULL);
+    const char *folder = setting("COTENANT_STANDIN", "/run/cotenant-standin");
+    int control = connected(setting("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control");
+    if (control >= 0)
+        open_mps(&context, control);
+    else
+        open_directly(&context, folder);
+    char line[LINE];
+    snprintf(line, sizeof line, "memory %ld\n", options.memory_mib);
+    ask(context.connection, line);
+    if (context.mps && options.busy)
+        say(context.connection, "busy\n");
+    report(&context, &options);
+    if (options.crash)
+        crash(&context);
+    hold(&context, &options);
+    return 0;
+}
