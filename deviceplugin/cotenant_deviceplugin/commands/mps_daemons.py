@@ -1,0 +1,59 @@
+"""`cotenant mps-daemons`: one MPS control daemon for each GPU of this node, and nothing else."""
+
+import asyncio
+import logging
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+SUMMARY = "run one MPS control daemon for each GPU of this node"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        "--mps-root",
+        type=Path,
+        default=Path("/run/cotenant/mps"),
+        metavar="DIR",
+        help="where pipes and logs are; a hostPath that the node agent has too (%(default)s)",
+    )
+    parser.add_argument(
+        "--drain-seconds",
+        type=float,
+        metavar="SECONDS",
+        help="on SIGTERM, take clients off their GPU after so long (default: wait until they end)",
+    )
+    parser.add_argument(
+        "--nvml", type=Path, metavar="FILE", help="libnvidia-ml.so.1 (default: where the dynamic linker finds it)"
+    )
+    parser.add_argument(
+        "--control",
+        nargs="+",
+        default=["nvidia-cuda-mps-control"],
+        metavar="ARGUMENT",
+        help="NVIDIA's control program, with whatever stands before it (%(default)s)",
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """Run until SIGTERM or SIGINT, and until no client is left."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    asyncio.run(_run(arguments))
+    return 0
+
+
+async def _run(arguments: Namespace) -> None:
+    from cotenant_deviceplugin.gpus import nvml
+    from cotenant_deviceplugin.mps import daemons
+
+    settings = daemons.Settings(
+        root=arguments.mps_root,
+        program=tuple(arguments.control),
+        environment=daemons.inherited(),
+        drain_seconds=arguments.drain_seconds,
+    )
+    hardware = nvml.NVML(library=arguments.nvml)
+    try:
+        await daemons.run(settings, daemons.shared(hardware), daemons.stopping())
+    finally:
+        await hardware.close()
