@@ -13,7 +13,7 @@ OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-torch soak lint format openb bench bench-extender bench-predictions model evaluation examples protos manifests lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-predictions model evaluation examples protos manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -27,7 +27,7 @@ demo-down: $(VENV)/.wheel ## stop what `make demo KEEP=1` left running
 test: test-unit test-simulation test-cluster ## unit, simulation and cluster tests, with a coverage report
 
 test-unit: $(VENV)/.wheel ## decision code; no cluster needed
-	$(BIN)/coverage run --data-file=.coverage.unit -m pytest tests --ignore=tests/cluster --ignore=tests/torch --ignore=tests/simulation -q
+	$(BIN)/coverage run --data-file=.coverage.unit -m pytest tests --ignore=tests/cluster --ignore=tests/node --ignore=tests/torch --ignore=tests/simulation -q
 	$(BIN)/coverage report --data-file=.coverage.unit
 
 test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
@@ -36,6 +36,12 @@ test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the 
 test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q
+
+test-node: $(VENV)/.wheel ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
+	@scripts/test-node $(VENV)
+
+soak-node: $(VENV)/.wheel ## 200 pairs of pods with equal requests on a real node, instead of 20
+	@COTENANT_NODE_PAIRS=200 scripts/test-node $(VENV) -k never_swap
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md

@@ -116,6 +116,12 @@ def is_true(item: Json, condition_type: str) -> bool:
     return any(one["type"] == condition_type and one["status"] == "True" for one in conditions)
 
 
+def is_false(item: Json, condition_type: str) -> bool:
+    """Whether an object says that a condition does not hold."""
+    conditions = item.get("status", {}).get("conditions") or []
+    return any(one["type"] == condition_type and one["status"] == "False" for one in conditions)
+
+
 def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
     """Whether a GET of this URL is answered with 200, within five seconds. Proxies are not asked."""
     parts = urlsplit(url)

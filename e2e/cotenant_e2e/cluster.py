@@ -155,6 +155,10 @@ class Cluster:
         """One process, running or not."""
         return self._supervisor.process(name)
 
+    def argv(self, name: str) -> tuple[str, ...]:
+        """The command line of one process."""
+        return self._supervisor.argv(name)
+
     def status(self) -> list[Status]:
         """Every process, in the order of their start."""
         return self._supervisor.status()

@@ -103,14 +103,14 @@ def choose_by(installation: Installation, *, weight: int | None) -> None:
 
 
 def _start_extender(cluster: Cluster, port: int, *more: str) -> None:
-    kubeconfig = _kubeconfig(cluster, EXTENDER, names.SCHEDULER_ACCOUNT)
+    kubeconfig = kubeconfig_of(cluster, EXTENDER, names.SCHEDULER_ACCOUNT)
     flags = ("--kubeconfig", kubeconfig, "--port", str(port), "--namespace", names.RELEASE_NAMESPACE)
     cluster.start_process(EXTENDER, (COTENANT, "extender", *flags, *more), ready=f"http://127.0.0.1:{port}/healthz")
 
 
 def _start_operator(cluster: Cluster) -> None:
     port = cluster.free_port(OPERATOR)
-    kubeconfig = _kubeconfig(cluster, OPERATOR, names.OPERATOR_ACCOUNT)
+    kubeconfig = kubeconfig_of(cluster, OPERATOR, names.OPERATOR_ACCOUNT)
     flags = ("--kubeconfig", kubeconfig, "--liveness-port", str(port))
     cluster.start_process(OPERATOR, (COTENANT, "operator", *flags), ready=f"http://127.0.0.1:{port}/healthz")
 
@@ -130,13 +130,14 @@ def start_agents(cluster: Cluster) -> None:
 
 def _agent(cluster: Cluster, metadata: Mapping[str, Any]) -> Json:
     node = str(metadata["name"])
-    kubeconfig = _kubeconfig(cluster, f"node-agent-{node}", names.NODE_AGENT_ACCOUNT, bound_node=node)
+    kubeconfig = kubeconfig_of(cluster, f"node-agent-{node}", names.NODE_AGENT_ACCOUNT, bound_node=node)
     model = metadata["labels"][nodes.PRODUCT_LABEL]
     count = int(metadata["labels"][nodes.COUNT_LABEL])
     return {"node": node, "gpuModel": model, "gpus": count, "kubeconfig": str(kubeconfig)}
 
 
-def _kubeconfig(cluster: Cluster, name: str, account: str, *, bound_node: str | None = None) -> Path:
+def kubeconfig_of(cluster: Cluster, name: str, account: str, *, bound_node: str | None = None) -> Path:
+    """Write a kubeconfig with a token of one of our accounts; `bound_node`: see `Cluster.token`."""
     token = cluster.token(names.RELEASE_NAMESPACE, account, bound_node=bound_node)
     return cluster.kubeconfig_for_token(name, token, namespace=names.RELEASE_NAMESPACE)
 

@@ -43,6 +43,10 @@ class Supervisor:
         """The process of this name, running or not."""
         return self._state.record(name).process
 
+    def argv(self, name: str) -> tuple[str, ...]:
+        """The command line of the process of this name."""
+        return self._state.record(name).argv
+
     def start(self, component: Component, environment: Mapping[str, str] | None = None) -> Process:
         """Start it without waiting. `environment`: in addition to this process's own."""
         added = dict(environment or {})

@@ -128,7 +128,6 @@ class Node:
         for name in services:
             self.cluster.restart(name)
 
-
     def with_runtime(self, containerd: Path | None = None) -> "Node":
         """The same node with another containerd, as after its upgrade; for use between `shut_down` and `start`."""
         changed = Node(self.cluster, _layout(self.cluster, containerd))
@@ -148,6 +147,12 @@ def create(cluster: Cluster, *, containerd: Path | None = None) -> Node:
     node.layout.write()
     node.start()
     return node
+
+
+def of(cluster: Cluster) -> Node:
+    """The real node that a cluster has, with the containerd that it runs with."""
+    program = Path(cluster.argv(parts.CONTAINERD)[0])
+    return Node(cluster, _layout(cluster, program))
 
 
 def _layout(cluster: Cluster, containerd: Path | None) -> Layout:
