@@ -109,7 +109,7 @@ class LateBinding:
         async with self._alone(tokens):
             await self._book.open()
             listed, recorded = await self._kubelet_says()
-            holder = owner.of(tokens, listed, recorded)
+            holder = await self._owner(tokens, listed, recorded)
             self._check_known(holder, tokens)
             standing = self._book.ledger.of_pod(holder.pod_uid)
             try:
@@ -158,6 +158,15 @@ class LateBinding:
     async def _kubelet_says(self) -> tuple[tuple[Listed, ...], tuple[Recorded, ...]]:
         listed = await self._with.kubelet.listed()
         return listed, await self._with.kubelet.recorded()
+
+    async def _owner(self, tokens: Tokens, listed: tuple[Listed, ...], recorded: tuple[Recorded, ...]) -> Owner:
+        shown = owner.shown(tokens, listed)
+        if not owner.ambiguous(tokens, recorded):
+            return owner.of(tokens, shown, recorded)
+        bound = await self._with.pods.read(shown.namespace, shown.pod)
+        if bound is None:
+            raise _not_now("kubelet has recorded several owners of these tokens, and the API server knows none")
+        return owner.of(tokens, shown, recorded, pod_uid=bound.uid)
 
     def _check_known(self, holder: Owner, tokens: Tokens) -> None:
         known = self._book.ledger.of(holder.nonce)

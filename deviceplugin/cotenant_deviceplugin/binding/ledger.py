@@ -95,15 +95,14 @@ class Ledger:
     def garbage(self, evidence: Evidence, *, now: datetime) -> tuple[Allocation, ...]:
         """Allocations of which it is proven that no container has them or ever will.
 
-        That kubelet lists none of the tokens, or has not recorded the nonce, is not enough by itself: it lists nobody
-        while it starts, and its checkpoint may have been deleted under running pods.
+        That kubelet does not list them, or has not recorded them, is not enough by itself: it lists nobody while it
+        starts, and its checkpoint may have been deleted under running pods.
         """
         recorded = {nonce for each in evidence.recorded for nonce in nonces_of(each)}
-        listed = frozenset[Token]().union(*(each.tokens for each in evidence.listed))
         return tuple(
             each
             for each in self.allocations
-            if (_ended(each.grant, evidence) and (each.nonce not in recorded or not each.tokens & listed))
+            if (each.grant is not None and _ended(each, each.grant, evidence, recorded=each.nonce in recorded))
             or (each.grant is None and each.nonce not in recorded and now - each.minted_at > FORGET_AFTER)
         )
 
@@ -128,8 +127,11 @@ def nonces_of(recorded: Recorded) -> tuple[Nonce, ...]:
     return tuple(Nonce(name.removeprefix(prefix)) for name in recorded.cdi_names if name.startswith(prefix))
 
 
-def _ended(grant: Grant | None, evidence: Evidence) -> bool:
-    return grant is not None and grant.pod_uid in evidence.ended and grant.pod_uid not in evidence.alive
+def _ended(allocation: Allocation, grant: Grant, evidence: Evidence, *, recorded: bool) -> bool:
+    """By the API server, by the host, and by kubelet: it has forgotten the pod, or the checkpoint is merely old."""
+    mine = (grant.namespace, grant.pod, allocation.tokens)
+    listed = any((each.namespace, each.pod, each.tokens) == mine for each in evidence.listed)
+    return grant.pod_uid in evidence.ended and grant.pod_uid not in evidence.alive and not (recorded and listed)
 
 
 def _check(allocations: tuple[Allocation, ...]) -> None:

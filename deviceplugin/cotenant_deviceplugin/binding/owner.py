@@ -1,7 +1,6 @@
 """Whose tokens these are: what kubelet lists and what it has recorded must name the same one container. Pure."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from cotenant_api import errors
 from cotenant_api.names import Namespace, PodUID
@@ -9,8 +8,6 @@ from cotenant_deviceplugin.binding import ledger
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.kubelet.owners import Listed, Recorded
 from cotenant_deviceplugin.kubelet.plugin import Tokens
-
-T = TypeVar("T", Listed, Recorded)
 
 DELAY_SECONDS = 1.0
 
@@ -29,30 +26,43 @@ class Owner:
     nonce: Nonce
 
 
-def of(tokens: Tokens, listed: tuple[Listed, ...], recorded: tuple[Recorded, ...]) -> Owner:
+def shown(tokens: Tokens, listed: tuple[Listed, ...]) -> Listed:
+    """The one container that PodResources lists with exactly these tokens. Raises TemporaryError."""
+    found = [each for each in listed if each.tokens & tokens]
+    if len(found) != 1 or found[0].tokens != tokens:
+        raise _disagreement(f"PodResources names {len(found)} containers that hold some of them")
+    return found[0]
+
+
+def ambiguous(tokens: Tokens, recorded: tuple[Recorded, ...]) -> bool:
+    """Whether the checkpoint names several holders: kubelet writes it when a pod is added, not when one has ended."""
+    return sum(bool(each.tokens & tokens) for each in recorded) > 1
+
+
+def of(tokens: Tokens, listed: Listed, recorded: tuple[Recorded, ...], *, pod_uid: PodUID | None = None) -> Owner:
     """The owner of exactly these tokens.
+
+    Args:
+        tokens: all that the container holds.
+        listed: what PodResources shows for them.
+        recorded: the checkpoint.
+        pod_uid: of the listed pod by a fresh read; needed where the checkpoint is `ambiguous`.
 
     Raises:
         TemporaryError: kubelet names none, several, or two different ones.
     """
-    shown = _only([each for each in listed if each.tokens & tokens], "PodResources")
-    kept = _only([each for each in recorded if each.tokens & tokens], "kubelet's checkpoint")
-    if shown.tokens != tokens or kept.tokens != tokens:
-        raise _disagreement("the container that holds them holds others too, or not all of them")
-    if shown.container != kept.container:
-        raise _disagreement(f"PodResources names container {shown.container!r}, the checkpoint {kept.container!r}")
+    found = [each for each in recorded if each.tokens & tokens and pod_uid in {None, each.pod_uid}]
+    if len(found) != 1 or found[0].tokens != tokens:
+        raise _disagreement(f"kubelet's checkpoint names {len(found)} containers that hold some of them")
+    kept = found[0]
+    if listed.container != kept.container:
+        raise _disagreement(f"PodResources names container {listed.container!r}, the checkpoint {kept.container!r}")
     nonces = ledger.nonces_of(kept)
     if len(nonces) != 1:
         raise _disagreement(f"the checkpoint has {len(nonces)} answers of this agent for them")
     return Owner(
-        pod_uid=kept.pod_uid, namespace=shown.namespace, pod=shown.pod, container=shown.container, nonce=nonces[0]
+        pod_uid=kept.pod_uid, namespace=listed.namespace, pod=listed.pod, container=listed.container, nonce=nonces[0]
     )
-
-
-def _only(found: list[T], where: str) -> T:
-    if len(found) != 1:
-        raise _disagreement(f"{where} names {len(found)} containers that hold them")
-    return found[0]
 
 
 def _disagreement(why: str) -> errors.TemporaryError:

@@ -1,0 +1,499 @@
+"""Seeded schedules of late binding against a kubelet: whatever comes in whatever order, no container is wrong.
+
+One seed is one schedule, always the same: pods of equal requests started together, kubelet and agent ended at any
+point, reboots, lost ledgers and checkpoints, late, lost and doubled calls, an API server that is down, edited
+placements, pods that vanish with their processes still there. After it the faults stop, and every pod with a valid
+placement must start; when all have ended, nothing is left.
+
+    PYTHONPATH=tests python -m node_kit.schedules --seeds 10000     # all cores: --jobs N
+    PYTHONPATH=tests python -m node_kit.schedules --seed 4711       # one, with what happened
+"""
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+
+from cotenant_api import errors, placement
+from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_deviceplugin.binding import disk
+from cotenant_deviceplugin.binding.grants import ServedGPU
+from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
+from cotenant_deviceplugin.binding.ledger import Ledger
+from cotenant_deviceplugin.kubelet.plugin import CDIName, Token, Tokens
+from node_kit import kubelet_direct
+from node_kit.kubelet import NO_FAULTS, Faults, Kubelet
+from node_kit.kubelet_devices import Container, KubeletError, Pod
+from node_kit.schedules_world import (
+    NODE,
+    Job,
+    KilledError,
+    Life,
+    LifeDisk,
+    LifeSpecifications,
+    TurnClock,
+    ViolationError,
+    World,
+    nonce_of,
+)
+
+STEPS = 50
+LAST_ROUNDS = 300
+Build = Callable[[NodeName, Surroundings], LateBinding]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What kind of schedule a seed makes: some faults exclude one another, because both together cannot be told from
+    what is right (a placement that was edited after the ledger was lost).
+    """
+
+    gpus: int
+    requests: tuple[int, ...]
+    edits: bool
+    ledger_lost: bool
+    checkpoint_lost: bool
+
+
+KINDS = (
+    Kind(gpus=2, requests=(2, 2, 2, 3), edits=True, ledger_lost=False, checkpoint_lost=False),
+    Kind(gpus=1, requests=(50, 50, 100), edits=True, ledger_lost=False, checkpoint_lost=False),
+    Kind(gpus=1, requests=(40, 50, 50), edits=False, ledger_lost=True, checkpoint_lost=False),
+    Kind(gpus=2, requests=(2, 60, 100), edits=False, ledger_lost=False, checkpoint_lost=True),
+    Kind(gpus=2, requests=(100, 200), edits=False, ledger_lost=False, checkpoint_lost=False),
+)
+
+
+class Mortal:
+    """The agent as kubelet reaches it: when it is killed, connections break."""
+
+    def __init__(self, binding: LateBinding) -> None:
+        self._binding = binding
+
+    async def offers(self) -> AsyncIterator[Mapping[Token, bool]]:
+        """See `Shares`."""
+        try:
+            async for offer in self._binding.offers():
+                yield offer
+        except KilledError as error:
+            raise errors.TemporaryError("connection lost", delay_seconds=0) from error
+
+    async def allocate(self, tokens: Tokens) -> CDIName:
+        """See `Shares`."""
+        try:
+            return await self._binding.allocate(tokens)
+        except KilledError as error:
+            raise errors.TemporaryError("connection lost", delay_seconds=0) from error
+
+    async def pre_start(self, tokens: Tokens) -> None:
+        """See `Shares`."""
+        try:
+            await self._binding.pre_start(tokens)
+        except KilledError as error:
+            raise errors.TemporaryError("connection lost", delay_seconds=0) from error
+
+
+class Schedule:
+    """One schedule.
+
+    Attributes:
+        log: what happened.
+        violation: what must never be; the first one.
+    """
+
+    def __init__(self, seed: int, build: Build = LateBinding) -> None:
+        self.rng = random.Random(seed)  # noqa: S311
+        self.kind = KINDS[seed % len(KINDS)]
+        self.log: list[str] = []
+        self.violation: ViolationError | None = None
+        self.world = World(
+            self.rng, {GPUUID(f"GPU-{index}"): ServedGPU(index=index) for index in range(self.kind.gpus)}
+        )
+        self.clock = TurnClock()
+        self.kubelet = Kubelet(self.rng, self.clock)
+        self._build = build
+        self._life: Life | None = None
+        self._binding: LateBinding | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._pods: dict[PodUID, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Raises ViolationError."""
+        try:
+            await self._revive()
+            for _ in range(STEPS):
+                self._act()
+                await self._pass(self.rng.choice((0, 1, 3, 10, 30)))
+            await self._calm()
+        finally:
+            await self._cancel(*self._pods.values(), *self._others, *([self._following] if self._following else []))
+
+    async def _pass(self, turns: int) -> None:
+        for _ in range(turns):
+            await self.clock.turn()
+        if self._life is not None and self._life.dead:
+            self._bury()
+        if self.violation is not None:
+            raise self.violation
+
+    # What may happen
+
+    def _act(self) -> None:
+        actions: dict[Callable[[], None], int] = {
+            self._bind: 8,
+            self._finish: 5,
+            self._crash: 3,
+            self._vanish: 3,
+            self._kubelet_forgets: 4,
+            self._zombie_ends: 3,
+            self._report: 5,
+            self._collect: 5,
+            self._kill_soon: 4,
+            self._register_or_revive: 10,
+            self._restart_kubelet: 2,
+            self._reboot: 1,
+            self._lose_stream: 1,
+            self._toggle_api: 2,
+            self._toggle_disk: 1,
+            self._toggle_gpu: 2,
+            self._toggle_calls: 2,
+            self._edit: 2,
+        }
+        chosen = self.rng.choices(list(actions), weights=list(actions.values()))[0]
+        self.log.append(chosen.__name__.strip("_"))
+        chosen()
+
+    def _bind(self) -> None:
+        """One pod, or several of equal requests at once."""
+        request = self.rng.choice(self.kind.requests)
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            self._bind_one(request)
+
+    def _bind_one(self, request: int) -> None:
+        names = [job.pod.name for job in self.world.jobs if job.gone]
+        again = bool(names) and self.rng.random() < 0.5
+        number = len(self.world.jobs)
+        pod = Pod(
+            uid=f"uid-{number}",
+            name=self.rng.choice(names) if again else f"p{number}",
+            containers=(Container(request=request),),
+        )
+        if any(job.pod.name == pod.name and not job.gone for job in self.world.jobs):
+            return
+        valid = self.rng.random() < 0.85
+        booked = self._placement(pod.uid if valid else "another", request)
+        self.world.jobs.append(Job(pod=pod, valid=valid, placements=[booked]))
+        self.log.append(f"  {pod.name} ({pod.uid}) asks for {request}, {booked.gpus}")
+        self._start(self.world.jobs[-1])
+
+    def _placement(self, uid: str, request: int) -> placement.Placement:
+        share = 100 if request >= 100 else max(request, self.rng.choice((10, 30, 50, 60, 100)))
+        uuids = self.rng.sample(sorted(self.world.gpus), max(1, request // 100))
+        booked = [{"uuid": uuid, "share": share, "activeThreadPercentage": share, "memoryMiB": 1} for uuid in uuids]
+        value = {"podUID": uid, "node": NODE, "container": "main", "policyGeneration": 1, "gpus": booked}
+        backend = "Whole" if share == 100 else "MPS"
+        return placement.Placement.from_object(value | {"backend": backend}, source="schedule")
+
+    def _finish(self) -> None:
+        self._of([job for job in self.world.jobs if job.limits is not None and job.pod.active], self._end)
+
+    def _end(self, job: Job) -> None:
+        self._stop(job)
+        job.limits, job.alive = None, False
+        self.kubelet.ended(job.pod)
+
+    def _report(self) -> None:
+        """The status of a pod that has ended reaches the API server."""
+        self._of([job for job in self.world.jobs if not job.pod.active and not job.alive], _finished)
+
+    def _crash(self) -> None:
+        def crash(job: Job) -> None:
+            job.limits = None
+            job.pod.running.clear()
+            self._start(job)
+
+        self._of([job for job in self.world.jobs if job.limits is not None and job.pod.active], crash)
+
+    def _vanish(self) -> None:
+        """Deleted by force: gone at the API server, and kubelet has yet to hear of it."""
+        self._of([job for job in self.world.jobs if not job.gone], _gone)
+
+    def _kubelet_forgets(self) -> None:
+        """It hears of it, frees the tokens, and has yet to kill the processes."""
+        self._of([job for job in self.world.jobs if job.gone], lambda job: self.kubelet.force_deleted(job.pod))
+
+    def _zombie_ends(self) -> None:
+        """What kubelet has given up is cleaned up."""
+        self._of([job for job in self.world.jobs if job.alive and not job.pod.active], self._end)
+
+    def _collect(self) -> None:
+        if self._binding is not None:
+            self._agent(self._collected(self._binding))
+
+    def _kill_soon(self) -> None:
+        if self._life is not None:
+            self._life.steps_left = self.rng.randrange(1, 25)
+
+    def _register_or_revive(self) -> None:
+        """A new agent, or the one that has noticed that kubelet does not know it; and kubelet readmits."""
+        if self._life is None:
+            if self.kind.ledger_lost and self.rng.random() < 0.3:
+                self.log.append("  the ledger is lost")
+                self.world.stored = disk.to_text(Ledger())
+            self._agent(self._revive())
+        elif self.kubelet.devices.stopped and self._binding is not None:
+            self._agent(self._register(self._binding))
+
+    def _restart_kubelet(self) -> None:
+        lost = self.kind.checkpoint_lost and self.rng.random() < 0.5
+        self._stop(*self.world.jobs)
+        self.kubelet.restart(checkpoint_lost=lost)
+        for job in self.world.jobs:
+            self._start(job)
+
+    def _reboot(self) -> None:
+        self._stop(*self.world.jobs)
+        self._bury()
+        for job in self.world.jobs:
+            job.limits, job.alive = None, False
+        self.world.names.clear()
+        self.kubelet.reboot()
+        for job in self.world.jobs:
+            self._start(job)
+
+    def _lose_stream(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+
+    def _toggle_api(self) -> None:
+        self.world.api_down = not self.world.api_down
+
+    def _toggle_disk(self) -> None:
+        self.world.disk_fails = not self.world.disk_fails
+
+    def _toggle_gpu(self) -> None:
+        uuid = self.rng.choice(sorted(self.world.gpus))
+        gpu = self.world.gpus[uuid]
+        self.world.gpus[uuid] = ServedGPU(index=gpu.index, closed=None if gpu.closed else "Unhealthy")
+        self._serve()
+
+    def _toggle_calls(self) -> None:
+        worse = Faults(lost_request=0.1, lost_reply=0.15, duplicate=0.15, late_seconds=1.0)
+        self.kubelet.faults = worse if self.kubelet.faults is NO_FAULTS else NO_FAULTS
+
+    def _edit(self) -> None:
+        """Admission forbids it; it must change nothing for who has started."""
+
+        def edit(job: Job) -> None:
+            uid = job.placements[-1].pod_uid
+            job.placements.append(self._placement(uid, job.pod.containers[0].request))
+
+        if self.kind.edits:
+            self._of(self.world.jobs, edit)
+
+    # The end
+
+    async def _calm(self) -> None:
+        """No more faults: all that can start starts, ends, and leaves nothing behind."""
+        self.log.append("calm")
+        self.kubelet.faults = NO_FAULTS
+        self.world.api_down = self.world.disk_fails = False
+        self.world.gpus = {uuid: ServedGPU(index=gpu.index) for uuid, gpu in self.world.gpus.items()}
+        if self._life is not None:
+            self._life.steps_left = None
+        self._serve()
+        for _ in range(LAST_ROUNDS):
+            self._register_or_revive()
+            for job in self.world.jobs:
+                self._start(job)
+            self._finish()
+            self._kubelet_forgets()
+            self._zombie_ends()
+            self._report()
+            self._collect()
+            await self._pass(20)
+            if not self._waiting():
+                break
+        else:
+            raise ViolationError(f"never started: {[(job.pod.name, job.pod.failure) for job in self._waiting()]}")
+        await self._empty()
+
+    def _waiting(self) -> list[Job]:
+        return [job for job in self.world.jobs if job.valid and job.pod.active and job.first is None and not job.gone]
+
+    async def _empty(self) -> None:
+        """When all have ended, nobody has anything and nothing resolves."""
+        for job in self.world.jobs:
+            self._end(job)
+            job.finished = True
+        self.kubelet.collect()
+        self.kubelet.write_checkpoint()
+        while self._binding is None:
+            self._register_or_revive()
+            await self._pass(5)
+        await self._binding.collect()
+        if self._binding.grants() or self.world.names:
+            raise ViolationError(f"left behind: {self._binding.grants()}, {self.world.names}")
+
+    # kubelet and runtime
+
+    def _start(self, job: Job) -> None:
+        task = self._pods.get(job.uid)
+        if (task is None or task.done()) and job.pod.active and job.limits is None:
+            self._pods[job.uid] = asyncio.create_task(self._live(job))
+
+    async def _live(self, job: Job) -> None:
+        """What kubelet does for one pod."""
+        if not await self.kubelet.admit(job.pod):
+            return
+        while job.pod.active and job.limits is None:
+            job.alive = True
+            try:
+                names = await self.kubelet.start(job.pod)
+                for _ in range(self.rng.choice((0, 1, 3))):
+                    await asyncio.sleep(0)
+                self._create(job, names)
+            except KubeletError as error:
+                job.pod.failure = str(error)
+                for _ in range(self.rng.choice((1, 5, 20))):
+                    await asyncio.sleep(0)
+
+    def _create(self, job: Job, names: tuple[str, ...]) -> None:
+        """The container runtime."""
+        nonce = nonce_of(names)
+        if nonce not in self.world.names:
+            raise KubeletError(f"unresolvable CDI devices {nonce}")
+        try:
+            self.world.started(job, nonce)
+        except ViolationError as error:
+            self.violation = self.violation or error
+            return
+        self.log.append(f"  {job.pod.name} ({job.uid}) starts with {job.limits}")
+        self.kubelet.started(job.pod)
+
+    def _stop(self, *jobs: Job) -> None:
+        for job in jobs:
+            task = self._pods.pop(job.uid, None)
+            if task is not None:
+                task.cancel()
+
+    # The agent
+
+    async def _revive(self) -> None:
+        life = Life(self.world)
+        surroundings = Surroundings(
+            disk=LifeDisk(life),
+            kubelet=self.kubelet,
+            pods=life,
+            processes=life,
+            gate=life,
+            publisher=life,
+            specifications=LifeSpecifications(life),
+            clock=self.clock,
+            nonces=life.mint,
+        )
+        self._life, self._binding = life, self._build(NODE, surroundings)
+        self._serve()
+        with contextlib.suppress(errors.TemporaryError):
+            await self._binding.open()
+        await self._register(self._binding)
+
+    async def _register(self, binding: LateBinding) -> None:
+        following = await kubelet_direct.register(self.kubelet, Mortal(binding))
+        if self._following is not None:
+            self._following.cancel()
+        self._following = following
+
+    async def _collected(self, binding: LateBinding) -> None:
+        with contextlib.suppress(errors.TemporaryError):
+            await binding.collect()
+
+    def _serve(self) -> None:
+        if self._binding is not None:
+            self._binding.serve(self.world.gpus, suspended=None)
+
+    def _bury(self) -> None:
+        if self._life is not None:
+            self._life.dead = True
+        self._life = self._binding = None
+        if self._following is not None:
+            self._following.cancel()
+
+    def _agent(self, work: "asyncio.Future[None] | object") -> None:
+        async def until_killed() -> None:
+            with contextlib.suppress(KilledError, errors.TemporaryError):
+                await work  # type: ignore[misc]
+
+        task = asyncio.create_task(until_killed())
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+    async def _cancel(self, *tasks: "asyncio.Task[None]") -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _of(self, jobs: list[Job], action: Callable[[Job], None]) -> None:
+        if jobs:
+            job = self.rng.choice(jobs)
+            self.log.append(f"  {job.pod.name} ({job.uid})")
+            action(job)
+
+
+def _finished(job: Job) -> None:
+    job.finished = True
+
+
+def _gone(job: Job) -> None:
+    job.gone = True
+
+
+def violation_of(seed: int, build: Build = LateBinding) -> ViolationError | None:
+    """What is wrong with the schedule of a seed; None: nothing."""
+    try:
+        asyncio.run(Schedule(seed, build).run())
+    except ViolationError as error:
+        return error
+    return None
+
+
+def _one(seed: int) -> int:
+    schedule = Schedule(seed)
+    try:
+        asyncio.run(schedule.run())
+    except ViolationError as error:
+        schedule.log.append(f"VIOLATED: {error}")
+    sys.stdout.write("\n".join(schedule.log) + "\n")
+    return int(schedule.log[-1].startswith("VIOLATED"))
+
+
+def main() -> int:
+    """Run one seed, or many."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seeds", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=1)
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        return _one(arguments.seed)
+    began = time.monotonic()
+    with multiprocessing.Pool(arguments.jobs) as pool:
+        found = pool.map(violation_of, range(arguments.seeds), chunksize=50)
+    failed = [(seed, error) for seed, error in enumerate(found) if error is not None]
+    for seed, error in failed[:20]:
+        sys.stdout.write(f"seed {seed}: {error}\n")
+    kinds = Counter(seed % len(KINDS) for seed in range(arguments.seeds))
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{arguments.seeds} schedules of {len(kinds)} kinds, {len(failed)} violated, {seconds:.1f} s\n")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
