@@ -1,0 +1,83 @@
+"""Takes the clients of pods that are being deleted off their GPU, shortly before kubelet kills them.
+
+When that is, `mps.endings` decides; nothing is ended earlier, and a pod without MPS is left to kubelet.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from cotenant_api import errors, placement
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.binding.grants import Grant
+from cotenant_deviceplugin.mps import endings
+from cotenant_deviceplugin.node.machines import Machines
+from cotenant_deviceplugin.node.usage import Sampled
+from cotenant_deviceplugin.retry import Log
+
+
+class Ending:
+    """Ends what is left of pods.
+
+    Args:
+        watched: the node's pods, as they are remembered.
+        grants: all that stand.
+        machines: whose clients are ended.
+        owners: of processes.
+        log: gets a line for each client that is ended.
+    """
+
+    def __init__(
+        self,
+        watched: Callable[[], Iterable[pods.BoundPod]],
+        grants: Callable[[], Iterable[Grant]],
+        *,
+        machines: Machines,
+        owners: Sampled,
+        log: Log,
+    ) -> None:
+        self._watched, self._grants, self._machines, self._owners, self._log = watched, grants, machines, owners, log
+
+    async def step(self, now: datetime) -> None:
+        """End what is due now."""
+        deleted = {bound.uid: bound for bound in self._watched() if bound.ends_at is not None and not bound.finished}
+        if not deleted:
+            return
+        ending = [(grant, deleted[grant.pod_uid]) for grant in self._grants() if grant.pod_uid in deleted]
+        coming = [(grant, bound) for grant, bound in ending if grant.booked.backend is placement.Backend.MPS]
+        near = {
+            gpu.uuid
+            for grant, bound in coming
+            for gpu in grant.booked.gpus
+            if now >= endings.due_at(_ending(grant, bound, gpu.uuid, frozenset()))
+        }
+        for gpu in sorted(near):
+            await self._end_on(gpu, coming, now)
+
+    async def _end_on(self, gpu: GPUUID, coming: Iterable[tuple[Grant, pods.BoundPod]], now: datetime) -> None:
+        clients = await self._machines.clients(gpu)
+        owners = await self._owners.pods_of(clients)
+        here = [
+            _ending(grant, bound, gpu, frozenset(pid for pid, owner in owners.items() if owner == grant.pod_uid))
+            for grant, bound in coming
+            if any(booking.uuid == gpu for booking in grant.booked.gpus)
+        ]
+        for due in endings.due(here, clients={gpu: clients}, now=now):
+            self._log.info("%s: ending client %d of pod %s before its grace period ends", gpu, due.pid, due.pod)
+            try:
+                await self._machines.terminate(gpu, due.pid)
+            except errors.TemporaryError as error:
+                # It is asked again a second later, for as long as it is a client.
+                self._log.warning("%s: client %d: %s", gpu, due.pid, error)
+
+
+def _ending(grant: Grant, bound: pods.BoundPod, gpu: GPUUID, processes: frozenset[int]) -> endings.Ending:
+    if bound.ends_at is None:
+        raise errors.PermanentError(f"pod {bound.uid} is not being deleted")
+    return endings.Ending(
+        pod=grant.pod_uid,
+        gpu=gpu,
+        deletion=bound.ends_at,
+        grace_seconds=bound.grace_seconds,
+        processes=processes,
+    )

@@ -1,0 +1,113 @@
+"""Keeps what is known of each GPU's health: takes evidence, remembers it on disk, tells of changes.
+
+What follows from evidence is decided in `gpus.health`. A record that cannot be read is told of and never taken for
+good.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from cotenant_api import errors, gpunode
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.clock import Clock
+from cotenant_deviceplugin.gpus import hardware, health
+from cotenant_deviceplugin.gpus.evidence import Evidence, Record
+from cotenant_deviceplugin.node import files
+from cotenant_deviceplugin.retry import Log
+
+FILE = "health.json"
+
+
+class Keeper:
+    """The records of one node.
+
+    Args:
+        machine: the rules.
+        folder: where records outlive the agent and reboots.
+        clock: the time.
+        log: gets a line for each change of health.
+        boot: of this boot of the machine; None: unknown.
+
+    Attributes:
+        changed: is called when a GPU's health, reason or fault has changed.
+    """
+
+    def __init__(
+        self, machine: health.Machine, folder: Path, *, clock: Clock, log: Log, boot: str | None = None
+    ) -> None:
+        self.changed: Callable[[], None] = _nobody
+        self._machine, self._path, self._clock, self._log, self._boot = machine, folder / FILE, clock, log, boot
+        self._records: dict[GPUUID, Record] = {}
+        self._xids: dict[GPUUID, list[int]] = {}
+        self._stored: str | None = None
+
+    @property
+    def records(self) -> Mapping[GPUUID, Record]:
+        """As they stand."""
+        return self._records
+
+    async def know(self, gpus: Iterable[GPUUID]) -> None:
+        """GPUs of the node; what was stored of them is taken up. Raises TemporaryError."""
+        new = [gpu for gpu in gpus if gpu not in self._records]
+        if not new:
+            return
+        text = await asyncio.to_thread(files.read, self._path)
+        try:
+            if text is not None:
+                health.read(text)
+        except errors.InvalidInputError as error:
+            self._log.error("%s cannot be read, its GPUs must prove themselves again: %s", self._path, error)
+        now = self._clock.now().timestamp()
+        self._records |= health.restored(text, new, now=now)
+
+    def told(self, event: hardware.XIDEvent) -> None:
+        """An XID, to be weighed with the next evidence; without a GPU it is about all."""
+        for gpu in self._records if event.uuid is None else (event.uuid,):
+            self._xids.setdefault(gpu, []).append(event.xid)
+
+    def weigh(
+        self,
+        gpu: GPUUID,
+        readings: hardware.Readings | None,
+        *,
+        mps: gpunode.MPS,
+        tenants: tuple[PodUID, ...],
+        culprit: PodUID | None = None,
+    ) -> None:
+        """Take up what is known of a GPU now."""
+        before = self._records.get(gpu)
+        if before is None:
+            return
+        evidence = Evidence(
+            readings=readings,
+            mps=mps,
+            xids=tuple(self._xids.pop(gpu, ())),
+            tenants=tenants,
+            culprit=culprit,
+            boot=self._boot,
+        )
+        after = self._machine.step(gpu, before, evidence, now=self._clock.now().timestamp())
+        self._records[gpu] = after
+        if (before.health, before.reason, before.fault) != (after.health, after.reason, after.fault):
+            self._log.info("%s is %s%s", gpu, after.health, f": {after.reason}" if after.reason else "")
+            self.changed()
+
+    async def store(self) -> None:
+        """Have what is known on disk. Raises TemporaryError."""
+        text = health.stored(self._records)
+        if text != self._stored and self._records:
+            await asyncio.to_thread(files.replace, self._path, text)
+            self._stored = text
+
+
+def boot_id(path: Path = Path("/proc/sys/kernel/random/boot_id")) -> str | None:
+    """Of this boot of the machine; None: the kernel does not tell."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _nobody() -> None:
+    """Nobody listens yet."""

@@ -1,0 +1,97 @@
+"""What supervisors ask of the driver and of MPS, asked no more often than needed and remembered for others.
+
+A regular round asks the driver once for all GPUs; whoever changes something, outside of a round, gets fresh answers.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+from cotenant_api import errors, placement
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.mps import backend
+from cotenant_deviceplugin.mps.supervisor import Look
+
+RETRY_SECONDS = 5.0
+
+_Answers = tuple[Mapping[GPUUID, hardware.Readings], Mapping[GPUUID, hardware.Usage]]
+
+
+class Stirring(backend.Backend, Protocol):
+    """A backend that tells cheaply whether anything has happened."""
+
+    def stirred(self, gpu: GPUUID) -> bool:
+        """Whether something has happened to the GPU's server since `observe`."""
+
+
+class Looks:
+    """The driver as supervisors see it."""
+
+    def __init__(self, gpus: hardware.ManagedHardware) -> None:
+        self._gpus = gpus
+        self._round: contextvars.ContextVar[_Answers | None] = contextvars.ContextVar("round", default=None)
+
+    @contextlib.asynccontextmanager
+    async def round(self) -> AsyncIterator[None]:
+        """Within, the task that entered it sees one answer; others are not affected."""
+        token = self._round.set(await self._ask())
+        try:
+            yield
+        finally:
+            self._round.reset(token)
+
+    async def look(self, gpu: GPUUID) -> Look:
+        """Compute mode and processes. Raises TemporaryError: of what cannot be read, nothing is known."""
+        all_readings, all_usage = self._round.get() or await self._ask()
+        readings, usage = all_readings.get(gpu), all_usage.get(gpu)
+        if readings is None or usage is None or readings.fault is not None:
+            reason = readings.fault if readings is not None and readings.fault is not None else "it cannot be read"
+            raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
+        return Look(compute_mode=readings.compute_mode, processes=frozenset(process.pid for process in usage.processes))
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
+        """As the hardware does."""
+        await self._gpus.set_compute_mode(gpu, mode)
+
+    async def _ask(self) -> _Answers:
+        return await self._gpus.readings(), await self._gpus.usage()
+
+
+class Remembering:
+    """A backend that remembers what it saw last of each GPU's server."""
+
+    def __init__(self, wrapped: Stirring) -> None:
+        self.servers: dict[GPUUID, backend.Server] = {}
+        self._wrapped = wrapped
+
+    @property
+    def properties(self) -> backend.Properties:
+        """What it enforces, and how."""
+        return self._wrapped.properties
+
+    def stirred(self, gpu: GPUUID) -> bool:
+        """Whether something has happened since it was observed."""
+        return self._wrapped.stirred(gpu)
+
+    async def observe(self, gpu: GPUUID) -> backend.Server:
+        """Ask, and remember."""
+        self.servers[gpu] = seen = await self._wrapped.observe(gpu)
+        return seen
+
+    async def start(self, gpu: GPUUID) -> None:
+        """Have the GPU's server started."""
+        await self._wrapped.start(gpu)
+
+    async def stop(self, gpu: GPUUID) -> None:
+        """End the GPU's server."""
+        await self._wrapped.stop(gpu)
+
+    async def terminate(self, gpu: GPUUID, pid: int) -> None:
+        """End one client."""
+        await self._wrapped.terminate(gpu, pid)
+
+    def edits(self, gpu: GPUUID, booking: placement.GPUBooking, *, processes: int) -> backend.Edits:
+        """Environment and mounts of a container."""
+        return self._wrapped.edits(gpu, booking, processes=processes)

@@ -1,0 +1,156 @@
+"""The MPS server and the compute mode of every GPU of the node, kept as the grants want them.
+
+What to do is decided in `mps.supervision`. A GPU that is not the agent's to manage (excluded, in MIG mode, handed out
+by another device plugin) is left exactly as it is, unless a tenant still holds it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cotenant_api import errors, gpunode, placement
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.binding.grants import Grant
+from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps.supervisor import Driver, Supervisor
+from cotenant_deviceplugin.node.looks import Remembering
+
+PATIENCE_SECONDS = 20.0
+"""How long a server may take to start on a GPU that was well, before that speaks against the GPU."""
+CALM_SECONDS = 15.0
+"""Between two observations of a GPU of which nothing new is known."""
+BUSY_SECONDS = 1.0
+"""Between two while something is under way."""
+
+Took = Callable[[GPUUID, supervision.Decision], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """What the machines ask of others.
+
+    Attributes:
+        tenants: who holds a GPU, or is being made ready for it.
+        reserved: the mode of a GPU that is not the agent's to manage; None: it is.
+        took: is told of every decision.
+    """
+
+    tenants: Callable[[GPUUID], tuple[Grant, ...]]
+    reserved: Callable[[GPUUID], gpunode.Mode | None]
+    took: Took
+
+
+class Machines:
+    """All GPUs of one node.
+
+    Args:
+        mps: the backend.
+        driver: of the GPUs.
+        doors: to others.
+        monotonic: a clock that never goes back, in seconds.
+        policy: bounds.
+    """
+
+    def __init__(
+        self,
+        mps: Remembering,
+        driver: Driver,
+        *,
+        doors: Doors,
+        monotonic: Callable[[], float],
+        policy: supervision.Policy,
+    ) -> None:
+        self._mps, self._driver, self._doors = mps, driver, doors
+        self._monotonic, self._policy = monotonic, policy
+        self._supervisors: dict[GPUUID, Supervisor] = {}
+        self._decisions: dict[GPUUID, supervision.Decision] = {}
+        self._next: dict[GPUUID, float] = {}
+        self._unready_since: dict[GPUUID, float] = {}
+        self._proven: set[GPUUID] = set()
+
+    def know(self, gpus: Iterable[GPUUID]) -> None:
+        """GPUs of the node; one that was known stays known."""
+        for gpu in gpus:
+            if gpu not in self._supervisors:
+                self._supervisors[gpu] = Supervisor(
+                    gpu, backend=self._mps, driver=self._driver, monotonic=self._monotonic, policy=self._policy
+                )
+
+    def wanted(self, gpu: GPUUID) -> gpunode.Mode:
+        """The mode that follows from who holds the GPU; without tenants, from whose it is to manage."""
+        backends = {grant.booked.backend for grant in self._doors.tenants(gpu)}
+        if placement.Backend.WHOLE in backends:
+            return gpunode.Mode.WHOLE
+        reserved = None if backends else self._doors.reserved(gpu)
+        return reserved or gpunode.Mode.SHARED
+
+    def decision(self, gpu: GPUUID) -> supervision.Decision | None:
+        """The last one; None: the GPU was not examined yet."""
+        return self._decisions.get(gpu)
+
+    def evidence(self, gpu: GPUUID) -> gpunode.MPS:
+        """What the server says about the GPU's health; NotUsed: nothing, as none is wanted now, or a mode changes."""
+        if self.wanted(gpu) is not gpunode.Mode.SHARED:
+            return gpunode.MPS.NOT_USED
+        decision = self._decisions.get(gpu)
+        if decision is None:
+            return gpunode.MPS.STOPPED
+        if decision.fault is not None:
+            return gpunode.MPS.FAULT
+        if decision.ready or decision.published is gpunode.MPS.FAULT:
+            return decision.published
+        since = self._unready_since.get(gpu)
+        young = since is not None and self._monotonic() - since < PATIENCE_SECONDS
+        if gpu in self._proven and young and decision.state.fault is None:
+            return gpunode.MPS.NOT_USED
+        # ACTIVE and yet not ready: its compute mode is not what it should be.
+        return gpunode.MPS.STARTING if decision.published is gpunode.MPS.ACTIVE else decision.published
+
+    async def clients(self, gpu: GPUUID) -> frozenset[int]:
+        """PIDs of the clients of a GPU's server, asked now. Raises TemporaryError."""
+        await self.step(gpu)
+        server = self._mps.servers.get(gpu)
+        return frozenset(server.clients) if server else frozenset()
+
+    async def terminate(self, gpu: GPUUID, pid: int) -> None:
+        """End one client, so that its neighbours live. Raises TemporaryError."""
+        await self._mps.terminate(gpu, pid)
+
+    def server_pids(self) -> frozenset[int]:
+        """PIDs of the servers: they hold memory of the GPUs and are nobody's tenants."""
+        return frozenset(server.pid for server in self._mps.servers.values() if server.pid is not None)
+
+    async def settle(self, gpu: GPUUID) -> supervision.Decision:
+        """Have the GPU made ready for its tenants, as far as that can be done at once. Raises TemporaryError."""
+        supervisor = self._supervisors.get(gpu)
+        if supervisor is None:
+            raise errors.TemporaryError(f"{gpu}: it is not known yet", delay_seconds=1)
+        return self._took(gpu, await supervisor.settle(supervision.Wanted(mode=self.wanted(gpu))))
+
+    def due(self) -> tuple[GPUUID, ...]:
+        """The GPUs that are to be looked at now."""
+        now = self._monotonic()
+        return tuple(gpu for gpu in self._supervisors if now >= self._next.get(gpu, 0) or self._mps.stirred(gpu))
+
+    async def step(self, gpu: GPUUID) -> supervision.Decision:
+        """Look at one GPU, and do what follows. Raises TemporaryError: its driver cannot be asked."""
+        self._next[gpu] = self._monotonic() + BUSY_SECONDS
+        try:
+            decision = await self._supervisors[gpu].step(supervision.Wanted(mode=self.wanted(gpu)))
+        except errors.TemporaryError:
+            self._unready_since.setdefault(gpu, self._monotonic())
+            raise
+        return self._took(gpu, decision)
+
+    def _took(self, gpu: GPUUID, decision: supervision.Decision) -> supervision.Decision:
+        now = self._monotonic()
+        self._decisions[gpu] = decision
+        idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
+        calm = decision.ready or idle
+        self._next[gpu] = now + (CALM_SECONDS if calm else BUSY_SECONDS)
+        if calm:
+            self._unready_since.pop(gpu, None)
+            self._proven.add(gpu)
+        else:
+            self._unready_since.setdefault(gpu, now)
+        self._doors.took(gpu, decision)
+        return decision

@@ -1,0 +1,96 @@
+"""What the GPUs do, sampled at most every few seconds for all who ask, with the owner of each process.
+
+A PID outlives its process in the driver's answer for a moment, and may by then be another's: a process of no pod is
+counted only when two samples in a row show it, and one that is gone never.
+"""
+
+import asyncio
+import collections
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.gpus.processes import Processes
+
+SAMPLE_SECONDS = 5.0
+REMEMBERED_PROCESSES = 4096
+
+
+class Sampled:
+    """Hardware whose usage is sampled; also a hardware.ProcessOwners.
+
+    Args:
+        gpus: the hardware.
+        processes: of the host.
+        ours: PIDs that belong to the agent's doing.
+        monotonic: a clock that never goes back, in seconds.
+    """
+
+    def __init__(
+        self,
+        gpus: hardware.Hardware,
+        processes: Processes,
+        *,
+        ours: Callable[[], Collection[int]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._gpus, self._processes, self._ours, self._monotonic = gpus, processes, ours, monotonic
+        self._sampled_at: float | None = None
+        self._sample: Mapping[GPUUID, hardware.Usage] = {}
+        self._foreign: frozenset[int] = frozenset()
+        self._owners: Mapping[int, PodUID] = {}
+        self._remembered: collections.OrderedDict[int, PodUID] = collections.OrderedDict()
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def simulated(self) -> bool:
+        """As the hardware says."""
+        return self._gpus.simulated
+
+    async def driver(self) -> hardware.Driver:
+        """As the hardware says."""
+        return await self._gpus.driver()
+
+    async def devices(self) -> tuple[hardware.Device, ...]:
+        """As the hardware says."""
+        return await self._gpus.devices()
+
+    async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
+        """What each GPU does, and did at most `SAMPLE_SECONDS` ago."""
+        async with self._one_at_a_time:
+            now = self._monotonic()
+            if self._sampled_at is None or now - self._sampled_at >= SAMPLE_SECONDS:
+                self._sample, self._sampled_at = await self._take(), now
+        return self._sample
+
+    def pod_of(self, pid: int) -> PodUID | None:
+        """The pod of a process of the last sample."""
+        return self._owners.get(pid)
+
+    async def pods_of(self, pids: Iterable[int]) -> dict[int, PodUID]:
+        """The pods of processes that may have ended: as they are, else as they were."""
+        wanted = frozenset(pids)
+        living = (await asyncio.to_thread(self._processes.owned, wanted)).pods
+        self._remember(living)
+        return {pid: owner for pid in wanted if (owner := living.get(pid) or self._remembered.get(pid)) is not None}
+
+    async def _take(self) -> Mapping[GPUUID, hardware.Usage]:
+        raw = await self._gpus.usage()
+        pids = {process.pid for each in raw.values() for process in each.processes}
+        owned = await asyncio.to_thread(self._processes.owned, pids, ours=self._ours())
+        dropped = owned.gone | (owned.foreign - self._foreign)
+        self._owners, self._foreign = owned.pods, owned.foreign
+        self._remember(owned.pods)
+        return {gpu: _without(each, dropped) for gpu, each in raw.items()}
+
+    def _remember(self, owners: Mapping[int, PodUID]) -> None:
+        for pid, owner in owners.items():
+            self._remembered[pid] = owner
+            self._remembered.move_to_end(pid)
+        while len(self._remembered) > REMEMBERED_PROCESSES:
+            self._remembered.popitem(last=False)
+
+
+def _without(usage: hardware.Usage, pids: Collection[int]) -> hardware.Usage:
+    return replace(usage, processes=tuple(process for process in usage.processes if process.pid not in pids))
