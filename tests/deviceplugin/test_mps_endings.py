@@ -1,0 +1,59 @@
+"""When the clients of a pod that is being deleted are ended."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.mps import endings
+
+DELETION = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
+GPU = GPUUID("GPU-a")
+POD = PodUID("p")
+
+
+def ending(*, grace_seconds: int = 30, processes: frozenset[int] = frozenset({7, 8})) -> endings.Ending:
+    return endings.Ending(pod=POD, gpu=GPU, deletion=DELETION, grace_seconds=grace_seconds, processes=processes)
+
+
+def ended(seconds: float, *, clients: set[int], grace_seconds: int = 30) -> list[int]:
+    """PIDs that are ended so long before (-) or after the end of the grace period."""
+    now = DELETION + timedelta(seconds=seconds)
+    due = endings.due([ending(grace_seconds=grace_seconds)], clients={GPU: clients}, now=now)
+    assert all((each.pod, each.gpu) == (POD, GPU) for each in due)
+    return [each.pid for each in due]
+
+
+def test_nothing_is_ended_more_than_five_seconds_before_the_end() -> None:
+    assert ended(-5.001, clients={7, 8}) == []
+
+
+def test_what_is_still_a_client_is_ended_five_seconds_before_the_end() -> None:
+    assert ended(-5, clients={8, 9}) == [8]
+
+
+def test_agent_that_was_down_ends_clients_late_rather_than_never() -> None:
+    assert ended(120, clients={7}) == [7]
+
+
+@pytest.mark.parametrize("grace_seconds", [0, 1, 4])
+def test_grace_period_shorter_than_the_lead_ends_clients_at_once(grace_seconds: int) -> None:
+    assert ended(-grace_seconds, clients={7}, grace_seconds=grace_seconds) == [7]
+
+
+def test_client_is_named_again_until_it_is_none_any_more() -> None:
+    assert ended(-4, clients={7}) == ended(-3, clients={7}) == [7]
+    assert ended(-2, clients=set()) == []
+
+
+def test_pod_on_a_gpu_without_server_has_no_clients_to_end() -> None:
+    assert endings.due([ending()], clients={}, now=DELETION) == ()
+
+
+def test_next_look_is_at_the_first_end_that_is_still_ahead() -> None:
+    later = endings.Ending(
+        pod=POD, gpu=GPU, deletion=DELETION + timedelta(seconds=60), grace_seconds=30, processes=frozenset()
+    )
+    assert endings.next_at([later, ending()], now=DELETION - timedelta(seconds=30)) == DELETION - timedelta(seconds=5)
+    assert endings.next_at([later, ending()], now=DELETION) == DELETION + timedelta(seconds=55)
+    assert endings.next_at([ending()], now=DELETION) is None

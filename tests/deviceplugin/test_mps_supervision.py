@@ -1,0 +1,357 @@
+"""What one GPU's MPS server and compute mode need next."""
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant_api.gpunode import MPS, Mode
+from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.mps.supervision import (
+    EvictStayers,
+    SetComputeMode,
+    StartServer,
+    StopServer,
+    TerminateClients,
+)
+
+POLICY = supervision.Policy()
+UNMANAGED = supervision.Policy(manage_compute_mode=False)
+SHARED = supervision.Wanted(mode=Mode.SHARED)
+WHOLE = supervision.Wanted(mode=Mode.WHOLE)
+STOPPED = Server(state=MPS.STOPPED, reason="the control daemon has no server")
+EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
+
+
+def active(*clients: int, pid: int = 100) -> Server:
+    return Server(state=MPS.ACTIVE, pid=pid, clients=clients)
+
+
+def at_fault(*clients: int, pid: int = 100) -> Server:
+    return Server(state=MPS.FAULT, pid=pid, clients=clients, reason="server 100 says FAULT")
+
+
+def pids(*numbers: int) -> frozenset[int]:
+    return frozenset(numbers)
+
+
+class GPU:
+    """One GPU as its supervisor sees it, observation by observation."""
+
+    def __init__(self, wanted: supervision.Wanted = SHARED, policy: supervision.Policy = POLICY) -> None:
+        self.wanted, self.policy = wanted, policy
+        self.state, self.now = supervision.State(), 1000.0
+
+    def see(
+        self, server: Server, *others: int, mode: ComputeMode = EXCLUSIVE, after: float = 0.0
+    ) -> supervision.Decision:
+        """Observe, so many seconds after the last time; `others`: processes beside the server's clients."""
+        self.now += after
+        processes = frozenset({*others, *server.clients, *([] if server.pid is None else [server.pid])})
+        seen = supervision.Seen(server=server, compute_mode=mode, processes=processes)
+        decision = supervision.decide(self.state, seen, self.wanted, now=self.now, policy=self.policy)
+        self.state = decision.state
+        return decision
+
+
+def test_active_server_is_adopted_at_once_with_its_clients() -> None:
+    decision = GPU().see(active(1, 2, 3))
+    assert (decision.ready, decision.published, decision.actions) == (True, MPS.ACTIVE, ())
+
+
+def test_mode_that_cannot_be_shared_asks_for_nothing() -> None:
+    decision = GPU(supervision.Wanted(mode=Mode.MIG)).see(STOPPED, mode=ComputeMode.DEFAULT)
+    assert (decision.ready, decision.published, decision.actions) == (False, MPS.NOT_USED, ())
+
+
+def test_compute_mode_is_set_before_a_server_starts() -> None:
+    gpu = GPU()
+    assert gpu.see(STOPPED, mode=ComputeMode.DEFAULT).actions == (SetComputeMode(mode=EXCLUSIVE),)
+    assert gpu.see(STOPPED).actions == (StartServer(),)
+    assert gpu.see(active()).ready
+
+
+def test_compute_mode_stays_while_a_process_uses_the_gpu() -> None:
+    decision = GPU().see(active(7), mode=ComputeMode.DEFAULT)
+    assert (decision.ready, decision.actions) == (False, ())
+    assert decision.reason == "its compute mode is DEFAULT, used by 7"
+
+
+def test_many_processes_in_the_way_are_not_all_named() -> None:
+    decision = GPU().see(STOPPED, *range(1, 12), mode=ComputeMode.DEFAULT)
+    assert (decision.reason or "").endswith("used by 1, 2, 3, 4, 5, 6, 7, 8 and 3 more")
+
+
+def test_server_does_not_start_beside_a_process() -> None:
+    decision = GPU().see(STOPPED, 7)
+    assert (decision.ready, decision.actions, decision.reason) == (False, (), "used by 7")
+
+
+@pytest.mark.parametrize("wanted", [SHARED, WHOLE])
+@pytest.mark.parametrize("mode", [ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])
+def test_unmanaged_compute_mode_is_never_set(wanted: supervision.Wanted, mode: ComputeMode) -> None:
+    decision = GPU(wanted, UNMANAGED).see(active() if wanted is SHARED else STOPPED, mode=mode)
+    assert (decision.ready, decision.actions) == (True, ())
+
+
+@pytest.mark.parametrize("wanted", [SHARED, WHOLE])
+def test_prohibited_gpu_that_may_not_be_changed_serves_nobody(wanted: supervision.Wanted) -> None:
+    decision = GPU(wanted, UNMANAGED).see(STOPPED, mode=ComputeMode.PROHIBITED)
+    assert (decision.ready, decision.actions) == (False, ())
+    assert decision.reason == "its compute mode is PROHIBITED"
+
+
+def test_server_that_does_not_start_is_started_ever_more_rarely() -> None:
+    gpu = GPU()
+    starts = [second for second in range(200) if gpu.see(STOPPED, after=1).actions]
+    assert starts[:7] == [0, 1, 3, 7, 15, 31, 61]
+
+
+def test_server_that_starts_is_waited_for() -> None:
+    gpu, starting = GPU(), Server(state=MPS.STARTING, pid=100, reason="server 100 says INITIALIZING")
+    assert gpu.see(starting).published is MPS.STARTING
+    assert gpu.see(starting, after=59).actions == ()
+    assert gpu.see(active()).ready
+
+
+def test_server_that_never_gets_ready_is_replaced() -> None:
+    gpu, starting = GPU(), Server(state=MPS.STARTING, pid=100)
+    gpu.see(starting)
+    assert gpu.see(starting, after=60).actions == (StopServer(),)
+
+
+def test_server_whose_daemon_does_not_answer_keeps_its_clients() -> None:
+    gpu, silent = GPU(), Server(state=MPS.STARTING, pid=100, reason="did not answer")
+    gpu.see(active(1))
+    for _ in range(20):
+        decision = gpu.see(silent, 1, after=10)
+        assert (decision.ready, decision.actions, decision.fault) == (False, (), None)
+    assert gpu.see(active(1)).ready
+
+
+def test_server_with_other_limits_is_replaced_once_its_clients_have_ended() -> None:
+    gpu, wrong = GPU(), Server(state=MPS.STARTING, pid=100, clients=(1,), outdated=True, reason="50 %")
+    assert (gpu.see(wrong).ready, gpu.see(wrong).actions) == (False, ())
+    assert gpu.see(replace(wrong, clients=())).actions == (StopServer(),)
+
+
+def test_drained_restart_waits_for_clients_and_replaces_that_one_server() -> None:
+    gpu = GPU(supervision.Wanted(mode=Mode.SHARED, replace=100))
+    waiting = gpu.see(active(1))
+    assert (waiting.ready, waiting.actions, waiting.published) == (False, (), MPS.ACTIVE)
+    assert waiting.reason == "server 100 is to be replaced; used by 1"
+    assert gpu.see(active()).actions == (StopServer(),)
+    assert gpu.see(STOPPED).actions == (StartServer(),)
+    assert gpu.see(active(pid=101)).ready
+
+
+def test_whole_gpu_has_no_server_and_default_mode() -> None:
+    gpu = GPU(WHOLE)
+    assert gpu.see(active()).actions == (StopServer(),)
+    assert gpu.see(STOPPED).actions == (SetComputeMode(mode=ComputeMode.DEFAULT),)
+    decision = gpu.see(STOPPED, mode=ComputeMode.DEFAULT)
+    assert (decision.ready, decision.published) == (True, MPS.NOT_USED)
+
+
+def test_whole_gpu_serves_several_processes() -> None:
+    assert GPU(WHOLE).see(STOPPED, 7, 8, mode=ComputeMode.DEFAULT).ready
+
+
+def test_server_with_clients_is_not_ended_for_a_whole_gpu() -> None:
+    decision = GPU(WHOLE).see(active(1))
+    assert (decision.ready, decision.actions, decision.published, decision.reason) == (
+        False,
+        (),
+        MPS.ACTIVE,
+        "used by 1",
+    )
+
+
+def test_fault_is_told_once_with_all_that_it_hit() -> None:
+    gpu = GPU()
+    gpu.see(active(1, 2))
+    began = gpu.see(replace(at_fault(2), culprits=(1,), faults=("fatal",)))
+    assert began.fault is not None
+    assert (began.fault.server, began.fault.affected, began.fault.culprits) == (100, pids(1, 2), pids(1))
+    assert (began.published, began.ready, gpu.see(at_fault(2)).fault) == (MPS.FAULT, False, None)
+
+
+def test_clients_that_stay_after_a_fault_are_ended_and_then_named_for_eviction() -> None:
+    gpu = GPU()
+    gpu.see(at_fault(1, 2))
+    assert gpu.see(at_fault(2), after=9).actions == ()
+    assert gpu.see(at_fault(2), after=1).actions == (TerminateClients(pids=pids(2)),)
+    named = gpu.see(at_fault(2), after=20)
+    assert (named.actions, named.reason) == (
+        (EvictStayers(pids=pids(2)),),
+        "server 100 says FAULT; still there: 2",
+    )
+
+
+def test_fault_ends_with_a_new_server_that_proves_itself() -> None:
+    gpu = GPU()
+    gpu.see(at_fault(1))
+    assert gpu.see(at_fault()).actions == (StopServer(),)
+    assert gpu.see(STOPPED).actions == (StartServer(),)
+    proving = [gpu.see(active(pid=101)) for _ in range(3)]
+    assert [(each.ready, each.published) for each in proving] == [
+        (False, MPS.STARTING),
+        (False, MPS.STARTING),
+        (True, MPS.ACTIVE),
+    ]
+
+
+def test_new_server_that_is_still_starting_proves_nothing() -> None:
+    gpu = GPU()
+    gpu.see(at_fault())
+    gpu.see(active(pid=101))
+    assert gpu.see(Server(state=MPS.STARTING, pid=101)).ready is False
+    assert [gpu.see(active(pid=101)).ready for _ in range(3)] == [False, False, True]
+
+
+def test_server_that_recovered_with_new_clients_is_not_replaced_under_them() -> None:
+    gpu = GPU()
+    gpu.see(at_fault(1))
+    assert [gpu.see(active(5)).actions for _ in range(3)] == [(), (), ()]
+    assert gpu.see(active(5)).ready
+
+
+def test_fault_that_only_the_log_shows_is_told_and_the_server_replaced() -> None:
+    gpu = GPU()
+    gpu.see(active(1, 2))
+    began = gpu.see(replace(active(), faults=("Client {PID: 1,} had a fatal error",), culprits=(1,)))
+    assert began.fault is not None
+    assert (began.fault.affected, began.fault.culprits, began.actions) == (pids(1, 2), pids(1), (StopServer(),))
+
+
+def test_line_of_the_log_ends_no_client_of_a_server_that_is_active() -> None:
+    gpu = GPU()
+    gpu.see(active(1))
+    told = replace(active(1), faults=("fatal",))
+    assert [gpu.see(told).actions, *(gpu.see(active(1), after=30).actions for _ in range(3))] == [(), (), (), ()]
+
+
+def test_second_fault_while_the_server_proves_itself_is_told_again() -> None:
+    gpu = GPU()
+    gpu.see(at_fault())
+    gpu.see(active(5, pid=101))
+    again = gpu.see(at_fault(5, pid=101))
+    assert again.fault is not None
+    assert (again.fault.server, again.fault.affected) == (101, pids(5))
+
+
+def test_server_that_dies_under_its_clients_is_a_fault() -> None:
+    gpu = GPU()
+    gpu.see(active(1, 2))
+    began = gpu.see(STOPPED, 2)
+    assert began.fault is not None
+    assert (began.fault.reason, began.fault.affected) == ("server 100 ended under its clients", pids(1, 2))
+    assert gpu.see(STOPPED, 2, after=30).actions == (EvictStayers(pids=pids(2)),)
+    assert gpu.see(STOPPED).actions == (StartServer(),)
+
+
+def test_server_that_dies_without_clients_is_started_again() -> None:
+    gpu = GPU()
+    gpu.see(active())
+    again = gpu.see(STOPPED)
+    assert (again.fault, again.actions) == (None, (StartServer(),))
+
+
+def test_control_daemon_that_is_away_while_its_server_lives_is_no_fault() -> None:
+    gpu = GPU()
+    gpu.see(active(1))
+    away = gpu.see(Server(state=MPS.STOPPED, pid=100, reason="no MPS control daemon"), 1)
+    assert (away.fault, away.actions, away.ready) == (None, (), False)
+    assert gpu.see(STOPPED, 1).fault is not None
+
+
+def test_foreign_process_is_never_named_for_eviction() -> None:
+    gpu = GPU()
+    gpu.see(active(1))
+    gpu.see(STOPPED, 9)
+    decision = gpu.see(STOPPED, 9, after=300)
+    assert (decision.actions, decision.reason) == ((), "used by 9")
+
+
+def test_compute_mode_is_repaired_before_a_server_starts_after_a_fault() -> None:
+    gpu = GPU()
+    gpu.see(active(1))
+    gpu.see(STOPPED, mode=ComputeMode.DEFAULT)
+    assert gpu.see(STOPPED, mode=ComputeMode.DEFAULT).actions == (SetComputeMode(mode=EXCLUSIVE),)
+
+
+def test_agent_that_starts_during_a_fault_finds_it() -> None:
+    gpu = GPU()
+    began = gpu.see(at_fault(1))
+    assert began.fault is not None
+    assert began.fault.affected == {1}
+
+
+class World:
+    """A GPU that does what it is told, and a supervisor that may be killed between any two of its actions."""
+
+    def __init__(self) -> None:
+        self.mode, self.server, self.users = ComputeMode.DEFAULT, STOPPED, pids()
+        self.next_pid = 100
+        self.log: list[supervision.Action] = []
+
+    def run(self, wanted: supervision.Wanted, *, actions: int) -> bool:
+        """Supervise with an empty memory until ready or for so many actions; whether it became ready."""
+        gpu = GPU(wanted)
+        for _ in range(20):
+            decision = gpu.see(self.server, *self.users, mode=self.mode, after=60)
+            if decision.ready:
+                return True
+            for action in decision.actions:
+                if actions == 0:
+                    return False
+                actions -= 1
+                self.act(action)
+        return False
+
+    def act(self, action: supervision.Action) -> None:
+        """Do it, as the driver and MPS would."""
+        assert not self.users, "nothing changes under a process that uses the GPU"
+        self.log.append(action)
+        match action:
+            case StartServer():
+                self.server, self.next_pid = active(pid=self.next_pid), self.next_pid + 1
+            case StopServer():
+                self.server = STOPPED
+            case SetComputeMode(mode=mode):
+                self.mode = mode
+
+
+@pytest.mark.parametrize("interrupted_after", range(5))
+@pytest.mark.parametrize(("first", "then"), [(SHARED, WHOLE), (WHOLE, SHARED)])
+def test_change_of_modes_that_is_interrupted_anywhere_goes_on(
+    first: supervision.Wanted, then: supervision.Wanted, interrupted_after: int
+) -> None:
+    world = World()
+    assert world.run(first, actions=99)
+    world.run(then, actions=interrupted_after)
+    assert world.run(then, actions=99)
+    expected = (ComputeMode.DEFAULT, MPS.STOPPED) if then is WHOLE else (EXCLUSIVE, MPS.ACTIVE)
+    assert (world.mode, world.server.state) == expected
+
+
+@pytest.mark.parametrize("interrupted_after", range(5))
+@pytest.mark.parametrize(("first", "then"), [(SHARED, WHOLE), (WHOLE, SHARED)])
+def test_change_of_modes_that_is_taken_back_halfway_ends_where_it_began(
+    first: supervision.Wanted, then: supervision.Wanted, interrupted_after: int
+) -> None:
+    world = World()
+    world.run(first, actions=99)
+    world.run(then, actions=interrupted_after)
+    assert world.run(first, actions=99)
+    expected = (ComputeMode.DEFAULT, MPS.STOPPED) if first is WHOLE else (EXCLUSIVE, MPS.ACTIVE)
+    assert (world.mode, world.server.state) == expected
+
+
+def test_gpu_in_use_is_left_as_it_is_whatever_is_wanted() -> None:
+    world = World()
+    world.run(SHARED, actions=99)
+    world.users, done = pids(7), len(world.log)
+    assert world.run(WHOLE, actions=99) is False
+    assert len(world.log) == done
