@@ -25,7 +25,7 @@ UID = "6f2e8a34-5c17-4cd1-9b0e-3d1d8f6a4b21"
 
 
 @asynccontextmanager
-async def both() -> AsyncGenerator[tuple[SocketKubelet, LocalKubelet]]:
+async def both() -> AsyncGenerator[tuple[SocketKubelet, LocalKubelet], None]:
     """A kubelet of 8 tokens, and what the agent reads of it."""
     with quick.folder() as folder:
         clock = quick.QuickClock()

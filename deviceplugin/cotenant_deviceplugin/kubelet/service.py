@@ -4,11 +4,12 @@ It decides nothing about pods and GPUs, and no error of it takes the agent down.
 """
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import NoReturn, Protocol, TypeVar
 
 import grpc
 
@@ -26,8 +27,17 @@ PRE_START_SECONDS = 28.0
 """kubelet gives up after 30 s (`KubeletPreStartContainerRPCTimeoutInSecs`), and then tells the user nothing of ours."""
 
 _TOKEN = re.compile(r"t\d{4,}")
-_Context = Any  # grpc.aio.ServicerContext: gRPC has no types
 R = TypeVar("R")
+
+
+class Context(Protocol):
+    """What is used of `grpc.aio.ServicerContext`, which has no types."""
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
+        """End the call with an error."""
+
+    async def write(self, message: object) -> None:
+        """Send one message. Cancelled half-way it may leave the call without an end."""
 
 
 class Observer(Protocol):
@@ -63,12 +73,12 @@ class Service:
         self._observe = observe
         self._log = log
         self._timer = timer
-        self._streams: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.Event] = set()
 
     @property
     def streams(self) -> int:
         """How many ListAndWatch streams are open; without one kubelet believes that the node has no token."""
-        return len(self._streams)
+        return len(self._ends)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """All methods. GetPreferredAllocation is not among them: tokens are all alike."""
@@ -93,16 +103,16 @@ class Service:
 
     def end_streams(self) -> None:
         """End the open streams, as a server does that goes away."""
-        for sending in self._streams:
-            sending.cancel()
+        for end in self._ends:
+            end.set()
 
-    async def _options(self, _request: messages.Empty, context: _Context) -> messages.DevicePluginOptions:
+    async def _options(self, _request: messages.Empty, context: Context) -> messages.DevicePluginOptions:
         async def answer() -> messages.DevicePluginOptions:
             return messages.DevicePluginOptions(pre_start_required=True)
 
         return await self._answered("GetDevicePluginOptions", context, answer())
 
-    async def _allocate(self, request: messages.AllocateRequest, context: _Context) -> messages.AllocateResponse:
+    async def _allocate(self, request: messages.AllocateRequest, context: Context) -> messages.AllocateResponse:
         async def answer() -> messages.AllocateResponse:
             if len(request.container_requests) != 1:
                 text = f"one container can be served at a time, not {len(request.container_requests)}"
@@ -115,7 +125,7 @@ class Service:
         return await self._answered("Allocate", context, answer())
 
     async def _pre_start(
-        self, request: messages.PreStartContainerRequest, context: _Context
+        self, request: messages.PreStartContainerRequest, context: Context
     ) -> messages.PreStartContainerResponse:
         async def answer() -> messages.PreStartContainerResponse:
             tokens = _tokens(request.devices_ids)
@@ -124,48 +134,63 @@ class Service:
 
         return await self._answered("PreStartContainer", context, answer())
 
-    async def _list_and_watch(self, _request: messages.Empty, context: _Context) -> None:
-        # A task of its own: it ends when we end it, or with the call, which gRPC cancels when kubelet is gone.
-        sending = asyncio.create_task(self._send_offers(context))
-        self._streams.add(sending)
+    async def _list_and_watch(self, _request: messages.Empty, context: Context) -> None:
+        end = asyncio.Event()
+        self._ends.add(end)
         self.changed()
         try:
-            await self._answered("ListAndWatch", context, _until_ended(sending))
+            await self._answered("ListAndWatch", context, self._send_offers(context, end))
         finally:
-            sending.cancel()
-            self._streams.discard(sending)
+            self._ends.discard(end)
             self.changed()
 
-    async def _send_offers(self, context: _Context) -> None:
+    async def _send_offers(self, context: Context, end: asyncio.Event) -> None:
+        """Send each list until we end the stream; when kubelet ends it, gRPC cancels this."""
         sent: Mapping[Token, bool] | None = None
-        async for offers in self._shares.offers():
-            if offers != sent:
-                sent = dict(offers)
-                await context.write(_listing(sent))
+        async with contextlib.aclosing(_until(end, self._shares.offers())) as changes:
+            async for offers in changes:
+                if offers != sent:
+                    sent = dict(offers)
+                    await context.write(_listing(sent))
 
-    async def _answered(self, name: str, context: _Context, answer: Awaitable[R]) -> R:
-        """The answer of one call, or its status; observed in any case."""
+    async def _answered(self, name: str, context: Context, answer: Awaitable[R]) -> R:
+        """The answer of one call, or its status; observed in any case, and before kubelet knows."""
         began, result = self._timer(), grpc.StatusCode.CANCELLED
         try:
             response = await answer
             result = grpc.StatusCode.OK
-        except Exception as error:
+        except errors.CotenantError as error:
             result, text = statuses.of(error)
-            if result is grpc.StatusCode.INTERNAL:
-                self._log.exception("%s failed", name)
-            await context.abort(result, text)
-            raise
+        except Exception as error:
+            self._log.exception("%s failed", name)
+            result, text = statuses.of(error)
         else:
             return response
         finally:
             self._observe(name, seconds=self._timer() - began, result=result.name)
+        return await context.abort(result, text)
 
 
-async def _until_ended(sending: "asyncio.Task[None]") -> None:
-    """Wait for a stream; that we have ended it ourselves is no error."""
-    await asyncio.wait({sending})
-    if not sending.cancelled():
-        sending.result()
+async def _until(end: asyncio.Event, items: AsyncIterator[R]) -> AsyncGenerator[R, None]:
+    """What comes until the event is set, even while nothing comes."""
+    ending = asyncio.ensure_future(end.wait())
+    try:
+        while not end.is_set():
+            coming = asyncio.ensure_future(_next(items))
+            try:
+                await asyncio.wait({coming, ending}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                coming.cancel()
+            if not coming.cancelled() and coming.done():
+                yield coming.result()
+    except StopAsyncIteration:
+        return
+    finally:
+        ending.cancel()
+
+
+async def _next(items: AsyncIterator[R]) -> R:
+    return await anext(items)
 
 
 async def bounded(name: str, seconds: float, work: Awaitable[R]) -> R:
