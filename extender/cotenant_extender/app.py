@@ -2,11 +2,12 @@
 
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import orjson
 from fastapi import FastAPI, Request, Response
+from starlette.types import Receive, Scope, Send
 
 from cotenant_api import errors
 from cotenant_api.names import PodUID
@@ -45,12 +46,15 @@ class Service(Protocol):
 
 
 Refuse = Callable[[errors.InvalidInputError], Response]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create(service: Service, counts: metrics.Metrics) -> FastAPI:
     """The application."""
-    app = FastAPI(title="Cotenant scheduler extender", docs_url=None, redoc_url=None)
     routes = _Routes(service, counts)
+    app = _Application(
+        {f"{PREFIX}/filter": routes.filter, f"{PREFIX}/prioritize": routes.prioritize, f"{PREFIX}/bind": routes.bind}
+    )
     add = functools.partial(app.add_api_route, response_class=Response)
     add(f"{PREFIX}/filter", routes.filter, methods=["POST"], summary="The node that takes a pod", **openapi.FILTER)
     add(
@@ -66,6 +70,28 @@ def create(service: Service, counts: metrics.Metrics) -> FastAPI:
     add("/explain", routes.explain, methods=["GET"], summary="Why pods wait, and where one is", **openapi.EXPLAIN)
     add("/metrics", routes.metrics, methods=["GET"], summary="Metrics in Prometheus' text format", **openapi.PLAIN)
     return app
+
+
+class _Application(FastAPI):
+    """FastAPI, but for the verbs: what it does around a handler would be a good part of what these cost.
+
+    Args:
+        verbs: handlers of POST by path; they are routes as well, so that the schema tells of them.
+    """
+
+    def __init__(self, verbs: Mapping[str, Handler]) -> None:
+        super().__init__(title="Cotenant scheduler extender", docs_url=None, redoc_url=None)
+        self._verbs = verbs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        asked = scope["type"] == "http" and scope["method"] == "POST"
+        handler = self._verbs.get(scope["path"]) if asked else None
+        if handler is None:
+            await super().__call__(scope, receive, send)
+        else:
+            response = await handler(Request(scope, receive))
+            await response(scope, receive, send)
 
 
 class _Routes:

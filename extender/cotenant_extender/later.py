@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-MAX_DELAY_SECONDS = 10.0
+MAX_DELAY_SECONDS = 30.0
+"""As long as any condition may have to wait for the next of its pod."""
 MANY = 8
 """So many urgent writes under way at once: a queue is being worked off."""
 CALM_SECONDS = 0.5

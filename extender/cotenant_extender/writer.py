@@ -69,7 +69,7 @@ class Writer:
         try:
             change = pods.lift(record, lift.earmark)
             with self._urgency.urgent():
-                metadata = await self._api.patch_briefly(path, change, content_type=transport.MERGE_PATCH)
+                metadata = await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
         except (client.NotFoundError, client.ConflictError):
             # That pod is gone, perhaps replaced by another of its name.
             result = "gone"

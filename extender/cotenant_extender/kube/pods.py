@@ -37,7 +37,10 @@ def events_path(namespace: Namespace) -> str:
 
 
 def lift(record: records.Pod, earmark: earmarks.Earmark | None) -> Object:
-    """Merge patch: the earmark, if any, and, where ours is the only gate, no gate. The UID is a precondition."""
+    """Strategic merge patch: the earmark, if any, and, where ours is the only gate, no gate. The UID is a precondition.
+
+    The API server applies a merge patch to the pod as JSON text; this one to the pod itself, for less.
+    """
     change: Object = {"metadata": {"uid": record.uid}}
     if earmark is not None:
         change["metadata"]["annotations"] = {names.EARMARK: earmark.note().to_json()}
