@@ -131,7 +131,7 @@ async def test_the_compute_mode_is_set(gpus: nvml.NVML, machine: state.State, mo
 async def test_a_refused_compute_mode_is_told_in_the_drivers_words(gpus: nvml.NVML, machine: state.State) -> None:
     machine.gpu(0).set("denied", "")
     first = (await gpus.devices())[0].uuid
-    with pytest.raises(errors.TemporaryError, match="refuses compute mode DEFAULT .* Insufficient Permissions"):
+    with pytest.raises(errors.TemporaryError, match=r"refuses compute mode DEFAULT .* Insufficient Permissions"):
         await gpus.set_compute_mode(first, hardware.ComputeMode.DEFAULT)
 
 
@@ -213,6 +213,7 @@ class Listening:
             await stream.aclose()  # type: ignore[attr-defined]
 
     async def end(self) -> None:
+        """Stop."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -296,5 +297,3 @@ async def test_whoever_stops_iterating_leaves_no_thread(gpus: nvml.NVML, machine
     await listens.raised_until_seen(machine, 0, 31)
     await listens.end()
     assert not [thread for thread in threading.enumerate() if thread.name == "nvml-events"]
-
-

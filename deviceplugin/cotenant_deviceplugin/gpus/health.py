@@ -34,6 +34,8 @@ MAX_REASON = 1024
 UNREADABLE = "what was known of this GPU could not be read"
 UNEXAMINED = "not examined yet"
 
+_OPEN = (Health.HEALTHY, Health.PROBATION)
+"""Trouble in these counts; what follows while the GPU is closed for it is the same trouble."""
 _SEVERITY = (xids.Class.DRAIN, xids.Class.RESET, xids.Class.REBOOT)
 
 
@@ -60,6 +62,8 @@ class Machine:
         record = self._with_fault(gpu, record, evidence, now)
         troubled = self._with_trouble(record, evidence, now)
         incident = troubled.troubled_at == now and _happened(evidence, self._classes(evidence))
+        if incident and troubled.health in _OPEN:
+            troubled = troubled.model_copy(update={"flaps": troubled.flaps + 1})
         found = self._unmet(troubled, evidence, now)
         waiting = _with_stall(troubled, found, now)
         return self._moved(waiting, found, now, incident=incident)
@@ -146,15 +150,15 @@ class Machine:
     def _moved(self, record: Record, found: tuple[Unmet, ...], now: float, *, incident: bool) -> Record:
         """The next state."""
         health = record.health
-        serious = incident or any(each.kind is Kind.HARD for each in found)
+        hard = not incident and any(each.kind is Kind.HARD for each in found)
         if health is Health.HEALTHY and found:
-            left = record.model_copy(update={"cause": _texts(found), "flaps": record.flaps + serious})
+            left = record.model_copy(update={"cause": _texts(found), "flaps": record.flaps + hard})
             # What is hard, or lasts already, need not wait for the next step.
             return self._moved(_to(left, Health.SUSPECT, now), found, now, incident=False)
         if health is Health.SUSPECT and self._condemned(record, found, now):
             return _explained(_to(record, Health.UNHEALTHY, now), found)
         if health is Health.PROBATION and found:
-            return _explained(_to(record, Health.UNHEALTHY, now, flaps=record.flaps + serious), found)
+            return _explained(_to(record, Health.UNHEALTHY, now, flaps=record.flaps + hard), found)
         if found:
             return _explained(record, found)
         return self._recovered(record, now)
