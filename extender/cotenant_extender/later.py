@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-MAX_DELAY_SECONDS = 30.0
-"""As long as any condition may have to wait for the next of its pod."""
+MAX_DELAY_SECONDS = 20.0
+"""Less than `reporting.INTERVAL_SECONDS`, after which a pod is told again."""
 MANY = 8
 """So many urgent writes under way at once: a queue is being worked off."""
 CALM_SECONDS = 0.5

@@ -96,7 +96,8 @@ class Writer:
     async def _tell(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
         """An unreadable request is also told by an event."""
         record = report.record
-        if record.uid not in self._ledger.pods:
+        if record.uid not in (self._ledger.index.unreported if report.placed else self._ledger.pods):
+            # It is gone, or was told so meanwhile.
             return
         path = pods.pod_path(record.namespace, record.name, "status")
         try:

@@ -7,8 +7,11 @@ from typing import Any
 from api_server.faults import Fault
 from api_server.server import Server
 from cotenant_api import names
+from cotenant_api.names import PodUID
+from cotenant_api.pod import PackedReason
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift
+from cotenant_extender.queue import reporting
 from extender import builders, running, virtual
 from extender.running import until
 
@@ -46,6 +49,22 @@ async def test_a_pod_is_lifted_filtered_bound_and_told() -> None:
         await until(lambda: condition(server, "a").get("reason") == "Placed", "told")
         assert condition(server, "a")["status"] == "True"
         assert drift.differences(rig.extender.ledger) == []
+
+
+@virtual.time
+async def test_who_was_told_of_its_place_meanwhile_is_not_told_again() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.bound("a", 40, "n0", "GPU-n0-0"))
+        await until(lambda: condition(server, "a").get("reason") == "Placed", "told")
+        await until(lambda: not rig.extender.ledger.index.unreported, "seen")
+        late = reporting.Report(
+            record=rig.extender.ledger.pods[PodUID("uid-a")], reason=PackedReason.PLACED, message=""
+        )
+        await rig.extender.writer.report(late, reporting.Reporter())
+        await asyncio.sleep(1)
+        assert server.sent("PATCH", "/pods/a/status") == 1
 
 
 @virtual.time
