@@ -83,6 +83,16 @@ class Agent:
         """The GPUs that the admin has excluded, as far as the GPUNode has been seen."""
         return frozenset(self._gpunode.spec.excluded_gpus)
 
+    @property
+    def synced(self) -> bool:
+        """Whether the GPUNode has been seen, or seen to be missing."""
+        return self._gpunode.synced
+
+    @property
+    def current(self) -> gpunode.Status | None:
+        """The newest status, written or not; None: there is none yet."""
+        return self._current
+
     def publish_soon(self) -> None:
         """The view has changed."""
         self._wake.set()

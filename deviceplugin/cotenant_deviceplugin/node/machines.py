@@ -21,7 +21,7 @@ CALM_SECONDS = 15.0
 BUSY_SECONDS = 1.0
 """Between two while something is under way."""
 
-Took = Callable[[GPUUID, supervision.Decision], None]
+Took = Callable[[GPUUID, supervision.Decision | None, supervision.Decision], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Doors:
     Attributes:
         tenants: who holds a GPU, or is being made ready for it.
         reserved: the mode of a GPU that is not the agent's to manage; None: it is.
-        took: is told of every decision.
+        took: is told of every decision, and of the one before.
     """
 
     tenants: Callable[[GPUUID], tuple[Grant, ...]]
@@ -143,6 +143,7 @@ class Machines:
 
     def _took(self, gpu: GPUUID, decision: supervision.Decision) -> supervision.Decision:
         now = self._monotonic()
+        before = self._decisions.get(gpu)
         self._decisions[gpu] = decision
         idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
         calm = decision.ready or idle
@@ -152,5 +153,5 @@ class Machines:
             self._proven.add(gpu)
         else:
             self._unready_since.setdefault(gpu, now)
-        self._doors.took(gpu, decision)
+        self._doors.took(gpu, before, decision)
         return decision

@@ -228,6 +228,8 @@ def _state(device: hardware.Device, observed: Observed, held: tenants.Held, old:
     else:
         unexamined = GPUState(health=gpunode.Health.SUSPECT, reason=UNEXAMINED_REASON, last_fault=last_fault)
         state = known.get(device.uuid, unexamined)
+        # An agent that has just started knows of a fault by the status that the last one left.
+        state = dataclasses.replace(state, last_fault=state.last_fault or last_fault)
     if device.uuid in observed.excluded_gpus:
         return dataclasses.replace(state, mode=gpunode.Mode.EXCLUDED, reason=state.reason or EXCLUDED_REASON)
     if device.mig:

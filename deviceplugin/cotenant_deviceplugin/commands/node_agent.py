@@ -1,0 +1,81 @@
+"""`cotenant node-agent`: the agent of this node's GPUs; kubelet's device plugin for `cotenant.dev/gpu-share`."""
+
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from pathlib import Path
+
+SUMMARY = "hand out this node's GPUs by the hundredth, and publish their state"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("--node", required=True, help="name of this node's Node object")
+    parser.add_argument("--namespace", default="cotenant-system", help="where the agent's Lease is (%(default)s)")
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="how to reach the API server (default: the pod's ServiceAccount)",
+    )
+    _folders(parser)
+    parser.add_argument(
+        "--manage-compute-mode",
+        action=BooleanOptionalAction,
+        default=True,
+        help="set the GPUs' compute mode as their use asks for; without it, a process outside of MPS is not kept out",
+    )
+    parser.add_argument(
+        "--runtime-has-cdi",
+        action="store_true",
+        help="this node's containerd 1.7 has enable_cdi = true (2.0 and CRI-O 1.28 have it by themselves)",
+    )
+    parser.add_argument(
+        "--metrics-address",
+        default=":9476",
+        metavar="HOST:PORT",
+        help="where /metrics, /healthz and /readyz are served (%(default)s)",
+    )
+
+
+def _folders(parser: ArgumentParser) -> None:
+    folders = {
+        "--state-dir": ("/var/lib/cotenant/node-agent", "what must outlive the agent and reboots"),
+        "--kubelet-dir": ("/var/lib/kubelet", "kubelet's sockets and checkpoint"),
+        "--cdi-dir": ("/var/run/cdi", "where container runtimes look for CDI specifications, and ours are written"),
+        "--mps-root": ("/run/cotenant/mps", "pipes and logs of the MPS daemons"),
+    }
+    for flag, (default, text) in folders.items():
+        parser.add_argument(flag, type=Path, default=Path(default), metavar="DIR", help=f"{text} (%(default)s)")
+    parser.add_argument(
+        "--mps-control",
+        nargs="+",
+        default=["nvidia-cuda-mps-control"],
+        metavar="ARGUMENT",
+        help="NVIDIA's control program, with whatever stands before it (%(default)s)",
+    )
+    parser.add_argument(
+        "--nvml", type=Path, metavar="FILE", help="libnvidia-ml.so.1 (default: where the dynamic linker finds it)"
+    )
+
+
+def run(arguments: Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    from cotenant_api import names
+    from cotenant_deviceplugin.node import http, process, settings
+
+    return process.run(
+        settings.Settings(
+            node=names.NodeName(arguments.node),
+            namespace=names.Namespace(arguments.namespace),
+            kubeconfig=arguments.kubeconfig,
+            state_dir=arguments.state_dir,
+            kubelet_dir=arguments.kubelet_dir,
+            cdi_dir=arguments.cdi_dir,
+            base_cdi_dirs=(Path("/etc/cdi"), arguments.cdi_dir),
+            mps_root=arguments.mps_root,
+            mps_control=tuple(arguments.mps_control),
+            nvml=arguments.nvml,
+            manage_compute_mode=arguments.manage_compute_mode,
+            runtime_has_cdi=arguments.runtime_has_cdi,
+            metrics_address=http.Address.parse(arguments.metrics_address),
+        )
+    )

@@ -1,0 +1,243 @@
+"""The agent of a real node: what it is made of. What each part does when is in `tasks`."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant_api import errors, gpunode
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.agent import Agent, GPUs, Identity
+from cotenant_deviceplugin.binding import grants
+from cotenant_deviceplugin.binding.disk import LedgerFile
+from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
+from cotenant_deviceplugin.binding.ledger import Nonce
+from cotenant_deviceplugin.binding.specifications import SpecificationFiles
+from cotenant_deviceplugin.gpus import evidence, hardware, health, xids
+from cotenant_deviceplugin.gpus.processes import Processes
+from cotenant_deviceplugin.kube import actions, cluster, manifests, stores, surroundings
+from cotenant_deviceplugin.kubelet import pod_resources
+from cotenant_deviceplugin.kubelet.local import LocalKubelet
+from cotenant_deviceplugin.kubelet.registration import Registration
+from cotenant_deviceplugin.kubelet.service import Service
+from cotenant_deviceplugin.mps import supervision, v2
+from cotenant_deviceplugin.mps.backend import Edits
+from cotenant_deviceplugin.node import around, looks, machines, metrics
+from cotenant_deviceplugin.node.ending import Ending
+from cotenant_deviceplugin.node.gate import Gate
+from cotenant_deviceplugin.node.health import Keeper, boot_id
+from cotenant_deviceplugin.node.host import HostProcesses
+from cotenant_deviceplugin.node.incidents import Incidents
+from cotenant_deviceplugin.node.publisher import Publisher
+from cotenant_deviceplugin.node.settings import Settings
+from cotenant_deviceplugin.node.usage import Sampled
+from cotenant_deviceplugin.publishing import status
+from cotenant_deviceplugin.retry import Retry
+
+EXAMINE = evidence.Policy(canary=False)
+"""No canary is run: a server proves itself by being seen ACTIVE several times in a row (`mps.supervision`)."""
+LOG = logging.getLogger("cotenant.agent")
+NO_DRIVER = "the NVIDIA driver has not been seen yet"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What the agent reaches: the API server, the machine's GPUs, kubelet's PodResources."""
+
+    api: cluster.Cluster
+    gpus: hardware.ManagedHardware
+    resources: pod_resources.Client
+
+
+class NodeAgent:
+    """All parts of one node's agent, put together.
+
+    Args:
+        settings: of the admin.
+        outside: what it reaches.
+        retry: clock, log and backoff.
+        version: of the agent.
+    """
+
+    def __init__(self, settings: Settings, outside: Outside, *, retry: Retry, version: str) -> None:
+        self.settings, self.api, self.gpus, self.retry = settings, outside.api, outside.gpus, retry
+        self.devices: dict[GPUUID, hardware.Device] = {}
+        self.driver_fault: str | None = NO_DRIVER
+        self.unspecified: frozenset[GPUUID] = frozenset()
+        self.machines: machines.Machines | None = None
+        self.gate: Gate | None = None
+        self.ending: Ending | None = None
+        self.serious: list[tuple[GPUUID, supervision.Decision]] = []
+        self.alarm = asyncio.Event()
+        self.pods = stores.Pods()
+        self.stores = around.Stores(surroundings.Node(), surroundings.Slices(), surroundings.Policy(retry.log))
+        self.processes = Processes()
+        self.sampled = Sampled(outside.gpus, self.processes, ours=self._own_pids, monotonic=time.monotonic)
+        self.publisher = Publisher(retry.clock)
+        self.binding = self._late_binding(outside.resources)
+        self.agent = Agent(
+            Identity(settings.node, settings.namespace, version),
+            outside.api,
+            gpus=GPUs(self.sampled, self.sampled, self.view),
+            pods=self.pods,
+            retry=retry,
+        )
+        self.metrics = metrics.Metrics(settings.node, version, lambda: self.agent.current)
+        self.service = Service(self.binding, observe=self.metrics.called, log=LOG)
+        self.registration = Registration(settings.kubelet_dir, self.service, clock=retry.clock, log=LOG)
+        self.around = around.Around(
+            self.stores, runtime_has_cdi=settings.runtime_has_cdi, kubelet_fault=self._kubelet_fault
+        )
+        self.health = Keeper(
+            health.Machine(xids.load(), EXAMINE), settings.state_dir, clock=retry.clock, log=retry.log, boot=boot_id()
+        )
+        self.incidents = Incidents(
+            self.find,
+            events=actions.PodEvents(outside.api, retry.clock),
+            evictions=actions.Evictions(outside.api),
+            retry=retry,
+            evicted=self.metrics.evicted,
+        )
+        self.looks = looks.Looks(outside.gpus)
+        self._connect()
+
+    def equip(self, driver: hardware.Driver) -> None:
+        """The driver is there: its GPUs can be managed from now on."""
+        settings, log = self.settings, self.retry.log
+        mps = v2.MPSv2(settings.mps_root, cuda_version=driver.cuda_version, program=settings.mps_control)
+        remembering = looks.Remembering(mps)
+        doors = machines.Doors(tenants=self.binding.tenants, reserved=self.reserved, took=self._took)
+        self.machines = machines.Machines(
+            remembering,
+            self.looks,
+            doors=doors,
+            monotonic=time.monotonic,
+            policy=supervision.Policy(manage_compute_mode=settings.manage_compute_mode),
+        )
+        self.gate = Gate(device=self.devices.get, unhealthy=self.unhealthy, machines=self.machines, mps=remembering)
+        self.ending = Ending(self.pods.all, self.binding.grants, machines=self.machines, owners=self.sampled, log=log)
+
+    async def admit(self, grant: grants.Grant) -> Edits:
+        """Late binding's gate, which is closed while there is no driver."""
+        if self.gate is None:
+            raise errors.TemporaryError(NO_DRIVER, delay_seconds=2)
+        return await self.gate.admit(grant)
+
+    def view(self) -> status.View:
+        """What the agent publishes beside what hardware and pods say."""
+        living = {bound.uid for bound in self.pods.all() if not bound.finished}
+        return status.View(
+            gpus={gpu: self._state(gpu) for gpu in self.health.records},
+            granted=self.publisher.granted(self.binding.grants()),
+            refused=self.publisher.refused(living),
+            own_pids=self._own_pids(),
+            around=self.around.read(),
+        )
+
+    def served(self) -> Mapping[GPUUID, grants.ServedGPU]:
+        """The GPUs as late binding serves them."""
+        return {
+            gpu: grants.ServedGPU(index=device.index, closed=self.closed(gpu)) for gpu, device in self.devices.items()
+        }
+
+    def suspended(self) -> str | None:
+        """Why no share of the node may be handed out; None: they may."""
+        if self.driver_fault is not None:
+            return self.driver_fault
+        return self.around.closed()
+
+    def closed(self, gpu: GPUUID) -> str | None:
+        """Why a GPU takes no new tenant; None: it does."""
+        if gpu in self.agent.excluded_gpus:
+            return status.EXCLUDED_REASON
+        if self.devices[gpu].mig:
+            return status.MIG_REASON
+        if gpu in self.unspecified:
+            return "NVIDIA's CDI specification does not know it"
+        return self.unhealthy(gpu)
+
+    def unhealthy(self, gpu: GPUUID) -> str | None:
+        """Why no container may start on a GPU, not even one that had it before; None: it may."""
+        record = self.health.records.get(gpu)
+        if record is None:
+            return health.UNEXAMINED
+        if record.health is gpunode.Health.HEALTHY:
+            return None
+        return f"the GPU is {record.health}: {record.reason or record.cause or 'no reason is known'}"
+
+    def reserved(self, gpu: GPUUID) -> gpunode.Mode | None:
+        """The mode of a GPU that is not this agent's to manage now; None: it is."""
+        device = self.devices.get(gpu)
+        if device is not None and device.mig:
+            return gpunode.Mode.MIG
+        untouched = gpu in self.agent.excluded_gpus or not self.agent.synced or self.around.closed() is not None
+        return gpunode.Mode.EXCLUDED if untouched else None
+
+    def find(self, uid: PodUID) -> manifests.Subject | None:
+        """A pod of this node, by what is remembered."""
+        for bound in self.pods.all():
+            if bound.uid == uid:
+                return manifests.Subject(uid, bound.namespace, bound.name)
+        return None
+
+    def _late_binding(self, resources: pod_resources.Client) -> LateBinding:
+        settings = self.settings
+        self.specifications = SpecificationFiles(settings.cdi_dir, base_folders=settings.base_cdi_dirs)
+        made = Surroundings(
+            disk=LedgerFile(settings.state_dir),
+            kubelet=LocalKubelet(settings.kubelet_dir, resources),
+            pods=actions.FreshPods(self.api, settings.node),
+            processes=HostProcesses(self.processes),
+            gate=self,
+            publisher=self.publisher,
+            specifications=self.specifications,
+            clock=self.retry.clock,
+            nonces=_nonce,
+        )
+        return LateBinding(settings.node, made)
+
+    def _connect(self) -> None:
+        """Who tells whom of a change."""
+        soon = self.agent.publish_soon
+        for source in (self.publisher, self.registration, self.health):
+            source.changed = soon
+        for store in (self.stores.node, self.stores.slices, self.stores.policy):
+            store.changed = soon
+        self.agent.heard = self._heard
+
+    def _heard(self, published: gpunode.Status) -> None:
+        self.publisher.heard(published)
+        self.incidents.published(published)
+
+    def _state(self, gpu: GPUUID) -> status.GPUState:
+        record = self.health.records[gpu]
+        decision = self.machines.decision(gpu) if self.machines else None
+        whole = self.machines is not None and self.machines.wanted(gpu) is gpunode.Mode.WHOLE
+        return status.GPUState(
+            mode=gpunode.Mode.WHOLE if whole else gpunode.Mode.SHARED,
+            health=record.health,
+            reason=record.reason,
+            mps=decision.published if decision else gpunode.MPS.STARTING,
+            last_fault=record.fault,
+        )
+
+    def _took(self, gpu: GPUUID, before: supervision.Decision | None, decision: supervision.Decision) -> None:
+        """A supervisor has decided; what it does not do itself is left to a task."""
+        if decision.fault is not None or any(isinstance(each, supervision.EvictStayers) for each in decision.actions):
+            self.serious.append((gpu, decision))
+            self.alarm.set()
+        if before is None or before.published is not decision.published:
+            self.agent.publish_soon()
+
+    def _own_pids(self) -> frozenset[int]:
+        return self.machines.server_pids() if self.machines else frozenset()
+
+    def _kubelet_fault(self) -> str | None:
+        return None if self.registration.connected else "kubelet does not listen to the device plugin"
+
+
+def _nonce() -> Nonce:
+    """128 bits that nobody can guess."""
+    return Nonce(os.urandom(16).hex())

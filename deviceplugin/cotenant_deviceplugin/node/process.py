@@ -1,0 +1,93 @@
+"""The process of `cotenant node-agent`: one per node, until a signal ends it. Ending it ends nothing on the GPUs."""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+from contextlib import AsyncExitStack
+
+import cotenant_api
+from cotenant_api import conditions, errors, gpunode
+from cotenant_deviceplugin.clock import SystemClock
+from cotenant_deviceplugin.gpus.nvml import NVML
+from cotenant_deviceplugin.kube import access, client
+from cotenant_deviceplugin.kubelet import pod_resources
+from cotenant_deviceplugin.node import http, liveness, lock
+from cotenant_deviceplugin.node.agent import LOG, NodeAgent, Outside
+from cotenant_deviceplugin.node.settings import Settings
+from cotenant_deviceplugin.node.tasks import Tasks
+from cotenant_deviceplugin.retry import Retry
+
+LOCK = "agent.lock"
+
+
+def run(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT; the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    asyncio.run(_until_told(settings))
+    return 0
+
+
+async def _until_told(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    serving = asyncio.create_task(_serve(settings))
+    stopping = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if serving not in done:
+        serving.cancel()
+        await asyncio.wait({serving})
+    if not serving.cancelled():
+        serving.result()
+
+
+async def _serve(settings: Settings) -> None:
+    """Hold the node's lock, then be its agent."""
+    clock = SystemClock()
+    try:
+        holding = lock.held(settings.state_dir / LOCK, clock=clock, log=LOG)
+        async with holding, AsyncExitStack() as ends:
+            api = client.KubernetesCluster(_source(settings))
+            ends.push_async_callback(api.close)
+            gpus = NVML(library=settings.nvml)
+            ends.push_async_callback(gpus.close)
+            resources = await ends.enter_async_context(pod_resources.Client(settings.kubelet_dir, clock))
+            # Seeded by the node, so that agents started together do not try again together.
+            retry = Retry(clock, random.Random(settings.node), LOG)  # noqa: S311
+            version = cotenant_api.__version__
+            agent = NodeAgent(settings, Outside(api, gpus, resources), retry=retry, version=version)
+            address = await ends.enter_async_context(http.serving(settings.metrics_address, questions(agent)))
+            LOG.info("node agent %s of node %s, metrics at http://%s:%d/metrics", version, settings.node, *address)
+            await Tasks(agent).run()
+    except OSError as error:
+        raise errors.PermanentError(f"{settings.state_dir}: {error.strerror}") from error
+
+
+def questions(agent: NodeAgent) -> http.Questions:
+    """What is answered over HTTP."""
+
+    async def unwell() -> str | None:
+        if agent.machines is None:
+            return None  # it waits for the driver, and a restart would not bring that
+        return await liveness.fault(agent.settings.kubelet_dir)
+
+    async def unready() -> str | None:
+        current = agent.agent.current
+        ready = conditions.find(current.conditions, gpunode.READY) if current else None
+        if ready is None or not agent.agent.ready.is_set():
+            return "the GPUNode has not been written yet"
+        return None if ready.status is conditions.Status.TRUE else f"{ready.reason}: {ready.message}"
+
+    return http.Questions(metrics=agent.metrics.text, unwell=unwell, unready=unready)
+
+
+def _source(settings: Settings) -> access.Source:
+    path = settings.kubeconfig
+    if path is None:
+        return lambda: access.in_cluster(os.environ)
+    return lambda: access.from_kubeconfig(path)

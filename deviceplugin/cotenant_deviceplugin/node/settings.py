@@ -1,0 +1,40 @@
+"""What an admin sets of a node agent. Values alone."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cotenant_api.names import RELEASE_NAMESPACE, Namespace, NodeName
+from cotenant_deviceplugin.kubelet import paths
+from cotenant_deviceplugin.mps import layout
+from cotenant_deviceplugin.node.http import Address
+
+NAMESPACE = Namespace(RELEASE_NAMESPACE)
+STATE_DIR = Path("/var/lib/cotenant/node-agent")
+CDI_DIR = Path("/var/run/cdi")
+METRICS_ADDRESS = ":9476"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """See `cotenant node-agent --help`.
+
+    Attributes:
+        kubeconfig: None: the ServiceAccount of the pod.
+        base_cdi_dirs: where NVIDIA's CDI specification is; the later one wins.
+        nvml: None: where the dynamic linker finds it.
+        mps_control: NVIDIA's control program, with whatever stands before it.
+    """
+
+    node: NodeName
+    namespace: Namespace = NAMESPACE
+    kubeconfig: Path | None = None
+    state_dir: Path = STATE_DIR
+    kubelet_dir: Path = paths.KUBELET_DIR
+    cdi_dir: Path = CDI_DIR
+    base_cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), CDI_DIR)
+    mps_root: Path = layout.DEFAULT_ROOT
+    mps_control: tuple[str, ...] = layout.PROGRAM
+    nvml: Path | None = None
+    manage_compute_mode: bool = True
+    runtime_has_cdi: bool = False
+    metrics_address: Address = field(default_factory=lambda: Address.parse(METRICS_ADDRESS))

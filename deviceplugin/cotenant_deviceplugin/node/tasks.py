@@ -1,0 +1,269 @@
+"""What the parts of a real node's agent do, and when. Each task goes on for ever; what fails is tried again.
+
+A period that is not a second long is chosen for what it costs: asking the driver takes milliseconds, asking MPS a
+process.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+from cotenant_api import errors, gpunode
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin.binding.grants import ServedGPU
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.kube import cluster
+from cotenant_deviceplugin.kube.reflector import Reflector
+from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.node import watchdog
+from cotenant_deviceplugin.node.agent import NodeAgent
+from cotenant_deviceplugin.node.machines import Machines
+
+DRIVER_SECONDS = 10.0
+SUPERVISE_SECONDS = 1.0
+HEALTH_SECONDS = 5.0
+ENDINGS_SECONDS = 1.0
+WATCH_SECONDS = 10.0
+SERVE_SECONDS = 2.0
+COLLECT_SECONDS = 5.0
+SWEEP_SECONDS = 600.0
+WITNESS_SECONDS = 1.0
+"""After an XID: until MPS has written down whose it was."""
+
+DRIVER, LEDGER, MPS, HEALTH, ENDINGS, WATCHDOG, SERVING, COLLECTING = (
+    "driver",
+    "ledger",
+    "MPS",
+    "health",
+    "endings",
+    "watchdog",
+    "shares",
+    "collecting",
+)
+"""What can fail, as the log names it."""
+NO_GPU = "the driver lists no GPU"
+NOWHERE = (
+    "no CDI specification of kind nvidia.com/gpu in the CDI folders knows a GPU of this node: "
+    "have NVIDIA's container toolkit write one (nvidia-ctk cdi generate)"
+)
+
+
+class Tasks:
+    """The tasks of one agent."""
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._of = agent
+        self._retry = agent.retry
+        self._measured: gpunode.Status | None = None
+        self._counts: watchdog.Counts = {}
+        self._swept: datetime | None = None
+        self._offered: tuple[Mapping[GPUUID, ServedGPU], str | None] | None = None
+        self._examining = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        of = self._of
+        # Grants must be known before the first status: a tenant that it left out would look as if it had ended.
+        await self._retry.until_done(LEDGER, self._read_ledger)
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors():
+                group.create_task(reflector.follow(of.api, self._retry))
+            group.create_task(of.agent.run())
+            group.create_task(of.incidents.run())
+            group.create_task(self._with_driver())
+
+    async def _with_driver(self) -> None:
+        """What needs the driver begins when it is there; the agent waits, and does not crash."""
+        of = self._of
+        await self._retry.until_done(DRIVER, self._meet_driver)
+        async with asyncio.TaskGroup() as group:
+            for seconds, what, action in (
+                (DRIVER_SECONDS, DRIVER, self._look_at_driver),
+                (SUPERVISE_SECONDS, MPS, self._supervise),
+                (HEALTH_SECONDS, HEALTH, self._examine),
+                (ENDINGS_SECONDS, ENDINGS, self._end),
+                (WATCH_SECONDS, WATCHDOG, self._watch),
+                (SERVE_SECONDS, SERVING, self._serve),
+                (COLLECT_SECONDS, COLLECTING, self._collect),
+            ):
+                group.create_task(self._every(seconds, what, action))
+            group.create_task(self._hear())
+            group.create_task(self._answer_alarms())
+            group.create_task(self._recover())
+            group.create_task(of.registration.run())
+
+    async def _every(self, seconds: float, what: str, action: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._retry.until_done(what, action)
+            await self._retry.clock.sleep(seconds)
+
+    def _reflectors(self) -> tuple[Reflector, ...]:
+        node, stores = self._of.settings.node, self._of.stores
+        return (
+            Reflector("Node", cluster.node_of(node), stores.node),
+            Reflector("PackingPolicy", cluster.policy(), stores.policy),
+            Reflector("ResourceSlices", cluster.nvidia_slices_of(node), stores.slices, may_be_absent=True),
+        )
+
+    async def _read_ledger(self) -> None:
+        """Late binding's first offer tells that it has read its ledger."""
+        await anext(aiter(self._of.binding.offers()))
+
+    async def _recover(self) -> None:
+        await self._retry.until_done(LEDGER, self._of.binding.open)
+
+    # --- the driver and its GPUs
+
+    async def _meet_driver(self) -> None:
+        of = self._of
+        driver = await of.gpus.driver()
+        await self._know(await of.gpus.devices())
+        if not of.devices:
+            raise errors.TemporaryError(NO_GPU, delay_seconds=DRIVER_SECONDS)
+        if of.machines is None:
+            of.equip(driver)
+        await self._look_at_driver()
+
+    async def _look_at_driver(self) -> None:
+        """Which GPUs there are, and which of them NVIDIA's CDI specification knows."""
+        of = self._of
+        try:
+            await self._know(await of.gpus.devices())
+        except errors.TemporaryError as error:
+            of.driver_fault = str(error)
+            await self._serve()
+            raise
+        of.driver_fault = None
+        of.unspecified = await of.specifications.missing({gpu: each.index for gpu, each in of.devices.items()})
+        of.around.specification_fault = NOWHERE if len(of.unspecified) == len(of.devices) else None
+        if of.machines is not None:
+            of.machines.know(of.devices)
+        await self._serve()
+
+    async def _know(self, devices: Iterable[hardware.Device]) -> None:
+        """A GPU that was known stays known: lost is not gone."""
+        self._of.devices |= {device.uuid: device for device in devices}
+        await self._of.health.know(self._of.devices)
+
+    async def _serve(self) -> None:
+        """Tell late binding what may be handed out, when that has changed."""
+        offered = (self._of.served(), self._of.suspended())
+        if offered != self._offered:
+            self._offered = offered
+            self._of.binding.serve(offered[0], suspended=offered[1])
+
+    # --- MPS and health
+
+    async def _supervise(self) -> None:
+        machines = self._of.machines
+        if machines is None or not (due := machines.due()):
+            return
+        async with self._of.looks.round():
+            for gpu in due:
+                await self._step(machines, gpu)
+
+    async def _step(self, machines: Machines, gpu: GPUUID) -> None:
+        """One GPU's trouble is no other's: it shows in its health."""
+        try:
+            await machines.step(gpu)
+        except errors.TemporaryError as error:
+            self._retry.log.debug("MPS of %s: %s", gpu, error)
+
+    async def _hear(self) -> None:
+        """Take up critical events. MPS has a moment to say whose they are."""
+        of = self._of
+        async for event in of.gpus.events():
+            self._retry.log.warning("XID %d of %s", event.xid, event.uuid or "all GPUs")
+            of.metrics.xid(event.uuid, event.xid)
+            of.health.told(event)
+            await self._retry.clock.sleep(WITNESS_SECONDS)
+            if of.machines is not None:
+                for gpu in of.devices if event.uuid is None else (event.uuid,):
+                    if gpu in of.devices:
+                        await self._step(of.machines, gpu)
+            of.alarm.set()
+
+    async def _answer_alarms(self) -> None:
+        while True:
+            await self._of.alarm.wait()
+            self._of.alarm.clear()
+            await self._retry.until_done(HEALTH, self._examine)
+
+    async def _examine(self) -> None:
+        """Weigh what the driver and MPS say of each GPU; what a supervisor has found comes first, with its culprit."""
+        of = self._of
+        async with self._examining:
+            try:
+                readings = await of.gpus.readings()
+            except errors.TemporaryError:
+                readings = {}
+            serious, of.serious = of.serious, []
+            culprits = {gpu: await self._act(gpu, decision) for gpu, decision in serious}
+            for gpu in of.devices:
+                self._weigh(gpu, readings.get(gpu), culprit=culprits.get(gpu), faulted=gpu in culprits)
+            await of.health.store()
+        await self._serve()
+
+    def _weigh(self, gpu: GPUUID, readings: hardware.Readings | None, *, culprit: PodUID | None, faulted: bool) -> None:
+        of = self._of
+        before = of.health.records[gpu].fault
+        mps = of.machines.evidence(gpu) if of.machines else gpunode.MPS.NOT_USED
+        of.health.weigh(
+            gpu,
+            readings,
+            mps=gpunode.MPS.FAULT if faulted else mps,
+            tenants=tuple(grant.pod_uid for grant in of.binding.tenants(gpu)),
+            culprit=culprit,
+        )
+        fault = of.health.records[gpu].fault
+        if fault is not None and fault != before:
+            of.incidents.faulted(gpu, fault)
+
+    async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> PodUID | None:
+        """Evict who keeps a GPU from recovering; who caused the fault, if one pod alone is named."""
+        of = self._of
+        for action in decision.actions:
+            if isinstance(action, supervision.EvictStayers):
+                owners = await of.sampled.pods_of(action.pids)
+                of.incidents.blocking(gpu, self._staying(owners.values()))
+        if decision.fault is None:
+            return None
+        self._retry.log.error("%s: %s", gpu, decision.fault.reason)
+        named = set((await of.sampled.pods_of(decision.fault.culprits)).values())
+        return named.pop() if len(named) == 1 else None
+
+    # --- tenants
+
+    async def _end(self) -> None:
+        if self._of.ending is not None:
+            await self._of.ending.step(self._retry.clock.now())
+
+    async def _watch(self) -> None:
+        """Weigh memory, once for each new status."""
+        of, current = self._of, self._of.agent.current
+        if current is None or current is self._measured:
+            return
+        self._measured = current
+        self._counts, over = watchdog.watch(self._counts, current.gpus, of.stores.policy.spec)
+        staying = self._staying(each.pod_uid for each in over)
+        of.incidents.overused(each for each in over if each.pod_uid in staying)
+
+    def _staying(self, uids: Iterable[PodUID]) -> frozenset[PodUID]:
+        """Those of the pods that nobody has deleted yet."""
+        leaving = {bound.uid for bound in self._of.pods.all() if bound.ends_at is not None or bound.finished}
+        return frozenset(uids) - leaving
+
+    async def _collect(self) -> None:
+        """Let grants end whose pods have; and look for what nobody knows, now and then."""
+        of, now = self._of, self._retry.clock.now()
+        if not of.pods.synced:
+            return
+        living = {bound.uid for bound in of.pods.all() if not bound.finished}
+        doubtful = any(grant.pod_uid not in living for grant in of.binding.grants())
+        swept = self._swept is not None and now - self._swept < timedelta(seconds=SWEEP_SECONDS)
+        if swept and not doubtful:
+            return
+        for grant in await of.binding.collect():
+            self._retry.log.info("the grant of pod %s/%s has ended", grant.namespace, grant.pod)
+            of.agent.publish_soon()
+        self._swept = now
