@@ -117,6 +117,18 @@ def test_where_nobody_runs_canaries_none_is_waited_for() -> None:
     assert machine.step(GPU, record, GOOD, now=START + 6).health is Health.HEALTHY
 
 
+def test_the_first_thing_that_is_told_of_a_gpu_counts_too() -> None:
+    machine = health.Machine(TABLE, ev.Policy(canary=False))
+    record = machine.step(GPU, health.unexamined(now=START), replace(GOOD, xids=(31,)), now=START)
+    assert (record.health, record.flaps) == (Health.SUSPECT, 1)
+
+
+def test_a_demand_of_a_gpu_that_is_being_examined_counts_too() -> None:
+    record = MACHINE.step(GPU, health.unexamined(now=START), replace(GOOD, xids=(63,), mps=MPS.NOT_USED), now=START)
+    assert record.health is Health.SUSPECT
+    assert "demands: Drain; at least 2023-11-14T22:18:20Z" in str(record.reason)
+
+
 def test_no_canary_is_wanted_while_the_gpu_is_beyond_it() -> None:
     record = told(fresh(), 79, at=START + 1)
     assert not MACHINE.wants_canary(record, GOOD, now=START + 2)

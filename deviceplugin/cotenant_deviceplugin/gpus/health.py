@@ -35,7 +35,7 @@ UNREADABLE = "what was known of this GPU could not be read"
 UNEXAMINED = "not examined yet"
 
 _OPEN = (Health.HEALTHY, Health.PROBATION)
-"""Trouble in these counts; what follows while the GPU is closed for it is the same trouble."""
+"""Trouble in these counts, and so does the first; what follows while the GPU is closed for it is the same trouble."""
 _SEVERITY = (xids.Class.DRAIN, xids.Class.RESET, xids.Class.REBOOT)
 
 
@@ -62,7 +62,7 @@ class Machine:
         record = self._with_fault(gpu, record, evidence, now)
         troubled = self._with_trouble(record, evidence, now)
         incident = troubled.troubled_at == now and _happened(evidence, self._classes(evidence))
-        if incident and troubled.health in _OPEN:
+        if incident and (troubled.health in _OPEN or not troubled.flaps):
             troubled = troubled.model_copy(update={"flaps": troubled.flaps + 1})
         found = self._unmet(troubled, evidence, now)
         waiting = _with_stall(troubled, found, now)
