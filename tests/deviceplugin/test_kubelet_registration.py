@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from cotenant_deviceplugin.kubelet import paths, sockets
+from cotenant_deviceplugin.kubelet.plugin import Tokens
 from cotenant_deviceplugin.kubelet.registration import PATIENCE_POLLS, Registration, Seen, Step, step
 from cotenant_deviceplugin.kubelet.service import Service
 from node_kit import quick, shares
+from node_kit.kubelet_devices import Container, Pod
 from node_kit.kubelet_sockets import SocketKubelet
 
 LOG = logging.getLogger("node-agent")
@@ -171,6 +173,43 @@ async def test_an_agent_that_ends_leaves_no_socket(folder: Path) -> None:
         await node.agrees()
         assert paths.endpoint(folder).is_socket()
     assert not paths.endpoint(folder).exists()
+
+
+async def test_a_start_that_is_under_way_when_kubelet_restarts_is_cancelled_and_made_again(folder: Path) -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hang(_tokens: Tokens) -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with running(folder) as node:
+        await node.agrees()
+        job = Pod(uid="u", name="a", containers=(Container(request=2),))
+        assert await node.kubelet.admit(job)
+        node.shares.before = hang
+        starting = asyncio.create_task(node.kubelet.start(job))
+        await begun.wait()
+        await node.kubelet.begin_again()
+        await cancelled.wait()
+        await asyncio.gather(starting, return_exceptions=True)
+        node.shares.before = shares.nothing
+        await node.agrees()
+        assert await node.kubelet.start(job) == ("cotenant.dev/share=n1",)
+        assert node.shares.started == node.shares.allocated
+
+
+async def test_many_pods_start_at_once_each_with_its_own_tokens(folder: Path) -> None:
+    async with running(folder) as node:
+        node.shares.offer(shares.tokens(800))
+        await node.agrees(800)
+        pods = [Pod(uid=f"u{number}", name=f"p{number}", containers=(Container(request=7),)) for number in range(110)]
+        assert all(await asyncio.gather(*map(node.kubelet.admit, pods)))
+        names = await asyncio.gather(*map(node.kubelet.start, pods))
+        assert len(set(names)) == 110
+        assert len(frozenset().union(*node.shares.started)) == 770
 
 
 HERE = sockets.Identity(1, 2, 3)

@@ -233,6 +233,17 @@ async def test_offers_that_fail_end_the_stream_with_the_reason(caplog: pytest.Lo
         assert told == ["ListAndWatch FAILED_PRECONDITION"]
 
 
+async def test_offers_that_end_end_the_stream() -> None:
+    class Short(shares.PlainShares):
+        async def offers(self) -> AsyncIterator[Mapping[Token, bool]]:
+            yield shares.tokens(1)
+
+    async with served(Short({})) as (connection, plugin, told):
+        assert [len(answer.devices) async for answer in connection.watch(messages.Empty())] == [1]
+        assert plugin.streams == 0
+        assert told == ["ListAndWatch OK"]
+
+
 async def test_a_socket_in_no_folder_cannot_be_served() -> None:
     with quick.folder() as folder, pytest.raises(errors.TemporaryError, match="cannot be served"):
         await sockets.serve(

@@ -111,7 +111,7 @@ class Registration:
             if step(self._look()) is Step.REGISTER:
                 await self._register()
         except errors.TemporaryError as error:
-            self._tell(str(error))
+            self._tell(str(error), level=logging.WARNING)
 
     def _look(self) -> Seen:
         kubelet = sockets.identity(paths.registry(self._dir))
@@ -160,13 +160,13 @@ class Registration:
 
     def _streams_changed(self) -> None:
         if not self._service.streams:
-            self._tell("kubelet does not listen to us any more")
+            self._tell("kubelet does not listen to us any more", level=logging.WARNING)
         self.changed()
 
-    def _tell(self, line: str) -> None:
+    def _tell(self, line: str, *, level: int = logging.INFO) -> None:
         if line != self._told:
             self._told = line
-            self._log.info("%s", line)
+            self._log.log(level, "%s", line)
 
 
 _OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))

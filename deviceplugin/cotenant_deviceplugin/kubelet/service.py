@@ -71,7 +71,7 @@ class Service:
         self.changed: Callable[[], None] = lambda: None
         self._shares = shares
         self._observe = observe
-        self._log = log
+        self.log = log
         self._timer = timer
         self._ends: set[asyncio.Event] = set()
 
@@ -162,7 +162,7 @@ class Service:
         except errors.CotenantError as error:
             result, text = statuses.of(error)
         except Exception as error:
-            self._log.exception("%s failed", name)
+            self.log.exception("%s failed", name)
             result, text = statuses.of(error)
         else:
             return response
