@@ -229,7 +229,7 @@ async def test_offers_that_fail_end_the_stream_with_the_reason(caplog: pytest.Lo
 
     async with served(Broken({})) as (connection, plugin, told):
         assert await refused(anext(aiter(connection.watch(messages.Empty())))) == ("FAILED_PRECONDITION", "no ledger")
-        assert plugin.streams == 0
+        await quick.until(lambda: plugin.streams == 0)
         assert told == ["ListAndWatch FAILED_PRECONDITION"]
 
 
@@ -240,7 +240,7 @@ async def test_offers_that_end_end_the_stream() -> None:
 
     async with served(Short({})) as (connection, plugin, told):
         assert [len(answer.devices) async for answer in connection.watch(messages.Empty())] == [1]
-        assert plugin.streams == 0
+        await quick.until(lambda: plugin.streams == 0)
         assert told == ["ListAndWatch OK"]
 
 
