@@ -38,7 +38,7 @@ GPU: Final = (
 )
 """A real driver sees of the GPUs those whose device it has; the stand-in is told which that is."""
 HOLD: Final = "exec cuda-client --hold 100000"
-RUN: Final = "exec cuda-client"
+RUN: Final = "exec cuda-client --memory 1"
 _LOG_LINE: Final = re.compile(r"^\S+ stdout [FP] (.*)$")
 
 
@@ -144,7 +144,7 @@ class Tenants:
         try:
             waiting.wait_until(lambda: condition(self.pod(name)), f"{self.namespace}/{name} {what}", seconds)
         except waiting.NotReadyError as error:
-            raise waiting.NotReadyError(f"{error}; {self.pod(name).get('status')}; {self.events(name)}") from error
+            raise waiting.NotReadyError(f"{error}; {summary(self.pod(name))}; {self.events(name)}") from error
         return self.pod(name)
 
     def running(self, name: str) -> Json:
@@ -156,7 +156,7 @@ class Tenants:
 
         def ended(pod: Json) -> bool:
             if pod["status"].get("phase") == "Failed":
-                raise waiting.NotReadyError(f"{name} failed: {pod['status']}")
+                raise waiting.NotReadyError(f"{name} failed")
             return bool(pod["status"].get("phase") == "Succeeded")
 
         return self.wait(name, "succeeded", ended)
@@ -280,6 +280,12 @@ def matches(shown: Shown, booked: placement.Placement | None) -> bool:
     enforced = says["mps"] and (says["gpu"], str(says["threadPercentage"])) == (uuid, wanted[THREADS])
     held = f"0={says['memoryLimitMiB']}M" == wanted[MEMORY]
     return bool(enforced and held and shown.gpu == uuid and wanted.items() <= shown.environment.items())
+
+
+def summary(pod: Json) -> str:
+    """What a pod's status says, in a few words."""
+    states = [each["state"] for each in pod["status"].get("containerStatuses") or []]
+    return f"{pod['status'].get('phase')} {pod['status'].get('message', '')} {states}"
 
 
 def _state(pod: Json, wanted: str) -> bool:
