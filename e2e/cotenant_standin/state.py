@@ -6,6 +6,7 @@ here, and nothing is remembered: two objects over one folder are the same machin
     driver_version      "580.65.06 (stand-in)"; written again: another driver has been loaded
     cuda_version        13000
     missing             exists: the driver is not loaded
+    stalled             exists: the driver answers nothing until it is gone
     xids                append-only lines "INDEX XID"
     gpus/INDEX/uuid, name, memory_mib, sm_count, compute_capability
     gpus/INDEX/compute_mode         NVML's number
@@ -199,6 +200,14 @@ class State:
         """The driver is there again; who talked to the one before must begin anew (its files are others)."""
         write(self.root / "driver_version", (self.root / "driver_version").read_text().strip())
         (self.root / "missing").unlink(missing_ok=True)
+
+    def stall(self) -> None:
+        """The driver hangs: whoever asks it anything waits."""
+        write(self.root / "stalled", "")
+
+    def resume(self) -> None:
+        """It answers again."""
+        (self.root / "stalled").unlink(missing_ok=True)
 
     @property
     def loaded(self) -> bool:

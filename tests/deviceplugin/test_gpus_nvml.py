@@ -1,6 +1,7 @@
 """The GPUs through the real nvidia-ml-py, over the stand-in's library."""
 
 import asyncio
+import logging
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from cotenant_api import errors
-from cotenant_deviceplugin.gpus import events, hardware, nvml
+from cotenant_deviceplugin.gpus import events, hardware, nvml, session
 from cotenant_standin import building, state
 
 QUICK = events.Timing(wait_milliseconds=50, renew_seconds=0.05, lost_seconds=0.01, retry_seconds=0.05)
@@ -167,6 +168,27 @@ async def test_a_driver_that_was_replaced_between_two_questions_is_asked_anew(
     assert await gpus.devices() == devices
 
 
+async def test_a_driver_that_hangs_stops_nobody_but_who_asks(machine: state.State) -> None:
+    gpus = nvml.NVML(library=building.nvml(), call_seconds=0.05)
+    await gpus.devices()
+    machine.stall()
+    with pytest.raises(errors.TemporaryError, match="has not answered for"):
+        await gpus.devices()
+    with pytest.raises(errors.TemporaryError, match="still does not answer"):
+        await gpus.readings()
+    machine.resume()
+
+    async def answered() -> bool:
+        await asyncio.sleep(0.01)
+        try:
+            return len(await gpus.devices()) == 2
+        except errors.TemporaryError:
+            return False
+
+    await until(answered)
+    await gpus.close()
+
+
 async def test_a_library_that_is_not_there_yet_is_worth_another_try(tmp_path: Path) -> None:
     gpus = nvml.NVML(library=tmp_path / "libnvidia-ml.so.1")
     with pytest.raises(errors.TemporaryError, match="No such file"):
@@ -284,12 +306,22 @@ async def test_a_gpu_without_events_is_read_nevertheless(
     assert len(await gpus.readings()) == 2
 
 
-async def test_gpus_that_all_tell_no_events_are_asked_again(listening: Listening, machine: state.State) -> None:
-    machine.gpu(0).set("no_events", "")
-    machine.gpu(1).set("no_events", "")
-    machine.load()
+async def test_gpus_that_all_tell_no_events_are_asked_again(
+    gpus: nvml.NVML, machine: state.State, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cotenant_deviceplugin.gpus.events")
+    for gpu in machine.gpus():
+        gpu.set("no_events", "")
+    listens = Listening(gpus)
+
+    async def watched() -> bool:
+        await asyncio.sleep(0.01)
+        return "waiting for events of 0 GPUs" in caplog.text
+
+    await until(watched)
     machine.gpu(0).unset("no_events")
-    await listening.raised_until_seen(machine, 0, 31)
+    await listens.raised_until_seen(machine, 0, 31)
+    await listens.end()
 
 
 async def test_whoever_stops_iterating_leaves_no_thread(gpus: nvml.NVML, machine: state.State) -> None:
@@ -297,3 +329,26 @@ async def test_whoever_stops_iterating_leaves_no_thread(gpus: nvml.NVML, machine
     await listens.raised_until_seen(machine, 0, 31)
     await listens.end()
     assert not [thread for thread in threading.enumerate() if thread.name == "nvml-events"]
+
+
+async def test_what_breaks_the_thread_is_handed_over(machine: state.State) -> None:
+    failed: list[BaseException] = []
+    stop = threading.Event()
+
+    def break_it(event: hardware.XIDEvent) -> None:
+        raise ValueError(event.xid)
+
+    used = session.Session(library=building.nvml())
+    watch = events.Watch(used, deliver=break_it, stop=stop, timing=QUICK)
+    thread = threading.Thread(target=watch.run_to_the_end, args=(failed.append,))
+    thread.start()
+
+    async def broken() -> bool:
+        machine.raise_xid(0, 31)
+        await asyncio.sleep(0.02)
+        return bool(failed)
+
+    await until(broken)
+    thread.join()
+    used.close()
+    assert str(failed[0]) == "31"

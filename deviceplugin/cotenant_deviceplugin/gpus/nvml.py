@@ -26,6 +26,8 @@ T = TypeVar("T")
 _UNTOLD = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
 _MODE_NUMBERS = {mode: number for number, mode in models.COMPUTE_MODES.items()}
 _MEMORY_V2 = pynvml.nvmlMemory_v2
+CALL_SECONDS = 20.0
+"""A driver that has not answered for so long hangs; it may never answer."""
 
 
 class NVML:
@@ -36,9 +38,18 @@ class NVML:
     Args:
         library: path of `libnvidia-ml.so.1`; None: where the dynamic linker finds it.
         timing: of the thread that waits for events.
+        call_seconds: how long a call may take.
     """
 
-    def __init__(self, *, library: Path | None = None, timing: events.Timing = events.DEFAULT_TIMING) -> None:
+    def __init__(
+        self,
+        *,
+        library: Path | None = None,
+        timing: events.Timing = events.DEFAULT_TIMING,
+        call_seconds: float = CALL_SECONDS,
+    ) -> None:
+        self._call_seconds = call_seconds
+        self._hanging: asyncio.Future[Any] | None = None
         self._session = session.Session(library=library)
         self._timing = timing
         self._thread = futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="nvml")
@@ -113,7 +124,16 @@ class NVML:
         self._thread.shutdown(wait=False)
 
     async def _call(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._inside, work)
+        """Do it in the thread. While a call hangs none is added: they would all wait behind it."""
+        if self._hanging is not None and not self._hanging.done():
+            raise session.DriverAwayError("the NVIDIA driver still does not answer")
+        future = asyncio.get_running_loop().run_in_executor(self._thread, self._inside, work)
+        future.add_done_callback(_seen)
+        done, _ = await asyncio.wait({future}, timeout=self._call_seconds)
+        if not done:
+            self._hanging = future
+            raise session.DriverAwayError(f"the NVIDIA driver has not answered for {self._call_seconds:g} s")
+        return future.result()
 
     def _inside(self, work: Callable[[], T]) -> T:
         with self._session.used():
@@ -217,6 +237,12 @@ class NVML:
 def _driver() -> hardware.Driver:
     version = str(session.system(pynvml.nvmlSystemGetDriverVersion))
     return models.versions(version, int(session.system(pynvml.nvmlSystemGetCudaDriverVersion_v2)))
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """What a call came to that nobody waits for any more (it hung, or whoever asked was cancelled) is of no use."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _held(entries: Any) -> list[models.Held]:

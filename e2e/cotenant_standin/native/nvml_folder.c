@@ -93,6 +93,10 @@ int ready(void) {
     pthread_mutex_unlock(&lock);
     if (!initialised)
         return UNINITIALIZED;
+    char stalled[MAX_PATH];
+    snprintf(stalled, sizeof stalled, "%s/stalled", root());
+    while (access(stalled, F_OK) == 0)
+        usleep(10000); /* stand-in: a call to a driver that hangs does not return */
     if (!driver_stamp(&now) || now.st_ino != then.st_ino || now.st_mtim.tv_sec != then.st_mtim.tv_sec ||
         now.st_mtim.tv_nsec != then.st_mtim.tv_nsec)
         return UNKNOWN;
