@@ -20,7 +20,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cotenant_standin import state
+from cotenant_standin import listening, state
 
 SOCKET = "driver.sock"
 READY = "stand-in GPU driver: ready"
@@ -48,15 +48,12 @@ class Driver:
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Serve until told to stop; contexts of an earlier life are gone."""
-        self._forget_all()
-        path = self._machine.root / SOCKET
-        path.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._handle, path)
-        path.chmod(0o666)
-        async with server:
-            print(READY, flush=True)
-            await stop.wait()
-        self._forget_all()
+        self._recount()
+        listener = listening.Listener(self._machine.root / SOCKET, self._handle)
+        await listener.start()
+        print(READY, flush=True)
+        await stop.wait()
+        await listener.close()
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         caller = Caller(*peer(writer))
@@ -65,12 +62,9 @@ class Driver:
             while line := await reader.readline():
                 writer.write(self.answer(caller, line.decode().split()).encode() + b"\n")
                 await writer.drain()
-        except ConnectionError:
-            pass  # its process was killed
         finally:
             self._callers.remove(caller)
             self._recount()
-            writer.close()
 
     def answer(self, caller: Caller, words: list[str]) -> str:
         """What is said to one line."""
@@ -144,10 +138,6 @@ class Driver:
                         shared[pid] = mib
             _write(gpu, own, gpu.processes(), mps=False)
             _write(gpu, shared, gpu.mps_processes(), mps=True)
-
-    def _forget_all(self) -> None:
-        self._callers.clear()
-        self._recount()
 
 
 def peer(writer: asyncio.StreamWriter) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cotenant_standin import driver, mps_commands, mps_control, mps_limits, state, waiting
+from cotenant_standin import driver, listening, mps_commands, mps_control, mps_limits, state, waiting
 from cotenant_standin.mps_limits import Limits
 
 _SERVER = str(Path(__file__).with_name("mps_server.py"))
@@ -89,20 +89,15 @@ class Daemon:
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A connection: of the front end, or of a client for as long as it lives."""
-        try:
+        line = (await reader.readline()).decode()
+        if line.startswith("client "):
+            await self._serve(reader, writer, line.split()[1:])
+        while line.startswith("command "):
+            await self._hang()
+            answer = await mps_commands.run(self, line.split()[1:])
+            writer.write(f"{answer}{mps_control.END_OF_ANSWER}\n".encode())
+            await writer.drain()
             line = (await reader.readline()).decode()
-            if line.startswith("client "):
-                await self._serve(reader, writer, line.split()[1:])
-            while line.startswith("command "):
-                await self._hang()
-                answer = await mps_commands.run(self, line.split()[1:])
-                writer.write(f"{answer}{mps_control.END_OF_ANSWER}\n".encode())
-                await writer.drain()
-                line = (await reader.readline()).decode()
-        except ConnectionError:
-            pass  # whoever asked is gone
-        finally:
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, words: list[str]) -> None:
         pid, uid = driver.peer(writer)
@@ -118,8 +113,6 @@ class Daemon:
             while line := (await reader.readline()).decode().split():
                 clean = line == ["bye"]
                 await self._request(server, client, line)
-        except ConnectionError:
-            clean = False
         finally:
             await self.leave(server, client, clean=clean)
 
@@ -327,21 +320,19 @@ async def _serve(*, multiuser: bool) -> int:
     if mps_control.answers(pipe):
         print("An instance of this daemon is already running", file=sys.stderr)
         return 1
-    path.unlink(missing_ok=True)
     machine = state.State(state.folder())
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES") or machine.gpus()[0].uuid
     daemon = Daemon(machine, gpu=gpu, multiuser=multiuser, logs=logs)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, daemon.stopped.set)
-    listener = await asyncio.start_unix_server(daemon.handle, path)
-    path.chmod(0o666)
     (pipe / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))
+    listener = listening.Listener(path, daemon.handle)
+    await listener.start()
     daemon.control_log(f"Starting control daemon using socket {path}")
     await daemon.stopped.wait()
-    listener.close()
     if daemon.server is not None:
         await daemon.end(daemon.server)
-    path.unlink(missing_ok=True)
+    await listener.close()
     return 0
 
 

@@ -5,6 +5,8 @@ import logging
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from cotenant_deviceplugin.mps import layout
+
 SUMMARY = "run one MPS control daemon for each GPU of this node"
 
 
@@ -13,7 +15,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mps-root",
         type=Path,
-        default=Path("/run/cotenant/mps"),
+        default=layout.DEFAULT_ROOT,
         metavar="DIR",
         help="where pipes and logs are; a hostPath that the node agent has too (%(default)s)",
     )
@@ -29,7 +31,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--control",
         nargs="+",
-        default=["nvidia-cuda-mps-control"],
+        default=list(layout.PROGRAM),
         metavar="ARGUMENT",
         help="NVIDIA's control program, with whatever stands before it (%(default)s)",
     )

@@ -13,11 +13,11 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.gpus.hardware import Hardware
+from cotenant_deviceplugin.gpus.hardware import Device
 from cotenant_deviceplugin.mps import layout
 from cotenant_deviceplugin.mps.control import Control
 
@@ -46,7 +46,7 @@ class Settings:
         environment: of the daemons, beside what names their GPU and folders.
         drain_seconds: how long clients may take to end on SIGTERM before their work is taken off the GPU; None: as long
             as they want.
-        look_seconds: how often GPUs are looked for.
+        look_seconds: how often GPUs are looked for, and how often clients at the end, where that is oftener.
         first_backoff_seconds: before the first new attempt at a daemon that ended at once.
     """
 
@@ -137,7 +137,7 @@ class Daemon:
             if clients is not None and clients != told:
                 told = clients
                 log.info("%s: waiting for the end of clients %s", self._gpu, sorted(clients))
-            await asyncio.sleep(DRAIN_LOOK_SECONDS)
+            await asyncio.sleep(min(DRAIN_LOOK_SECONDS, self._settings.look_seconds))
 
     async def _quit(self, process: asyncio.subprocess.Process, ended: "asyncio.Task[int]") -> None:
         if not ended.done():
@@ -203,7 +203,14 @@ class Daemon:
         self._backoff_seconds = min(2 * self._backoff_seconds, LONGEST_BACKOFF_SECONDS)
 
 
-def shared(hardware: Hardware) -> GPUs:
+class Lister(Protocol):
+    """Knows the node's GPUs (`gpus.hardware.Hardware`)."""
+
+    async def devices(self) -> tuple[Device, ...]:
+        """All. Raises TemporaryError while the driver is not there."""
+
+
+def shared(hardware: Lister) -> GPUs:
     """The GPUs that can be shared: those in MIG mode have no daemon. An excluded GPU has one, and nobody its pipe."""
 
     async def found() -> frozenset[GPUUID]:

@@ -1,0 +1,275 @@
+"""The process of the MPS daemons, over real processes of the stand-in."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.mps import daemons
+from cotenant_standin import building, mps_control, state
+from node_kit import gpu_machine, quick
+
+OTHER_USER = 12345
+PROGRAM = """
+import argparse
+from cotenant_deviceplugin.commands import mps_daemons
+parser = argparse.ArgumentParser()
+mps_daemons.configure(parser)
+raise SystemExit(mps_daemons.run(parser.parse_args()))
+"""
+
+
+@pytest.fixture
+def machine() -> Iterator[gpu_machine.Machine]:
+    with gpu_machine.started([state.H200, state.H200]) as found:
+        yield found
+
+
+class GPUs:
+    """GPUs that come and go; None: there is no driver."""
+
+    def __init__(self, *uuids: GPUUID) -> None:
+        self.found: frozenset[GPUUID] | None = frozenset(uuids)
+
+    async def __call__(self) -> frozenset[GPUUID]:
+        """As `daemons.GPUs`."""
+        if self.found is None:
+            raise errors.TemporaryError("no driver", delay_seconds=1)
+        return self.found
+
+
+def settings(machine: gpu_machine.Machine, *, drain_seconds: float | None = None) -> daemons.Settings:
+    return daemons.Settings(
+        root=machine.mps_root,
+        program=machine.program,
+        environment=machine.environment(),
+        drain_seconds=drain_seconds,
+        look_seconds=0.05,
+        first_backoff_seconds=0.01,
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(chosen: daemons.Settings, gpus: daemons.GPUs) -> AsyncIterator[asyncio.Event]:
+    """The daemons, until the block ends; the event asks them to end earlier."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(daemons.run(chosen, gpus, stop))
+    try:
+        yield stop
+    finally:
+        stop.set()
+        await task
+
+
+async def answering(machine: gpu_machine.Machine, index: int = 0) -> None:
+    await quick.until(lambda: mps_control.answers(machine.pipe(index)))
+
+
+def daemon_pid(machine: gpu_machine.Machine, index: int = 0) -> int:
+    return int((machine.pipe(index) / "nvidia-cuda-mps-control.pid").read_text())
+
+
+async def ended(program: gpu_machine.CUDAProgram) -> str:
+    return await asyncio.to_thread(program.end)
+
+
+async def test_each_gpu_has_a_daemon_of_its_own(machine: gpu_machine.Machine) -> None:
+    async with running(settings(machine), GPUs(machine.uuid(0), machine.uuid(1))):
+        for index in (0, 1):
+            await answering(machine, index)
+            report = machine.cuda(index=index).report()
+            assert (report["mps"], report["gpu"]) == (True, machine.uuid(index))
+    assert not mps_control.answers(machine.pipe(0))
+
+
+async def test_clients_of_any_user_reach_the_daemon_and_share_its_server(machine: gpu_machine.Machine) -> None:
+    async with running(settings(machine), GPUs(machine.uuid())):
+        await answering(machine)
+        root, other = machine.cuda("--hold", "60"), machine.cuda("--hold", "60", user=OTHER_USER)
+        assert root.report()["server"] == other.report()["server"]
+        for program in (root, other):
+            program.process.terminate()
+        assert stat.S_IMODE(machine.pipe().stat().st_mode) == 0o755
+
+
+async def test_gpu_that_appears_later_is_picked_up(machine: gpu_machine.Machine) -> None:
+    gpus = GPUs()
+    async with running(settings(machine), gpus):
+        gpus.found = frozenset({machine.uuid(1)})
+        await answering(machine, 1)
+
+
+async def test_driver_that_is_away_ends_no_daemon(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus = GPUs(machine.uuid())
+    async with running(settings(machine), gpus):
+        await answering(machine)
+        pid, gpus.found = daemon_pid(machine), None
+        await quick.until(lambda: "waiting for the driver: no driver" in caplog.text)
+        gpus.found = frozenset({machine.uuid(0), machine.uuid(1)})
+        await answering(machine, 1)
+        assert daemon_pid(machine) == pid
+
+
+async def test_daemon_that_died_is_started_again_where_containers_have_it_mounted(
+    machine: gpu_machine.Machine,
+) -> None:
+    async with running(settings(machine), GPUs(machine.uuid())):
+        await answering(machine)
+        mounted, first = machine.pipe().stat().st_ino, daemon_pid(machine)
+        os.kill(first, signal.SIGKILL)
+        await quick.until((machine.pipe() / "nvidia-cuda-mps-control.pid").exists)
+        await quick.until(lambda: mps_control.answers(machine.pipe()) and daemon_pid(machine) != first)
+        assert machine.pipe().stat().st_ino == mounted
+
+
+async def test_stale_pipe_of_an_earlier_life_is_cleaned(machine: gpu_machine.Machine) -> None:
+    (machine.pipe() / "folder").mkdir(parents=True)
+    (machine.pipe() / "control_lock").touch()
+    async with running(settings(machine), GPUs(machine.uuid())):
+        await answering(machine)
+        assert {path.name for path in machine.pipe().iterdir()} == {"control", "nvidia-cuda-mps-control.pid"}
+
+
+async def test_daemon_of_an_earlier_life_is_left_to_its_clients(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = machine.control_daemon()
+    tenant = machine.tenant()
+    async with running(settings(machine), GPUs(machine.uuid())):
+        await quick.until(lambda: "another control daemon answers" in caplog.text)
+        assert (daemon_pid(machine), tenant.process.poll()) == (left.pid, None)
+        tenant.process.terminate()
+        await ended(tenant)
+        machine.control("quit")
+        await asyncio.to_thread(left.wait)
+        await answering(machine)
+        assert daemon_pid(machine) != left.pid
+
+
+async def test_end_waits_for_clients(machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(settings(machine), GPUs(machine.uuid())) as stop:
+        await answering(machine)
+        tenant = machine.tenant()
+        stop.set()
+        await quick.until(lambda: f"waiting for the end of clients [{tenant.pid}]" in caplog.text)
+        assert mps_control.answers(machine.pipe())
+        tenant.process.terminate()
+        assert await ended(tenant) == ""
+    assert not mps_control.answers(machine.pipe())
+
+
+async def test_end_takes_clients_off_the_gpu_after_the_time_that_was_given(machine: gpu_machine.Machine) -> None:
+    async with running(settings(machine, drain_seconds=0.1), GPUs(machine.uuid())) as stop:
+        await answering(machine)
+        tenant = machine.tenant()
+        stop.set()
+        assert "CUDA_ERROR_MPS_CLIENT_TERMINATED" in await ended(tenant)
+
+
+async def test_end_comes_though_the_daemon_does_not_answer(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(settings(machine, drain_seconds=0), GPUs(machine.uuid())) as stop:
+        await answering(machine)
+        pid = daemon_pid(machine)
+        (machine.pipe() / "control").unlink()
+        stop.set()
+        await quick.until(lambda: "no MPS control daemon" in caplog.text)
+        os.kill(pid, signal.SIGTERM)
+
+
+async def test_program_that_is_missing_is_tried_again(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = daemons.Settings(
+        root=machine.mps_root, program=["/nowhere"], environment={}, look_seconds=0.05, first_backoff_seconds=0.01
+    )
+    async with running(chosen, GPUs(machine.uuid())):
+        await quick.until(lambda: caplog.text.count("/nowhere: No such file or directory") == 3)
+
+
+async def test_daemon_that_ends_at_once_is_told_and_tried_again(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = daemons.Settings(
+        root=machine.mps_root, program=["false"], environment={}, look_seconds=0.05, first_backoff_seconds=0.01
+    )
+    async with running(chosen, GPUs(machine.uuid())):
+        await quick.until(lambda: caplog.text.count("ended with code 1") == 3)
+
+
+def test_limits_of_the_own_environment_do_not_reach_the_daemons() -> None:
+    environment = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "5", "NVIDIA_VISIBLE_DEVICES": "void", "PATH": "/bin"}
+    assert daemons.inherited(environment) == {"PATH": "/bin"}
+
+
+async def test_gpu_in_mig_mode_has_no_daemon() -> None:
+    def device(uuid: str, *, mig: bool) -> hardware.Device:
+        return hardware.Device(
+            uuid=GPUUID(uuid),
+            index=0,
+            model="NVIDIA-H200",  # type: ignore[arg-type]
+            memory_mib=1,
+            sm_count=1,
+            compute_capability="9.0",
+            mig=mig,
+        )
+
+    class Driver:
+        async def devices(self) -> tuple[hardware.Device, ...]:
+            return device("GPU-a", mig=True), device("GPU-b", mig=False)
+
+    assert await daemons.shared(Driver())() == {"GPU-b"}
+
+
+def start_command(machine: gpu_machine.Machine) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", PROGRAM, "--mps-root", str(machine.mps_root)]
+    return subprocess.Popen(
+        [*command, "--nvml", str(building.nvml()), "--control", *machine.program],
+        env=machine.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+async def test_command_serves_all_gpus_and_ends_on_sigterm(machine: gpu_machine.Machine) -> None:
+    with start_command(machine) as process:
+        for index in (0, 1):
+            await answering(machine, index)
+        process.terminate()
+        _, said = await asyncio.to_thread(process.communicate, timeout=20)
+    assert process.returncode == 0
+    assert "Traceback" not in said, said
+    assert not mps_control.answers(machine.pipe(0))
+
+
+async def test_clients_outlive_a_command_that_is_killed_and_started_again(machine: gpu_machine.Machine) -> None:
+    with start_command(machine) as first:
+        await answering(machine)
+        tenant = machine.tenant()
+        first.kill()
+    pids = [daemon_pid(machine, index) for index in (0, 1)]
+    with start_command(machine) as second:
+        if second.stderr is None:
+            raise ValueError("its log is read here")
+        while "another control daemon answers" not in await asyncio.to_thread(second.stderr.readline):
+            pass
+        assert (tenant.process.poll(), machine.control("get_client_list", str(machine.server()))) != (0, "")
+        second.terminate()
+    tenant.process.terminate()
+    assert await ended(tenant) == ""
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)

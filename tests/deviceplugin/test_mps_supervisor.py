@@ -1,0 +1,277 @@
+"""The supervisor over real processes of the stand-in: faults, changes of modes, and lives of the agent."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_api.gpunode import MPS, Mode
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.mps import supervision, supervisor, v2
+from cotenant_deviceplugin.mps.supervision import EvictStayers
+from cotenant_standin import state
+from node_kit import gpu_machine, quick
+
+SHARED = supervision.Wanted(mode=Mode.SHARED)
+WHOLE = supervision.Wanted(mode=Mode.WHOLE)
+POLICY = supervision.Policy(first_backoff_seconds=0, longest_backoff_seconds=0)
+
+
+@pytest.fixture
+def machine() -> Iterator[gpu_machine.Machine]:
+    with gpu_machine.started() as found:
+        yield found
+
+
+class Time:
+    """A clock that stands still until told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now
+
+
+class KilledError(Exception):
+    """The agent is killed here."""
+
+
+class Killed(gpu_machine.MachineDriver):
+    """A driver and a backend of an agent that is killed after so many changes."""
+
+    def __init__(self, machine: gpu_machine.Machine, backend: v2.MPSv2, *, after: int) -> None:
+        super().__init__(machine)
+        self._backend, self._left = backend, after
+        self.properties, self.observe = backend.properties, backend.observe
+        self.edits, self.terminate = backend.edits, backend.terminate
+
+    def _count(self) -> None:
+        if self._left == 0:
+            raise KilledError
+        self._left -= 1
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
+        """Changes, or dies before it does."""
+        self._count()
+        await super().set_compute_mode(gpu, mode)
+
+    async def start(self, gpu: GPUUID) -> None:
+        """Changes, or dies before it does."""
+        self._count()
+        await self._backend.start(gpu)
+
+    async def stop(self, gpu: GPUUID) -> None:
+        """Changes, or dies before it does."""
+        self._count()
+        await self._backend.stop(gpu)
+
+
+def backend(machine: gpu_machine.Machine) -> v2.MPSv2:
+    return v2.MPSv2(machine.mps_root, cuda_version="13.0", program=machine.program, timeout_seconds=20)
+
+
+def supervised(machine: gpu_machine.Machine, time: Time | None = None) -> supervisor.Supervisor:
+    """A supervisor as a fresh agent has it."""
+    return supervisor.Supervisor(
+        machine.uuid(),
+        backend=backend(machine),
+        driver=gpu_machine.MachineDriver(machine),
+        monotonic=time or Time(),
+        policy=POLICY,
+    )
+
+
+async def proven(gpu: supervisor.Supervisor) -> supervision.Decision:
+    """Steps until the GPU is ready again."""
+    for _ in range(20):
+        decision = await gpu.settle(SHARED)
+        if decision.ready:
+            break
+    return decision
+
+
+async def test_fresh_gpu_becomes_shared_in_one_go(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    decision = await supervised(machine).settle(SHARED)
+    assert (decision.ready, decision.published) == (True, MPS.ACTIVE)
+    assert machine.state.gpu(0).compute_mode is state.ComputeMode.EXCLUSIVE_PROCESS
+    assert "busy or unavailable" in machine.cuda(mps=False).end()
+
+
+async def test_gpu_without_control_daemon_is_not_ready_and_closed_to_others(machine: gpu_machine.Machine) -> None:
+    gpu = supervised(machine)
+    decision = await gpu.settle(SHARED)
+    assert (decision.ready, machine.state.gpu(0).compute_mode) == (False, state.ComputeMode.EXCLUSIVE_PROCESS)
+    assert "no MPS control daemon" in (decision.reason or "")
+    machine.control_daemon()
+    assert (await gpu.settle(SHARED)).ready
+
+
+async def test_agent_that_starts_again_adopts_server_and_clients(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    await supervised(machine).settle(SHARED)
+    tenant, server = machine.tenant(), machine.server()
+    decision = await supervised(machine).settle(SHARED)
+    assert (decision.ready, machine.server(), tenant.process.poll()) == (True, server, None)
+
+
+@pytest.mark.parametrize("changes", [0, 1, 2])
+@pytest.mark.parametrize("to_whole", [True, False])
+async def test_change_of_modes_survives_an_agent_that_is_killed_in_it(
+    machine: gpu_machine.Machine, to_whole: bool, changes: int
+) -> None:
+    machine.control_daemon()
+    first, then = (SHARED, WHOLE) if to_whole else (WHOLE, SHARED)
+    await supervised(machine).settle(first)
+    dying = Killed(machine, backend(machine), after=changes)
+    killed = supervisor.Supervisor(machine.uuid(), backend=dying, driver=dying, monotonic=Time(), policy=POLICY)
+    if changes < 2:
+        with pytest.raises(KilledError):
+            await killed.settle(then)
+    else:
+        await killed.settle(then)
+    assert (await supervised(machine).settle(then)).ready
+    servers = machine.control("get_server_list").split()
+    expected = (state.ComputeMode.DEFAULT, 0) if to_whole else (state.ComputeMode.EXCLUSIVE_PROCESS, 1)
+    assert (machine.state.gpu(0).compute_mode, len(servers)) == expected
+
+
+async def test_whole_gpu_serves_several_processes_without_mps(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    await supervised(machine).settle(SHARED)
+    assert (await supervised(machine).settle(WHOLE)).ready
+    reports = [machine.cuda("--hold", "60", mps=False).report() for _ in range(2)]
+    assert [report["mps"] for report in reports] == [False, False]
+
+
+async def test_mode_does_not_change_under_a_tenant(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    await supervised(machine).settle(SHARED)
+    tenant = machine.tenant()
+    decision = await supervised(machine).settle(WHOLE)
+    assert (decision.ready, decision.reason, tenant.process.poll()) == (False, f"used by {tenant.pid}", None)
+    assert machine.state.gpu(0).compute_mode is state.ComputeMode.EXCLUSIVE_PROCESS
+
+
+async def test_unmanaged_compute_mode_is_left_alone(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    policy = supervision.Policy(manage_compute_mode=False)
+    driver = gpu_machine.MachineDriver(machine)
+    gpu = supervisor.Supervisor(
+        machine.uuid(), backend=backend(machine), driver=driver, monotonic=Time(), policy=policy
+    )
+    assert (await gpu.settle(SHARED)).ready
+    assert machine.state.gpu(0).compute_mode is state.ComputeMode.DEFAULT
+
+
+async def test_fault_ends_with_a_new_server_once_all_have_ended(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    gpu = supervised(machine)
+    await gpu.settle(SHARED)
+    old, victim = machine.server(), machine.tenant("--ignore-faults")
+    await gpu.settle(SHARED)
+    culprit = machine.cuda("--crash")
+    culprit.end()
+    began = await gpu.settle(SHARED)
+    assert began.fault is not None
+    assert (began.published, began.fault.server, began.fault.culprits) == (
+        MPS.FAULT,
+        old,
+        frozenset({culprit.pid}),
+    )
+    assert victim.pid in began.fault.affected
+    victim.process.kill()
+    await quick.until(lambda: not machine.state.gpu(0).mps_processes())
+    decision = await proven(gpu)
+    assert (decision.ready, machine.server() == old) == (True, False)
+    assert machine.cuda().report()["mps"] is True
+
+
+async def test_stuck_client_is_ended_through_the_server_after_a_bound(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    time = Time()
+    gpu = supervised(machine, time)
+    await gpu.settle(SHARED)
+    stuck = machine.tenant("--ignore-faults")
+    machine.cuda("--crash").end()
+    await gpu.step(SHARED)
+    time.now += POLICY.terminate_seconds
+    await gpu.step(SHARED)
+    assert machine.control(f"get_client_list {machine.server()}") == ""
+    assert (await proven(gpu)).ready
+    assert stuck.process.poll() is None
+
+
+async def test_stuck_client_is_named_for_eviction_after_a_longer_bound(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    time = Time()
+    gpu = supervised(machine, time)
+    await gpu.settle(SHARED)
+    stuck = machine.tenant("--ignore-faults")
+    machine.cuda("--crash").end()
+    await gpu.step(SHARED)
+    time.now += POLICY.evict_seconds
+    decision = await gpu.step(SHARED)
+    assert decision.actions == (EvictStayers(pids=frozenset({stuck.pid})),)
+    stuck.process.kill()
+    await quick.until(lambda: not machine.state.gpu(0).mps_processes())
+    assert (await proven(gpu)).ready
+
+
+async def test_server_that_dies_is_replaced_and_its_clients_are_told_as_victims(
+    machine: gpu_machine.Machine,
+) -> None:
+    machine.control_daemon()
+    gpu = supervised(machine)
+    await gpu.settle(SHARED)
+    tenant = machine.tenant()
+    await gpu.settle(SHARED)
+    os.kill(machine.server(), signal.SIGKILL)
+    tenant.end()
+    await quick.until(lambda: not machine.state.gpu(0).mps_processes())
+    began = await gpu.step(SHARED)
+    assert began.fault is not None
+    assert began.fault.affected == frozenset({tenant.pid})
+    assert (await proven(gpu)).ready
+
+
+async def test_control_daemon_that_dies_takes_its_server_and_is_recovered_from(machine: gpu_machine.Machine) -> None:
+    daemon = machine.control_daemon()
+    gpu = supervised(machine)
+    await gpu.settle(SHARED)
+    tenant = machine.tenant()
+    await gpu.settle(SHARED)
+    daemon.kill()
+    tenant.end()
+    await quick.until(lambda: not machine.state.gpu(0).processes())
+    assert (await gpu.settle(SHARED)).ready is False
+    machine.control_daemon()
+    assert (await proven(gpu)).ready
+
+
+async def test_foreign_process_keeps_the_server_from_starting(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    foreign = machine.cuda("--hold", "60", mps=False)
+    foreign.report()
+    decision = await supervised(machine).settle(SHARED)
+    assert (decision.ready, decision.actions) == (False, ())
+    assert f"used by {foreign.pid}" in (decision.reason or "")
+
+
+async def test_gpu_that_cannot_be_read_is_not_decided_on(machine: gpu_machine.Machine) -> None:
+    class Lost(gpu_machine.MachineDriver):
+        async def look(self, gpu: GPUUID) -> supervisor.Look:
+            raise errors.TemporaryError(f"{gpu}: GPU is lost", delay_seconds=1)
+
+    machine.control_daemon()
+    gpu = supervisor.Supervisor(
+        machine.uuid(), backend=backend(machine), driver=Lost(machine), monotonic=Time(), policy=POLICY
+    )
+    with pytest.raises(errors.TemporaryError, match="GPU is lost"):
+        await gpu.settle(SHARED)
+    assert machine.control("get_server_list") == ""
