@@ -66,6 +66,7 @@ def _run(command: Sequence[str]) -> None:
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise RuntimeError("the stand-in GPU is built with gcc: install it (apt-get install gcc libc6-dev)") from error
+        remedy = "install it (apt-get install gcc libc6-dev, or scripts/install-node-packages)"
+        raise RuntimeError(f"the stand-in GPU is built with gcc: {remedy}") from error
     if ran.returncode:
         raise RuntimeError(f"{' '.join(command)}: {ran.stderr[-4000:]}")
