@@ -193,10 +193,6 @@ class Devices:
             ]
         )
 
-    def allocatable(self) -> pod_messages.AllocatableResourcesResponse:
-        """[GetAllocatableResources] The healthy devices, held or not."""
-        return pod_messages.AllocatableResourcesResponse(devices=[_device(each) for each in sorted(self.healthy)])
-
     def _entries(self, pod: Pod, container: Container) -> list[pod_messages.ContainerDevices]:
         held = self.held.get((pod.uid, container.name))
         return [_device(each) for each in sorted(held.ids)] if held else []

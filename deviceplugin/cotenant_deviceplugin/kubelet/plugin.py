@@ -11,7 +11,8 @@ CDIName = NewType("CDIName", str)
 
 
 class Shares(Protocol):
-    """The tokens of the node, and what becomes of them. Every method may be called at any time, by several at once.
+    """The tokens of the node, and what becomes of them. Every method may be called at any time, by several at once,
+    and cancelled at any await: by a kubelet that restarts or gives up, and by our own bounds.
 
     Both calls raise `errors.TemporaryError` or `errors.PermanentError`; the message goes to kubelet and from there into
     the pod's events.
