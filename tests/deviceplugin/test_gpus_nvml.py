@@ -352,3 +352,12 @@ async def test_what_breaks_the_thread_is_handed_over(machine: state.State) -> No
     thread.join()
     used.close()
     assert str(failed[0]) == "31"
+
+
+async def test_whoever_iterates_events_is_told_when_the_thread_broke(machine: state.State) -> None:
+    nonsense = events.Timing(wait_milliseconds="soon")  # type: ignore[arg-type]
+    gpus = nvml.NVML(library=building.nvml(), timing=nonsense)
+    stream = gpus.events()
+    with pytest.raises(TypeError):
+        await anext(aiter(stream))
+    await gpus.close()

@@ -132,7 +132,7 @@ def unmet(record: Record, evidence: Evidence, *, now: float, policy: Policy, tab
     """All of them; none: the GPU may be used."""
     return (
         *_of_readings(evidence.readings),
-        *_of_demand(record, evidence, now=now, policy=policy, table=table),
+        *_of_demand(record, evidence, policy=policy, table=table),
         *_of_server(record, evidence, policy),
         *_of_settling(record, now, policy),
     )
@@ -174,12 +174,11 @@ def _of_readings(readings: hardware.Readings | None) -> Iterator[Unmet]:
         yield Unmet(Kind.SOFT, "a memory row waits to be remapped: reset the GPU when it is idle")
 
 
-def _of_demand(record: Record, evidence: Evidence, *, now: float, policy: Policy, table: xids.Table) -> Iterator[Unmet]:
+def _of_demand(record: Record, evidence: Evidence, *, policy: Policy, table: xids.Table) -> Iterator[Unmet]:
+    """A demand whose time is over is not in the record any more."""
     if record.demand is None or record.demand_at is None or record.demand_xid is None:
         return
     end = record.demand_at + quiet_seconds(evidence, policy)
-    if now >= end:
-        return
     kind = Kind.SOFT if record.demand is xids.Class.DRAIN else Kind.HARD
     yield Unmet(kind, f"{xids.described(table, record.demand_xid)} demands: {record.demand}; at least {moment(end)}")
 
