@@ -211,7 +211,7 @@ def _selected(selection: cluster.Selection, path: str, manifest: Mapping[str, An
     """Understands the two selections that an agent makes."""
     key, _, value = selection.field_selector.partition("=")
     if key == "spec.nodeName":
-        return path.startswith("/api/v1/namespaces/") and manifest["spec"].get("nodeName") == value
+        return manifest.get("spec", {}).get("nodeName") == value
     return path == f"{selection.path}/{value}"
 
 

@@ -28,13 +28,17 @@ def test_runtimes_that_resolve_cdi_names_by_default_need_no_word(runtime: str) -
         "containerd://",
         "containerd",
         "mystery://9.9",
-        None,
     ],
 )
-def test_no_word_helps_a_runtime_that_is_not_known_to_have_cdi(runtime: str | None) -> None:
+def test_no_word_helps_a_runtime_that_is_not_known_to_have_cdi(runtime: str) -> None:
     fault = readiness.cdi_fault(runtime, said_to_have_it=True)
     assert fault is not None
     assert "use containerd 2.0 or later" in fault
+
+
+def test_a_runtime_that_nobody_has_named_has_none() -> None:
+    fault = readiness.cdi_fault(None, said_to_have_it=True)
+    assert fault == "the Node has not named its container runtime yet"
 
 
 def test_a_containerd_1_7_is_believed_to_have_cdi_when_the_admin_says_so() -> None:

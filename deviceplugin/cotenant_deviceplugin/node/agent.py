@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
@@ -22,7 +23,7 @@ from cotenant_deviceplugin.kubelet import pod_resources
 from cotenant_deviceplugin.kubelet.local import LocalKubelet
 from cotenant_deviceplugin.kubelet.registration import Registration
 from cotenant_deviceplugin.kubelet.service import Service
-from cotenant_deviceplugin.mps import supervision, v2
+from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Edits
 from cotenant_deviceplugin.node import around, looks, machines, metrics
 from cotenant_deviceplugin.node.ending import Ending
@@ -44,11 +45,14 @@ NO_DRIVER = "the NVIDIA driver has not been seen yet"
 
 @dataclass(frozen=True)
 class Outside:
-    """What the agent reaches: the API server, the machine's GPUs, kubelet's PodResources."""
+    """What the agent reaches: API server, GPUs, kubelet's PodResources, the host's processes, MPS under a driver."""
 
     api: cluster.Cluster
     gpus: hardware.ManagedHardware
     resources: pod_resources.Client
+    processes: Processes
+    mps: Callable[[hardware.Driver], looks.Stirring]
+    proc: Path = Path("/proc")
 
 
 class NodeAgent:
@@ -63,6 +67,7 @@ class NodeAgent:
 
     def __init__(self, settings: Settings, outside: Outside, *, retry: Retry, version: str) -> None:
         self.settings, self.api, self.gpus, self.retry = settings, outside.api, outside.gpus, retry
+        self._mps = outside.mps
         self.devices: dict[GPUUID, hardware.Device] = {}
         self.driver_fault: str | None = NO_DRIVER
         self.unspecified: frozenset[GPUUID] = frozenset()
@@ -73,10 +78,10 @@ class NodeAgent:
         self.alarm = asyncio.Event()
         self.pods = stores.Pods()
         self.stores = around.Stores(surroundings.Node(), surroundings.Slices(), surroundings.Policy(retry.log))
-        self.processes = Processes()
+        self.processes = outside.processes
         self.sampled = Sampled(outside.gpus, self.processes, ours=self._own_pids, monotonic=time.monotonic)
         self.publisher = Publisher(retry.clock)
-        self.binding = self._late_binding(outside.resources)
+        self.binding = self._late_binding(outside.resources, outside.proc)
         self.agent = Agent(
             Identity(settings.node, settings.namespace, version),
             outside.api,
@@ -106,8 +111,7 @@ class NodeAgent:
     def equip(self, driver: hardware.Driver) -> None:
         """The driver is there: its GPUs can be managed from now on."""
         settings, log = self.settings, self.retry.log
-        mps = v2.MPSv2(settings.mps_root, cuda_version=driver.cuda_version, program=settings.mps_control)
-        remembering = looks.Remembering(mps)
+        remembering = looks.Remembering(self._mps(driver))
         doors = machines.Doors(tenants=self.binding.tenants, reserved=self.reserved, took=self._took)
         self.machines = machines.Machines(
             remembering,
@@ -182,14 +186,14 @@ class NodeAgent:
                 return manifests.Subject(uid, bound.namespace, bound.name)
         return None
 
-    def _late_binding(self, resources: pod_resources.Client) -> LateBinding:
+    def _late_binding(self, resources: pod_resources.Client, proc: Path) -> LateBinding:
         settings = self.settings
         self.specifications = SpecificationFiles(settings.cdi_dir, base_folders=settings.base_cdi_dirs)
         made = Surroundings(
             disk=LedgerFile(settings.state_dir),
             kubelet=LocalKubelet(settings.kubelet_dir, resources),
             pods=actions.FreshPods(self.api, settings.node),
-            processes=HostProcesses(self.processes),
+            processes=HostProcesses(self.processes, proc=proc),
             gate=self,
             publisher=self.publisher,
             specifications=self.specifications,

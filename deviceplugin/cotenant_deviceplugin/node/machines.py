@@ -66,6 +66,7 @@ class Machines:
         self._next: dict[GPUUID, float] = {}
         self._unready_since: dict[GPUUID, float] = {}
         self._proven: set[GPUUID] = set()
+        self._modes: dict[GPUUID, gpunode.Mode] = {}
 
     def know(self, gpus: Iterable[GPUUID]) -> None:
         """GPUs of the node; one that was known stays known."""
@@ -124,22 +125,30 @@ class Machines:
         supervisor = self._supervisors.get(gpu)
         if supervisor is None:
             raise errors.TemporaryError(f"{gpu}: it is not known yet", delay_seconds=1)
-        return self._took(gpu, await supervisor.settle(supervision.Wanted(mode=self.wanted(gpu))))
+        return self._took(gpu, await supervisor.settle(self._want(gpu)))
 
     def due(self) -> tuple[GPUUID, ...]:
         """The GPUs that are to be looked at now."""
         now = self._monotonic()
-        return tuple(gpu for gpu in self._supervisors if now >= self._next.get(gpu, 0) or self._mps.stirred(gpu))
+        return tuple(
+            gpu
+            for gpu in self._supervisors
+            if now >= self._next.get(gpu, 0) or self._modes.get(gpu) is not self.wanted(gpu) or self._mps.stirred(gpu)
+        )
 
     async def step(self, gpu: GPUUID) -> supervision.Decision:
         """Look at one GPU, and do what follows. Raises TemporaryError: its driver cannot be asked."""
         self._next[gpu] = self._monotonic() + BUSY_SECONDS
         try:
-            decision = await self._supervisors[gpu].step(supervision.Wanted(mode=self.wanted(gpu)))
+            decision = await self._supervisors[gpu].step(self._want(gpu))
         except errors.TemporaryError:
             self._unready_since.setdefault(gpu, self._monotonic())
             raise
         return self._took(gpu, decision)
+
+    def _want(self, gpu: GPUUID) -> supervision.Wanted:
+        self._modes[gpu] = mode = self.wanted(gpu)
+        return supervision.Wanted(mode=mode)
 
     def _took(self, gpu: GPUUID, decision: supervision.Decision) -> supervision.Decision:
         now = self._monotonic()

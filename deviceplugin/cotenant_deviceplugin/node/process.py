@@ -1,6 +1,7 @@
 """The process of `cotenant node-agent`: one per node, until a signal ends it. Ending it ends nothing on the GPUs."""
 
 import asyncio
+import functools
 import logging
 import os
 import random
@@ -11,9 +12,12 @@ from contextlib import AsyncExitStack
 import cotenant_api
 from cotenant_api import conditions, errors, gpunode
 from cotenant_deviceplugin.clock import SystemClock
+from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.nvml import NVML
+from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import access, client
 from cotenant_deviceplugin.kubelet import pod_resources
+from cotenant_deviceplugin.mps import v2
 from cotenant_deviceplugin.node import http, liveness, lock
 from cotenant_deviceplugin.node.agent import LOG, NodeAgent, Outside
 from cotenant_deviceplugin.node.settings import Settings
@@ -60,7 +64,8 @@ async def _serve(settings: Settings) -> None:
             # Seeded by the node, so that agents started together do not try again together.
             retry = Retry(clock, random.Random(settings.node), LOG)  # noqa: S311
             version = cotenant_api.__version__
-            agent = NodeAgent(settings, Outside(api, gpus, resources), retry=retry, version=version)
+            outside = Outside(api, gpus, resources, Processes(), functools.partial(_mps, settings))
+            agent = NodeAgent(settings, outside, retry=retry, version=version)
             address = await ends.enter_async_context(http.serving(settings.metrics_address, questions(agent)))
             LOG.info("node agent %s of node %s, metrics at http://%s:%d/metrics", version, settings.node, *address)
             await Tasks(agent).run()
@@ -84,6 +89,10 @@ def questions(agent: NodeAgent) -> http.Questions:
         return None if ready.status is conditions.Status.TRUE else f"{ready.reason}: {ready.message}"
 
     return http.Questions(metrics=agent.metrics.text, unwell=unwell, unready=unready)
+
+
+def _mps(settings: Settings, driver: hardware.Driver) -> v2.MPSv2:
+    return v2.MPSv2(settings.mps_root, cuda_version=driver.cuda_version, program=settings.mps_control)
 
 
 def _source(settings: Settings) -> access.Source:

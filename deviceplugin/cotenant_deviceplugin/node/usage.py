@@ -64,6 +64,10 @@ class Sampled:
                 self._sample, self._sampled_at = await self._take(), now
         return self._sample
 
+    def forget(self) -> None:
+        """What is asked for next is measured anew."""
+        self._sampled_at = None
+
     def pod_of(self, pid: int) -> PodUID | None:
         """The pod of a process of the last sample."""
         return self._owners.get(pid)

@@ -96,5 +96,6 @@ def cdi_fault(container_runtime: str | None, *, said_to_have_it: bool) -> str | 
     if name == "containerd" and number >= _SETTING:
         remedy = "set enable_cdi = true in its configuration, then give the agent --runtime-has-cdi"
         return None if said_to_have_it else f"{container_runtime} resolves CDI names only when told to: {remedy}"
-    runtime = container_runtime or "the container runtime, which the Node does not name,"
-    return f"{runtime} is not known to resolve CDI names: use containerd 2.0 or later, or CRI-O 1.28 or later"
+    if container_runtime is None:
+        return "the Node has not named its container runtime yet"
+    return f"{container_runtime} is not known to resolve CDI names: use containerd 2.0 or later, or CRI-O 1.28 or later"

@@ -1,0 +1,252 @@
+"""The whole agent of one node, from kubelet's socket to the CDI specification and the GPUNode."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cotenant_api import gpunode
+from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.mps.backend import Server
+from deviceplugin import fakes
+from node_kit import kubelet_devices, quick
+from node_kit.kubelet_devices import KubeletError
+from node_kit.whole_node import CONTAINER_UID, NODE, SERVER_PID, WholeNode
+
+UID = CONTAINER_UID.format(1)
+
+
+@pytest.fixture(name="folder")
+def folder_fixture() -> Iterator[Path]:
+    with quick.folder() as path:
+        yield path
+
+
+async def started(node: WholeNode, pod: kubelet_devices.Pod) -> dict[str, str]:
+    """Admit a pod and start its container; its environment by CDI."""
+    assert await node.kubelet.admit(pod), pod.failure
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                names = await node.kubelet.start(pod)
+                break
+            except KubeletError:
+                await asyncio.sleep(0.02)
+    node.kubelet.started(pod)
+    edits = node.specification(names)
+    return dict(line.split("=", 1) for line in edits["env"])
+
+
+async def test_it_becomes_ready_and_lets_pods_in(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await quick.until(lambda: node.condition() == ("True", "AgentReady"))
+        await quick.until(lambda: len(node.api.objects[NODE]["spec"]["taints"]) == 1)
+        assert (node.gpu()["health"], node.gpu()["mps"], node.gpu()["mode"]) == ("Healthy", "Active", "Shared")
+        assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.EXCLUSIVE_PROCESS
+
+
+async def test_a_pod_gets_the_gpu_and_the_limits_of_its_placement(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        environment = await started(node, node.bind(gpus=(1,), memory_mib=5000))
+        assert environment["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=5000M"
+        assert environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "50"
+        assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
+        assert [tenant["podUID"] for tenant in node.gpu(1)["tenants"]] == [UID]
+        assert node.gpu(0)["tenants"] == []
+
+
+async def test_a_whole_gpu_has_no_server_and_becomes_shared_again_afterwards(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        pod = node.bind(share=100, booked=100, backend="Whole")
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in await started(node, pod)
+        assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.DEFAULT
+        assert node.mps.pid(node.first) is None
+        node.kubelet.ended(pod)
+        node.api.delete(f"{fakes.POD_PATH}/p1")
+        node.kubelet.collect()
+        node.kubelet.write_checkpoint()
+        await quick.until(lambda: node.mps.pid(node.first) is not None)
+        assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.EXCLUSIVE_PROCESS
+
+
+async def test_a_pod_that_is_refused_reads_why_in_its_events(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        pod = node.bind(booked=20, share=30)
+        assert await node.kubelet.admit(pod)
+        with pytest.raises(KubeletError, match="ShareBelowRequest"):
+            await node.kubelet.start(pod)
+        events = "/api/v1/namespaces/team/events/"
+        await quick.until(lambda: any(path.startswith(events) for path in node.api.objects))
+        assert node.api.status()["refused"][0]["podUID"] == UID
+
+
+async def test_a_tenant_is_listed_until_nothing_of_it_is_left(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        pod = node.bind()
+        await started(node, pod)
+        node.run_process(50, UID)
+        node.api.delete(f"{fakes.POD_PATH}/p1")
+        node.kubelet.ended(pod)
+        node.kubelet.collect()
+        node.kubelet.write_checkpoint()
+        await asyncio.sleep(0.3)
+        assert [tenant["podUID"] for tenant in node.gpu()["tenants"]] == [UID]
+        node.end_process(50)
+        await quick.until(lambda: node.gpu()["tenants"] == [])
+
+
+async def test_an_agent_that_is_killed_comes_back_with_the_tenants_it_had(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        pod = node.bind()
+        await started(node, pod)
+    async with node.offering():
+        environment = await started(node, node.bind(2))
+        assert environment["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=8000M"
+        assert {tenant["podUID"] for tenant in node.gpu()["tenants"]} == {UID, CONTAINER_UID.format(2)}
+
+
+async def test_without_a_driver_it_waits_and_says_so(folder: Path) -> None:
+    node = WholeNode(folder)
+    node.gpus.there = False
+    await node.kubelet.begin()
+    async with node.agent():
+        await quick.until(lambda: node.condition() == ("False", "DriverMissing"))
+        assert node.kubelet.registrations == 0
+        node.gpus.there = True
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(200)
+    await node.kubelet.end()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "allocatable", "reason"),
+    [
+        ("containerd://1.6.20", {}, "NoCDI"),
+        ("containerd://1.7.20", {}, "NoCDI"),
+        ("containerd://2.3.7", {"nvidia.com/gpu": "2"}, "ForeignDevicePlugin"),
+    ],
+)
+async def test_a_node_that_cannot_be_served_offers_nothing_and_is_left_alone(
+    folder: Path, runtime: str, allocatable: dict[str, str], reason: str
+) -> None:
+    node = WholeNode(folder)
+    node.put_node(runtime, **allocatable)
+    await node.kubelet.begin()
+    async with node.agent():
+        await quick.until(lambda: node.condition() == ("False", reason))
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(0)
+        assert node.mps.pid(node.first) is None
+        assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.DEFAULT
+    await node.kubelet.end()
+
+
+async def test_without_nvidias_specification_there_are_no_shares(folder: Path) -> None:
+    node = WholeNode(folder)
+    (folder / "cdi" / "nvidia.json").unlink()
+    await node.kubelet.begin()
+    async with node.agent():
+        await quick.until(lambda: node.condition() == ("False", "NoCDI"))
+        node.write_base_specification()
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(200)
+    await node.kubelet.end()
+
+
+async def test_a_policy_that_only_observes_withdraws_all_shares(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        node.put_policy(mode="Observe")
+        await node.kubelet.has_tokens(0)
+        await quick.until(lambda: node.condition() == ("True", "AgentReady"))
+
+
+async def test_an_excluded_gpu_gives_no_shares(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        path = f"/apis/cotenant.dev/v1alpha1/gpunodes/{fakes.NODE}"
+        node.api.put(path, {**node.api.objects[path], "spec": {"excludedGPUs": [node.first]}})
+        await node.kubelet.has_tokens(100)
+        await quick.until(lambda: node.gpu()["mode"] == "Excluded")
+
+
+async def test_a_gpu_that_is_lost_closes_and_its_tenant_stays_listed(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await started(node, node.bind())
+        node.gpus.states[node.first] = hardware.Readings(fault="GPU is lost")
+        await quick.until(lambda: node.gpu()["health"] != "Healthy")
+        assert [tenant["podUID"] for tenant in node.gpu()["tenants"]] == [UID]
+        await node.kubelet.has_tokens(130)
+
+
+async def test_the_culprit_and_the_victims_of_a_fault_are_published_once(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await started(node, node.bind(1))
+        await started(node, node.bind(2))
+        node.run_process(51, UID)
+        node.run_process(52, CONTAINER_UID.format(2))
+        clients = Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID, clients=(51, 52))
+        node.mps.put(node.first, clients)
+        await asyncio.sleep(0.1)
+        fault = Server(
+            state=gpunode.MPS.FAULT, pid=SERVER_PID, clients=(51, 52), faults=("fatal error of 51",), culprits=(51,)
+        )
+        node.mps.put(node.first, fault)
+        await node.gpus.happened.put(hardware.XIDEvent(uuid=node.first, xid=31))
+        await quick.until(lambda: node.gpu().get("lastFault"))
+        told = node.gpu()["lastFault"]
+        assert (told["culpritPodUID"], told["victimPodUIDs"]) == (UID, [CONTAINER_UID.format(2)])
+        assert node.gpu()["health"] == "Suspect"
+        await asyncio.sleep(0.2)
+        assert node.gpu()["lastFault"] == told
+
+
+async def test_a_client_is_ended_shortly_before_kubelet_would_kill_it(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        node.mps.put(node.first, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID, clients=(51,)))
+        path = f"{fakes.POD_PATH}/p1"
+        manifest = node.api.objects[path]
+        ends = datetime.now(UTC) + timedelta(seconds=5.5)
+        manifest["metadata"] |= {"deletionTimestamp": ends.isoformat(), "deletionGracePeriodSeconds": 30}
+        node.api.put(path, manifest)
+        await asyncio.sleep(0.1)
+        assert node.mps.terminated == []
+        await quick.until(lambda: node.mps.terminated == [51])
+        assert datetime.now(UTC) < ends
+
+
+async def test_a_pod_over_its_memory_is_told_and_evicted_where_the_policy_says_so(folder: Path) -> None:
+    node = WholeNode(folder)
+    node.put_policy(memoryOveruse="Evict")
+    async with node.offering() as agent:
+        await started(node, node.bind(memory_mib=1000))
+        node.run_process(51, UID)
+        node.gpus.processes[node.first] = {51: 1500}
+        agent.sampled.forget()
+        await quick.until(lambda: f"{fakes.POD_PATH}/p1/eviction/p1" in node.api.objects)
+        assert any("events" in path for path in node.api.objects)
+
+
+async def test_a_foreign_process_is_published_and_the_server_is_none(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        node.run_process(SERVER_PID, None)
+        node.run_process(77, None)
+        node.gpus.processes[node.first] = {SERVER_PID: 30, 77: 100}
+        for _ in range(2):
+            agent.sampled.forget()
+            await asyncio.sleep(0.3)
+        await quick.until(lambda: node.gpu()["foreignProcesses"] == 1)
