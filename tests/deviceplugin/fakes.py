@@ -211,7 +211,7 @@ def _selected(selection: cluster.Selection, path: str, manifest: Mapping[str, An
     """Understands the two selections that an agent makes."""
     key, _, value = selection.field_selector.partition("=")
     if key == "spec.nodeName":
-        return manifest.get("spec", {}).get("nodeName") == value
+        return bool(manifest.get("spec", {}).get("nodeName") == value)
     return path == f"{selection.path}/{value}"
 
 
