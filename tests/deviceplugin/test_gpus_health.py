@@ -120,7 +120,7 @@ def test_where_nobody_runs_canaries_none_is_waited_for() -> None:
 def test_the_first_thing_that_is_told_of_a_gpu_counts_too() -> None:
     machine = health.Machine(TABLE, ev.Policy(canary=False))
     record = machine.step(GPU, health.unexamined(now=START), replace(GOOD, xids=(31,)), now=START)
-    assert (record.health, record.flaps) == (Health.SUSPECT, 1)
+    assert (record.health, record.faults) == (Health.SUSPECT, 1)
 
 
 def test_a_demand_of_a_gpu_that_is_being_examined_counts_too() -> None:
@@ -213,17 +213,40 @@ def test_trouble_on_probation_begins_again_and_takes_twice_as_long() -> None:
     assert stepped(record, whole, (START + 1210,)).health is Health.HEALTHY
 
 
-def test_who_flaps_is_watched_twice_as_long_each_time_and_forgiven_after_a_day() -> None:
+def test_whose_tenants_crash_is_watched_twice_as_long_each_time_and_forgiven_after_an_hour() -> None:
     record, now = fresh(), START
-    for flaps, watched in ((1, 5), (2, 10), (3, 20)):
+    for faults, watched in ((1, 5), (2, 10), (3, 20)):
         now += 100
         record = told(record, 31, at=now)
-        assert record.flaps == flaps
+        assert (record.faults, record.flaps) == (faults, 0)
         assert stepped(record, proved(now + 1), (now + watched - 0.5,)).health is Health.SUSPECT
         record = stepped(record, proved(now + 1), (now + watched,))
         assert record.health is Health.HEALTHY
-    assert stepped(record, GOOD, (record.since + 86_399,)).flaps == 3
-    assert stepped(record, GOOD, (record.since + 86_400,)).flaps == 0
+    assert stepped(record, GOOD, (now + 3599,)).faults == 3
+    assert stepped(record, GOOD, (now + 3600,)).faults == 0
+
+
+def test_what_a_gpu_did_itself_is_forgiven_after_a_day() -> None:
+    whole = replace(GOOD, mps=MPS.NOT_USED)
+    record = MACHINE.step(GPU, fresh(), replace(whole, xids=(79,)), now=START)
+    record = stepped(record, whole, (START + 300, START + 600))
+    assert (record.health, record.flaps) == (Health.HEALTHY, 1)
+    assert stepped(record, whole, (START + 86_399,)).flaps == 1
+    assert stepped(record, whole, (START + 86_400,)).flaps == 0
+
+
+@pytest.mark.parametrize("xid", [43, 45])
+def test_processes_that_are_ended_on_purpose_make_nobody_wait_longer(xid: int) -> None:
+    record, now = fresh(), START
+    for _ in range(20):
+        now += 100
+        record = stepped(told(record, xid, at=now), proved(now + 1), (now + 5,))
+        assert (record.health, record.faults) == (Health.HEALTHY, 0)
+
+
+def test_a_bad_reading_counts_once_for_as_long_as_it_lasts() -> None:
+    asked = replace(GOOD, readings=replace(WELL, recovery_action=hardware.RecoveryAction.GPU_RESET))
+    assert stepped(fresh(), asked, (START + 1, START + 2, START + 3)).flaps == 1
 
 
 def test_the_stronger_demand_stays_though_a_weaker_one_follows() -> None:

@@ -57,19 +57,21 @@ class Policy:
 
     Attributes:
         canary: whether somebody runs canaries; where nobody does, none is waited for.
-        settle: after the first trouble; twice as long after each further one, up to `settle_most`.
+        settle: after the first trouble; twice as long after each further one, up to `settle_most`. A process that was
+            ended on purpose is none.
         quiet: without an XID that demands to drain or to reset, where the driver tells that no action is needed.
         quiet_untold: the same where it does not tell: nothing shows that the reset has happened.
         missing: how long the driver may not answer for the GPU before it is Unhealthy.
         stalled: how long the MPS server or the canary may take before it is.
-        probation: after the first trouble; doubled as `settle`, up to `probation_most`.
-        forgiven: so long Healthy: what was before counts no more.
+        probation: after the first trouble of the GPU itself; doubled as `settle`, up to `probation_most`.
+        forgiven: so long after the last trouble of the GPU itself nothing of it counts any more.
+        forgiven_faults: so long after the last trouble those that tenants made count no more.
         incident: what is told within so long of a fault, of no other pods, belongs to it.
     """
 
     canary: bool = True
     settle: float = 5
-    settle_most: float = 3600
+    settle_most: float = 300
     quiet: float = 300
     quiet_untold: float = 3600
     missing: float = 30
@@ -77,6 +79,7 @@ class Policy:
     probation: float = 300
     probation_most: float = 6 * 3600
     forgiven: float = 24 * 3600
+    forgiven_faults: float = 3600
     incident: float = 60
 
 
@@ -101,6 +104,10 @@ class Record(documents.Model):
     demand_xid: int | None = None
     demand_at: float | None = None
     flaps: int = Field(default=0, ge=0)
+    """How often the GPU itself made trouble."""
+    flapped_at: float | None = None
+    faults: int = Field(default=0, ge=0)
+    """How often its tenants did."""
     boot: str | None = None
     mps_fault: bool = False
     fault: gpunode.Fault | None = None
@@ -138,9 +145,9 @@ def unmet(record: Record, evidence: Evidence, *, now: float, policy: Policy, tab
     )
 
 
-def settle_seconds(flaps: int, policy: Policy) -> float:
+def settle_seconds(record: Record, policy: Policy) -> float:
     """How long after trouble the GPU stays Suspect at least."""
-    return _doubled(policy.settle, flaps, policy.settle_most) if flaps else 0.0
+    return _doubled(policy.settle, max(record.flaps, record.faults), policy.settle_most)
 
 
 def probation_seconds(flaps: int, policy: Policy) -> float:
@@ -198,9 +205,9 @@ def proven(record: Record) -> bool:
 
 
 def _of_settling(record: Record, now: float, policy: Policy) -> Iterator[Unmet]:
-    if record.troubled_at is None or not record.flaps:
+    if record.troubled_at is None:
         return
-    end = record.troubled_at + settle_seconds(record.flaps, policy)
+    end = record.troubled_at + settle_seconds(record, policy)
     if now < end:
         yield Unmet(Kind.SOFT, f"watched until {moment(end)}")
 

@@ -61,12 +61,10 @@ class Machine:
         record = _rebooted(_clamped(record, now), evidence.boot)
         record = self._with_fault(gpu, record, evidence, now)
         troubled = self._with_trouble(record, evidence, now)
-        incident = troubled.troubled_at == now and _happened(evidence, self._classes(evidence))
-        if incident and (troubled.health in _OPEN or not troubled.flaps):
-            troubled = troubled.model_copy(update={"flaps": troubled.flaps + 1})
+        troubled = self._counted(troubled, evidence, now)
         found = self._unmet(troubled, evidence, now)
         waiting = _with_stall(troubled, found, now)
-        return self._moved(waiting, found, now, incident=incident)
+        return self._moved(waiting, found, now)
 
     def wants_canary(self, record: Record, evidence: Evidence, *, now: float) -> bool:
         """Whether a canary is what the GPU waits for, and its server is there to take one."""
@@ -96,6 +94,18 @@ class Machine:
             changes["troubled_at"] = canary.began
         changes |= self._demanded(record, evidence, classes, now)
         return record.model_copy(update=changes)
+
+    def _counted(self, record: Record, evidence: Evidence, now: float) -> Record:
+        """Whose trouble it was: the GPU's own counts longer than its tenants'."""
+        classes = self._classes(evidence)
+        if not _happened(evidence, classes):
+            return record
+        if _of_hardware(evidence, classes):
+            return _flapped(record, now) if record.health in _OPEN or not record.flaps else record
+        purposely = evidence.mps is not gpunode.MPS.FAULT and all(self._follows(xid) for xid in evidence.xids)
+        if purposely or (record.health not in _OPEN and record.faults):
+            return record
+        return record.model_copy(update={"faults": record.faults + 1})
 
     def _demanded(
         self, record: Record, evidence: Evidence, classes: Sequence[xids.Class], now: float
@@ -147,18 +157,19 @@ class Machine:
         row = self._table.get(xid)
         return row is not None and row.follows
 
-    def _moved(self, record: Record, found: tuple[Unmet, ...], now: float, *, incident: bool) -> Record:
+    def _moved(self, record: Record, found: tuple[Unmet, ...], now: float) -> Record:
         """The next state."""
         health = record.health
-        hard = not incident and any(each.kind is Kind.HARD for each in found)
+        if health in _OPEN and record.flapped_at != now and any(each.kind is Kind.HARD for each in found):
+            record = _flapped(record, now)
         if health is Health.HEALTHY and found:
-            left = record.model_copy(update={"cause": _texts(found), "flaps": record.flaps + hard})
+            left = record.model_copy(update={"cause": _texts(found)})
             # What is hard, or lasts already, need not wait for the next step.
-            return self._moved(_to(left, Health.SUSPECT, now), found, now, incident=False)
+            return self._moved(_to(left, Health.SUSPECT, now), found, now)
         if health is Health.SUSPECT and self._condemned(record, found, now):
             return _explained(_to(record, Health.UNHEALTHY, now), found)
         if health is Health.PROBATION and found:
-            return _explained(_to(record, Health.UNHEALTHY, now, flaps=record.flaps + hard), found)
+            return _explained(_to(record, Health.UNHEALTHY, now), found)
         if found:
             return _explained(record, found)
         return self._recovered(record, now)
@@ -166,8 +177,7 @@ class Machine:
     def _recovered(self, record: Record, now: float) -> Record:
         """Nothing is unmet."""
         if record.health is Health.HEALTHY:
-            forgiven = record.flaps > 0 and now >= record.since + self._policy.forgiven
-            return record.model_copy(update={"reason": None, "flaps": 0 if forgiven else record.flaps})
+            return self._forgiven(record, now).model_copy(update={"reason": None})
         end = record.since + probation_seconds(record.flaps, self._policy)
         if record.health is Health.UNHEALTHY:
             end = now + probation_seconds(record.flaps, self._policy)
@@ -175,6 +185,14 @@ class Machine:
         if record.health is Health.PROBATION and now < end:
             return record.model_copy(update={"reason": _cut(f"on probation until {moment(end)} after: {record.cause}")})
         return _to(record, Health.HEALTHY, now).model_copy(update={"reason": None, "cause": None})
+
+    def _forgiven(self, record: Record, now: float) -> Record:
+        changes: dict[str, object] = {}
+        if record.flapped_at is not None and now >= record.flapped_at + self._policy.forgiven:
+            changes |= {"flaps": 0, "flapped_at": None}
+        if record.troubled_at is not None and now >= record.troubled_at + self._policy.forgiven_faults:
+            changes |= {"faults": 0}
+        return record.model_copy(update=changes)
 
     def _condemned(self, record: Record, found: tuple[Unmet, ...], now: float) -> bool:
         kinds = {each.kind for each in found}
@@ -202,7 +220,7 @@ def restored(text: str | None, gpus: Iterable[GPUUID], *, now: float) -> Mapping
     try:
         known = read(text)
     except errors.InvalidInputError:
-        doubtful = Record(since=now, reason=UNREADABLE, cause=UNREADABLE, troubled_at=now, flaps=1)
+        doubtful = Record(since=now, reason=UNREADABLE, cause=UNREADABLE, troubled_at=now)
         return dict.fromkeys(gpus, doubtful)
     return {gpu: known.get(gpu) or unexamined(now=now) for gpu in gpus}
 
@@ -234,7 +252,7 @@ def _known(record: Record, evidence: Evidence, now: float) -> bool:
 
 def _clamped(record: Record, now: float) -> Record:
     """A clock that went back must not keep a GPU closed for as long as it went."""
-    times = ("since", "troubled_at", "canary_at", "stalled_at", "demand_at")
+    times = ("since", "troubled_at", "canary_at", "stalled_at", "demand_at", "flapped_at")
     ahead = {name: now for name in times if (getattr(record, name) or 0) > now}
     until = record.incident_until
     if until is not None and ahead:
@@ -256,8 +274,17 @@ def _with_stall(record: Record, found: tuple[Unmet, ...], now: float) -> Record:
     return record.model_copy(update={"stalled_at": at})
 
 
-def _to(record: Record, health: Health, now: float, *, flaps: int | None = None) -> Record:
-    return record.model_copy(update={"health": health, "since": now, "flaps": record.flaps if flaps is None else flaps})
+def _to(record: Record, health: Health, now: float) -> Record:
+    return record.model_copy(update={"health": health, "since": now})
+
+
+def _flapped(record: Record, now: float) -> Record:
+    return record.model_copy(update={"flaps": record.flaps + 1, "flapped_at": now})
+
+
+def _of_hardware(evidence: Evidence, classes: Iterable[xids.Class]) -> bool:
+    broken = evidence.readings is not None and evidence.readings.fault is not None
+    return broken or any(class_ in _SEVERITY for class_ in classes)
 
 
 def _explained(record: Record, found: tuple[Unmet, ...]) -> Record:
