@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 
 from cotenant_api import errors, placement
@@ -45,6 +45,8 @@ from node_kit.schedules_world import (
 
 STEPS = 50
 LAST_ROUNDS = 300
+MENDED, LATE, OLD = 0.2, 0.1, 0.5
+"""How often a fault ends before the next step; a pod is bound that the node cannot hold; kubelet is an old one."""
 Build = Callable[[NodeName, Surroundings], LateBinding]
 
 
@@ -121,14 +123,16 @@ class Schedule:
         self._life: Life | None = None
         self._binding: LateBinding | None = None
         self._following: asyncio.Task[None] | None = None
+        self._admitted: set[PodUID] = set()
         self._pods: dict[PodUID, asyncio.Task[None]] = {}
         self._others: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Raises ViolationError."""
         try:
-            await self._revive()
+            self._revive()
             for _ in range(STEPS):
+                self._mend()
                 self._act()
                 await self._pass(self.rng.choice((0, 1, 3, 10, 30)))
             await self._calm()
@@ -144,6 +148,15 @@ class Schedule:
             raise self.violation
 
     # What may happen
+
+    def _mend(self) -> None:
+        """Most faults do not last."""
+        if self.rng.random() < MENDED:
+            self.world.api_down = False
+        if self.rng.random() < MENDED:
+            self.world.disk_fails = False
+        if self.rng.random() < MENDED:
+            self._register_or_revive()
 
     def _act(self) -> None:
         actions: dict[Callable[[], None], int] = {
@@ -174,7 +187,11 @@ class Schedule:
         """One pod, or several of equal requests at once."""
         request = self.rng.choice(self.kind.requests)
         for _ in range(self.rng.choice((1, 1, 2, 3))):
-            self._bind_one(request)
+            held = sum(job.pod.containers[0].request for job in self.world.jobs if job.pod.active)
+            offered = len(self.kubelet.devices.healthy)
+            # The scheduler knows what the node offers, and is sometimes late.
+            if held + request <= offered or self.rng.random() < LATE:
+                self._bind_one(request)
 
     def _bind_one(self, request: int) -> None:
         names = [job.pod.name for job in self.world.jobs if job.gone]
@@ -247,7 +264,7 @@ class Schedule:
             if self.kind.ledger_lost and self.rng.random() < 0.3:
                 self.log.append("  the ledger is lost")
                 self.world.stored = disk.to_text(Ledger())
-            self._agent(self._revive())
+            self._revive()
         elif self.kubelet.devices.stopped and self._binding is not None:
             self._agent(self._register(self._binding))
 
@@ -255,6 +272,11 @@ class Schedule:
         lost = self.kind.checkpoint_lost and self.rng.random() < 0.5
         self._stop(*self.world.jobs)
         self.kubelet.restart(checkpoint_lost=lost)
+        # Older ones admit again without a look at the devices; so PreStart is skipped until the plugin has registered.
+        old = self.rng.random() < OLD
+        self._admitted = {
+            job.uid for job in self.world.jobs if job.limits is not None or (old and not lost and job.pod.admitted)
+        }
         for job in self.world.jobs:
             self._start(job)
 
@@ -265,6 +287,7 @@ class Schedule:
             job.limits, job.alive = None, False
         self.world.names.clear()
         self.kubelet.reboot()
+        self._admitted.clear()
         for job in self.world.jobs:
             self._start(job)
 
@@ -314,6 +337,7 @@ class Schedule:
             for job in self.world.jobs:
                 self._start(job)
             self._finish()
+            self._give_up()
             self._kubelet_forgets()
             self._zombie_ends()
             self._report()
@@ -324,6 +348,12 @@ class Schedule:
         else:
             raise ViolationError(f"never started: {[(job.pod.name, job.pod.failure) for job in self._waiting()]}")
         await self._empty()
+
+    def _give_up(self) -> None:
+        """The admin deletes a pod whose tokens kubelet has lost with its checkpoint: it cannot start it again."""
+        for job in self.world.jobs:
+            if job.pod.active and job.first is not None and (job.uid, "main") not in self.kubelet.devices.held:
+                self._end(job)
 
     def _waiting(self) -> list[Job]:
         return [job for job in self.world.jobs if job.valid and job.pod.active and job.first is None and not job.gone]
@@ -351,8 +381,10 @@ class Schedule:
 
     async def _live(self, job: Job) -> None:
         """What kubelet does for one pod."""
-        if not await self.kubelet.admit(job.pod):
-            return
+        if job.uid not in self._admitted:
+            if not await self.kubelet.admit(job.pod):
+                return
+            self._admitted.add(job.uid)
         while job.pod.active and job.limits is None:
             job.alive = True
             try:
@@ -386,7 +418,8 @@ class Schedule:
 
     # The agent
 
-    async def _revive(self) -> None:
+    def _revive(self) -> None:
+        """One agent at a time: another is kept out by a lock on the host."""
         life = Life(self.world)
         surroundings = Surroundings(
             disk=LifeDisk(life),
@@ -401,9 +434,12 @@ class Schedule:
         )
         self._life, self._binding = life, self._build(NODE, surroundings)
         self._serve()
+        self._agent(self._open(self._binding))
+
+    async def _open(self, binding: LateBinding) -> None:
         with contextlib.suppress(errors.TemporaryError):
-            await self._binding.open()
-        await self._register(self._binding)
+            await binding.open()
+        await self._register(binding)
 
     async def _register(self, binding: LateBinding) -> None:
         following = await kubelet_direct.register(self.kubelet, Mortal(binding))
@@ -426,10 +462,10 @@ class Schedule:
         if self._following is not None:
             self._following.cancel()
 
-    def _agent(self, work: "asyncio.Future[None] | object") -> None:
+    def _agent(self, work: Coroutine[None, None, None]) -> None:
         async def until_killed() -> None:
             with contextlib.suppress(KilledError, errors.TemporaryError):
-                await work  # type: ignore[misc]
+                await work
 
         task = asyncio.create_task(until_killed())
         self._others.add(task)

@@ -64,7 +64,7 @@ class LateBinding:
         """
         await self._book.open()
         listed, recorded = await self._kubelet_says()
-        await self._recover(listed, recorded, besides=frozenset())
+        await self._recover(listed, recorded, besides=None)
 
     def serve(self, gpus: Mapping[GPUUID, ServedGPU], *, suspended: str | None) -> None:
         """Say what GPUs there are now. Until then nothing is served.
@@ -114,7 +114,7 @@ class LateBinding:
             standing = self._book.ledger.of_pod(holder.pod_uid)
             try:
                 if standing is None or standing.grant is None:
-                    await self._recover(listed, recorded, besides=tokens)
+                    await self._recover(listed, recorded, besides=holder.nonce)
                     grant, edits = await self._prove(holder, tokens)
                 else:
                     grant, edits = await self._renew(holder, tokens, standing.grant)
@@ -173,18 +173,25 @@ class LateBinding:
         if known is not None and known.tokens != tokens:
             raise _not_now("kubelet has another answer for these tokens than it was given")
 
-    async def _recover(self, listed: tuple[Listed, ...], recorded: tuple[Recorded, ...], *, besides: Tokens) -> None:
+    async def _recover(
+        self, listed: tuple[Listed, ...], recorded: tuple[Recorded, ...], *, besides: Nonce | None
+    ) -> None:
         """Learn again what the ledger has lost, before anything new is given away."""
         lost = recovery.unknown(self._book.ledger, recorded, besides=besides)
-        bound = {each.uid: each for each in await self._with.pods.bound()} if lost else {}
-        for each in lost:
-            found = recovery.of(each, listed, bound, node=self._node)
-            if found is not None and found.grant is not None:
-                # It may have been allocated and never started, and so never have been listed.
-                await self._with.publisher.list_tenant(found.grant)
-                await self._commit(found.nonce, found.tokens, found.grant)
-            elif found is not None:
-                await self._allocated(found.nonce, found.tokens)
+        if not lost:
+            return
+        known = recovery.Known(
+            listed=listed,
+            bound={each.uid: each for each in await self._with.pods.bound()},
+            resolvable=await self._with.specifications.names(),
+        )
+        now = self._with.clock.now()
+        found = [recovery.of(each, known, node=self._node, now=now) for each in lost]
+        adopted = [each for each in found if each is not None]
+        for each in adopted:
+            if each.grant is not None:
+                await self._with.publisher.list_tenant(each.grant)
+        await self._book.commit(lambda before: recovery.adopted(before, adopted))
 
     async def _renew(self, holder: Owner, tokens: Tokens, standing: Grant) -> tuple[Grant, Edits]:
         """What was granted stands for as long as the pod lives, whatever has become of its placement."""

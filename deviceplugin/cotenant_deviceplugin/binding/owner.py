@@ -28,19 +28,22 @@ class Owner:
 
 def shown(tokens: Tokens, listed: tuple[Listed, ...]) -> Listed:
     """The one container that PodResources lists with exactly these tokens. Raises TemporaryError."""
-    found = [each for each in listed if each.tokens & tokens]
-    if len(found) != 1 or found[0].tokens != tokens:
-        raise _disagreement(f"PodResources names {len(found)} containers that hold some of them")
+    found = [each for each in listed if each.tokens == tokens]
+    if len(found) != 1:
+        raise _disagreement(f"PodResources names {len(found)} containers that hold them")
     return found[0]
 
 
 def ambiguous(tokens: Tokens, recorded: tuple[Recorded, ...]) -> bool:
     """Whether the checkpoint names several holders: kubelet writes it when a pod is added, not when one has ended."""
-    return sum(bool(each.tokens & tokens) for each in recorded) > 1
+    return sum(each.tokens == tokens for each in recorded) > 1
 
 
 def of(tokens: Tokens, listed: Listed, recorded: tuple[Recorded, ...], *, pod_uid: PodUID | None = None) -> Owner:
     """The owner of exactly these tokens.
+
+    That another container holds some of them too changes nothing: kubelet forgets what it is about to allocate when
+    PodResources is asked meanwhile (UpdateAllocatedDevices), and may give it twice. Each has an answer of its own.
 
     Args:
         tokens: all that the container holds.
@@ -51,9 +54,9 @@ def of(tokens: Tokens, listed: Listed, recorded: tuple[Recorded, ...], *, pod_ui
     Raises:
         TemporaryError: kubelet names none, several, or two different ones.
     """
-    found = [each for each in recorded if each.tokens & tokens and pod_uid in {None, each.pod_uid}]
-    if len(found) != 1 or found[0].tokens != tokens:
-        raise _disagreement(f"kubelet's checkpoint names {len(found)} containers that hold some of them")
+    found = [each for each in recorded if each.tokens == tokens and pod_uid in {None, each.pod_uid}]
+    if len(found) != 1:
+        raise _disagreement(f"kubelet's checkpoint names {len(found)} containers that hold them")
     kept = found[0]
     if listed.container != kept.container:
         raise _disagreement(f"PodResources names container {listed.container!r}, the checkpoint {kept.container!r}")

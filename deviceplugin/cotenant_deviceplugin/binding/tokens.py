@@ -1,5 +1,6 @@
 """Which tokens there are, and which of them nobody may be given now. Pure."""
 
+import functools
 from collections.abc import Mapping
 
 from cotenant_api.names import GPUUID, HUNDREDTHS
@@ -7,6 +8,7 @@ from cotenant_deviceplugin.binding.grants import ServedGPU
 from cotenant_deviceplugin.kubelet.plugin import Token, Tokens
 
 
+@functools.cache
 def all_of(gpus: int) -> tuple[Token, ...]:
     """The tokens of a node with so many GPUs: anonymous, and the same after each restart."""
     return tuple(Token(f"t{number:04d}") for number in range(HUNDREDTHS * gpus))
