@@ -284,7 +284,7 @@ def fault_of(record: ev.Record) -> gpunode.Fault:
 def test_a_fault_names_culprit_and_victims() -> None:
     record = told(fresh(), 31, at=START + 10, tenants=(C, A, B), culprit=B)
     assert fault_of(record) == gpunode.Fault(
-        id="GPU-1-1700000010000", time="2023-11-14T22:13:30Z", xid=31, culprit_pod_uid=B, victim_pod_uids=(A, C)
+        id="GPU-1-1700000010000-1", time="2023-11-14T22:13:30Z", xid=31, culprit_pod_uid=B, victim_pod_uids=(A, C)
     )
 
 
@@ -314,6 +314,12 @@ def test_all_that_is_told_of_one_incident_is_one_fault() -> None:
 def test_a_later_incident_is_another_fault() -> None:
     first = told(fresh(), 31, at=START + 10, tenants=(A, B), culprit=A)
     assert told(first, 31, at=START + 70, tenants=(B,)).fault != first.fault
+
+
+def test_faults_of_one_moment_have_ids_of_their_own() -> None:
+    first = told(fresh(), 31, at=START + 10, mps=MPS.NOT_USED, tenants=(A,))
+    second = told(first, 31, at=START + 10, mps=MPS.NOT_USED, tenants=(B,))
+    assert fault_of(second).id != fault_of(first).id
 
 
 def test_the_fault_of_a_new_tenant_is_another_fault_however_soon() -> None:

@@ -111,6 +111,8 @@ class Record(documents.Model):
     boot: str | None = None
     mps_fault: bool = False
     fault: gpunode.Fault | None = None
+    published: int = Field(default=0, ge=0)
+    """How many faults there were: two of one moment have different IDs, and two of one number different moments."""
     incident_until: float | None = None
 
 

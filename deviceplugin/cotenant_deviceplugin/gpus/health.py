@@ -137,13 +137,14 @@ class Machine:
         xid = told[0] if told else None
         culprit = self._culprit(evidence, xid)
         fault = gpunode.Fault(
-            id=f"{gpu}-{int(now * 1000)}",
+            id=f"{gpu}-{int(now * 1000)}-{record.published + 1}",
             time=moment(now),
             xid=xid,
             culprit_pod_uid=culprit,
             victim_pod_uids=tuple(sorted(pod for pod in set(evidence.tenants) if pod != culprit))[:64],
         )
-        return record.model_copy(update={"fault": fault, "incident_until": now + self._policy.incident})
+        until = now + self._policy.incident
+        return record.model_copy(update={"fault": fault, "incident_until": until, "published": record.published + 1})
 
     def _culprit(self, evidence: Evidence, xid: int | None) -> PodUID | None:
         """Hardware has none. A process that is alone on the GPU needs no other witness."""
