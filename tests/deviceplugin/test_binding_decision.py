@@ -83,13 +83,15 @@ def test_a_pods_own_grant_is_not_in_its_way() -> None:
 @pytest.mark.parametrize(
     ("gpus", "message"), [({}, "GPU-a is not there"), ({A: ServedGPU(index=0, closed="in MIG mode")}, "in MIG mode")]
 )
-def test_a_closed_gpu_serves_nobody(gpus: Any, message: str) -> None:
+def test_a_closed_gpu_takes_no_new_tenant(gpus: Any, message: str) -> None:
     with pytest.raises(errors.TemporaryError, match=message):
-        decision.open_indexes(grant(), gpus)
+        decision.check_open(grant(), gpus)
 
 
-def test_open_gpus_have_indexes() -> None:
-    assert decision.open_indexes(grant(), {A: ServedGPU(index=3), B: ServedGPU(index=4, closed="lost")}) == {A: 3}
+def test_only_the_gpus_of_the_grant_must_be_open() -> None:
+    gpus = {A: ServedGPU(index=3), B: ServedGPU(index=4, closed="lost")}
+    decision.check_open(grant(), gpus)
+    assert decision.indexes(grant(), gpus) == {A: 3}
 
 
 def test_a_pod_that_changed_while_it_was_proven_is_not_granted() -> None:

@@ -11,43 +11,34 @@ placement must start; when all have ended, nothing is left.
 
 import argparse
 import asyncio
-import contextlib
 import multiprocessing
 import random
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from cotenant_api import errors, placement
-from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_api import placement
+from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding import disk
 from cotenant_deviceplugin.binding.grants import ServedGPU
-from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
+from cotenant_deviceplugin.binding.late_binding import LateBinding
 from cotenant_deviceplugin.binding.ledger import Ledger
-from cotenant_deviceplugin.kubelet.plugin import CDIName, Token, Tokens
-from node_kit import kubelet_direct
-from node_kit.kubelet import NO_FAULTS, Faults, Kubelet
-from node_kit.kubelet_devices import Container, KubeletError, Pod
+from node_kit.kubelet import NO_FAULTS, Faults
+from node_kit.kubelet_devices import Container, Pod
+from node_kit.schedules_node import Build, Node
 from node_kit.schedules_world import (
     NODE,
     Job,
-    KilledError,
-    Life,
-    LifeDisk,
-    LifeSpecifications,
-    TurnClock,
     ViolationError,
     World,
-    nonce_of,
 )
 
 STEPS = 50
+VIOLATED = "VIOLATED"
 LAST_ROUNDS = 300
 MENDED, LATE, OLD = 0.2, 0.1, 0.5
 """How often a fault ends before the next step; a pod is bound that the node cannot hold; kubelet is an old one."""
-Build = Callable[[NodeName, Surroundings], LateBinding]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,80 +63,28 @@ KINDS = (
 )
 
 
-class Mortal:
-    """The agent as kubelet reaches it: when it is killed, connections break."""
-
-    def __init__(self, binding: LateBinding) -> None:
-        self._binding = binding
-
-    async def offers(self) -> AsyncIterator[Mapping[Token, bool]]:
-        """See `Shares`."""
-        try:
-            async for offer in self._binding.offers():
-                yield offer
-        except KilledError as error:
-            raise errors.TemporaryError("connection lost", delay_seconds=0) from error
-
-    async def allocate(self, tokens: Tokens) -> CDIName:
-        """See `Shares`."""
-        try:
-            return await self._binding.allocate(tokens)
-        except KilledError as error:
-            raise errors.TemporaryError("connection lost", delay_seconds=0) from error
-
-    async def pre_start(self, tokens: Tokens) -> None:
-        """See `Shares`."""
-        try:
-            await self._binding.pre_start(tokens)
-        except KilledError as error:
-            raise errors.TemporaryError("connection lost", delay_seconds=0) from error
-
-
 class Schedule:
-    """One schedule.
-
-    Attributes:
-        log: what happened.
-        violation: what must never be; the first one.
-    """
+    """One schedule: what may happen to a node, and whether all ends well."""
 
     def __init__(self, seed: int, build: Build = LateBinding) -> None:
         self.rng = random.Random(seed)  # noqa: S311
         self.kind = KINDS[seed % len(KINDS)]
-        self.log: list[str] = []
-        self.violation: ViolationError | None = None
-        self.world = World(
-            self.rng, {GPUUID(f"GPU-{index}"): ServedGPU(index=index) for index in range(self.kind.gpus)}
-        )
-        self.clock = TurnClock()
-        self.kubelet = Kubelet(self.rng, self.clock)
-        self._build = build
-        self._life: Life | None = None
-        self._binding: LateBinding | None = None
-        self._following: asyncio.Task[None] | None = None
-        self._admitted: set[PodUID] = set()
-        self._pods: dict[PodUID, asyncio.Task[None]] = {}
-        self._others: set[asyncio.Task[None]] = set()
+        gpus = {GPUUID(f"GPU-{index}"): ServedGPU(index=index) for index in range(self.kind.gpus)}
+        self.world = World(self.rng, gpus)
+        self.node = Node(self.rng, self.world, build)
+        self.kubelet, self.log = self.node.kubelet, self.node.log
 
     async def run(self) -> None:
         """Raises ViolationError."""
         try:
-            self._revive()
+            self.node.revive()
             for _ in range(STEPS):
                 self._mend()
                 self._act()
-                await self._pass(self.rng.choice((0, 1, 3, 10, 30)))
+                await self.node.turn(self.rng.choice((0, 1, 3, 10, 30)))
             await self._calm()
         finally:
-            await self._cancel(*self._pods.values(), *self._others, *([self._following] if self._following else []))
-
-    async def _pass(self, turns: int) -> None:
-        for _ in range(turns):
-            await self.clock.turn()
-        if self._life is not None and self._life.dead:
-            self._bury()
-        if self.violation is not None:
-            raise self.violation
+            await self.node.close()
 
     # What may happen
 
@@ -167,12 +106,12 @@ class Schedule:
             self._kubelet_forgets: 4,
             self._zombie_ends: 3,
             self._report: 5,
-            self._collect: 5,
+            self.node.collect: 5,
             self._kill_soon: 4,
             self._register_or_revive: 10,
             self._restart_kubelet: 2,
             self._reboot: 1,
-            self._lose_stream: 1,
+            self.node.lose_stream: 1,
             self._toggle_api: 2,
             self._toggle_disk: 1,
             self._toggle_gpu: 2,
@@ -208,7 +147,7 @@ class Schedule:
         booked = self._placement(pod.uid if valid else "another", request)
         self.world.jobs.append(Job(pod=pod, valid=valid, placements=[booked]))
         self.log.append(f"  {pod.name} ({pod.uid}) asks for {request}, {booked.gpus}")
-        self._start(self.world.jobs[-1])
+        self.node.start(self.world.jobs[-1])
 
     def _placement(self, uid: str, request: int) -> placement.Placement:
         share = 100 if request >= 100 else max(request, self.rng.choice((10, 30, 50, 60, 100)))
@@ -222,7 +161,7 @@ class Schedule:
         self._of([job for job in self.world.jobs if job.limits is not None and job.pod.active], self._end)
 
     def _end(self, job: Job) -> None:
-        self._stop(job)
+        self.node.stop(job)
         job.limits, job.alive = None, False
         self.kubelet.ended(job.pod)
 
@@ -234,7 +173,7 @@ class Schedule:
         def crash(job: Job) -> None:
             job.limits = None
             job.pod.running.clear()
-            self._start(job)
+            self.node.start(job)
 
         self._of([job for job in self.world.jobs if job.limits is not None and job.pod.active], crash)
 
@@ -244,56 +183,50 @@ class Schedule:
 
     def _kubelet_forgets(self) -> None:
         """It hears of it, frees the tokens, and has yet to kill the processes."""
-        self._of([job for job in self.world.jobs if job.gone], lambda job: self.kubelet.force_deleted(job.pod))
+        # With the ledger lost too, nobody but the process itself would know what it has.
+        forget = self._end if self.kind.ledger_lost else lambda job: self.kubelet.force_deleted(job.pod)
+        self._of([job for job in self.world.jobs if job.gone], forget)
 
     def _zombie_ends(self) -> None:
         """What kubelet has given up is cleaned up."""
         self._of([job for job in self.world.jobs if job.alive and not job.pod.active], self._end)
 
-    def _collect(self) -> None:
-        if self._binding is not None:
-            self._agent(self._collected(self._binding))
-
     def _kill_soon(self) -> None:
-        if self._life is not None:
-            self._life.steps_left = self.rng.randrange(1, 25)
+        if self.node.life is not None:
+            self.node.life.steps_left = self.rng.randrange(1, 25)
 
     def _register_or_revive(self) -> None:
         """A new agent, or the one that has noticed that kubelet does not know it; and kubelet readmits."""
-        if self._life is None:
+        if self.node.life is None:
             if self.kind.ledger_lost and self.rng.random() < 0.3:
                 self.log.append("  the ledger is lost")
                 self.world.stored = disk.to_text(Ledger())
-            self._revive()
-        elif self.kubelet.devices.stopped and self._binding is not None:
-            self._agent(self._register(self._binding))
+            self.node.revive()
+        elif self.kubelet.devices.stopped:
+            self.node.register()
 
     def _restart_kubelet(self) -> None:
         lost = self.kind.checkpoint_lost and self.rng.random() < 0.5
-        self._stop(*self.world.jobs)
+        self.node.stop(*self.world.jobs)
         self.kubelet.restart(checkpoint_lost=lost)
         # Older ones admit again without a look at the devices; so PreStart is skipped until the plugin has registered.
         old = self.rng.random() < OLD
-        self._admitted = {
+        self.node.admitted = {
             job.uid for job in self.world.jobs if job.limits is not None or (old and not lost and job.pod.admitted)
         }
         for job in self.world.jobs:
-            self._start(job)
+            self.node.start(job)
 
     def _reboot(self) -> None:
-        self._stop(*self.world.jobs)
-        self._bury()
+        self.node.stop(*self.world.jobs)
+        self.node.bury()
         for job in self.world.jobs:
             job.limits, job.alive = None, False
         self.world.names.clear()
         self.kubelet.reboot()
-        self._admitted.clear()
+        self.node.admitted.clear()
         for job in self.world.jobs:
-            self._start(job)
-
-    def _lose_stream(self) -> None:
-        if self._following is not None:
-            self._following.cancel()
+            self.node.start(job)
 
     def _toggle_api(self) -> None:
         self.world.api_down = not self.world.api_down
@@ -305,7 +238,7 @@ class Schedule:
         uuid = self.rng.choice(sorted(self.world.gpus))
         gpu = self.world.gpus[uuid]
         self.world.gpus[uuid] = ServedGPU(index=gpu.index, closed=None if gpu.closed else "Unhealthy")
-        self._serve()
+        self.node.serve()
 
     def _toggle_calls(self) -> None:
         worse = Faults(lost_request=0.1, lost_reply=0.15, duplicate=0.15, late_seconds=1.0)
@@ -329,20 +262,20 @@ class Schedule:
         self.kubelet.faults = NO_FAULTS
         self.world.api_down = self.world.disk_fails = False
         self.world.gpus = {uuid: ServedGPU(index=gpu.index) for uuid, gpu in self.world.gpus.items()}
-        if self._life is not None:
-            self._life.steps_left = None
-        self._serve()
+        if self.node.life is not None:
+            self.node.life.steps_left = None
+        self.node.serve()
         for _ in range(LAST_ROUNDS):
             self._register_or_revive()
             for job in self.world.jobs:
-                self._start(job)
+                self.node.start(job)
             self._finish()
             self._give_up()
             self._kubelet_forgets()
             self._zombie_ends()
             self._report()
-            self._collect()
-            await self._pass(20)
+            self.node.collect()
+            await self.node.turn(20)
             if not self._waiting():
                 break
         else:
@@ -365,116 +298,12 @@ class Schedule:
             job.finished = True
         self.kubelet.collect()
         self.kubelet.write_checkpoint()
-        while self._binding is None:
+        while self.node.binding is None:
             self._register_or_revive()
-            await self._pass(5)
-        await self._binding.collect()
-        if self._binding.grants() or self.world.names:
-            raise ViolationError(f"left behind: {self._binding.grants()}, {self.world.names}")
-
-    # kubelet and runtime
-
-    def _start(self, job: Job) -> None:
-        task = self._pods.get(job.uid)
-        if (task is None or task.done()) and job.pod.active and job.limits is None:
-            self._pods[job.uid] = asyncio.create_task(self._live(job))
-
-    async def _live(self, job: Job) -> None:
-        """What kubelet does for one pod."""
-        if job.uid not in self._admitted:
-            if not await self.kubelet.admit(job.pod):
-                return
-            self._admitted.add(job.uid)
-        while job.pod.active and job.limits is None:
-            job.alive = True
-            try:
-                names = await self.kubelet.start(job.pod)
-                for _ in range(self.rng.choice((0, 1, 3))):
-                    await asyncio.sleep(0)
-                self._create(job, names)
-            except KubeletError as error:
-                job.pod.failure = str(error)
-                for _ in range(self.rng.choice((1, 5, 20))):
-                    await asyncio.sleep(0)
-
-    def _create(self, job: Job, names: tuple[str, ...]) -> None:
-        """The container runtime."""
-        nonce = nonce_of(names)
-        if nonce not in self.world.names:
-            raise KubeletError(f"unresolvable CDI devices {nonce}")
-        try:
-            self.world.started(job, nonce)
-        except ViolationError as error:
-            self.violation = self.violation or error
-            return
-        self.log.append(f"  {job.pod.name} ({job.uid}) starts with {job.limits}")
-        self.kubelet.started(job.pod)
-
-    def _stop(self, *jobs: Job) -> None:
-        for job in jobs:
-            task = self._pods.pop(job.uid, None)
-            if task is not None:
-                task.cancel()
-
-    # The agent
-
-    def _revive(self) -> None:
-        """One agent at a time: another is kept out by a lock on the host."""
-        life = Life(self.world)
-        surroundings = Surroundings(
-            disk=LifeDisk(life),
-            kubelet=self.kubelet,
-            pods=life,
-            processes=life,
-            gate=life,
-            publisher=life,
-            specifications=LifeSpecifications(life),
-            clock=self.clock,
-            nonces=life.mint,
-        )
-        self._life, self._binding = life, self._build(NODE, surroundings)
-        self._serve()
-        self._agent(self._open(self._binding))
-
-    async def _open(self, binding: LateBinding) -> None:
-        with contextlib.suppress(errors.TemporaryError):
-            await binding.open()
-        await self._register(binding)
-
-    async def _register(self, binding: LateBinding) -> None:
-        following = await kubelet_direct.register(self.kubelet, Mortal(binding))
-        if self._following is not None:
-            self._following.cancel()
-        self._following = following
-
-    async def _collected(self, binding: LateBinding) -> None:
-        with contextlib.suppress(errors.TemporaryError):
-            await binding.collect()
-
-    def _serve(self) -> None:
-        if self._binding is not None:
-            self._binding.serve(self.world.gpus, suspended=None)
-
-    def _bury(self) -> None:
-        if self._life is not None:
-            self._life.dead = True
-        self._life = self._binding = None
-        if self._following is not None:
-            self._following.cancel()
-
-    def _agent(self, work: Coroutine[None, None, None]) -> None:
-        async def until_killed() -> None:
-            with contextlib.suppress(KilledError, errors.TemporaryError):
-                await work
-
-        task = asyncio.create_task(until_killed())
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
-
-    async def _cancel(self, *tasks: "asyncio.Task[None]") -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            await self.node.turn(5)
+        await self.node.binding.collect()
+        if self.node.binding.grants() or self.world.names:
+            raise ViolationError(f"left behind: {self.node.binding.grants()}, {self.world.names}")
 
     def _of(self, jobs: list[Job], action: Callable[[Job], None]) -> None:
         if jobs:
@@ -500,14 +329,26 @@ def violation_of(seed: int, build: Build = LateBinding) -> ViolationError | None
     return None
 
 
-def _one(seed: int) -> int:
+def story(seed: int) -> list[str]:
+    """What happens in the schedule of a seed; the last line says so where it is violated."""
     schedule = Schedule(seed)
     try:
         asyncio.run(schedule.run())
     except ViolationError as error:
-        schedule.log.append(f"VIOLATED: {error}")
-    sys.stdout.write("\n".join(schedule.log) + "\n")
-    return int(schedule.log[-1].startswith("VIOLATED"))
+        schedule.log.append(f"{VIOLATED}: {error}")
+    return schedule.log
+
+
+def _many(seeds: int, jobs: int) -> int:
+    began = time.monotonic()
+    with multiprocessing.Pool(jobs) as pool:
+        found = pool.map(violation_of, range(seeds), chunksize=50)
+    failed = [(seed, error) for seed, error in enumerate(found) if error is not None]
+    for seed, error in failed[:20]:
+        sys.stdout.write(f"seed {seed}: {error}\n")
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{seeds} schedules of {len(KINDS)} kinds, {len(failed)} violated, {seconds:.1f} s\n")
+    return int(bool(failed))
 
 
 def main() -> int:
@@ -517,18 +358,11 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10_000)
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
-    if arguments.seed is not None:
-        return _one(arguments.seed)
-    began = time.monotonic()
-    with multiprocessing.Pool(arguments.jobs) as pool:
-        found = pool.map(violation_of, range(arguments.seeds), chunksize=50)
-    failed = [(seed, error) for seed, error in enumerate(found) if error is not None]
-    for seed, error in failed[:20]:
-        sys.stdout.write(f"seed {seed}: {error}\n")
-    kinds = Counter(seed % len(KINDS) for seed in range(arguments.seeds))
-    seconds = time.monotonic() - began
-    sys.stdout.write(f"{arguments.seeds} schedules of {len(kinds)} kinds, {len(failed)} violated, {seconds:.1f} s\n")
-    return int(bool(failed))
+    if arguments.seed is None:
+        return _many(arguments.seeds, arguments.jobs)
+    lines = story(arguments.seed)
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(lines[-1].startswith(VIOLATED))
 
 
 if __name__ == "__main__":

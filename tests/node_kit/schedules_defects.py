@@ -1,6 +1,7 @@
 """Late binding with one defect each, as peers have had them: seeds must find every one of them."""
 
 import dataclasses
+import sys
 from collections.abc import Callable
 
 from cotenant_api.names import Namespace, NodeName, PodUID
@@ -13,6 +14,7 @@ from cotenant_deviceplugin.binding.owner import Owner
 from cotenant_deviceplugin.kubelet.owners import Kubelet, Listed, Recorded
 from cotenant_deviceplugin.kubelet.plugin import CDIName, Tokens
 from cotenant_deviceplugin.mps.backend import Edits
+from node_kit import schedules
 
 
 class Guessing:
@@ -170,3 +172,14 @@ DEFECTS: dict[str, Callable[[NodeName, Surroundings], LateBinding]] = {
     "no recovery of a lost ledger": Forgetful,
     "placement read at each start": Fickle,
 }
+
+
+def first_seed(defect: str, *, seeds: int) -> int | None:
+    """The first seed of so many that shows a defect."""
+    return next((seed for seed in range(seeds) if schedules.violation_of(seed, DEFECTS[defect])), None)
+
+
+if __name__ == "__main__":
+    for name in sorted(DEFECTS):
+        sys.stdout.write(f'    "{name}": {first_seed(name, seeds=3000)},\n')
+        sys.stdout.flush()

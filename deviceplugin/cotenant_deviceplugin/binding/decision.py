@@ -68,14 +68,19 @@ def check_room(granted: Grant, others: Collection[Grant]) -> None:
         raise _not_now(f"GPU {uuid} has {left} hundredths left until the end of another tenant is proven")
 
 
-def open_indexes(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID, int]:
-    """The GPUs of the grant and their indexes. Raises TemporaryError unless all are there and open."""
+def check_open(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> None:
+    """Raise TemporaryError where a GPU of the grant takes no new tenant."""
+    for uuid in indexes(granted, gpus):
+        closed = gpus[uuid].closed
+        if closed is not None:
+            raise _not_now(f"GPU {uuid} is closed: {closed}")
+
+
+def indexes(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID, int]:
+    """The GPUs of the grant and their indexes. Raises TemporaryError unless all are there."""
     for booking in granted.booked.gpus:
         if booking.uuid not in gpus:
             raise _not_now(f"GPU {booking.uuid} is not there")
-        closed = gpus[booking.uuid].closed
-        if closed is not None:
-            raise _not_now(f"GPU {booking.uuid} is closed: {closed}")
     return {booking.uuid: gpus[booking.uuid].index for booking in granted.booked.gpus}
 
 

@@ -121,7 +121,7 @@ class LedgerFile:
 def to_text(ledger: Ledger) -> str:
     """The file's content."""
     value = {"v": _File.MAJOR, "allocations": [_allocation(each).to_object() for each in ledger.allocations]}
-    return documents.canonical(value | {"checksum": _checksum(value)})
+    return documents.canonical(value | {"checksum": checksum(value)})
 
 
 def from_text(data: bytes) -> Ledger:
@@ -137,7 +137,7 @@ def from_text(data: bytes) -> Ledger:
     except (ValueError, RecursionError) as error:
         raise errors.InvalidInputError(FILE, data[:64], f"must be JSON: {error}") from error
     read = _File.from_object(value, source=FILE)
-    if _checksum({key: each for key, each in value.items() if key != "checksum"}) != read.checksum:
+    if checksum({key: each for key, each in value.items() if key != "checksum"}) != read.checksum:
         raise errors.InvalidInputError(f"{FILE}.checksum", read.checksum, "must be that of the content")
     return Ledger(tuple(_from(each) for each in read.allocations))
 
@@ -178,7 +178,8 @@ def _from(each: _Allocation) -> Allocation:
     )
 
 
-def _checksum(value: dict[str, Any]) -> str:
+def checksum(value: dict[str, Any]) -> str:
+    """Of a file's content without its checksum."""
     return f"sha256:{hashlib.sha256(documents.canonical(value).encode()).hexdigest()}"
 
 

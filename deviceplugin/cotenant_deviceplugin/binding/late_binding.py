@@ -194,7 +194,10 @@ class LateBinding:
         await self._book.commit(lambda before: recovery.adopted(before, adopted))
 
     async def _renew(self, holder: Owner, tokens: Tokens, standing: Grant) -> tuple[Grant, Edits]:
-        """What was granted stands for as long as the pod lives, whatever has become of its placement."""
+        """What was granted stands for as long as the pod lives, whatever has become of its placement.
+
+        A GPU that takes no new tenant keeps this one; whether a container may start on it now, the gate knows.
+        """
         if standing.container != holder.container:
             raise _not_now(f"container {standing.container!r} has the grant, and {holder.container!r} the tokens")
         self._indexes(standing)
@@ -207,6 +210,7 @@ class LateBinding:
         bound = await self._with.pods.read(holder.namespace, holder.pod)
         grant = decision.grant(holder, bound, tokens=len(tokens), node=self._node, known=self._gpus)
         self._indexes(grant)
+        decision.check_open(grant, self._gpus)
         if not decision.has_room(grant, self._given_away()):
             await self.collect()
         with self._room(grant):
@@ -226,10 +230,10 @@ class LateBinding:
         await self._book.commit(lambda before: before.allocate(nonce, tokens, now=now))
 
     def _indexes(self, grant: Grant) -> Mapping[GPUUID, int]:
-        """The GPUs of a grant, if they may be used now."""
+        """The GPUs of a grant, if any may be used now."""
         if self._suspended is not None:
             raise _not_now(f"no GPU is shared on this node now: {self._suspended}")
-        return decision.open_indexes(grant, self._gpus)
+        return decision.indexes(grant, self._gpus)
 
     def _given_away(self) -> tuple[Grant, ...]:
         everybody = {grant.pod_uid: grant for grant in (*self._proving.values(), *self._book.ledger.grants)}

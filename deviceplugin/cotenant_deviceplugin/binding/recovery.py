@@ -20,7 +20,7 @@ DELAY_SECONDS = 2.0
 
 
 def unknown(known: Ledger, recorded: Collection[Recorded], *, besides: Nonce | None) -> tuple[Recorded, ...]:
-    """Answers of this agent that kubelet has and the ledger has not, `besides` that of the container that starts now."""
+    """Answers of this agent that kubelet has and the ledger has not; not that of the container that starts now."""
     return tuple(
         each
         for each in recorded

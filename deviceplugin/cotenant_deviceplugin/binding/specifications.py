@@ -19,7 +19,7 @@ from cotenant_deviceplugin.mps.backend import Edits
 
 DELAY_SECONDS = 1.0
 PREFIX, SUFFIX = "cotenant.dev-share_", ".json"
-PARTIAL = ".cotenant.dev-share_"
+PARTIAL, PARTIAL_SUFFIX = ".cotenant.dev-share_", ".partial"
 """A runtime reads *.json and *.yaml alone, so it never sees a file that is half written."""
 SUFFIXES = frozenset({".json", ".yaml"})
 BASE_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -36,7 +36,7 @@ class Specifications(Protocol):
         """Have the name resolve to these GPUs with these edits. Raises TemporaryError."""
 
     async def names(self) -> frozenset[Nonce]:
-        """What resolves now. Raises TemporaryError."""
+        """What resolves now, or was about to. Raises TemporaryError."""
 
     async def remove(self, nonces: Collection[Nonce]) -> None:
         """Have these names resolve no more. Raises TemporaryError."""
@@ -73,7 +73,7 @@ class SpecificationFiles:
         await asyncio.to_thread(self._write, nonce, dict(gpus), edits)
 
     async def names(self) -> frozenset[Nonce]:
-        """Nonces of our files."""
+        """Nonces of our files, of half written ones too."""
         return await asyncio.to_thread(self._names)
 
     async def remove(self, nonces: Collection[Nonce]) -> None:
@@ -101,7 +101,7 @@ class SpecificationFiles:
                 if path.read_text(encoding="utf-8") == text:
                     return
             self._folder.mkdir(parents=True, exist_ok=True)
-            partial = self._folder / f"{PARTIAL}{nonce}.partial"
+            partial = self._partial(nonce)
             with partial.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
@@ -110,16 +110,23 @@ class SpecificationFiles:
 
     def _names(self) -> frozenset[Nonce]:
         with _as_temporary(self._folder):
-            paths = self._folder.glob(f"{PREFIX}*{SUFFIX}")
-            return frozenset(Nonce(path.name.removeprefix(PREFIX).removesuffix(SUFFIX)) for path in paths)
+            return frozenset(
+                Nonce(path.name.removeprefix(start).removesuffix(end))
+                for start, end in ((PREFIX, SUFFIX), (PARTIAL, PARTIAL_SUFFIX))
+                for path in self._folder.glob(f"{start}*{end}")
+            )
 
     def _remove(self, nonces: Collection[Nonce]) -> None:
         with _as_temporary(self._folder):
             for nonce in nonces:
                 self._path(nonce).unlink(missing_ok=True)
+                self._partial(nonce).unlink(missing_ok=True)
 
     def _path(self, nonce: Nonce) -> Path:
         return self._folder / f"{PREFIX}{nonce}{SUFFIX}"
+
+    def _partial(self, nonce: Nonce) -> Path:
+        return self._folder / f"{PARTIAL}{nonce}{PARTIAL_SUFFIX}"
 
     def _base(self, gpu: GPUUID, index: int) -> cdi.Base:
         """Of the last folder that has it; two files of one folder that both do exclude each other for runtimes too."""

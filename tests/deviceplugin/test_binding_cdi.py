@@ -1,0 +1,112 @@
+"""Our specification is NVIDIA's edits for the GPUs, and ours on top."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_deviceplugin.binding import cdi
+from cotenant_deviceplugin.binding.ledger import Nonce
+from cotenant_deviceplugin.mps.backend import Edits
+from node_kit.bookings import A, B
+
+CONTROL = {"path": "/dev/nvidiactl"}
+LIBRARY = {"hostPath": "/lib/libcuda.so.1", "containerPath": "/lib/libcuda.so.1", "options": ["ro", "bind"]}
+HOOK = {
+    "hookName": "createContainer",
+    "path": "/usr/bin/nvidia-cdi-hook",
+    "args": ["nvidia-cdi-hook", "update-ldcache"],
+}
+PIPE = {"hostPath": "/run/cotenant/mps/GPU-a/pipe", "containerPath": "/run/mps", "options": ["rbind"]}
+
+
+def device(name: str, index: int, **edits: Any) -> dict[str, Any]:
+    return {"name": name, "containerEdits": {"deviceNodes": [{"path": f"/dev/nvidia{index}"}]} | edits}
+
+
+def base(*devices: dict[str, Any], version: str = "0.5.0", **edits: Any) -> dict[str, Any]:
+    common = {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "deviceNodes": [CONTROL], "mounts": [LIBRARY], "hooks": [HOOK]}
+    return {"cdiVersion": version, "kind": "nvidia.com/gpu", "devices": [*devices], "containerEdits": common | edits}
+
+
+def bases(specification: dict[str, Any], *gpus: Any) -> list[cdi.Base]:
+    found = [cdi.base_of(specification, gpu, index) for index, gpu in enumerate(gpus)]
+    return [each for each in found if each is not None]
+
+
+def edits_of(specification: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = specification["devices"][0]["containerEdits"]
+    return found
+
+
+def test_a_part_of_a_gpu_has_the_gpus_edits_the_limits_and_the_pipe() -> None:
+    edits = Edits(environment={"CUDA_MPS_PIPE_DIRECTORY": "/run/mps", "A": "1"}, mounts=(PIPE,))
+    assert cdi.specification(Nonce("n1"), bases(base(device(A, 0)), A), edits) == {
+        "cdiVersion": "0.5.0",
+        "kind": "cotenant.dev/share",
+        "devices": [
+            {
+                "name": "n1",
+                "containerEdits": {
+                    "env": ["NVIDIA_VISIBLE_DEVICES=void", "A=1", "CUDA_MPS_PIPE_DIRECTORY=/run/mps"],
+                    "deviceNodes": [CONTROL, {"path": "/dev/nvidia0"}],
+                    "mounts": [LIBRARY, PIPE],
+                    "hooks": [HOOK],
+                },
+            }
+        ],
+    }
+
+
+def test_whole_gpus_have_the_edits_of_all_and_common_ones_once() -> None:
+    found = cdi.specification(Nonce("n1"), bases(base(device(A, 0), device(B, 1)), A, B), Edits(environment={}))
+    edits = edits_of(found)
+    assert edits["deviceNodes"] == [CONTROL, {"path": "/dev/nvidia0"}, {"path": "/dev/nvidia1"}]
+    assert edits["mounts"] == [LIBRARY]
+
+
+def test_our_environment_wins() -> None:
+    specification = base(device(A, 0), env=["NVIDIA_VISIBLE_DEVICES=all", "X=1"])
+    edits = Edits(environment={"NVIDIA_VISIBLE_DEVICES": "void"})
+    found = edits_of(cdi.specification(Nonce("n1"), bases(specification, A), edits))
+    assert found["env"] == ["NVIDIA_VISIBLE_DEVICES=void", "X=1"]
+
+
+def test_a_device_without_a_uuid_is_found_by_its_index() -> None:
+    assert bases(base(device("0", 0), device("all", 9)), A)
+    assert not bases(base(device("1", 1)), A)
+
+
+def test_a_uuid_goes_before_an_index() -> None:
+    (found,) = bases(base(device("0", 7), device(A, 0)), A)
+    assert found.edits[-1] == {"deviceNodes": [{"path": "/dev/nvidia0"}]}
+
+
+@pytest.mark.parametrize("other", [{"kind": "nvidia.com/mig"}, {"devices": None}])
+def test_another_specification_knows_no_gpu(other: dict[str, Any]) -> None:
+    assert not bases(base(device(A, 0)) | other, A)
+
+
+def test_later_fields_and_their_version_are_kept() -> None:
+    specification = base(device(A, 0, additionalGids=[44], intelRdt={"closID": "x"}), version="0.7.0")
+    found = cdi.specification(Nonce("n1"), bases(specification, A), Edits(environment={}))
+    assert found["cdiVersion"] == "0.7.0"
+    assert edits_of(found)["additionalGids"] == [44]
+    assert edits_of(found)["intelRdt"] == {"closID": "x"}
+
+
+def test_an_older_version_is_raised_to_what_our_name_needs() -> None:
+    found = cdi.specification(Nonce("1a"), bases(base(device(A, 0), version="0.3.0"), A), Edits(environment={}))
+    assert found["cdiVersion"] == "0.5.0"
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert bases(base(device(A, 0), version="0.10.0"), A)[0].version > (0, 9, 0)
+    with pytest.raises(errors.InvalidInputError, match="cdiVersion"):
+        bases(base(device(A, 0), version="latest"), A)
+
+
+def test_gpus_that_exclude_each_other_are_refused() -> None:
+    specification = base(device(A, 0, intelRdt={"closID": "x"}), device(B, 1, intelRdt={"closID": "y"}))
+    with pytest.raises(errors.InvalidInputError, match="intelRdt"):
+        cdi.specification(Nonce("n1"), bases(specification, A, B), Edits(environment={}))

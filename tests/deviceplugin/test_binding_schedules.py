@@ -1,0 +1,31 @@
+"""No order of calls and faults makes a container wrong, and what is wrong on purpose is found."""
+
+import pytest
+
+from node_kit import schedules
+from node_kit.schedules_defects import DEFECTS
+
+SEEDS = 300
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 50))
+def test_no_schedule_starts_a_wrong_container_or_keeps_a_right_one_from_starting(first: int) -> None:
+    """`PYTHONPATH=tests python -m node_kit.schedules --seed N` shows one."""
+    found = {seed: error for seed in range(first, first + 50) if (error := schedules.violation_of(seed))}
+    assert not found
+
+
+def test_a_seed_is_always_the_same_schedule() -> None:
+    assert schedules.story(7) == schedules.story(7)
+    assert schedules.story(7) != schedules.story(12)
+
+
+@pytest.mark.parametrize("defect", sorted(DEFECTS))
+def test_seeds_find_a_planted_defect(defect: str) -> None:
+    found, build = FOUND_BY[defect], DEFECTS[defect]
+    assert schedules.violation_of(found, build) is not None
+    assert schedules.violation_of(found) is None
+
+
+FOUND_BY: dict[str, int] = {}
+"""The first seed that shows each: `PYTHONPATH=tests python -m node_kit.schedules_defects`."""
