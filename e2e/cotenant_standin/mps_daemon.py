@@ -93,7 +93,7 @@ class Daemon:
         if line.startswith("client "):
             await self._serve(reader, writer, line.split()[1:])
         while line.startswith("command "):
-            await self._hang()
+            await self._while_there("mps_hangs")
             answer = await mps_commands.run(self, line.split()[1:])
             writer.write(f"{answer}{mps_control.END_OF_ANSWER}\n".encode())
             await writer.drain()
@@ -182,7 +182,7 @@ class Daemon:
             stdout=asyncio.subprocess.PIPE,
         )
         self.server = server = Server(process, user, self.default)
-        await waiting.until(lambda: not (self.machine.root / "mps_initializing").exists())
+        await self._while_there("mps_initializing")
         if await self._answer(server) != "ok":
             self.server_log(server, "MPS server failed to start")
             process.kill()
@@ -296,8 +296,8 @@ class Daemon:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _hang(self) -> None:
-        await waiting.until(lambda: not (self.machine.root / "mps_hangs").exists())
+    async def _while_there(self, fault: str) -> None:
+        await waiting.until(lambda: self.stopped.is_set() or not (self.machine.root / fault).exists())
 
     def control_log(self, text: str) -> None:
         """A line of `control.log`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import signal
@@ -148,7 +149,7 @@ async def test_daemon_of_an_earlier_life_is_left_to_its_clients(
     left = machine.control_daemon()
     tenant = machine.tenant()
     async with running(settings(machine), GPUs(machine.uuid())):
-        await quick.until(lambda: "another control daemon answers" in caplog.text)
+        await quick.until(lambda: "another control daemon is in" in caplog.text)
         assert (daemon_pid(machine), tenant.process.poll()) == (left.pid, None)
         tenant.process.terminate()
         await ended(tenant)
@@ -198,7 +199,39 @@ async def test_program_that_is_missing_is_tried_again(
         root=machine.mps_root, program=["/nowhere"], environment={}, look_seconds=0.05, first_backoff_seconds=0.01
     )
     async with running(chosen, GPUs(machine.uuid())):
-        await quick.until(lambda: caplog.text.count("/nowhere: No such file or directory") == 3)
+        await quick.until(lambda: caplog.text.count("No such file or directory: '/nowhere'") == 3)
+
+
+async def test_root_that_cannot_be_written_is_tried_again(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.mps_root.touch()
+    async with running(settings(machine), GPUs(machine.uuid())):
+        await quick.until(lambda: caplog.text.count("File exists") == 3)
+        machine.mps_root.unlink()
+        await answering(machine)
+
+
+async def test_daemon_of_an_earlier_life_that_hangs_is_left_alone(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = machine.control_daemon()
+    (machine.state.root / "mps_hangs").touch()
+    chosen = dataclasses.replace(settings(machine), answer_seconds=0.5)
+    async with running(chosen, GPUs(machine.uuid())):
+        await quick.until(lambda: "another control daemon is in" in caplog.text)
+        assert left.poll() is None
+
+
+async def test_daemon_that_does_not_quit_is_ended(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = dataclasses.replace(settings(machine, drain_seconds=0), answer_seconds=0.5, quit_seconds=0.1)
+    async with running(chosen, GPUs(machine.uuid())):
+        await answering(machine)
+        (machine.state.root / "mps_hangs").touch()
+    assert "does not quit; SIGTERM" in caplog.text
+    assert not mps_control.answers(machine.pipe())
 
 
 async def test_daemon_that_ends_at_once_is_told_and_tried_again(
@@ -265,7 +298,7 @@ async def test_clients_outlive_a_command_that_is_killed_and_started_again(machin
     with start_command(machine) as second:
         if second.stderr is None:
             raise ValueError("its log is read here")
-        while "another control daemon answers" not in await asyncio.to_thread(second.stderr.readline):
+        while "another control daemon is in" not in await asyncio.to_thread(second.stderr.readline):
             pass
         assert (tenant.process.poll(), machine.control("get_client_list", str(machine.server()))) != (0, "")
         second.terminate()

@@ -275,3 +275,23 @@ async def test_gpu_that_cannot_be_read_is_not_decided_on(machine: gpu_machine.Ma
     with pytest.raises(errors.TemporaryError, match="GPU is lost"):
         await gpu.settle(SHARED)
     assert machine.control("get_server_list") == ""
+
+
+async def test_action_that_fails_is_the_reason_and_is_tried_again(machine: gpu_machine.Machine) -> None:
+    class Denying(gpu_machine.MachineDriver):
+        denies = True
+
+        async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
+            if self.denies:
+                raise errors.TemporaryError("the driver refuses", delay_seconds=1)
+            await super().set_compute_mode(gpu, mode)
+
+    machine.control_daemon()
+    driver = Denying(machine)
+    gpu = supervisor.Supervisor(
+        machine.uuid(), backend=backend(machine), driver=driver, monotonic=Time(), policy=POLICY
+    )
+    decision = await gpu.settle(SHARED)
+    assert (decision.ready, decision.reason) == (False, "the driver refuses")
+    driver.denies = False
+    assert (await gpu.settle(SHARED)).ready

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.mps import v2
 from cotenant_deviceplugin.mps.backend import Enforcement
 from node_kit import gpu_machine, quick
+
+GPUID = GPUUID("GPU-a")
 
 
 @pytest.fixture
@@ -161,6 +164,29 @@ async def test_terminated_client_leaves_its_neighbours_alone(machine: gpu_machin
     await mps.terminate(machine.uuid(), ended.pid)
     seen = await mps.observe(machine.uuid())
     assert (seen.state, seen.clients) == (MPS.ACTIVE, (neighbour.pid,))
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "reason"),
+    [
+        ("11; echo 12", MPS.STARTING, "several servers: 11, 12; one replaces another"),
+        ("nonsense", MPS.STARTING, "the MPS control daemon said to get_server_list: 'nonsense'"),
+    ],
+)
+async def test_answer_that_names_no_one_server_is_not_active(
+    tmp_path: Path, answer: str, state: MPS, reason: str
+) -> None:
+    mps = v2.MPSv2(tmp_path, cuda_version="13.0", program=["sh", "-c", f"echo {answer}"])
+    seen = await mps.observe(GPUID)
+    assert (seen.state, seen.pid, seen.clients) == (state, None, ())
+    assert reason in (seen.reason or "")
+
+
+async def test_server_that_ends_between_two_questions_is_being_replaced(tmp_path: Path) -> None:
+    program = "read first; echo 11; while read line; do echo Server 11 not found; done"
+    mps = v2.MPSv2(tmp_path, cuda_version="13.0", program=["sh", "-c", program])
+    seen = await mps.observe(GPUID)
+    assert (seen.state, seen.reason) == (MPS.STARTING, "server 11 is being replaced")
 
 
 async def test_nothing_can_be_asked_of_an_absent_daemon(machine: gpu_machine.Machine) -> None:

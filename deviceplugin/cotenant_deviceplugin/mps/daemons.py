@@ -19,7 +19,7 @@ from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
 from cotenant_deviceplugin.mps import layout
-from cotenant_deviceplugin.mps.control import Control
+from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control, NoAnswerError, NoDaemonError
 
 ARGUMENTS: Final = ("-f", "-multiuser-server")
 """In the foreground; one server for the users of all containers, or another user's clients would wait for ever:
@@ -46,6 +46,8 @@ class Settings:
         environment: of the daemons, beside what names their GPU and folders.
         drain_seconds: how long clients may take to end on SIGTERM before their work is taken off the GPU; None: as long
             as they want.
+        answer_seconds: for one question to a daemon.
+        quit_seconds: how long a daemon may take to quit before it gets SIGTERM.
         look_seconds: how often GPUs are looked for, and how often clients at the end, where that is oftener.
         first_backoff_seconds: before the first new attempt at a daemon that ended at once.
     """
@@ -54,6 +56,8 @@ class Settings:
     program: Sequence[str] = layout.PROGRAM
     environment: Mapping[str, str]
     drain_seconds: float | None = None
+    answer_seconds: float = ANSWER_SECONDS
+    quit_seconds: float = QUIT_SECONDS
     look_seconds: float = LOOK_SECONDS
     first_backoff_seconds: float = FIRST_BACKOFF_SECONDS
 
@@ -78,23 +82,34 @@ class Daemon:
     def __init__(self, gpu: GPUUID, settings: Settings, stop: asyncio.Event) -> None:
         self._gpu, self._settings, self._stop = gpu, settings, stop
         self._pipe, self._log = layout.pipe(settings.root, gpu), layout.log(settings.root, gpu)
-        self._control = Control(self._pipe, program=settings.program, environment=settings.environment)
+        self._control = Control(
+            self._pipe,
+            program=settings.program,
+            environment=settings.environment,
+            timeout_seconds=settings.answer_seconds,
+        )
         self._backoff_seconds = settings.first_backoff_seconds
 
     async def run(self) -> None:
         """Keep one running until told to stop; then end it once it has no clients."""
         while not self._stop.is_set():
-            if await self._answers():
-                # A daemon of an earlier life, whose clients live: ending it would end them.
-                log.warning("%s: another control daemon answers in %s; waiting for its end", self._gpu, self._pipe)
-                await _sleep(self._stop, self._settings.look_seconds)
-                continue
-            await self._run_once()
+            await self._outlast_another()
+            if not self._stop.is_set():
+                await self._run_once()
+
+    async def _outlast_another(self) -> None:
+        """Wait for the end of a daemon of an earlier life: to end it would end its clients."""
+        told = False
+        while await self._answers() and not self._stop.is_set():
+            if not told:
+                log.warning("%s: another control daemon is in %s; waiting for its end", self._gpu, self._pipe)
+                told = True
+            await _sleep(self._stop, self._settings.look_seconds)
 
     async def _run_once(self) -> None:
-        self._prepare()
         begun = asyncio.get_running_loop().time()
         try:
+            self._prepare()
             process = await asyncio.create_subprocess_exec(
                 *self._settings.program,
                 *ARGUMENTS,
@@ -103,7 +118,7 @@ class Daemon:
                 start_new_session=True,  # a signal for this process is not one for its daemons
             )
         except OSError as error:
-            log.error("%s: %s: %s", self._gpu, self._settings.program[0], error.strerror)  # noqa: TRY400  # told above
+            log.error("%s: no control daemon: %s", self._gpu, error)  # noqa: TRY400  # the system's words say it all
         else:
             log.info("%s: control daemon %d started", self._gpu, process.pid)
             await self._attend(process)
@@ -143,7 +158,7 @@ class Daemon:
         if not ended.done():
             with contextlib.suppress(errors.TemporaryError):
                 await self._control.quit()
-        done, _ = await asyncio.wait((ended,), timeout=QUIT_SECONDS)
+        done, _ = await asyncio.wait((ended,), timeout=self._settings.quit_seconds)
         if not done:
             log.warning("%s: control daemon %d does not quit; SIGTERM", self._gpu, process.pid)
             process.terminate()
@@ -166,12 +181,15 @@ class Daemon:
                 await self._control.terminate_client(server, client)
 
     async def _answers(self) -> bool:
+        """Whether a daemon is there; one that hangs is."""
         if not self._pipe.is_dir():
             return False
         try:
             await self._control.servers()
-        except errors.TemporaryError:
+        except NoDaemonError:
             return False
+        except NoAnswerError:
+            return True
         return True
 
     def _prepare(self) -> None:

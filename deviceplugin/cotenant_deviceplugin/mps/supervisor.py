@@ -10,14 +10,12 @@ from typing import Final, Protocol
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.gpus.hardware import ComputeMode, ManagedHardware
+from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Backend
 
 MAX_STEPS: Final = 6
 """Further ones in one call of `settle`: more than any change of modes needs."""
-
-RETRY_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,25 +34,6 @@ class Driver(Protocol):
 
     async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
         """Say who may open contexts."""
-
-
-class HardwareDriver:
-    """The driver behind the node's hardware."""
-
-    def __init__(self, hardware: ManagedHardware) -> None:
-        self._hardware = hardware
-
-    async def look(self, gpu: GPUUID) -> Look:
-        """What cannot be read is an error: nothing is changed on a GPU of which nothing is known."""
-        readings, usage = (await self._hardware.readings()).get(gpu), (await self._hardware.usage()).get(gpu)
-        if readings is None or usage is None or readings.fault is not None:
-            reason = readings.fault if readings is not None and readings.fault is not None else "cannot be read"
-            raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
-        return Look(compute_mode=readings.compute_mode, processes=frozenset(process.pid for process in usage.processes))
-
-    async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
-        """As the hardware does."""
-        await self._hardware.set_compute_mode(gpu, mode)
 
 
 class Supervisor:

@@ -7,7 +7,7 @@
  *   cuda_client [--memory MIB] [--hold SECONDS] [--busy] [--crash] [--ignore-faults] [--ignore-term]
  *
  * COTENANT_STANDIN: the stand-in's folder. COTENANT_STANDIN_GPU: UUIDs of the GPUs that this process sees, by commas;
- * absent: all of the folder.
+ * absent: as with a real driver those whose device /dev/nvidiaN it has, and where it has none all of the folder.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 512, PATH = 256 };
+enum { LINE = 512, PATH = 256, MOST_GPUS = 64 };
 
 struct options {
     long memory_mib;
@@ -132,7 +132,15 @@ static void first_gpu(const char *folder, char *gpu, size_t room) {
         return;
     }
     char path[PATH];
-    snprintf(path, sizeof path, "%s/gpus/0/uuid", folder);
+    int index = 0;
+    for (int number = 0; number < MOST_GPUS; number++) {
+        snprintf(path, sizeof path, "/dev/nvidia%d", number);
+        if (!access(path, F_OK)) {
+            index = number;
+            break;
+        }
+    }
+    snprintf(path, sizeof path, "%s/gpus/%d/uuid", folder, index);
     FILE *file = fopen(path, "r");
     if (!file || fscanf(file, "%95s", gpu) != 1)
         fail("CUDA error: no CUDA-capable device is detected");
