@@ -106,3 +106,12 @@ async def test_a_disk_that_fails_is_a_temporary_error(tmp_path: Path) -> None:
         await disk.LedgerFile(tmp_path / "file").write(LEDGER)
     with pytest.raises(errors.TemporaryError, match="ledger"):
         await disk.LedgerFile(tmp_path / "file").read()
+
+
+async def test_a_broken_file_that_cannot_be_set_aside_is_no_empty_ledger(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text("{")
+    for number in range(1, disk.MAX_BROKEN + 1):
+        (tmp_path / f"ledger.json.broken-{number}").mkdir()
+    with pytest.raises(errors.TemporaryError, match="ledger"):
+        await disk.LedgerFile(tmp_path).read()
+    assert (tmp_path / "ledger.json").exists()

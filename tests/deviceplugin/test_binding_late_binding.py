@@ -235,7 +235,7 @@ async def test_a_tenants_room_returns_when_its_end_is_proven(bench: Bench) -> No
     first.limits, first.finished = None, True
     bench.node.kubelet.ended(first.pod)
     await bench.run(second)
-    assert second.limits is None
+    assert [grant.pod_uid for grant in bench.stored().grants] == ["u1"]
     first.alive = False
     await bench.run(second)
     assert second.limits == ((A, 60),)
@@ -283,6 +283,23 @@ async def test_two_answers_for_one_pod_in_the_checkpoint_recover_nothing(bench: 
 
 def _another_name() -> bytes:
     return b"\x2a\x1b\x0a\x19cotenant.dev/share=second"
+
+
+async def test_a_lost_allocation_of_a_pod_that_has_ended_is_forgotten(bench: Bench) -> None:
+    job = await bench.run(bench.job("u1", (A, 60)))
+    bench.world.stored = disk.to_text(Ledger())
+    job.limits, job.alive, job.finished = None, False, True
+    bench.node.kubelet.ended(job.pod)
+    await bench.die()
+    assert bench.stored() == Ledger()
+
+
+async def test_a_lost_grant_whose_placement_is_no_good_now_was_never_given(bench: Bench) -> None:
+    job = await bench.run(bench.job("u1", (A, 60)))
+    bench.world.stored = disk.to_text(Ledger())
+    job.placements.append(booked("another"))
+    await bench.die()
+    assert [each.grant for each in bench.stored().allocations] == [None]
 
 
 async def test_calls_for_the_same_tokens_wait_for_each_other(bench: Bench) -> None:
@@ -383,6 +400,18 @@ async def test_offers_tell_what_stands_and_each_change(bench: Bench) -> None:
     healthy.append(count(await anext(offers)))
     await offers.aclose()  # type: ignore[attr-defined]
     assert healthy == [200, 100, 2]
+
+
+async def test_tokens_that_are_allocated_while_offers_are_followed_change_nothing_that_is_told(bench: Bench) -> None:
+    assert bench.node.binding is not None
+    offers = aiter(bench.node.binding.offers())
+    first = await anext(offers)
+    await bench.admit(bench.job("u1"))
+    following = asyncio.ensure_future(anext(offers))
+    await bench.node.turn(20)
+    bench.node.binding.serve(OPEN, suspended="NoCDI")
+    assert await following != first
+    await offers.aclose()  # type: ignore[attr-defined]
 
 
 async def test_tenants_are_told_per_gpu(bench: Bench) -> None:

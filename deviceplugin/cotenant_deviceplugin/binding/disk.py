@@ -22,6 +22,8 @@ from cotenant_deviceplugin.kubelet.plugin import Token
 
 FILE = "ledger.json"
 DELAY_SECONDS = 1.0
+MAX_BROKEN = 100
+"""Broken files that are kept; more than that is no accident."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,10 +95,11 @@ class LedgerFile:
             return Ledger()
 
     def _set_aside(self) -> Path:
-        for number in range(1, 1000):
-            aside = self._path.with_name(f"{FILE}.broken-{number}")
-            if not aside.exists():
-                break
+        names = (self._path.with_name(f"{FILE}.broken-{number}") for number in range(1, MAX_BROKEN + 1))
+        aside = next((path for path in names if not path.exists()), None)
+        if aside is None:
+            text = f"{self._path} is broken, and {MAX_BROKEN} others were kept already: look at them and remove them"
+            raise errors.TemporaryError(text, delay_seconds=DELAY_SECONDS)
         try:
             self._path.replace(aside)
             _sync_folder(self._path.parent)
