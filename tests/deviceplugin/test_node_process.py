@@ -1,0 +1,114 @@
+"""`cotenant node-agent` as a process: kubelet, API server and stand-in GPUs around it, and signals."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+import pytest
+
+from cotenant_deviceplugin.kubelet import paths
+from cotenant_deviceplugin.node import liveness
+from node_kit import agent_process, quick
+
+Ask = Callable[[str], Awaitable[tuple[int, str]]]
+
+
+@pytest.fixture
+async def around() -> AsyncIterator[agent_process.AgentProcess]:
+    async with agent_process.around() as made:
+        yield made
+
+
+@pytest.fixture
+async def ask() -> AsyncIterator[Ask]:
+    async with aiohttp.ClientSession() as session:
+
+        async def get(url: str) -> tuple[int, str]:
+            async with session.get(url) as response:
+                return response.status, await response.text()
+
+        yield get
+
+
+async def until_it_is(wanted: object, asked: Callable[[], Awaitable[tuple[object, object]]]) -> None:
+    """Ask until the first part of the answer is as wanted."""
+    async with asyncio.timeout(20):
+        while (await asked())[0] != wanted:  # noqa: ASYNC110 -- nobody tells
+            await asyncio.sleep(0.05)
+
+
+async def faults(around: agent_process.AgentProcess) -> tuple[str | None, None]:
+    return await liveness.fault(around.folder / "kubelet"), None
+
+
+async def test_it_serves_kubelet_and_prometheus_and_ends_cleanly_on_sigterm(
+    around: agent_process.AgentProcess, ask: Ask
+) -> None:
+    process = around.start()
+    try:
+        await quick.until(around.ready)
+        await quick.until(lambda: "metrics at " in around.log.read_text())
+        async with asyncio.timeout(20):
+            await around.kubelet.has_tokens(100)
+        await until_it_is(200, lambda: ask(f"{around.url()}/readyz"))
+        assert await ask(f"{around.url()}/healthz") == (200, "ok\n")
+        status, text = await ask(f"{around.url()}/metrics")
+        assert status == 200
+        assert 'simulated="true"' in text
+        assert "cotenant_gpu_utilization_ratio{" in text
+        assert 'cotenant_device_plugin_rpc_duration_seconds_count{method="GetDevicePluginOptions",result="OK"}' in text
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert "Traceback" not in around.log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_a_plugin_whose_socket_is_taken_away_is_not_alive(around: agent_process.AgentProcess, ask: Ask) -> None:
+    process = around.start()
+    try:
+        await quick.until(around.ready)
+        process.send_signal(signal.SIGSTOP)
+        fault = await liveness.fault(around.folder / "kubelet", timeout_seconds=0.2)
+        assert fault is not None
+        assert "does not answer" in fault
+        process.send_signal(signal.SIGCONT)
+        await until_it_is(None, lambda: faults(around))
+        paths.registry(around.folder / "kubelet").unlink()
+        assert await liveness.fault(around.folder / "kubelet") is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_two_agents_by_mistake_take_turns(around: agent_process.AgentProcess) -> None:
+    first = around.start()
+    second = None
+    try:
+        await quick.until(around.ready)
+        second = around.start()
+        await quick.until(lambda: "waiting for its end" in around.log.read_text())
+        first.kill()
+        await quick.until(lambda: "taking over" in around.log.read_text())
+        await quick.until(lambda: around.kubelet.registrations == 2)
+    finally:
+        for process in (first, second):
+            if process is not None:
+                process.kill()
+                process.wait()
+
+
+async def test_an_address_that_is_taken_is_named(around: agent_process.AgentProcess) -> None:
+    process = around.start()
+    try:
+        await quick.until(lambda: "metrics at " in around.log.read_text())
+        port = around.url().rpartition(":")[2]
+        other = around.folder / "other"
+        taken = around.start("--state-dir", str(other), "--metrics-address", f"127.0.0.1:{port}")
+        assert await asyncio.to_thread(taken.wait, 20) == 1
+        assert f"--metrics-address: 127.0.0.1:{port}" in around.log.read_text()
+    finally:
+        process.kill()
+        process.wait()
