@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures what is left of a campaign, in at most 9 minutes; call it again to go on. Changes no setting of the GPU.
-# usage: run.sh SET [STAGES [OUTPUT]]     SET: horus81, kace21, smoke     STAGES: alone,pairs,.. (default: all)
+# usage: run.sh SET [STAGES [OUTPUT]]     SET: behaviour, horus81, kace21, smoke     STAGES: alone,pairs,.. (default: all)
 # Earlier results are read from, and all are written to, OUTPUT/campaign-N.tar.gz (default: e2e/gpu/results/SET);
 # what e2e/gpu/results/SET holds is read in any case.
 # PYTHON: one with torch, numpy and nvidia-ml-py (default: python3). PROFILE: more arguments of `cotenant profile run`.
@@ -11,7 +11,8 @@ stages=${2:-all}
 kept=e2e/gpu/results/$set_name
 output=${3:-$kept}
 python=${PYTHON:-python3}
-PYTHONPATH=$PWD/predictor${PYTHONPATH:+:$PYTHONPATH}
+# predictor is all that measuring needs; the other two hold the node agent's code, which one stage tries out
+PYTHONPATH=$PWD/predictor:$PWD/deviceplugin:$PWD/api${PYTHONPATH:+:$PYTHONPATH}
 PYTHONUNBUFFERED=1
 export PYTHONPATH PYTHONUNBUFFERED
 campaign=$(mktemp -d)
@@ -26,6 +27,6 @@ trap 'kill "$measuring" && wait "$measuring"; exit 143' TERM INT
 earlier=$(find "$output" "$kept" -name 'campaign-*.tar.gz' 2>/dev/null || true)
 # shellcheck disable=SC2086  # several archives, several arguments
 timeout --kill-after=15 545 "$python" -m cotenant_predictor.profiling run --set "$set_name" --stages "$stages" \
-    --output "$campaign" --input $earlier --budget-seconds 510 ${PROFILE:-} &
+    --output "$campaign" --input $earlier --budget-seconds 510 --product e2e/gpu/product.py ${PROFILE:-} &
 measuring=$!
 wait "$measuring"

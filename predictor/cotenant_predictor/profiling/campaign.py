@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from . import measured, plan, progress
+from .behaviour import questions
 from .executor import Executor, Settings
 from .mechanisms import Mechanism
 from .mps import ControlDaemon, MpsUnavailableError
@@ -86,7 +87,7 @@ class Campaign:
         reason = executor.cannot(run)
         if reason is None and not plan.ready(run, self._alone):
             reason = "waits for a result alone of " + ", ".join(set(run.waits_for) - set(self._alone))
-        if reason is None and run.mechanism is Mechanism.MPS and executor.daemon is None:
+        if reason is None and run.mechanism is Mechanism.MPS and not (run.experiment or executor.daemon):
             reason = self._without_mps(executor, start_mps)
         if reason is None and time.monotonic() + self._longest(run, pool, executor) > self._deadline:
             reason = "the budget of time is used up"
@@ -136,10 +137,14 @@ class Campaign:
     def _longest(self, run: Run, pool: Pool, executor: Executor) -> float:
         """What a run may take; less where its processes are up, and no longer once one hangs than its grace."""
         window = self._usual(run)
+        if run.experiment:
+            return window
         return window + (0.0 if pool.has(executor.seats(run, self._alone)) else min(_START_SECONDS, 5 * window))
 
     def _usual(self, run: Run) -> float:
         settings = self._facts.settings
+        if run.experiment:
+            return questions.named(run.experiment).seconds
         window = settings.window_seconds + settings.ramp_seconds + settings.tail_seconds
         return 3 * measured.request_seconds(run, self._alone, settings.requests) or window
 
@@ -160,10 +165,9 @@ class Campaign:
     def _show(self, run: Run, planned: Sequence[Run], done: Collection[str]) -> None:
         rest = plan.left(planned, done)
         seconds = sum(self._usual(other) for other in rest)
-        names = " + ".join(tenant.job for tenant in run.tenants)
         stage = (run.stage, *plan.counts(planned, done)[run.stage])
         self._screen.show(
-            progress.line(done=len(done), total=len(planned), stage=stage, left_seconds=seconds, last=names)
+            progress.line(done=len(done), total=len(planned), stage=stage, left_seconds=seconds, last=run.title)
         )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import campaign, environment, graphs, mechanisms, mps, plan, sets
+from .behaviour import bench, laboratory
 from .engines import Device
 from .executor import Executor, Settings
 from .nvml import Gpu
@@ -45,6 +46,8 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", type=int, default=0, help="index of the GPU; default: 0")
     parser.add_argument("--commit", help="the commit of this code, where no repository is at hand")
     parser.add_argument("--grace-seconds", type=float, default=30.0, help="until a tenant counts as hung; default: 30")
+    parser.add_argument("--kills", type=int, default=10, help="of one run of an experiment that kills; default: 10")
+    parser.add_argument("--product", type=Path, metavar="FILE", help="program that asks with the node agent's own code")
     parser.add_argument("--device", type=Device, choices=list(Device), default=Device.CUDA, help=argparse.SUPPRESS)
     parser.add_argument("--no-graphs", action="store_true", help="extract no graph documents")
 
@@ -93,16 +96,21 @@ class Machine:
             max_workers=arguments.max_workers,
         )
         settings = Settings(
-            arguments.window_seconds, arguments.ramp_seconds, arguments.requests, arguments.grace_seconds
+            arguments.window_seconds,
+            arguments.ramp_seconds,
+            arguments.requests,
+            arguments.grace_seconds,
+            arguments.kills,
         )
-        self._settings, self._executor = settings, Executor(gpu, self._pool, settings)
+        conduct = None if arguments.device is Device.CPU else self._conduct
+        self._settings, self._executor = settings, Executor(gpu, self._pool, settings, conduct=conduct)
 
     def facts(self) -> campaign.Facts:
         """What is the same for every result."""
         return campaign.Facts(
             gpu_model=self._gpu.model,
             gpu_uuid=self._gpu.uuid,
-            simulated=self._arguments.device is not Device.CUDA,
+            simulated=self._arguments.device is not Device.CUDA or self._gpu.is_stand_in,
             environment=environment.describe(self._gpu, commit=self._arguments.commit),
             jobs=self._jobs,
             settings=self._settings,
@@ -121,8 +129,15 @@ class Machine:
             )
         finally:
             self._pool.close()
-            if self._executor.daemon is not None:
-                self._executor.daemon.stop()
+            self._executor.end_daemon()
+
+    def _conduct(self, name: str) -> dict[str, Any]:
+        conditions = bench.Conditions(self._settings.ramp_seconds, self._settings.kills, self._arguments.product)
+        program = _mps_program(self._arguments.device)
+        place = bench.Bench(
+            self._gpu, self._folder, device=self._arguments.device, program=program, conditions=conditions
+        )
+        return laboratory.conduct(name, place)
 
     def _start(self, seat: Seat) -> Worker:
         daemon = self._executor.daemon

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import arrivals, measured
@@ -32,6 +32,8 @@ class Settings:
     requests: int = 5000
     grace_seconds: float = 30.0
     """How long an answer may take beyond its time before the tenant counts as hung."""
+    kills: int = 10
+    """In one run of an experiment that ends tenants."""
 
     @property
     def tail_seconds(self) -> float:
@@ -40,7 +42,12 @@ class Settings:
 
     def to_object(self) -> dict[str, Any]:
         """As JSON."""
-        return {"windowSeconds": self.window_seconds, "rampSeconds": self.ramp_seconds, "requests": self.requests}
+        return {
+            "windowSeconds": self.window_seconds,
+            "rampSeconds": self.ramp_seconds,
+            "requests": self.requests,
+            "kills": self.kills,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +86,11 @@ class Party:
 class Executor:
     """Carries out runs on one GPU."""
 
-    def __init__(self, gpu: Gpu, pool: Pool, settings: Settings) -> None:
-        self._gpu, self._pool, self._settings = gpu, pool, settings
+    def __init__(
+        self, gpu: Gpu, pool: Pool, settings: Settings, *, conduct: Callable[[str], dict[str, Any]] | None = None
+    ) -> None:
+        """`conduct`: carries out an experiment by name; it starts daemons and tenants of its own."""
+        self._gpu, self._pool, self._settings, self._conduct = gpu, pool, settings, conduct
         self.daemon: ControlDaemon | None = None
 
     def execute(self, run: Run, alone: Mapping[str, measured.Alone]) -> dict[str, Any]:
@@ -89,6 +99,13 @@ class Executor:
         Raises:
             MpsUnavailableError: the run needs MPS, and a tenant did not come under it.
         """
+        if run.experiment and self._conduct is not None:
+            self._pool.close()
+            self.end_daemon()
+            begun = time.monotonic()
+            found = self._conduct(run.experiment)
+            seconds = round(time.monotonic() - begun, 3)
+            return {"durationSeconds": seconds, "tenants": [], "gpu": _unread().to_object(), **found}
         parties = self._seated(run, alone)
         moments = self._moments(run)
         for party in parties:
@@ -107,8 +124,18 @@ class Executor:
                 self._end(party.failure.seat)
         return result
 
+    def end_daemon(self) -> None:
+        """End the campaign's daemon; the next run that needs one gets another."""
+        if self.daemon is not None:
+            self.daemon.stop()
+            self.daemon = None
+
     def cannot(self, run: Run) -> str | None:
-        """Why the GPU's settings, which are left as they are, do not allow this run."""
+        """Why the GPU's settings, which are left as they are, do not allow this run, or why a stand-in cannot do it."""
+        if run.experiment and self._conduct is None:
+            return "experiments need a GPU, or what stands for one"
+        if not run.experiment and self._gpu.is_stand_in:
+            return "the driver is a stand-in: it runs no model"
         if run.mechanism is Mechanism.TIME_SLICING and not self._gpu.takes_several_processes():
             return "the GPU's compute mode lets one process in: time slicing needs the mode Default"
         return None

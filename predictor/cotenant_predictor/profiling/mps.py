@@ -44,8 +44,16 @@ class ControlDaemon:
         return str(self._folder / "pipe")
 
     @classmethod
-    def start(cls, program: Sequence[str], *, gpu_uuid: str) -> ControlDaemon:
+    def start(
+        cls, program: Sequence[str], *, gpu_uuid: str, arguments: Sequence[str] = (), before: Sequence[str] = ()
+    ) -> ControlDaemon:
         """Start daemon and server. The folder is short, as a socket's path may have 107 characters.
+
+        Args:
+            program: the control program and its fixed arguments.
+            gpu_uuid: the only GPU that the daemon sees.
+            arguments: of the daemon beside `-d`.
+            before: commands between the start of the daemon and that of the server.
 
         Raises:
             MpsUnavailableError: the program is missing, or no server comes up.
@@ -58,11 +66,26 @@ class ControlDaemon:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         daemon = cls(complete, gpu_uuid=gpu_uuid, folder=folder)
         try:
-            daemon._start()
+            daemon._start(arguments, before)
         except MpsUnavailableError:
             daemon.stop()
             raise
         return daemon
+
+    @property
+    def log_directory(self) -> str:
+        """Where it and its servers write."""
+        return str(self._folder / "log")
+
+    def logs(self) -> dict[str, str]:
+        """The text of each log by name."""
+        files = sorted((self._folder / "log").glob("*.log"))
+        return {file.name: file.read_text(errors="replace") for file in files}
+
+    def open_to_all(self) -> None:
+        """Let other users reach the pipe: a socket's folders must be traversable."""
+        for folder in (self._folder, self._folder / "pipe", self._folder / "log"):
+            folder.chmod(0o755)
 
     def server(self) -> int | None:
         """The server's process; none before the first client."""
@@ -125,13 +148,13 @@ class ControlDaemon:
             self._kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self) -> None:
+    def _start(self, arguments: Sequence[str], before: Sequence[str]) -> None:
         (self._folder / _OWNER).write_text(str(os.getpid()), encoding="ascii")
         for name in ("pipe", "log"):
             (self._folder / name).mkdir()
         try:
             subprocess.run(
-                [*self._program, "-d"],
+                [*self._program, "-d", *arguments],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -141,7 +164,8 @@ class ControlDaemon:
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise MpsUnavailableError(f"the control daemon does not start: {error}"[:256]) from error
-        self.ask(f"start_server -uid {os.getuid()}")
+        for command in (*before, f"start_server -uid {os.getuid()}"):
+            self.ask(command)
         deadline = time.monotonic() + _ACTIVE_SECONDS
         while (status := self.status()) != "ACTIVE" and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -149,8 +173,7 @@ class ControlDaemon:
             raise MpsUnavailableError(f"the server is {status or 'not there'}: {self._log()}"[:256])
 
     def _log(self) -> str:
-        files = sorted((self._folder / "log").glob("*.log"))
-        return " ".join(file.read_text(errors="replace").strip()[-100:] for file in files)
+        return " ".join(text.strip()[-100:] for text in self.logs().values())
 
     def _kill(self) -> None:
         path = self._folder / "pipe" / _PID_FILE
@@ -164,7 +187,7 @@ class ControlDaemon:
         return {
             **mechanisms.inherited(os.environ),
             mechanisms.PIPE_DIRECTORY: self.pipe_directory,
-            mechanisms.LOG_DIRECTORY: str(self._folder / "log"),
+            mechanisms.LOG_DIRECTORY: self.log_directory,
             "CUDA_VISIBLE_DEVICES": self._uuid,
         }
 

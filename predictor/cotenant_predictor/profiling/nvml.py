@@ -11,9 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from . import statistics
+from . import nvml_answers, statistics
+from .nvml_answers import Asked
 
 POLL_SECONDS = 0.1
+_STAND_IN = "stand-in"
 _MIB = 2**20
 
 
@@ -56,6 +58,21 @@ class Gpu:
     def processes(self) -> int:
         """Processes that compute on it, of everyone; 0 where the driver does not tell."""
         return len(next(iter(self._tried({}, (), "nvmlDeviceGetComputeRunningProcesses")), ()))
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether the driver names itself a stand-in: nothing behind it is a GPU."""
+        return _STAND_IN in self.versions()["driver"]
+
+    def memory_by_process(self) -> dict[int, int]:
+        """MiB of each process that the driver lists, MPS clients among them; numbers as the driver counts."""
+        asked = self.asked()
+        rows = [*asked.values.get("computeProcesses", ()), *asked.values.get("mpsProcesses", ())]
+        return {int(row["pid"]): int(row["memoryMiB"] or 0) for row in rows}
+
+    def asked(self) -> Asked:
+        """Everything that matters under MPS, as far as the driver tells; see `nvml_answers`."""
+        return nvml_answers.ask(self._nvml, self._handle)
 
     def takes_several_processes(self) -> bool:
         """Whether the compute mode lets more than one process in without MPS."""

@@ -9,11 +9,14 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from . import sets
+from .behaviour import questions
 from .catalog import Job
 from .mechanisms import Mechanism
 from .sets import JobSet
 
-STAGES = ("alone", "pairs", "partitions", "percentages", "timeslicing", "priority", "memory", "compare", "triples")
+STAGES = (*sets.MEASURED, *questions.STAGES)
+"""What is measured of jobs, then what is found out by experiments."""
 REPEATED = 10
 """Every tenth run of `alone` and `pairs` is repeated twice, for the noise floor."""
 PARTITIONS = ((50, 50), (70, 30), (30, 70))
@@ -35,12 +38,13 @@ class Tenant:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One measurement: tenants that run together."""
+    """One measurement: tenants that run together. `experiment`: instead of these, one of `behaviour`."""
 
     stage: str
     mechanism: Mechanism
     tenants: tuple[Tenant, ...]
     repeat: int = 0
+    experiment: str = ""
 
     @property
     def id(self) -> str:
@@ -56,13 +60,22 @@ class Run:
 
     def to_object(self) -> dict[str, Any]:
         """As JSON."""
-        return {**dataclasses.asdict(self), "mechanism": self.mechanism.value}
+        found = {**dataclasses.asdict(self), "mechanism": self.mechanism.value}
+        if not self.experiment:
+            del found["experiment"]  # so that runs of jobs keep the names they always had
+        return found
 
     @classmethod
     def from_object(cls, value: Mapping[str, Any]) -> Run:
         """The inverse of `to_object`."""
         tenants = tuple(Tenant(**tenant) for tenant in value["tenants"])
-        return cls(value["stage"], Mechanism(value["mechanism"]), tenants, value["repeat"])
+        mechanism = Mechanism(value["mechanism"])
+        return cls(value["stage"], mechanism, tenants, value["repeat"], value.get("experiment", ""))
+
+    @property
+    def title(self) -> str:
+        """What the screen shows."""
+        return self.experiment or " + ".join(tenant.job for tenant in self.tenants)
 
 
 def runs(jobs: JobSet, stages: Collection[str]) -> tuple[Run, ...]:
@@ -85,7 +98,8 @@ def runs(jobs: JobSet, stages: Collection[str]) -> tuple[Run, ...]:
         "compare": _compare,
         "triples": _triples,
     }
-    return tuple(run for stage in STAGES if stage in stages for run in makers[stage](jobs))
+    wanted = [stage for stage in STAGES if stage in stages and stage in jobs.stages]
+    return tuple(run for stage in wanted for run in (makers[stage](jobs) if stage in makers else _experiments(stage)))
 
 
 def left(planned: Sequence[Run], done: Collection[str]) -> tuple[Run, ...]:
@@ -166,6 +180,13 @@ def _triples(jobs: JobSet) -> Iterator[Run]:
     ordered = sorted(every, key=lambda names: hashlib.sha256(" ".join(names).encode()).digest())
     for names in ordered[:MAX_TRIPLES]:
         yield Run("triples", Mechanism.MPS, tuple(Tenant(name) for name in names))
+
+
+def _experiments(stage: str) -> Iterator[Run]:
+    for experiment in questions.EXPERIMENTS:
+        if experiment.stage == stage:
+            for repeat in range(experiment.repeats):
+                yield Run(stage, Mechanism.MPS, (), repeat, experiment.name)
 
 
 def _serving_beside_training(jobs: JobSet, names: Collection[str]) -> Iterator[tuple[str, str]]:

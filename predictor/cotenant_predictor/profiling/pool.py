@@ -29,15 +29,17 @@ _LOG_TAIL = 256
 
 
 class Worker:
-    """A process that runs jobs; see `worker`."""
+    """A process that runs jobs; see `worker`. `command`: another program that answers as that one does."""
 
-    def __init__(self, seat: Seat, *, device: str, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, seat: Seat, *, device: str, environment: Mapping[str, str], log: Path, command: Sequence[str] = ()
+    ) -> None:
         self.seat, self._log, self._rest = seat, log, b""
         self.overhead_mib, self.reserved_mib, self.is_loaded, self._is_ready, self._is_hung = 0, 0, False, False, False
-        command = [sys.executable, "-m", f"{__package__}.worker", "--device", device]
+        complete = [*(command or (sys.executable, "-m", f"{__package__}.worker")), "--device", device]
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=dict(environment)
+                complete, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=dict(environment)
             )
 
     @property
@@ -82,6 +84,11 @@ class Worker:
         if reply["outcome"] != "Ok":
             raise TenantError(reply["outcome"], reply.get("error", ""), self.seat)
         return reply
+
+    def kill(self) -> None:
+        """End it by SIGKILL, whatever it does."""
+        self._process.kill()
+        self._process.wait()
 
     def close(self) -> None:
         """Ask it to end, then make it; one that did not answer is not asked."""

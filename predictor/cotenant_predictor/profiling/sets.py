@@ -4,7 +4,8 @@
 32 pixels, batches 64 to 512; texts of 200 words of 10,000, batches 16 to 64. That study ran 81 of its 93
 combinations, as many as fitted its GPUs of 8 GB, and does not say which; here the twelve with the largest
 activations are left out. `kace21`: training of BERT, ViT and ALBERT, inference of BERT, ViT, Whisper and wav2vec
-2.0, each at batch 2, 8 and 16. `smoke`: three quick ones, to try out a machine.
+2.0, each at batch 2, 8 and 16. `smoke`: three quick ones, to try out a machine. `behaviour`: how
+MPS itself acts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import catalog
+from .behaviour import questions
 from .catalog import Job
 
 _SMALL = {"size": 32, "classes": 10}
@@ -43,6 +45,16 @@ _IMAGE: tuple[tuple[str, str, str, dict[str, Any], tuple[int, ...]], ...] = (
     ("pyramidnet-a84", "pyramidnet", "residual.pyramidnet", {"alpha": 84}, (256, 512)),
 )
 _LSTM = (("lstm-256x1", 256, 1), ("lstm-512x2", 512, 2), ("lstm-1024x2", 1024, 2))
+_KINDS = (
+    "resnet50-128",
+    "mobilenetv2-128",
+    "densenet121-64",
+    "lstm-512x2-32",
+    "bert-training-8",
+    "vit-training-8",
+    "whisper-inference-8",
+    "wav2vec2-inference-8",
+)
 _TRANSFORMERS = (
     ("bert", "bert", "language.bert", True),
     ("vit", "vit", "perception.vit", True),
@@ -54,14 +66,22 @@ _TRANSFORMERS = (
 )
 
 
+MEASURED = ("alone", "pairs", "partitions", "percentages", "timeslicing", "priority", "memory", "compare", "triples")
+"""Stages of a plan that measure jobs."""
+
+
 @dataclasses.dataclass(frozen=True)
 class JobSet:
-    """A named set. `paired`: the jobs of its pairs; `typical`: one of each kind, for what is not done with all."""
+    """A named set. `paired`: the jobs of its pairs; `typical`: one of each kind, for what is not done with all.
+
+    `stages`: which of the plan are done with it; None: all that measure jobs.
+    """
 
     name: str
     jobs: tuple[Job, ...]
     paired: tuple[str, ...]
     typical: tuple[str, ...]
+    stages: tuple[str, ...] = MEASURED
 
 
 def named(name: str) -> JobSet:
@@ -83,6 +103,7 @@ def in_precision(jobs: JobSet, precision: str) -> JobSet:
         tuple(renamed.values()),
         tuple(renamed[name].name for name in jobs.paired),
         tuple(renamed[name].name for name in jobs.typical),
+        jobs.stages,
     )
 
 
@@ -131,7 +152,19 @@ def smoke() -> JobSet:
     return JobSet("smoke", jobs, names, names)
 
 
-SETS: dict[str, Callable[[], JobSet]] = {"horus81": horus81, "kace21": kace21, "smoke": smoke}
+def behaviour() -> JobSet:
+    """One job of each of eight kinds, at every percentage of threads, and the experiments with MPS itself."""
+    known = {job.name: job for job in (*horus81().jobs, *kace21().jobs)}
+    jobs = tuple(known[name] for name in _KINDS)
+    return JobSet("behaviour", jobs, (), _KINDS, ("alone", "percentages", *questions.STAGES))
+
+
+SETS: dict[str, Callable[[], JobSet]] = {
+    "behaviour": behaviour,
+    "horus81": horus81,
+    "kace21": kace21,
+    "smoke": smoke,
+}
 
 
 def _first_of_each(jobs: Iterable[Job], key: Callable[[Job], str], among: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,131 @@
+"""Asks NVML and a control daemon with the node agent's own code, and prints what it reads as JSON.
+
+    product.py nvml SECONDS                            enumerates, reads, and receives events for so long
+    product.py mps PIPE LOG PROGRAM CLIENT             PROGRAM: JSON list; CLIENT: PID of a client that it ends;
+                                                       prints a line, waits for one, then reads the log
+
+Changes no setting of a GPU. Where the agent's code or what it needs is not installed it prints {"reason": ..}.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+Asks = Callable[[Sequence[str]], Coroutine[Any, Any, dict[str, Any]]]
+
+
+async def nvml(arguments: Sequence[str]) -> dict[str, Any]:
+    """`cotenant_deviceplugin.gpus`."""
+    from cotenant_deviceplugin.gpus.nvml import NVML
+
+    gpus, events = NVML(), []
+
+    async def receive() -> None:
+        async for event in gpus.events():
+            events.append(dataclasses.asdict(event))  # noqa: PERF401  # it never ends: told as they come
+
+    receiving = asyncio.create_task(receive())
+    try:
+        found = {
+            "driver": dataclasses.asdict(await gpus.driver()),
+            "devices": [dataclasses.asdict(device) for device in await gpus.devices()],
+            "usage": {uuid: dataclasses.asdict(usage) for uuid, usage in (await gpus.usage()).items()},
+            "readings": {uuid: dataclasses.asdict(one) for uuid, one in (await gpus.readings()).items()},
+            "simulated": gpus.simulated,
+        }
+        await asyncio.wait((receiving,), timeout=float(arguments[0]))
+    finally:
+        receiving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await receiving
+    return {**found, "untold": gpus.untold, "events": events}
+
+
+async def mps(arguments: Sequence[str]) -> dict[str, Any]:
+    """`cotenant_deviceplugin.mps`: every answer word for word, and what the agent reads from it."""
+    from cotenant_deviceplugin.mps import control, logs
+
+    pipe, log, program, client = arguments
+    daemon = control.Control(Path(pipe), program=json.loads(program))
+    tail = logs.Tail(Path(log))
+    server = (await daemon.servers())[0]
+    answers = await _answers(daemon, server)
+    described = await daemon.describe(server)
+    observed = await _observed(Path(pipe), json.loads(program))
+    await daemon.terminate_client(server, int(client))
+    after = await daemon.clients(server)
+    print(json.dumps({"asked": True}), flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    return {
+        "answers": answers,
+        "understood": described.servers == (server,) and int(client) in described.clients,
+        "described": dataclasses.asdict(described),
+        "terminated": int(client) not in after,
+        "fatal": [dataclasses.asdict(line) for line in tail.read()],
+        **observed,
+    }
+
+
+async def _answers(daemon: Any, server: int) -> dict[str, str]:
+    """What the program prints, for each command alone."""
+    asked = {
+        "serverList": "get_server_list",
+        "serverStatus": f"get_server_status {server}",
+        "clientList": f"get_client_list {server}",
+        "percentage": f"get_active_thread_percentage {server}",
+        "defaultPercentage": "get_default_active_thread_percentage",
+        "memory": f"get_device_pinned_mem_limit {server} 0",
+        "defaultMemory": "get_default_device_pinned_mem_limit 0",
+        "deviceClients": "get_device_client_list",
+        "processes": "ps",
+        "unknownServer": "get_server_status 999999",
+        "unknownClient": f"terminate_client {server} 999999",
+        "unknownCommand": "get_colour",
+    }
+    found = {}
+    for name, command in asked.items():
+        try:
+            found[name] = await daemon.ask(command)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is what the agent would have met
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+async def _observed(pipe: Path, program: Sequence[str]) -> dict[str, Any]:
+    """`MPSv2.observe` over a folder that looks as the agent's own does; needs pydantic."""
+    import tempfile
+
+    try:
+        from cotenant_deviceplugin.mps import layout, v2
+    except ModuleNotFoundError as error:
+        return {"observedReason": str(error)}
+    from cotenant_api.names import GPUUID
+
+    with tempfile.TemporaryDirectory() as folder:
+        gpu = GPUUID("GPU-1")
+        layout.log(Path(folder), gpu).mkdir(parents=True)
+        layout.pipe(Path(folder), gpu).symlink_to(pipe)
+        seen = await v2.MPSv2(Path(folder), cuda_version="13.0", program=program).observe(gpu)
+    return {"observed": f"{seen.state}, {len(seen.clients)} clients" + (f", {seen.reason}" if seen.reason else "")}
+
+
+COMMANDS: dict[str, Asks] = {"nvml": nvml, "mps": mps}
+
+
+def main(words: Sequence[str]) -> int:
+    """Print one line of JSON."""
+    try:
+        found: dict[str, Any] = asyncio.run(COMMANDS[words[0]](words[1:]))
+    except ModuleNotFoundError as error:
+        found = {"reason": f"the node agent's code does not run here: {error}"}
+    print(json.dumps(found, default=str), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
