@@ -15,16 +15,17 @@ from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 from cotenant_e2e.client import Json
 from cotenant_e2e.installation import Installation
-from cotenant_e2e.node import agents, machine
+from cotenant_e2e.node import agents, machine, parts
 from cotenant_e2e.node.agents import GPUs
 from cotenant_e2e.watching import Follower
 
-SECONDS: Final = 60
+SECONDS: Final = 30
 GRACE_SECONDS: Final = 5
 THREADS: Final = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 MEMORY: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 CONTAINER_PIPE: Final = "/run/cotenant/mps"
+CHECKPOINT: Final = parts.KUBELET_DIRECTORY / "device-plugins" / "kubelet_internal_checkpoint"
 FAST_SECONDS: Final = 0.002
 
 SHOW: Final = (
@@ -196,6 +197,16 @@ class Tenants:
             Allocation(each["nonce"], frozenset(each["tokens"]), (each.get("grant") or {}).get("podUID"))
             for each in document["allocations"]
         ]
+
+    def recorded(self, allocation: Allocation) -> bool:
+        """Whether kubelet has written down what it was answered: Allocate is over."""
+        try:
+            document = json.loads(CHECKPOINT.read_text())
+        except (FileNotFoundError, ValueError):
+            return False
+        entries = document["Data"]["PodDeviceEntries"] or []
+        held = [{token for tokens in each["DeviceIDs"].values() for token in tokens} for each in entries]
+        return set(allocation.tokens) in held
 
     def next_allocation(self, known: list[Allocation], condition: Callable[[Allocation], bool]) -> Allocation:
         """A new entry of the ledger as soon as the condition holds of it."""

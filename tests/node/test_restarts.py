@@ -8,7 +8,7 @@ from cotenant_api import names
 from cotenant_e2e import components, processes, waiting
 from cotenant_e2e.node import agents
 from node import tenants as kit
-from node.tenants import Tenants
+from node.tenants import Allocation, Tenants
 
 SHARES = 400
 
@@ -30,12 +30,17 @@ def test_kubelet_restarted_disturbs_no_tenant_and_serves_the_next(tenants: Tenan
     assert container_of(tenants.pod("before")) == before
 
 
+def specified(allocation: Allocation) -> bool:
+    return allocation.specification.exists()
+
+
 @pytest.mark.parametrize("seen", ["allocated", "granted"])
 def test_an_agent_killed_in_the_middle_of_a_start_ends_in_the_right_limits(tenants: Tenants, seen: str) -> None:
     """`allocated`: between Allocate and PreStartContainer; `granted`: between PreStartContainer and the start."""
     known = tenants.ledger()
     tenants.create("killed", annotations={names.GPU_MEMORY: "3Gi"})
-    allocation = tenants.next_allocation(known, lambda each: seen == "allocated" or each.specification.exists())
+    over = tenants.recorded if seen == "allocated" else specified
+    allocation = tenants.next_allocation(known, over)
     tenants.cluster.kill(agents.AGENT)
     left = next(each for each in tenants.ledger() if each.nonce == allocation.nonce)
     assert (left.pod_uid is None) == (seen == "allocated")

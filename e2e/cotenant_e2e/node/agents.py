@@ -173,7 +173,7 @@ class GPUs:
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        wanted = ("_total{", f'"{method}"', f'"{result}"')
+        wanted = ("_duration_seconds_count{", f'"{method}"', f'"{result}"')
         return sum(float(line.rpartition(" ")[2]) for line in lines if all(word in line for word in wanted))
 
     def clients(self) -> frozenset[int]:
@@ -195,7 +195,9 @@ class GPUs:
             process = self.node.cluster.process(AGENT)
             if not process.alive():
                 raise waiting.NotReadyError(f"the agent ended: {self.node.cluster.log(AGENT)}")
-            return self.node.allocatable(names.GPU_SHARE) == shares and self.ready()[0] == "True"
+            # What Node and GPUNode say may be older than this process.
+            answers = clients.answers(f"http://127.0.0.1:{self.metrics_port}/readyz")
+            return answers and self.node.allocatable(names.GPU_SHARE) == shares and self.ready()[0] == "True"
 
         waiting.wait_until(offered, f"{shares} hundredths at {self.node.name}", READY_SECONDS)
 
