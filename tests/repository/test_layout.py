@@ -58,6 +58,19 @@ def test_the_kustomization_installs_every_manifest() -> None:
     assert set(listed) == there | {"namespace.yaml"}
 
 
+def test_what_runs_on_nodes_is_never_there_twice() -> None:
+    folder = ROOT / "manifests" / "node"
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    assert set(listed) == {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"}
+    strategies = {}
+    for name in listed:
+        manifest = yaml.safe_load((folder / name).read_text())
+        strategies[manifest["metadata"]["name"]] = manifest["spec"]["updateStrategy"]
+        assert manifest["spec"]["template"]["spec"]["hostPID"]
+    assert strategies["cotenant-node-agent"]["rollingUpdate"]["maxSurge"] == 0
+    assert strategies["cotenant-mps"] == {"type": "OnDelete"}
+
+
 def test_every_policy_has_a_binding_that_denies() -> None:
     kinds: dict[str, set[str]] = {}
     for path in (ROOT / "manifests" / "admission").glob("*.yaml"):

@@ -1,0 +1,203 @@
+"""The gate before the GPUs, and the machines behind it: modes and MPS servers of all GPUs."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from cotenant_api import errors, gpunode, placement
+from cotenant_api.names import GPUUID, Namespace, PodUID
+from cotenant_deviceplugin.binding.grants import Grant
+from cotenant_deviceplugin.gpus.hardware import ComputeMode, Readings
+from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.node import looks, machines
+from cotenant_deviceplugin.node.gate import WHOLE_EDITS, Gate
+from cotenant_deviceplugin.pods import Refusal
+from deviceplugin import fakes
+from node_kit.whole_node import CONTAINER_UID, SERVER_PID, MemoryGPUs, MemoryMPS
+
+LOG = logging.getLogger("test")
+UID = CONTAINER_UID.format(1)
+
+
+class Clockwork:
+    """A clock that never goes back, moved by the test."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> float:
+        """Where it stands."""
+        return self.seconds
+
+
+def grant(gpu: GPUUID, *, backend: str = "MPS", share: int = 30, uid: str = UID) -> Grant:
+    value = fakes.placement(fakes.PodSpec(uid=uid, backend=backend, booked=share))
+    value["gpus"][0]["uuid"] = gpu
+    booked = placement.Placement.from_object(value, source="test")
+    return Grant(pod_uid=PodUID(uid), namespace=Namespace("team"), pod="train", container="main", booked=booked)
+
+
+class Bench:
+    """Machines over hardware and MPS in memory, and the gate before them."""
+
+    def __init__(self) -> None:
+        self.time = Clockwork()
+        self.gpus = MemoryGPUs(2)
+        self.mps = MemoryMPS()
+        self.standing: list[Grant] = []
+        self.reserved: gpunode.Mode | None = None
+        self.ill: str | None = None
+        self.took: list[supervision.Decision] = []
+        doors = machines.Doors(
+            tenants=lambda gpu: tuple(each for each in self.standing if each.booked.gpus[0].uuid == gpu),
+            reserved=lambda _: self.reserved,
+            took=lambda _gpu, _before, decision: self.took.append(decision),
+        )
+        remembering = looks.Remembering(self.mps)
+        self.looks = looks.Looks(self.gpus)
+        self.machines = machines.Machines(
+            remembering, self.looks, doors=doors, monotonic=self.time.now, policy=supervision.Policy()
+        )
+        self.machines.know([device.uuid for device in self.gpus.listed])
+        devices = {device.uuid: device for device in self.gpus.listed}
+        self.gate = Gate(device=devices.get, unhealthy=lambda _: self.ill, machines=self.machines, mps=remembering)
+
+    @property
+    def gpu(self) -> GPUUID:
+        """The first."""
+        return self.gpus.listed[0].uuid
+
+
+# The gate
+
+
+async def test_a_part_of_a_gpu_gets_pipe_and_limits() -> None:
+    bench = Bench()
+    bench.standing = [grant(bench.gpu)]
+    edits = await bench.gate.admit(bench.standing[0])
+    assert edits.environment["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=8000M"
+    assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
+
+
+async def test_a_whole_gpu_gets_neither() -> None:
+    bench = Bench()
+    bench.standing = [grant(bench.gpu, backend="Whole", share=100)]
+    assert await bench.gate.admit(bench.standing[0]) == WHOLE_EDITS
+
+
+async def test_a_gpu_that_the_node_has_not_is_refused_for_good() -> None:
+    with pytest.raises(errors.PermanentError, match=Refusal.UNKNOWN_GPU):
+        await Bench().gate.admit(grant(GPUUID("GPU-elsewhere")))
+
+
+async def test_a_gpu_in_mig_mode_is_refused_for_good() -> None:
+    bench = Bench()
+    device = replace(bench.gpus.listed[0], mig=True)
+    gate = Gate(device=lambda _: device, unhealthy=lambda _: None, machines=bench.machines, mps=bench.mps)
+    with pytest.raises(errors.PermanentError, match=Refusal.GPU_NOT_SERVED):
+        await gate.admit(grant(bench.gpu))
+
+
+async def test_an_ill_gpu_is_refused_for_now() -> None:
+    bench = Bench()
+    bench.ill = "the GPU is Suspect"
+    with pytest.raises(errors.TemporaryError, match="Suspect"):
+        await bench.gate.admit(grant(bench.gpu))
+
+
+async def test_a_server_that_does_not_start_is_refused_for_now() -> None:
+    bench = Bench()
+    bench.mps.daemons = False
+    bench.standing = [grant(bench.gpu)]
+    with pytest.raises(errors.TemporaryError, match="mode Shared: no control daemon"):
+        await bench.gate.admit(bench.standing[0])
+
+
+async def test_a_process_in_the_way_of_another_mode_is_refused_for_now() -> None:
+    bench = Bench()
+    await bench.machines.settle(bench.gpu)
+    bench.gpus.processes[bench.gpu] = {SERVER_PID: 30, 77: 10}
+    bench.standing = [grant(bench.gpu, backend="Whole", share=100)]
+    with pytest.raises(errors.TemporaryError, match="77"):
+        await bench.gate.admit(bench.standing[0])
+
+
+async def test_a_part_of_a_gpu_that_another_has_whole_is_refused_for_now() -> None:
+    bench = Bench()
+    bench.standing = [grant(bench.gpu, backend="Whole", share=100, uid=CONTAINER_UID.format(2)), grant(bench.gpu)]
+    with pytest.raises(errors.TemporaryError, match="other tenants have it in mode Whole"):
+        await bench.gate.admit(grant(bench.gpu))
+
+
+# Machines
+
+
+async def test_a_gpu_that_is_not_ours_to_manage_is_left_as_it_is() -> None:
+    bench = Bench()
+    bench.reserved = gpunode.Mode.EXCLUDED
+    decision = await bench.machines.settle(bench.gpu)
+    assert (decision.published, bench.mps.servers.get(bench.gpu)) == (
+        gpunode.MPS.NOT_USED,
+        bench.mps.servers[bench.gpu],
+    )
+    assert bench.mps.pid(bench.gpu) is None
+    assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.DEFAULT
+
+
+async def test_a_tenant_is_served_on_though_its_gpu_is_excluded() -> None:
+    bench = Bench()
+    bench.reserved = gpunode.Mode.EXCLUDED
+    bench.standing = [grant(bench.gpu)]
+    assert bench.machines.wanted(bench.gpu) is gpunode.Mode.SHARED
+
+
+async def test_a_calm_gpu_is_looked_at_rarely_and_at_once_when_something_happens() -> None:
+    bench = Bench()
+    for gpu in bench.machines.due():
+        await bench.machines.settle(gpu)
+    assert bench.machines.due() == ()
+    bench.mps.put(bench.gpu, Server(state=gpunode.MPS.FAULT, pid=SERVER_PID))
+    assert bench.machines.due() == (bench.gpu,)
+    await bench.machines.step(bench.gpu)
+    bench.standing = [grant(bench.gpus.listed[1].uuid, backend="Whole", share=100)]
+    assert bench.machines.due() == (bench.gpus.listed[1].uuid,)
+    bench.time.seconds += machines.CALM_SECONDS
+    assert set(bench.machines.due()) == {device.uuid for device in bench.gpus.listed}
+
+
+async def test_what_a_server_says_of_its_gpus_health() -> None:
+    bench = Bench()
+    assert bench.machines.evidence(bench.gpu) is gpunode.MPS.STOPPED
+    await bench.machines.settle(bench.gpu)
+    assert bench.machines.evidence(bench.gpu) is gpunode.MPS.ACTIVE
+    bench.mps.daemons = False
+    bench.mps.servers.pop(bench.gpu)
+    await bench.machines.step(bench.gpu)
+    assert bench.machines.evidence(bench.gpu) is gpunode.MPS.NOT_USED
+    bench.time.seconds += machines.PATIENCE_SECONDS
+    await bench.machines.step(bench.gpu)
+    assert bench.machines.evidence(bench.gpu) in {gpunode.MPS.STARTING, gpunode.MPS.STOPPED}
+
+
+async def test_a_driver_that_is_away_is_a_temporary_matter() -> None:
+    bench = Bench()
+    bench.gpus.there = False
+    with pytest.raises(errors.TemporaryError):
+        await bench.machines.step(bench.gpu)
+
+
+async def test_a_gpu_that_nobody_knows_is_a_temporary_matter() -> None:
+    with pytest.raises(errors.TemporaryError, match="not known yet"):
+        await Bench().machines.settle(GPUUID("GPU-elsewhere"))
+
+
+async def test_a_gpu_that_cannot_be_read_is_not_touched() -> None:
+    bench = Bench()
+    bench.gpus.states[bench.gpu] = Readings(fault="GPU is lost")
+    with pytest.raises(errors.TemporaryError, match="GPU is lost"):
+        await bench.looks.look(bench.gpu)
+    del bench.gpus.states[bench.gpu]
+    with pytest.raises(errors.TemporaryError, match="cannot be read"):
+        await bench.looks.look(bench.gpu)

@@ -1,0 +1,318 @@
+"""Parts of the node agent by themselves: what they do when something is in the way."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cotenant_api import errors, gpunode
+from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_deviceplugin.gpus import health, xids
+from cotenant_deviceplugin.gpus.hardware import Readings, XIDEvent
+from cotenant_deviceplugin.gpus.processes import Processes
+from cotenant_deviceplugin.kube import actions, cluster, manifests
+from cotenant_deviceplugin.node import files, http, incidents, liveness, metrics, usage
+from cotenant_deviceplugin.node import health as keeping
+from cotenant_deviceplugin.node.agent import EXAMINE
+from cotenant_deviceplugin.node.host import HostProcesses
+from cotenant_deviceplugin.node.watchdog import Overuse
+from cotenant_deviceplugin.retry import Retry
+from deviceplugin import fakes
+from node_kit.whole_node import CONTAINER_UID, MemoryGPUs
+
+LOG = logging.getLogger("test")
+UID = CONTAINER_UID.format(1)
+
+
+class Clockwork:
+    """A clock that never goes back, moved by the test."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> float:
+        """Where it stands."""
+        return self.seconds
+
+
+# Usage
+
+
+def cgroup(proc: Path, pid: int, uid: str | None) -> None:
+    (proc / str(pid)).mkdir(parents=True, exist_ok=True)
+    text = "0::/system.slice/ssh" if uid is None else f"0::/kubepods/pod{uid}/abc"
+    (proc / str(pid) / "cgroup").write_text(f"{text}\n")
+
+
+async def test_usage_is_measured_once_for_all_who_ask(tmp_path: Path) -> None:
+    time, gpus = Clockwork(), MemoryGPUs(1)
+    gpu = gpus.listed[0].uuid
+    sampled = usage.Sampled(gpus, Processes(proc=tmp_path), ours=lambda: (), monotonic=time.now)
+    cgroup(tmp_path, 5, UID)
+    gpus.processes[gpu] = {5: 100, 6: 50}
+    first = await sampled.usage()
+    assert ([each.pid for each in first[gpu].processes], sampled.pod_of(5)) == ([5], UID)
+    gpus.processes[gpu] = {}
+    assert await sampled.usage() is first
+    time.seconds += usage.SAMPLE_SECONDS
+    assert (await sampled.usage())[gpu].processes == ()
+
+
+async def test_a_process_of_no_pod_counts_from_its_second_sample(tmp_path: Path) -> None:
+    time, gpus = Clockwork(), MemoryGPUs(1)
+    gpu = gpus.listed[0].uuid
+    sampled = usage.Sampled(gpus, Processes(proc=tmp_path), ours=lambda: (9,), monotonic=time.now)
+    cgroup(tmp_path, 7, None)
+    gpus.processes[gpu] = {7: 100, 9: 30}
+    assert [each.pid for each in (await sampled.usage())[gpu].processes] == [9]
+    sampled.forget()
+    assert [each.pid for each in (await sampled.usage())[gpu].processes] == [7, 9]
+
+
+async def test_the_pod_of_a_process_that_has_ended_is_remembered(tmp_path: Path) -> None:
+    sampled = usage.Sampled(MemoryGPUs(1), Processes(proc=tmp_path), ours=lambda: (), monotonic=Clockwork().now)
+    cgroup(tmp_path, 5, UID)
+    assert await sampled.pods_of([5]) == {5: UID}
+    (tmp_path / "5" / "cgroup").unlink()
+    assert await sampled.pods_of([5, 6]) == {5: UID}
+
+
+async def test_the_pods_of_all_processes_of_the_host_are_alive(tmp_path: Path) -> None:
+    cgroup(tmp_path, 5, UID)
+    cgroup(tmp_path, 6, None)
+    (tmp_path / "self").mkdir()
+    assert await HostProcesses(Processes(proc=tmp_path), proc=tmp_path).alive() == {UID}
+    with pytest.raises(errors.TemporaryError):
+        await HostProcesses(Processes(), proc=tmp_path / "absent").alive()
+
+
+# Health
+
+
+def keeper(folder: Path) -> keeping.Keeper:
+    return keeping.Keeper(health.Machine(xids.load(), EXAMINE), folder, clock=fakes.FakeClock(), log=LOG, boot="b1")
+
+
+async def test_health_survives_a_restart(tmp_path: Path) -> None:
+    gpu, first = GPUUID("GPU-1"), keeper(tmp_path)
+    await first.know([gpu])
+    first.weigh(gpu, Readings(), mps=gpunode.MPS.ACTIVE, tenants=())
+    first.told(XIDEvent(uuid=gpu, xid=79))
+    first.weigh(gpu, Readings(), mps=gpunode.MPS.ACTIVE, tenants=())
+    await first.store()
+    second = keeper(tmp_path)
+    await second.know([gpu])
+    assert second.records[gpu] == first.records[gpu]
+    assert second.records[gpu].health is gpunode.Health.UNHEALTHY
+
+
+async def test_an_event_without_a_gpu_is_about_all(tmp_path: Path) -> None:
+    gpus, kept = [GPUUID("GPU-1"), GPUUID("GPU-2")], keeper(tmp_path)
+    await kept.know(gpus)
+    kept.told(XIDEvent(uuid=None, xid=79))
+    for gpu in gpus:
+        kept.weigh(gpu, Readings(), mps=gpunode.MPS.NOT_USED, tenants=())
+    assert {kept.records[gpu].health for gpu in gpus} == {gpunode.Health.UNHEALTHY}
+
+
+async def test_records_that_cannot_be_read_are_told_and_not_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / keeping.FILE).write_text("{")
+    kept = keeper(tmp_path)
+    await kept.know([GPUUID("GPU-1")])
+    assert kept.records[GPUUID("GPU-1")].health is gpunode.Health.SUSPECT
+    assert "cannot be read" in caplog.text
+
+
+async def test_a_gpu_that_is_not_known_is_not_weighed(tmp_path: Path) -> None:
+    kept = keeper(tmp_path)
+    kept.weigh(GPUUID("GPU-1"), None, mps=gpunode.MPS.NOT_USED, tenants=())
+    assert dict(kept.records) == {}
+
+
+def test_a_disk_that_refuses_is_a_temporary_matter(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.TemporaryError):
+        files.replace(tmp_path / "file" / "below", "text")
+    with pytest.raises(errors.TemporaryError):
+        files.read(tmp_path)
+
+
+def test_the_boot_has_an_id_or_none(tmp_path: Path) -> None:
+    assert keeping.boot_id(tmp_path / "absent") is None
+    assert keeping.boot_id()
+
+
+# Incidents
+
+SUBJECT = manifests.Subject(PodUID(UID), Namespace("team"), "train")
+EVICTION = f"{fakes.POD_PATH}/train/eviction"
+
+
+def ignored(_: str) -> None:
+    """Count nothing."""
+
+
+def told(api: fakes.FakeCluster, evicted: Callable[[str], None] = ignored) -> incidents.Incidents:
+    clock = fakes.FakeClock()
+    return incidents.Incidents(
+        lambda uid: SUBJECT if uid == UID else None,
+        events=actions.PodEvents(api, clock),
+        evictions=actions.Evictions(api),
+        retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
+        evicted=evicted,
+    )
+
+
+async def working(made: incidents.Incidents) -> None:
+    task = asyncio.create_task(made.run())
+    await fakes.settled()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_eviction_is_counted_with_its_reason() -> None:
+    api, reasons = fakes.FakeCluster(), list[str]()
+    made = told(api, reasons.append)
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID), PodUID("nobody")])
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    await working(made)
+    assert (reasons, api.count("POST", EVICTION)) == ([incidents.BLOCKS], 1)
+
+
+async def test_overuse_without_eviction_is_only_told() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    over = Overuse(
+        pod_uid=PodUID(UID),
+        namespace=Namespace("team"),
+        pod="train",
+        gpu=GPUUID("G"),
+        used_mib=2,
+        limit_mib=1,
+        evict=False,
+    )
+    made.overused([over])
+    await working(made)
+    assert (api.count("POST", EVICTION), len(api.objects)) == (0, 1)
+
+
+async def test_culprit_and_victims_of_a_fault_are_told_apart() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    made.faulted(GPUUID("G"), gpunode.Fault(id="1", time="t", xid=31, culprit_pod_uid=PodUID(UID)))
+    await working(made)
+    (event,) = api.objects.values()
+    assert event["message"] == "caused a fatal fault of G (XID 31)"
+
+
+async def test_a_refusal_is_told_when_it_is_new() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    refused = gpunode.Status(refused=(gpunode.Refused(pod_uid=PodUID(UID), reason="UnknownGPU: x"),))
+    made.published(refused)
+    made.published(refused)
+    await working(made)
+    assert api.count("POST", "/api/v1/namespaces/team/events") == 1
+
+
+async def test_what_the_api_server_refuses_is_given_up_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    api = fakes.FakeCluster()
+    api.down = cluster.RefusedError("403")
+    clock = fakes.FakeClock()
+    made = incidents.Incidents(
+        lambda _: SUBJECT,
+        events=actions.PodEvents(api, clock),
+        evictions=actions.Evictions(api),
+        retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
+        evicted=ignored,
+    )
+    made.blocking(GPUUID("G"), [PodUID(UID)])
+    task = asyncio.create_task(made.run())
+    await clock.advance(60)
+    assert caplog.text.count("403") == incidents.ATTEMPTS
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_more_than_can_be_told_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    made = incidents.Incidents(
+        lambda uid: manifests.Subject(uid, Namespace("team"), "p"),
+        events=actions.PodEvents(fakes.FakeCluster(), fakes.FakeClock()),
+        evictions=actions.Evictions(fakes.FakeCluster()),
+        retry=Retry(fakes.FakeClock(), random.Random(1), LOG),  # noqa: S311
+        evicted=ignored,
+    )
+    made.blocking(GPUUID("G"), [PodUID(str(number)) for number in range(incidents.MAX_WAITING + 1)])
+    assert caplog.text.count("left out") == 1
+
+
+# HTTP and metrics
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (":9476", http.Address("0.0.0.0", 9476)),  # noqa: S104
+        ("127.0.0.1:0", http.Address("127.0.0.1", 0)),
+        ("[::1]:80", http.Address("::1", 80)),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text: str, expected: http.Address) -> None:
+    assert http.Address.parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["9476", "host:", "host:http", "host:70000"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidInputError, match="--metrics-address"):
+        http.Address.parse(text)
+
+
+async def test_without_a_kubelet_the_plugin_is_not_asked(tmp_path: Path) -> None:
+    assert await liveness.fault(tmp_path) is None
+
+
+def test_metrics_have_prometheus_units_and_a_series_for_each_state() -> None:
+    tenant = gpunode.Tenant(
+        pod_uid=PodUID(UID), namespace="team", pod="train", memory_used_mib=2, memory_peak_mib=3, memory_limit_mib=4
+    )
+    gpu = gpunode.GPU(
+        uuid=GPUUID("GPU-1"),
+        index=0,
+        model=GPUModel("Tesla-T4"),
+        memory_mib=16,
+        health=gpunode.Health.HEALTHY,
+        utilization_percent=50,
+        memory_used_mib=8,
+        tenants=(tenant,),
+    )
+    made = metrics.Metrics(NodeName("n1"), "1", lambda: gpunode.Status(gpus=(gpu,), simulated=True))
+    made.called("Allocate", seconds=0.01, result="OK")
+    made.xid(GPUUID("GPU-1"), 31)
+    made.evicted("GPUMemoryOveruse")
+    lines = made.text().decode().splitlines()
+    labels = 'gpu_index="0",gpu_model="Tesla-T4",gpu_uuid="GPU-1"'
+    pod = f'gpu_uuid="GPU-1",namespace="team",pod="train",uid="{UID}"'
+    for line in (
+        f"cotenant_gpu_utilization_ratio{{{labels}}} 0.5",
+        f"cotenant_gpu_memory_used_bytes{{{labels}}} 8.388608e+06",
+        f'cotenant_gpu_health{{{labels},state="Healthy"}} 1.0',
+        f'cotenant_gpu_health{{{labels},state="Suspect"}} 0.0',
+        f"cotenant_tenant_info{{{pod}}} 1.0",
+        f"cotenant_tenant_memory_limit_bytes{{{pod}}} 4.194304e+06",
+        'cotenant_gpu_xid_errors_total{gpu_uuid="GPU-1",xid="31"} 1.0',
+        'cotenant_evictions_total{reason="GPUMemoryOveruse"} 1.0',
+        'cotenant_device_plugin_rpc_duration_seconds_count{method="Allocate",result="OK"} 1.0',
+    ):
+        assert line in {_sorted(each) for each in lines}, line
+    assert any(line.startswith("cotenant_node_agent_info{") and 'simulated="true"' in line for line in lines)
+
+
+def _sorted(line: str) -> str:
+    name, opened, rest = line.partition("{")
+    labels, closed, value = rest.partition("}")
+    return f"{name}{opened}{','.join(sorted(labels.split(',')))}{closed}{value}"
