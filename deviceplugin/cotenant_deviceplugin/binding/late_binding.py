@@ -149,11 +149,12 @@ class LateBinding:
         )
 
     async def _sweep(self, evidence: Evidence) -> None:
-        """Remove names that neither the ledger nor kubelet knows; by kubelet's a lost ledger comes back."""
+        """Remove names without a grant, as a late call leaves them; not those that tell of a ledger that was lost."""
         names = await self._with.specifications.names()
-        kept = {nonce for each in evidence.recorded for nonce in ledger.nonces_of(each)}
-        stale = frozenset(nonce for nonce in names - kept if self._book.ledger.of(nonce) is None)
-        await self._with.specifications.remove(stale)
+        recorded = {nonce for each in evidence.recorded for nonce in ledger.nonces_of(each)}
+        known = {each.nonce for each in self._book.ledger.allocations}
+        granted = {each.nonce for each in self._book.ledger.granted}
+        await self._with.specifications.remove(names - granted - (recorded - known))
 
     async def _kubelet_says(self) -> tuple[tuple[Listed, ...], tuple[Recorded, ...]]:
         listed = await self._with.kubelet.listed()
