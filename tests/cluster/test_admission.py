@@ -1,12 +1,15 @@
 """What the API server refuses, with the field and the remedy; and what it adds."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from cluster.workloads import CONTAINER, Workspace, pod_object, template
 from cotenant_api import names
+from cotenant_api.names import Namespace, PodUID
+from cotenant_deviceplugin.kube import manifests
 from cotenant_e2e import client as clients
 from cotenant_e2e import installation
 from cotenant_e2e.client import Client, Json
@@ -263,6 +266,32 @@ def test_an_agent_writes_only_what_belongs_to_its_node(workspace: Workspace, ref
     )
     node = clients.path_of("nodes", name="h200-0")
     assert "may remove the taint" in refused(lambda: agent.patch(node, {"metadata": {"labels": {"a": "b"}}}))
+
+
+def test_an_agent_evicts_the_one_pod_that_it_means(workspace: Workspace, refused: Refused) -> None:
+    token = workspace.installation.cluster.token(names.RELEASE_NAMESPACE, names.NODE_AGENT_ACCOUNT, bound_node="h200-0")
+    agent = workspace.installation.cluster.client_for_token(token)
+    workspace.pod("p", schedulingGates=[{"name": "example.org/hold"}])
+    uid = workspace.client.get(workspace.pods("p"))["metadata"]["uid"]
+    subject = manifests.Subject(PodUID(uid), Namespace(workspace.namespace), "p")
+    path, eviction = f"{workspace.pods('p')}/eviction", dict(manifests.eviction(subject))
+    unnamed = {key: value for key, value in eviction.items() if key != "deleteOptions"}
+    assert "evicts the one pod that it means" in refused(lambda: agent.create(path, unnamed))
+    other = {**eviction, "deleteOptions": {"preconditions": {"uid": "another"}}}
+    with pytest.raises(clients.APIError, match="409"):
+        agent.create(path, other)
+    agent.create(path, eviction)
+
+
+def test_an_agent_tells_about_pods_and_as_itself(workspace: Workspace, refused: Refused) -> None:
+    token = workspace.installation.cluster.token(names.RELEASE_NAMESPACE, names.NODE_AGENT_ACCOUNT, bound_node="h200-0")
+    agent = workspace.installation.cluster.client_for_token(token)
+    subject = manifests.Subject(PodUID("u"), Namespace(workspace.namespace), "p")
+    event = manifests.event(subject, reason="GPURefused", message="m", now=datetime.now(UTC))
+    path = clients.path_of("events", namespace=workspace.namespace)
+    forged = {**event, "reportingComponent": "kubelet"}
+    assert "as cotenant-node-agent" in refused(lambda: agent.create(path, forged))
+    agent.create(path, dict(event))
 
 
 def test_an_agents_token_without_a_node_writes_nothing(workspace: Workspace, refused: Refused) -> None:

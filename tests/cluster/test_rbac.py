@@ -45,6 +45,11 @@ def may(
         (OPERATOR, "get", "configmaps"),
         (AGENT, "patch", "gpunodes.cotenant.dev/status"),
         (AGENT, "watch", "pods"),
+        (AGENT, "watch", "nodes"),
+        (AGENT, "watch", "packingpolicies.cotenant.dev"),
+        (AGENT, "watch", "resourceslices.resource.k8s.io"),
+        (AGENT, "create", "events"),
+        (AGENT, "create", "pods/eviction"),
     ],
 )
 def test_an_account_may_do_its_work(cluster: Cluster, account: str, verb: str, resource: str) -> None:
@@ -93,6 +98,7 @@ def test_no_account_may_reach_beyond_its_work(cluster: Cluster, account: str, ve
         (AGENT, "create", "pods/binding"),
         (AGENT, "patch", "gpunodes.cotenant.dev"),
         (AGENT, "get", "configmaps"),
+        (AGENT, "patch", "events"),
         (AGENT, "patch", "packingpolicies.cotenant.dev/status"),
     ],
 )
