@@ -31,7 +31,7 @@ FOUND_BY = {
     "end of a pod without looking for its processes": 425,
     "end of a pod without the API server": 132,
     "grant dropped when its tokens are allocated again": 293,
-    "ledger not on disk when a container starts": 4,
+    "ledger not on disk when a container starts": 180,
     "no cross-check with the checkpoint": 10,
     "no recovery of a lost ledger": 17,
     "owner guessed by request": 4,
