@@ -1,6 +1,7 @@
 """The whole agent of one node, from kubelet's socket to the CDI specification and the GPUNode."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.node.agent import UNSPECIFIED
 from deviceplugin import fakes
 from node_kit import kubelet_devices, quick
 from node_kit.kubelet_devices import KubeletError
@@ -159,6 +162,46 @@ async def test_without_nvidias_specification_there_are_no_shares(folder: Path) -
         async with asyncio.timeout(20):
             await node.kubelet.has_tokens(200)
     await node.kubelet.end()
+
+
+async def test_a_gpu_that_nvidias_specification_does_not_know_is_closed_and_says_so(folder: Path) -> None:
+    node = WholeNode(folder)
+    value = json.loads((folder / "cdi" / "nvidia.json").read_text())
+    del value["devices"][0]
+    (folder / "cdi" / "nvidia.json").write_text(json.dumps(value))
+    await node.kubelet.begin()
+    async with node.agent():
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(100)
+        await quick.until(lambda: node.gpu()["health"] == "Suspect" and node.gpu()["reason"] == UNSPECIFIED)
+        assert node.gpu(1)["health"] == "Healthy"
+    await node.kubelet.end()
+
+
+async def test_a_server_that_keeps_failing_has_its_stayers_evicted(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        await started(node, node.bind())
+        node.run_process(51, UID)
+        decision = supervision.Decision(
+            state=supervision.State(),
+            published=gpunode.MPS.FAULT,
+            actions=(supervision.EvictStayers(pids=frozenset({51})),),
+        )
+        agent.serious.append((node.first, decision))
+        agent.alarm.set()
+        await quick.until(lambda: f"{fakes.POD_PATH}/p1/eviction/p1" in node.api.objects)
+        assert 'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0' in agent.metrics.text().decode()
+
+
+async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        node.gpus.there = False
+        await node.kubelet.has_tokens(0)
+        await quick.until(lambda: node.condition() == ("False", "DriverMissing"))
+        node.gpus.there = True
+        await node.kubelet.has_tokens(200)
 
 
 async def test_a_policy_that_only_observes_withdraws_all_shares(folder: Path) -> None:

@@ -40,6 +40,7 @@ from cotenant_deviceplugin.retry import Retry
 EXAMINE = evidence.Policy(canary=False)
 """No canary is run: a server proves itself by being seen ACTIVE several times in a row (`mps.supervision`)."""
 LOG = logging.getLogger("cotenant.agent")
+UNSPECIFIED = "NVIDIA's CDI specification does not know it"
 NO_DRIVER = "the NVIDIA driver has not been seen yet"
 
 
@@ -159,7 +160,7 @@ class NodeAgent:
         if self.devices[gpu].mig:
             return status.MIG_REASON
         if gpu in self.unspecified:
-            return "NVIDIA's CDI specification does not know it"
+            return UNSPECIFIED
         return self.unhealthy(gpu)
 
     def unhealthy(self, gpu: GPUUID) -> str | None:
@@ -219,10 +220,12 @@ class NodeAgent:
         record = self.health.records[gpu]
         decision = self.machines.decision(gpu) if self.machines else None
         whole = self.machines is not None and self.machines.wanted(gpu) is gpunode.Mode.WHOLE
+        # Only what is not Healthy is left out by who places pods.
+        unserved = gpu in self.unspecified and record.health is gpunode.Health.HEALTHY
         return status.GPUState(
             mode=gpunode.Mode.WHOLE if whole else gpunode.Mode.SHARED,
-            health=record.health,
-            reason=record.reason,
+            health=gpunode.Health.SUSPECT if unserved else record.health,
+            reason=UNSPECIFIED if unserved else record.reason,
             mps=decision.published if decision else gpunode.MPS.STARTING,
             last_fault=record.fault,
         )

@@ -66,6 +66,10 @@ class Keeper:
         for gpu in self._records if event.uuid is None else (event.uuid,):
             self._xids.setdefault(gpu, []).append(event.xid)
 
+    def waiting(self) -> frozenset[GPUUID]:
+        """GPUs of which there are events that have not been weighed."""
+        return frozenset(self._xids)
+
     def weigh(
         self,
         gpu: GPUUID,

@@ -170,22 +170,19 @@ class Tasks:
             self._retry.log.debug("MPS of %s: %s", gpu, error)
 
     async def _hear(self) -> None:
-        """Take up critical events. MPS has a moment to say whose they are."""
+        """Take up critical events."""
         of = self._of
         async for event in of.gpus.events():
             self._retry.log.warning("XID %d of %s", event.xid, event.uuid or "all GPUs")
             of.metrics.xid(event.uuid, event.xid)
             of.health.told(event)
-            await self._retry.clock.sleep(WITNESS_SECONDS)
-            if of.machines is not None:
-                for gpu in of.devices if event.uuid is None else (event.uuid,):
-                    if gpu in of.devices:
-                        await self._step(of.machines, gpu)
             of.alarm.set()
 
     async def _answer_alarms(self) -> None:
         while True:
             await self._of.alarm.wait()
+            if self._of.health.waiting():
+                await self._retry.clock.sleep(WITNESS_SECONDS)
             self._of.alarm.clear()
             await self._retry.until_done(HEALTH, self._examine)
 
@@ -193,14 +190,18 @@ class Tasks:
         """Weigh what the driver and MPS say of each GPU; what a supervisor has found comes first, with its culprit."""
         of = self._of
         async with self._examining:
+            for gpu in of.health.waiting():
+                if of.machines is not None and gpu in of.devices:
+                    await self._step(of.machines, gpu)
             try:
                 readings = await of.gpus.readings()
             except errors.TemporaryError:
                 readings = {}
             serious, of.serious = of.serious, []
             culprits = {gpu: await self._act(gpu, decision) for gpu, decision in serious}
+            faulted = {gpu for gpu, decision in serious if decision.fault is not None}
             for gpu in of.devices:
-                self._weigh(gpu, readings.get(gpu), culprit=culprits.get(gpu), faulted=gpu in culprits)
+                self._weigh(gpu, readings.get(gpu), culprit=culprits.get(gpu), faulted=gpu in faulted)
             await of.health.store()
         await self._serve()
 
