@@ -265,14 +265,6 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     return SUCCESS;
 }
 
-int cuMemFree_v2(uint64_t address) {
-    uint64_t at = address - ((uint64_t)1 << 32);
-    if (at >= (uint64_t)self.buffers)
-        return INVALID_VALUE;
-    self.held[at] = 0;
-    return ready() ? self.sticky : hold();
-}
-
 int cuMemGetInfo_v2(size_t *free, size_t *total) {
     *total = (uint64_t)gpu_number("memory_mib") * MIB;
     *free = *total - held_bytes();

@@ -105,7 +105,7 @@ def environment(bench: Bench, found: Findings) -> None:
         raised = _ratio(_share(bench, daemon, Limits()), whole)
         shares["live server set to 80 %, unset"] = raised
         found.values["liveServerRaised"] = _near(raised, 80)
-    found.values["shares"], found.values["usableMiB"] = shares, usable
+    found.values.update({key: seen for key, seen in (("shares", shares), ("usableMiB", usable)) if seen})
 
 
 def priority(bench: Bench, found: Findings) -> None:
