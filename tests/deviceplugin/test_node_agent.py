@@ -10,6 +10,7 @@ import pytest
 
 from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node.agent import UNSPECIFIED
@@ -40,6 +41,13 @@ async def started(node: WholeNode, pod: kubelet_devices.Pod) -> dict[str, str]:
     node.kubelet.started(pod)
     edits = node.specification(names)
     return dict(line.split("=", 1) for line in edits["env"])
+
+
+async def rounds(node: WholeNode, count: int = 2) -> None:
+    """Let the agent go through everything that it does so often."""
+    lease = cluster.lease_path(fakes.NODE, node.settings.namespace)
+    end = node.api.count("APPLY", lease) + count
+    await quick.until(lambda: node.api.count("APPLY", lease) >= end)
 
 
 async def test_it_becomes_ready_and_lets_pods_in(folder: Path) -> None:
@@ -99,7 +107,7 @@ async def test_a_tenant_is_listed_until_nothing_of_it_is_left(folder: Path) -> N
         node.kubelet.ended(pod)
         node.kubelet.collect()
         node.kubelet.write_checkpoint()
-        await asyncio.sleep(0.3)
+        await rounds(node)
         assert [tenant["podUID"] for tenant in node.gpu()["tenants"]] == [UID]
         node.end_process(50)
         await quick.until(lambda: node.gpu()["tenants"] == [])
@@ -240,7 +248,7 @@ async def test_the_culprit_and_the_victims_of_a_fault_are_published_once(folder:
         node.run_process(52, CONTAINER_UID.format(2))
         clients = Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID, clients=(51, 52))
         node.mps.put(node.first, clients)
-        await asyncio.sleep(0.1)
+        await rounds(node)
         fault = Server(
             state=gpunode.MPS.FAULT, pid=SERVER_PID, clients=(51, 52), faults=("fatal error of 51",), culprits=(51,)
         )
@@ -250,7 +258,7 @@ async def test_the_culprit_and_the_victims_of_a_fault_are_published_once(folder:
         told = node.gpu()["lastFault"]
         assert (told["culpritPodUID"], told["victimPodUIDs"]) == (UID, [CONTAINER_UID.format(2)])
         assert node.gpu()["health"] == "Suspect"
-        await asyncio.sleep(0.2)
+        await rounds(node)
         assert node.gpu()["lastFault"] == told
 
 
@@ -262,10 +270,10 @@ async def test_a_client_is_ended_shortly_before_kubelet_would_kill_it(folder: Pa
         node.mps.put(node.first, Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID, clients=(51,)))
         path = f"{fakes.POD_PATH}/p1"
         manifest = node.api.objects[path]
-        ends = datetime.now(UTC) + timedelta(seconds=5.5)
+        ends = datetime.now(UTC) + timedelta(seconds=7)
         manifest["metadata"] |= {"deletionTimestamp": ends.isoformat(), "deletionGracePeriodSeconds": 30}
         node.api.put(path, manifest)
-        await asyncio.sleep(0.1)
+        await rounds(node)
         assert node.mps.terminated == []
         await quick.until(lambda: node.mps.terminated == [51])
         assert datetime.now(UTC) < ends
@@ -291,5 +299,5 @@ async def test_a_foreign_process_is_published_and_the_server_is_none(folder: Pat
         node.gpus.processes[node.first] = {SERVER_PID: 30, 77: 100}
         for _ in range(2):
             agent.sampled.forget()
-            await asyncio.sleep(0.3)
+            await rounds(node)
         await quick.until(lambda: node.gpu()["foreignProcesses"] == 1)
