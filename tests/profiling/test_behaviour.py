@@ -31,6 +31,10 @@ def result(name: str, answers: dict[str, Any], *, driver: str = REAL, **more: An
     }
 
 
+def break_off(error: Exception) -> None:
+    raise error
+
+
 def test_every_experiment_can_be_conducted() -> None:
     assert set(laboratory.CONDUCTS) == {experiment.name for experiment in questions.EXPERIMENTS}
 
@@ -75,9 +79,9 @@ def test_a_part_that_breaks_off_leaves_a_reason_and_the_answers_before_it() -> N
     found = findings.Findings()
     with found.asking("first", "second"):
         found.values["first"] = 1
-        raise findings.UnansweredError("not permitted here")
+        break_off(findings.UnansweredError("not permitted here"))
     with found.asking("third"):
-        raise ZeroDivisionError
+        break_off(ZeroDivisionError())
     assert found.to_object(["first", "second", "third", "fourth"]) == {
         "answers": {"first": 1},
         "reasons": {
@@ -92,7 +96,7 @@ def test_a_part_that_breaks_off_leaves_a_reason_and_the_answers_before_it() -> N
 def test_a_daemon_that_does_not_start_is_remembered() -> None:
     found = findings.Findings()
     with found.asking("first"):
-        raise MpsUnavailableError("no program")
+        break_off(MpsUnavailableError("no program"))
     assert found.without_mps == "no program"
 
 
@@ -120,6 +124,13 @@ def test_an_answer_that_is_not_documented_so_stands_out() -> None:
     assert report.summary(made) == [
         "- **NVIDIA-H200, 580.65.06**, `fault`, state of the server while they live: documented FAULT, seen ACTIVE"
     ]
+
+
+def test_a_time_is_shown_of_real_hardware_alone() -> None:
+    answers = {"longestStepMilliseconds": 12.5}
+    made = report.columns([result("kill", answers), result("kill", answers, driver=STAND_IN)])
+    row = next(line for line in report.differences(made) if line.startswith("| its longest step"))
+    assert row.endswith("| not measured yet | *a time of its host* | 12.5 |")
 
 
 def test_runs_of_one_experiment_are_added_up() -> None:

@@ -121,7 +121,7 @@ def test_another_precision_is_another_set_with_other_names() -> None:
 
 
 def test_an_unknown_set_or_precision_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="set 'kace': choose one of horus81, kace21, smoke"):
+    with pytest.raises(ValueError, match="set 'kace': choose one of behaviour, horus81, kace21, smoke"):
         sets.named("kace")
     with pytest.raises(ValueError, match="precision 'fp8': choose one of"):
         sets.in_precision(sets.smoke(), "fp8")

@@ -35,6 +35,7 @@ class Question:
         documented: what NVIDIA says, in our words.
         source: where.
         expected: the answer that follows from it; None: none follows.
+        timed: a time, which says something only of real hardware.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Question:
     source: str = ""
     expected: Any = None
     merge: Merge = Merge.SAME
+    timed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +66,9 @@ _KILLED = (
     Question("serversReplaced", "how often another server came", merge=Merge.SUM),
     Question("neighbourErrors", "neighbours that saw an error", merge=Merge.SUM),
     Question("neighbourErrorNames", "which", merge=Merge.UNION),
-    Question("usualStepMilliseconds", "a neighbour's usual step, ms", merge=Merge.LARGEST),
-    Question("longestStepMilliseconds", "its longest step around an end, ms", merge=Merge.LARGEST),
-    Question("secondsUntilNewClient", "until a new client works, s", merge=Merge.LARGEST),
+    Question("usualStepMilliseconds", "a neighbour's usual step, ms", merge=Merge.LARGEST, timed=True),
+    Question("longestStepMilliseconds", "its longest step around an end, ms", merge=Merge.LARGEST, timed=True),
+    Question("secondsUntilNewClient", "until a new client works, s", merge=Merge.LARGEST, timed=True),
     Question("clientListed", "ends whose client was still listed after", merge=Merge.SUM),
 )
 
@@ -164,7 +166,7 @@ EXPERIMENTS = (
             dataclasses.replace(_KILLED[3], documented="none", source=INTERFACE, expected=0),
             *_KILLED[4:],
             Question("terminateAnswers", "answer to terminate_client", merge=Merge.UNION),
-            Question("terminateSeconds", "how long it takes, s", merge=Merge.LARGEST),
+            Question("terminateSeconds", "how long it takes, s", merge=Merge.LARGEST, timed=True),
             Question(
                 "victimErrors",
                 "what the tenant itself sees",
@@ -187,7 +189,7 @@ EXPERIMENTS = (
             ),
             Question("neighboursAllFail", "do all neighbours fail", "all clients of the GPU do", WHEN, True),
             Question("neighbourErrorNames", "with which error", merge=Merge.UNION),
-            Question("neighbourSeconds", "after how many seconds", merge=Merge.LARGEST),
+            Question("neighbourSeconds", "after how many seconds", merge=Merge.LARGEST, timed=True),
             Question("state", "state of the server while they live", "FAULT", TROUBLE, "FAULT"),
             Question(
                 "newClientError",
@@ -196,7 +198,9 @@ EXPERIMENTS = (
                 TROUBLE,
                 "CUDA_ERROR_MPS_SERVER_NOT_READY (807)",
             ),
-            Question("secondsUntilActive", "from the end of the last one until ACTIVE, s", merge=Merge.LARGEST),
+            Question(
+                "secondsUntilActive", "from the end of the last one until ACTIVE, s", merge=Merge.LARGEST, timed=True
+            ),
             Question("newClientWorks", "does a new client work then", "yes", TROUBLE, True),
             Question("serverStays", "is it the same server"),
             Question("logLines", "what the log says of it", merge=Merge.UNION),

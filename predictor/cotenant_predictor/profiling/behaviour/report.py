@@ -129,6 +129,8 @@ def _cell(experiment: Experiment, question: Question, column: Column) -> str:
     if answer is None:
         reasons = [run["experiment"]["reasons"].get(question.key) for run in _runs(experiment, column)]
         return _escaped(next((f"*{reason}*" for reason in reasons if reason), NOT_MEASURED))
+    if question.timed and not column.real:
+        return "*a time of its host*"
     text = _escaped(_plain(answer))
     return text if question.expected is None or answer == question.expected else f"**{text}**"
 
