@@ -16,6 +16,11 @@ LIBRARY = "libnvidia-ml.so.1"
 """The name that nvidia-ml-py asks the dynamic linker for."""
 LIBRARY_SOURCES = ("nvml.c", "nvml_events.c", "nvml_folder.c", "nvml_processes.c")
 
+DISK = "disk.so"
+"""To be loaded by LD_PRELOAD."""
+DISK_HANGS = "hangs"
+"""The file in a folder while whose `fsync` does not return."""
+
 _FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-format-truncation")
 
 
@@ -29,6 +34,11 @@ def nvml() -> Path:
     """The stand-in for NVIDIA's management library; its folder may stand in LD_LIBRARY_PATH."""
     flags = ("-shared", "-fPIC", f"-Wl,-soname,{LIBRARY}", "-pthread")
     return build(LIBRARY, LIBRARY_SOURCES, flags=flags)
+
+
+def disk() -> Path:
+    """A disk that can be told to hang: see `native/disk.c`."""
+    return build(DISK, ("disk.c",), flags=("-shared", "-fPIC"))
 
 
 def build(name: str, sources: Sequence[str], *, flags: Sequence[str] = ()) -> Path:

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -88,6 +88,7 @@ class Tenants:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         violations = self.violations()
+        self.client.delete(self.jobs(), propagationPolicy="Background")
         self.client.delete(self.pods())
         waiting.wait_until(lambda: not self.client.items(self.pods()), f"no pods in {self.namespace}", SECONDS)
         self._follower.__exit__(kind, error, trace)
@@ -97,22 +98,34 @@ class Tenants:
 
     # --- submitting
 
-    def create(
-        self,
-        name: str,
-        share: int = 30,
+    def create(self, name: str, share: int = 30, **more: Any) -> Json:
+        """Create a pod. `more`: see `template`."""
+        template = self.template(share, **more)
+        template["metadata"]["name"] = name
+        return self.client.create(self.pods(), {"apiVersion": "v1", "kind": "Pod"} | template)
+
+    def create_job(self, name: str, share: int = 30, **more: Any) -> Json:
+        """Create a Job of one pod. `more`: see `template`."""
+        body = {"metadata": {"name": name}, "spec": {"backoffLimit": 3, "template": self.template(share, **more)}}
+        return self.client.create(self.jobs(), {"apiVersion": "batch/v1", "kind": "Job"} | body)
+
+    @staticmethod
+    def template(
+        share: int,
         *,
         script: str = HOLD,
         annotations: Mapping[str, str] | None = None,
+        mounts: Sequence[Json] = (),
         **spec: Any,
     ) -> Json:
-        """Create a pod; its own environment asks for more than any share."""
+        """Metadata and spec of a pod whose own environment asks for more than any share."""
         container = {
             "name": "main",
             "image": agents.CLIENT_IMAGE,
             "command": ["sh", "-c", SHOW + GPU + script],
             "env": [{"name": THREADS, "value": "100"}, {"name": MEMORY, "value": "0=999999M"}],
             "resources": {"limits": {names.GPU_SHARE: str(share)}},
+            "volumeMounts": list(mounts),
         }
         defaults = {
             "dnsPolicy": "Default",
@@ -120,14 +133,8 @@ class Tenants:
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "automountServiceAccountToken": False,
         }
-        metadata = {"name": name, "annotations": dict(annotations or {})}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": defaults | {"containers": [container]} | spec,
-        }
-        return self.client.create(self.pods(), body)
+        metadata = {"annotations": dict(annotations or {})}
+        return {"metadata": metadata, "spec": defaults | {"containers": [container]} | spec}
 
     def delete(self, name: str) -> None:
         """Delete a pod; returns when it is gone."""
@@ -169,6 +176,10 @@ class Tenants:
             files = [file for file in files if file.name == f"{restart}.log"]
         return parse(files[-1].read_text(errors="replace")) if files else None
 
+    def lines(self, pod: Json) -> list[str]:
+        """What the pod's newest container has printed."""
+        return printed(self.logs(pod)[-1].read_text(errors="replace"))
+
     def logs(self, pod: Json) -> list[Path]:
         """The log files of the pod's container, the oldest first."""
         metadata = pod["metadata"]
@@ -181,6 +192,11 @@ class Tenants:
         path = clients.path_of("events", namespace=self.namespace)
         events = self.client.items(path, fieldSelector=f"involvedObject.name={name}")
         return [f"{event['reason']}: {event['message']}" for event in events]
+
+    def of_job(self, name: str) -> list[Json]:
+        """The pods of a Job, the oldest first."""
+        found = self.client.items(self.pods(), labelSelector=f"job-name={name}")
+        return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
     def refusal(self, pod: Json) -> str:
         """Why the node refuses a pod; empty where it does not."""
@@ -242,10 +258,19 @@ class Tenants:
         """Path of the pods, or of one."""
         return clients.path_of("pods", namespace=self.namespace, name=name)
 
+    def jobs(self) -> str:
+        """Path of the Jobs."""
+        return clients.path_of("jobs", group="batch", namespace=self.namespace)
+
+
+def printed(text: str) -> list[str]:
+    """The lines of a container; `text`: a log file of kubelet's."""
+    return [found.group(1) for line in text.splitlines() if (found := _LOG_LINE.match(line))]
+
 
 def parse(text: str) -> Shown | None:
     """What a container printed; `text`: a log file of kubelet's. None: not everything yet."""
-    lines = [found.group(1) for line in text.splitlines() if (found := _LOG_LINE.match(line))]
+    lines = printed(text)
     client = next((line for line in lines if line.startswith("{")), None)
     if client is None:
         return None

@@ -6,6 +6,7 @@ import pytest
 
 from cotenant_api import names
 from cotenant_e2e import components, processes, waiting
+from cotenant_e2e.client import Json
 from cotenant_e2e.node import agents
 from node import tenants as kit
 from node.tenants import Allocation, Tenants
@@ -49,6 +50,34 @@ def test_an_agent_killed_in_the_middle_of_a_start_ends_in_the_right_limits(tenan
     shown = tenants.shown(tenants.running("killed"))
     assert shown
     assert shown.environment[kit.MEMORY] == "0=3072M"
+
+
+def test_an_agent_killed_inside_allocate_costs_a_pod_and_no_token(tenants: Tenants) -> None:
+    """The ledger is on disk, the answer was not sent: kubelet fails that pod for good, and its Job makes another."""
+    known = tenants.ledger()
+    with tenants.gpus.disk_that_hangs():
+        tenants.create_job("killed", script=kit.RUN, annotations={names.GPU_MEMORY: "3Gi"})
+        allocation = tenants.next_allocation(known, lambda _: True)
+        assert not tenants.recorded(allocation)
+        tenants.cluster.kill(agents.AGENT)
+    tenants.gpus.wait_until_offered(SHARES)
+    what = "a second pod of the Job"
+    first, second = waiting.wait_until(lambda: of_two(tenants.of_job("killed")), what, kit.SECONDS)
+    assert (first["status"]["phase"], first["status"]["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert not allocation.specification.exists()
+    shown = tenants.shown(tenants.succeeded(second["metadata"]["name"]))
+    assert shown
+    assert shown.environment[kit.MEMORY] == "0=3072M"
+    assert tenants.logs(first) == []
+    for number in range(SHARES // names.HUNDREDTHS):
+        tenants.create(f"all-{number}", names.HUNDREDTHS)
+    for number in range(SHARES // names.HUNDREDTHS):
+        tenants.running(f"all-{number}")
+
+
+def of_two(pods: list[Json]) -> list[Json]:
+    """Both pods of a Job that has had two; nothing before."""
+    return pods if len(pods) == 2 else []
 
 
 def test_an_agent_upgraded_and_killed_is_noticed_by_no_client(tenants: Tenants) -> None:

@@ -7,9 +7,11 @@ driver, its library and NVIDIA's MPS control program are stand-ins and say so.
 import os
 import sys
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from cotenant_api import names
@@ -104,8 +106,11 @@ class GPUs:
         argv = (installation.COTENANT, "mps-daemons", "--mps-root", MPS_ROOT)
         return self.node.cluster.start_process(MPS_DAEMONS, argv, env=self.environment)
 
-    def start_agent(self) -> Process:
-        """Start the agent with the token of its account, bound to the node; it need not be ready yet."""
+    def start_agent(self, environment: Mapping[str, str] = MappingProxyType({})) -> Process:
+        """Start the agent with the token of its account, bound to the node; it need not be ready yet.
+
+        `environment`: in addition to the usual.
+        """
         cluster, node = self.node.cluster, self.node.name
         kubeconfig = installation.kubeconfig_of(
             cluster, f"node-agent-{node}", names.NODE_AGENT_ACCOUNT, bound_node=node
@@ -122,7 +127,7 @@ class GPUs:
         }
         words = [str(word) for pair in flags.items() for word in pair]
         argv: list[str | Path] = [installation.COTENANT, "node-agent", *words]
-        return cluster.start_process(AGENT, argv, env=self.environment)
+        return cluster.start_process(AGENT, argv, env=self.environment | dict(environment))
 
     # --- what happens to the node
 
@@ -137,6 +142,24 @@ class GPUs:
         self.write_base_specification()
         for name in SERVICES:
             self.node.cluster.restart(name)
+
+    @contextmanager
+    def disk_that_hangs(self) -> Iterator[None]:
+        """For the block the agent's ledger gets onto the disk, and the agent does not learn of it.
+
+        It is another agent at the beginning and another one at the end.
+        """
+        hangs = self.agent_state / building.DISK_HANGS
+        self.node.cluster.kill(AGENT)
+        self.start_agent({"LD_PRELOAD": str(building.disk())})
+        self.wait_until_offered(names.HUNDREDTHS * len(self.state.gpus()))
+        hangs.touch()
+        try:
+            yield
+        finally:
+            hangs.unlink()
+            self.node.cluster.kill(AGENT)
+            self.start_agent()
 
     def forget_health(self) -> None:
         """Let the agent find all GPUs as if it had never seen them; grants stay."""
