@@ -134,8 +134,11 @@ class ControlDaemon:
         """End daemons that killed campaigns of this user have left; how many. Those of living ones are left alone."""
         count = 0
         for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
-            owner = folder / _OWNER
-            if folder.stat().st_uid == os.getuid() and owner.exists() and not _is_alive(owner.read_text().strip()):
+            try:
+                owner, uid = (folder / _OWNER).read_text(encoding="ascii").strip(), folder.stat().st_uid
+            except (FileNotFoundError, PermissionError):
+                continue  # it is beginning or ending now, or another user's
+            if uid == os.getuid() and not _is_alive(owner):
                 cls(program, gpu_uuid=gpu_uuid, folder=folder).stop()
                 count += 1
         return count
@@ -149,7 +152,10 @@ class ControlDaemon:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, arguments: Sequence[str], before: Sequence[str]) -> None:
-        (self._folder / _OWNER).write_text(str(os.getpid()), encoding="ascii")
+        # Whole at once: a campaign that begins meanwhile takes a folder whose owner it cannot read for left over.
+        unfinished = self._folder / f"{_OWNER}.new"
+        unfinished.write_text(str(os.getpid()), encoding="ascii")
+        unfinished.replace(self._folder / _OWNER)
         for name in ("pipe", "log"):
             (self._folder / name).mkdir()
         try:
