@@ -15,6 +15,7 @@ NATIVE = Path(__file__).parent / "native"
 LIBRARY = "libnvidia-ml.so.1"
 """The name that nvidia-ml-py asks the dynamic linker for."""
 LIBRARY_SOURCES = ("nvml.c", "nvml_events.c", "nvml_folder.c", "nvml_processes.c")
+CUDA = "libcuda.so.1"
 
 DISK = "disk.so"
 """To be loaded by LD_PRELOAD."""
@@ -34,6 +35,16 @@ def nvml() -> Path:
     """The stand-in for NVIDIA's management library; its folder may stand in LD_LIBRARY_PATH."""
     flags = ("-shared", "-fPIC", f"-Wl,-soname,{LIBRARY}", "-pthread")
     return build(LIBRARY, LIBRARY_SOURCES, flags=flags)
+
+
+def cuda() -> Path:
+    """The stand-in for CUDA's driver library; its folder may stand in LD_LIBRARY_PATH."""
+    return build(CUDA, ("cuda.c", "cuda_protocol.c"), flags=("-shared", "-fPIC", f"-Wl,-soname,{CUDA}"))
+
+
+def cuda_client() -> Path:
+    """The stand-in's CUDA program, for any container."""
+    return build("cuda_client", ("cuda_client.c", "cuda_protocol.c"), flags=("-static",))
 
 
 def disk() -> Path:

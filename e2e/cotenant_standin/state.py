@@ -17,6 +17,7 @@ here, and nothing is remembered: two objects over one folder are the same machin
     gpus/INDEX/lost                 exists: the GPU has fallen off the bus
     gpus/INDEX/denied               exists: settings may not be changed
     gpus/INDEX/no_events            exists: the GPU supports no events
+    gpus/INDEX/cuda_fails, cuda_forgets, cuda_hangs     faults of CUDA's library: see native/cuda.c
     gpus/INDEX/processes/PID        MiB used by a process with a compute context; PID as the host counts
     gpus/INDEX/mps_processes/PID    the same of an MPS client
 """

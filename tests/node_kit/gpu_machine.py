@@ -57,7 +57,7 @@ class Machine:
         self.program = (str(mps_control.install(folder)),)
         self.mps_root = folder / "mps"
         self._cleanup = cleanup
-        built = building.build("cuda_client", ["cuda_client.c"], flags=["-static"])
+        built = building.cuda_client()
         self._cuda = Path(shutil.copy(built, folder))  # where other users can run it
 
     def uuid(self, index: int = 0) -> GPUUID:

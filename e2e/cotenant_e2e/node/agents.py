@@ -60,7 +60,7 @@ class GPUs:
         programs = self.node.layout.folder / "standin"
         return {
             state.FOLDER_VARIABLE: str(STANDIN),
-            "LD_LIBRARY_PATH": str(building.nvml().parent),
+            "LD_LIBRARY_PATH": f"{building.nvml().parent}:{building.cuda().parent}",
             "PATH": f"{programs}:{os.environ.get('PATH', os.defpath)}",
             "PYTHONPATH": str(configuration.REPOSITORY / "e2e"),
         }
@@ -76,7 +76,7 @@ class GPUs:
 
     def add_client_image(self) -> None:
         """Give containerd the image of the stand-in's CUDA program."""
-        client = building.build("cuda_client", ("cuda_client.c",), flags=("-static",))
+        client = building.cuda_client()
         self.node.add_image(CLIENT_IMAGE, more={"bin/cuda-client": str(client)})
 
     def write_base_specification(self) -> None:

@@ -10,34 +10,21 @@
  * absent: as with a real driver those whose device /dev/nvidiaN it has, and where it has none all of the folder.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 512, PATH = 256, MOST_GPUS = 64 };
+#include "cuda_protocol.h"
 
 struct options {
     long memory_mib;
     double hold_seconds;
     bool busy, crash, ignore_faults, ignore_term;
 };
-
-struct context {
-    int connection;
-    bool mps;
-    char gpu[96], thread_percentage[16], memory_limit[24], priority[8], server[16];
-};
-
-static volatile sig_atomic_t asked_to_end;
 
 static void on_term(int number) {
     (void)number;
@@ -52,47 +39,6 @@ static void fail(const char *text) {
         close(log);
     }
     exit(1);
-}
-
-static const char *setting(const char *name, const char *otherwise) {
-    const char *value = getenv(name);
-    return value && *value ? value : otherwise;
-}
-
-static int connected(const char *folder, const char *name) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, name);
-    if (length < 0 || (size_t)length >= sizeof address.sun_path)
-        return -1;
-    int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connection >= 0 && connect(connection, (struct sockaddr *)&address, sizeof address) == 0)
-        return connection;
-    if (connection >= 0)
-        close(connection);
-    return -1;
-}
-
-/* The next line, without its end; false: the other side is gone, or was silent for so long (-1: for ever). */
-static bool read_line(int connection, char *line, int milliseconds) {
-    size_t length = 0;
-    struct pollfd watched = {.fd = connection, .events = POLLIN};
-    while (length < LINE - 1) {
-        int ready = poll(&watched, 1, milliseconds);
-        if (ready < 0 && errno == EINTR && !asked_to_end)
-            continue;
-        if (ready <= 0 || read(connection, line + length, 1) != 1)
-            return false;
-        if (line[length] == '\n')
-            break;
-        length++;
-    }
-    line[length] = 0;
-    return true;
-}
-
-static void say(int connection, const char *line) {
-    if (send(connection, line, strlen(line), MSG_NOSIGNAL) < 0)
-        return; /* the answer that does not come says it */
 }
 
 static void obey(const char *word) {
@@ -118,10 +64,10 @@ static void obey(const char *word) {
 
 static void ask(int connection, const char *request) {
     char line[LINE];
-    say(connection, request);
-    if (!read_line(connection, line, -1))
+    const char *word = answer(connection, request, line);
+    if (!strcmp(word, "silence"))
         fail("CUDA error: CUDA_ERROR_MPS_RPC_FAILURE: the connection to the server was lost");
-    obey(line);
+    obey(word);
 }
 
 /* Device 0 of what this process sees. */
@@ -147,26 +93,18 @@ static void first_gpu(const char *folder, char *gpu, size_t room) {
     fclose(file);
 }
 
-/* Wait for a server, which may be another user's for now: as long as it takes, or until this process is to end. */
-static void open_mps(struct context *context, int control) {
-    char line[LINE], status[16];
-    snprintf(line, sizeof line, "client %s %s %s\n", setting("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "-"),
-             setting("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "-"), setting("CUDA_MPS_CLIENT_PRIORITY", "-"));
-    say(control, line);
-    if (!read_line(control, line, -1)) {
-        if (asked_to_end)
-            exit(0);
-        fail("CUDA error: CUDA_ERROR_MPS_CONNECTION_FAILED: the control daemon is gone");
-    }
-    if (sscanf(line, "%15s %15s %95s %15s %23s %7s", status, context->server, context->gpu,
-               context->thread_percentage, context->memory_limit, context->priority) != 6) {
-        obey(line);
-        fail("CUDA error: CUDA_ERROR_MPS_CONNECTION_FAILED");
-    }
-    context->mps = true;
-    context->connection = control;
+/* False: there is no daemon. A server may be another user's for now: then this waits, or until it is told to end. */
+static bool open_mps(struct context *context) {
+    char line[LINE];
+    const char *word = join_mps(context, line);
+    if (!strcmp(word, "absent"))
+        return false;
+    if (asked_to_end && !strcmp(word, "failed"))
+        exit(0);
+    obey(word);
     if (!strcmp(context->memory_limit, "-"))
         strcpy(context->memory_limit, "null");
+    return true;
 }
 
 static void open_directly(struct context *context, const char *folder) {
@@ -256,12 +194,8 @@ int main(int count, char **words) {
     struct context context = {.connection = -1};
     struct sigaction action = {.sa_handler = options.ignore_term ? SIG_IGN : on_term};
     sigaction(SIGTERM, &action, NULL);
-    const char *folder = setting("COTENANT_STANDIN", "/run/cotenant-standin");
-    int control = connected(setting("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control");
-    if (control >= 0)
-        open_mps(&context, control);
-    else
-        open_directly(&context, folder);
+    if (!open_mps(&context))
+        open_directly(&context, standin_folder());
     char line[LINE];
     snprintf(line, sizeof line, "memory %ld\n", options.memory_mib);
     ask(context.connection, line);
