@@ -11,9 +11,11 @@ MODEL := predictor/cotenant_predictor/models/default.json
 MODEL_DATA := kernels gavel
 OPENB_TRACES := default gpushare40 multigpu20
 export UV_NO_PROGRESS := 1
+# One job of test-node is a real one; COTENANT_TORCH_VENV names an environment for it that is there already.
+TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-predictions model evaluation examples protos manifests lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-node bench-predictions model evaluation examples protos manifests lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -37,7 +39,7 @@ test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q
 
-test-node: $(VENV)/.wheel ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
+test-node: $(VENV)/.wheel $(TORCH) ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
 	@scripts/test-node $(VENV)
 
 soak-node: $(VENV)/.wheel ## 200 pairs of pods with equal requests on a real node, instead of 20
@@ -70,6 +72,10 @@ bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this m
 
 bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extender at the size of a large cluster
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md --plot docs/images/extender-cost.svg
+
+bench-node: $(VENV)/.wheel ## calls, added start time and weight of the node agent on a real node, as root (about five minutes)
+	@scripts/install-node-packages
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-node --dir $(RUN_DIR)/bench-node --write docs/node-agent.md
 
 model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)
 	OMP_NUM_THREADS=1 $(BIN)/cotenant train $(MODEL_DATA) --from-scratch --name default-1 --out $(RUN_DIR)/model
