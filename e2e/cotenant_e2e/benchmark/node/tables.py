@@ -36,8 +36,8 @@ def conditions(measured: Measurement) -> str:
         "running; without one the default scheduler binds them. Singly each call was measured by itself; at once, "
         "figures lie between the bounds of a histogram (`cotenant_device_plugin_rpc_duration_seconds`). The first "
         "pods on a GPU wait for its MPS server. NVIDIA's driver and MPS are stand-ins: the CPU of their control "
-        "program, a Python script here, stands by itself and is in no figure of the agent's; that of their NVML library, "
-        "which reads files, is in the agent's; both, and the stand-in daemons', are in the times. "
+        "program, a Python script here, stands by itself and is in no figure of the agent's; that of their NVML "
+        "library, which reads files, is in the agent's; both, and the stand-in daemons', are in the times. "
         f"Bars: memory below {results.RSS_BAR_MIB} MiB, idle below {results.IDLE_BAR_PERCENT} % of a core."
     )
 
