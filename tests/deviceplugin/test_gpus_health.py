@@ -15,6 +15,7 @@ GPU = GPUUID("GPU-1")
 A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
 TABLE = xids.load()
 MACHINE = health.Machine(TABLE)
+BLIND = health.Machine(TABLE, ev.Policy(canary=False))
 START = 1_700_000_000.0
 WELL = hardware.Readings(recovery_action=hardware.RecoveryAction.NONE, remap_pending=False, remap_failed=False)
 GOOD = ev.Evidence(readings=WELL, mps=MPS.ACTIVE, boot="boot-1")
@@ -31,14 +32,16 @@ def told(record: ev.Record, *xid: int, at: float, **changes: object) -> ev.Recor
     return MACHINE.step(GPU, record, replace(GOOD, xids=xid, **changes), now=at)  # type: ignore[arg-type]
 
 
-def stepped(record: ev.Record, seen: ev.Evidence, times: Iterable[float]) -> ev.Record:
+def stepped(
+    record: ev.Record, seen: ev.Evidence, times: Iterable[float], *, machine: health.Machine = MACHINE
+) -> ev.Record:
     for now in times:
-        record = MACHINE.step(GPU, record, seen, now=now)
+        record = machine.step(GPU, record, seen, now=now)
     return record
 
 
 def proved(began: float) -> ev.Evidence:
-    return replace(GOOD, canary=ev.Canary(passed=True, began=began))
+    return replace(GOOD, canary=ev.Canary(began=began))
 
 
 def test_a_gpu_that_nobody_has_examined_is_suspect_until_everything_is_met() -> None:
@@ -102,24 +105,43 @@ def test_a_canary_from_the_future_proves_nothing() -> None:
 
 def test_a_canary_that_failed_is_asked_again() -> None:
     record = told(fresh(), 31, at=START + 10)
-    failed = replace(GOOD, canary=ev.Canary(passed=False, began=START + 12))
+    failed = replace(GOOD, canary=ev.Canary(began=START + 12, fault="a canary failed: cuInit: CUDA_ERROR_NO_DEVICE"))
     record = MACHINE.step(GPU, record, failed, now=START + 20)
     assert record.health is Health.SUSPECT
+    assert "no canary has proved it since: a canary failed: cuInit: CUDA_ERROR_NO_DEVICE" in str(record.reason)
     assert MACHINE.wants_canary(record, failed, now=START + 20)
     assert MACHINE.step(GPU, record, proved(START + 21), now=START + 23).health is Health.HEALTHY
 
 
+@pytest.mark.parametrize("mps", [MPS.ACTIVE, MPS.NOT_USED])
+def test_a_gpu_whose_server_is_not_used_meanwhile_waits_for_a_canary_too(mps: MPS) -> None:
+    record = told(fresh(), 31, at=START + 10)
+    unused = replace(GOOD, mps=MPS.NOT_USED)
+    record = stepped(record, unused, (START + 20, START + 10_000))
+    assert (record.health, record.stalled_at) == (Health.SUSPECT, None)
+    assert MACHINE.wants_canary(record, unused, now=START + 10_000)
+    passed = replace(GOOD, mps=mps, canary=ev.Canary(began=START + 10_001))
+    assert MACHINE.step(GPU, record, passed, now=START + 10_002).health is Health.HEALTHY
+
+
+def test_a_gpu_whose_canaries_keep_failing_becomes_unhealthy() -> None:
+    record = told(fresh(), 31, at=START + 10)
+    failed = ev.Canary(began=START + 12, fault="a canary failed: cuInit: CUDA_ERROR_NO_DEVICE")
+    record = MACHINE.step(GPU, record, replace(GOOD, mps=MPS.NOT_USED, canary=failed), now=START + 20)
+    later = stepped(record, replace(GOOD, mps=MPS.NOT_USED), (START + 600, START + 620))
+    assert later.health is Health.UNHEALTHY
+
+
 def test_where_nobody_runs_canaries_none_is_waited_for() -> None:
-    machine = health.Machine(TABLE, ev.Policy(canary=False))
-    record = machine.step(GPU, fresh(), replace(GOOD, xids=(31,)), now=START + 1)
+    record = BLIND.step(GPU, fresh(), replace(GOOD, xids=(31,)), now=START + 1)
     assert record.health is Health.SUSPECT
-    assert not machine.wants_canary(record, GOOD, now=START + 2)
-    assert machine.step(GPU, record, GOOD, now=START + 6).health is Health.HEALTHY
+    assert str(record.reason).endswith("and no canary is run")
+    assert not BLIND.wants_canary(record, GOOD, now=START + 2)
+    assert BLIND.step(GPU, record, GOOD, now=START + 6).health is Health.HEALTHY
 
 
 def test_the_first_thing_that_is_told_of_a_gpu_counts_too() -> None:
-    machine = health.Machine(TABLE, ev.Policy(canary=False))
-    record = machine.step(GPU, health.unexamined(now=START), replace(GOOD, xids=(31,)), now=START)
+    record = BLIND.step(GPU, health.unexamined(now=START), replace(GOOD, xids=(31,)), now=START)
     assert (record.health, record.faults) == (Health.SUSPECT, 1)
 
 
@@ -190,27 +212,27 @@ def test_the_way_back_leads_through_quiet_and_probation() -> None:
 
 def test_where_the_driver_tells_no_recovery_action_quiet_lasts_longer() -> None:
     untold = replace(GOOD, readings=hardware.Readings(), mps=MPS.NOT_USED)
-    record = MACHINE.step(GPU, fresh(), replace(untold, xids=(48,)), now=START)
-    assert stepped(record, untold, (START + 3599,)).health is Health.UNHEALTHY
-    assert stepped(record, untold, (START + 3600,)).health is Health.PROBATION
+    record = BLIND.step(GPU, fresh(), replace(untold, xids=(48,)), now=START)
+    assert stepped(record, untold, (START + 3599,), machine=BLIND).health is Health.UNHEALTHY
+    assert stepped(record, untold, (START + 3600,), machine=BLIND).health is Health.PROBATION
 
 
 def test_a_restart_of_the_machine_ends_what_demanded_one() -> None:
     record = told(fresh(), 79, at=START + 1, mps=MPS.NOT_USED)
     restarted = replace(GOOD, mps=MPS.NOT_USED, boot="boot-2")
-    assert MACHINE.step(GPU, record, restarted, now=START + 10).health is Health.PROBATION
+    assert BLIND.step(GPU, record, restarted, now=START + 10).health is Health.PROBATION
 
 
 def test_trouble_on_probation_begins_again_and_takes_twice_as_long() -> None:
     whole = replace(GOOD, mps=MPS.NOT_USED)
-    record = MACHINE.step(GPU, fresh(), replace(whole, xids=(79,)), now=START)
-    record = MACHINE.step(GPU, record, whole, now=START + 300)
+    record = BLIND.step(GPU, fresh(), replace(whole, xids=(79,)), now=START)
+    record = BLIND.step(GPU, record, whole, now=START + 300)
     assert record.health is Health.PROBATION
-    record = MACHINE.step(GPU, record, replace(whole, xids=(79,)), now=START + 310)
+    record = BLIND.step(GPU, record, replace(whole, xids=(79,)), now=START + 310)
     assert (record.health, record.flaps) == (Health.UNHEALTHY, 2)
-    record = MACHINE.step(GPU, record, whole, now=START + 610)
-    assert stepped(record, whole, (START + 1209,)).health is Health.PROBATION
-    assert stepped(record, whole, (START + 1210,)).health is Health.HEALTHY
+    record = BLIND.step(GPU, record, whole, now=START + 610)
+    assert stepped(record, whole, (START + 1209,), machine=BLIND).health is Health.PROBATION
+    assert stepped(record, whole, (START + 1210,), machine=BLIND).health is Health.HEALTHY
 
 
 def test_whose_tenants_crash_is_watched_twice_as_long_each_time_and_forgiven_after_an_hour() -> None:
@@ -228,11 +250,11 @@ def test_whose_tenants_crash_is_watched_twice_as_long_each_time_and_forgiven_aft
 
 def test_what_a_gpu_did_itself_is_forgiven_after_a_day() -> None:
     whole = replace(GOOD, mps=MPS.NOT_USED)
-    record = MACHINE.step(GPU, fresh(), replace(whole, xids=(79,)), now=START)
-    record = stepped(record, whole, (START + 300, START + 600))
+    record = BLIND.step(GPU, fresh(), replace(whole, xids=(79,)), now=START)
+    record = stepped(record, whole, (START + 300, START + 600), machine=BLIND)
     assert (record.health, record.flaps) == (Health.HEALTHY, 1)
-    assert stepped(record, whole, (START + 86_399,)).flaps == 1
-    assert stepped(record, whole, (START + 86_400,)).flaps == 0
+    assert stepped(record, whole, (START + 86_399,), machine=BLIND).flaps == 1
+    assert stepped(record, whole, (START + 86_400,), machine=BLIND).flaps == 0
 
 
 @pytest.mark.parametrize("xid", [43, 45])
@@ -263,8 +285,8 @@ def test_reasons_do_not_change_as_time_passes() -> None:
 
 def test_a_clock_that_goes_back_keeps_no_gpu_closed_for_as_long() -> None:
     whole = replace(GOOD, mps=MPS.NOT_USED)
-    record = MACHINE.step(GPU, fresh(), replace(whole, xids=(79,)), now=START + 1_000_000)
-    record = stepped(record, whole, (START, START + 300, START + 600))
+    record = BLIND.step(GPU, fresh(), replace(whole, xids=(79,)), now=START + 1_000_000)
+    record = stepped(record, whole, (START, START + 300, START + 600), machine=BLIND)
     assert record.health is Health.HEALTHY
 
 

@@ -30,7 +30,7 @@ evidences = st.builds(
     readings=st.just(hardware.Readings()) | readings,
     mps=st.sampled_from((MPS.ACTIVE, MPS.NOT_USED)) | st.sampled_from(MPS),
     xids=st.just(()) | st.lists(st.sampled_from((*TABLE, 9999)), max_size=3).map(tuple),
-    canary=st.none() | st.builds(ev.Canary, passed=st.booleans(), began=st.floats(START - 100, START + 1e6)),
+    canary=st.none() | st.builds(ev.Canary, fault=st.none() | st.just("broken"), began=st.floats(START - 100, START + 1e6)),
     tenants=st.lists(st.sampled_from([PodUID("a"), PodUID("b")]), unique=True).map(tuple),
     culprit=st.none() | st.just(PodUID("a")),
     boot=st.none() | st.sampled_from(["boot-1", "boot-2"]),
@@ -88,7 +88,7 @@ def test_a_gpu_recovers_once_all_is_well_for_long_enough(history: list[tuple[flo
     end = now + policy.quiet_untold + policy.settle_most + policy.probation_most + 2000
     while now < end:
         now += 900
-        well = ev.Evidence(readings=hardware.Readings(), mps=mps, canary=ev.Canary(passed=True, began=now - 1))
+        well = ev.Evidence(readings=hardware.Readings(), mps=mps, canary=ev.Canary(began=now - 1))
         record = MACHINE.step(GPU, record, well, now=now)
     assert (record.health, record.reason) == (Health.HEALTHY, None)
 

@@ -16,7 +16,6 @@ from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import actions, cluster, manifests
 from cotenant_deviceplugin.node import files, http, incidents, liveness, metrics, usage
 from cotenant_deviceplugin.node import health as keeping
-from cotenant_deviceplugin.node.agent import EXAMINE
 from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.watchdog import Overuse
 from cotenant_deviceplugin.retry import Retry
@@ -67,9 +66,9 @@ async def test_a_process_of_no_pod_counts_from_its_second_sample(tmp_path: Path)
     sampled = usage.Sampled(gpus, Processes(proc=tmp_path), ours=lambda: (9,), monotonic=time.now)
     cgroup(tmp_path, 7, None)
     gpus.processes[gpu] = {7: 100, 9: 30}
-    assert [each.pid for each in (await sampled.usage())[gpu].processes] == [9]
+    assert [each.pid for each in (await sampled.usage())[gpu].processes] == []
     sampled.forget()
-    assert [each.pid for each in (await sampled.usage())[gpu].processes] == [7, 9]
+    assert [each.pid for each in (await sampled.usage())[gpu].processes] == [7]
 
 
 async def test_the_pod_of_a_process_that_has_ended_is_remembered(tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ async def test_the_pods_of_all_processes_of_the_host_are_alive(tmp_path: Path) -
 
 
 def keeper(folder: Path) -> keeping.Keeper:
-    return keeping.Keeper(health.Machine(xids.load(), EXAMINE), folder, clock=fakes.FakeClock(), log=LOG, boot="b1")
+    return keeping.Keeper(health.Machine(xids.load()), folder, clock=fakes.FakeClock(), log=LOG, boot="b1")
 
 
 async def test_health_survives_a_restart(tmp_path: Path) -> None:

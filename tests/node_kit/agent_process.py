@@ -50,6 +50,7 @@ class AgentProcess:
             "--mps-root": self.machine.mps_root,
             "--mps-control": self.machine.program[0],
             "--nvml": building.nvml(),
+            "--cuda": building.cuda(),
             "--metrics-address": "127.0.0.1:0",
         }
         words = [str(word) for pair in flags.items() for word in pair]

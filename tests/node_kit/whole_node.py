@@ -16,7 +16,7 @@ from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kubelet import pod_resources
-from cotenant_deviceplugin.mps import v2
+from cotenant_deviceplugin.mps import canaries, v2
 from cotenant_deviceplugin.mps.backend import Edits, Properties, Server
 from cotenant_deviceplugin.node.agent import NodeAgent, Outside
 from cotenant_deviceplugin.node.settings import Settings
@@ -143,6 +143,20 @@ class MemoryMPS:
         return self._inner.edits(gpu, booking, processes=processes)
 
 
+class MemoryCanaries:
+    """Canaries whose outcome a test sets."""
+
+    def __init__(self) -> None:
+        self.fault: str | None = None
+        self.ran: list[tuple[GPUUID, bool]] = []
+        self.pids: frozenset[int] = frozenset()
+
+    async def run(self, gpu: GPUUID, *, server: canaries.Server | None) -> str | None:
+        """At once. `ran` says of each whether it was to be a client of MPS."""
+        self.ran.append((gpu, server is not None))
+        return self.fault
+
+
 class WholeNode:
     """Everything around one agent. `folder` holds what would be kubelet's, the runtime's and the agent's."""
 
@@ -152,6 +166,7 @@ class WholeNode:
         self.api = fakes.FakeCluster()
         self.gpus = MemoryGPUs(gpus)
         self.mps = MemoryMPS()
+        self.canaries = MemoryCanaries()
         self.kubelet = SocketKubelet(folder / "kubelet", random.Random(1), self.clock)  # noqa: S311
         self.proc = folder / "proc"
         self.settings = Settings(
@@ -232,7 +247,8 @@ class WholeNode:
         """An agent at work; at the end it is killed as by SIGKILL."""
         retry = Retry(self.clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
         async with pod_resources.Client(self.settings.kubelet_dir, self.clock) as resources:
-            outside = Outside(self.api, self.gpus, resources, Processes(proc=self.proc), lambda _: self.mps, self.proc)
+            processes = Processes(proc=self.proc)
+            outside = Outside(self.api, self.gpus, resources, processes, lambda _: self.mps, self.canaries, self.proc)
             made = NodeAgent(self.settings, outside, retry=retry, version="1")
             task = asyncio.create_task(Tasks(made).run())
             try:

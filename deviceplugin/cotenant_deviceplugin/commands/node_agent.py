@@ -24,6 +24,13 @@ def configure(parser: ArgumentParser) -> None:
         help="set the GPUs' compute mode as their use asks for; without it, a process outside of MPS is not kept out",
     )
     parser.add_argument(
+        "--canary",
+        action=BooleanOptionalAction,
+        default=True,
+        help="have a canary, a CUDA program of milliseconds, prove a GPU after a fault; without it an MPS server that "
+        "is seen ACTIVE three times in a row is believed",
+    )
+    parser.add_argument(
         "--runtime-has-cdi",
         action="store_true",
         help="this node's containerd 1.7 has enable_cdi = true (2.0 and CRI-O 1.28 have it by themselves)",
@@ -52,9 +59,10 @@ def _folders(parser: ArgumentParser) -> None:
         metavar="ARGUMENT",
         help="NVIDIA's control program, with whatever stands before it (%(default)s)",
     )
-    parser.add_argument(
-        "--nvml", type=Path, metavar="FILE", help="libnvidia-ml.so.1 (default: where the dynamic linker finds it)"
-    )
+    for flag, library in (("--nvml", "libnvidia-ml.so.1"), ("--cuda", "libcuda.so.1")):
+        parser.add_argument(
+            flag, type=Path, metavar="FILE", help=f"{library} (default: where the dynamic linker finds it)"
+        )
 
 
 def run(arguments: Namespace) -> int:
@@ -74,6 +82,8 @@ def run(arguments: Namespace) -> int:
             mps_root=arguments.mps_root,
             mps_control=tuple(arguments.mps_control),
             nvml=arguments.nvml,
+            cuda=arguments.cuda,
+            canary=arguments.canary,
             manage_compute_mode=arguments.manage_compute_mode,
             runtime_has_cdi=arguments.runtime_has_cdi,
             metrics_address=http.Address.parse(arguments.metrics_address),

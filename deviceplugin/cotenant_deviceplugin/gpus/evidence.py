@@ -21,10 +21,11 @@ class Canary:
 
     Attributes:
         began: when; it proves nothing about trouble that came later, and nothing at all in the future.
+        fault: why it did not pass, or could not be run; None: it passed.
     """
 
-    passed: bool
     began: float
+    fault: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,8 @@ class Record(documents.Model):
     """When something last happened that a canary has to disprove."""
     canary_at: float | None = None
     """When the last canary began that passed."""
+    canary_fault: str | None = None
+    """Why none has passed since that was tried."""
     stalled_at: float | None = None
     """Since when it waits for a driver, a server or a canary."""
     demand: xids.Class | None = None
@@ -142,7 +145,8 @@ def unmet(record: Record, evidence: Evidence, *, now: float, policy: Policy, tab
     return (
         *_of_readings(evidence.readings),
         *_of_demand(record, evidence, policy=policy, table=table),
-        *_of_server(record, evidence, policy),
+        *_of_server(evidence),
+        *_of_canary(record, evidence, policy),
         *_of_settling(record, now, policy),
     )
 
@@ -192,13 +196,18 @@ def _of_demand(record: Record, evidence: Evidence, *, policy: Policy, table: xid
     yield Unmet(kind, f"{xids.described(table, record.demand_xid)} demands: {record.demand}; at least {moment(end)}")
 
 
-def _of_server(record: Record, evidence: Evidence, policy: Policy) -> Iterator[Unmet]:
-    if evidence.mps is gpunode.MPS.NOT_USED:
-        return
-    if evidence.mps is not gpunode.MPS.ACTIVE:
+def _of_server(evidence: Evidence) -> Iterator[Unmet]:
+    if evidence.mps not in {gpunode.MPS.NOT_USED, gpunode.MPS.ACTIVE}:
         yield Unmet(Kind.STALLED, f"its MPS server is {evidence.mps}")
-    if policy.canary and record.troubled_at is not None and not proven(record):
-        yield Unmet(Kind.STALLED, "no canary has proved it since")
+
+
+def _of_canary(record: Record, evidence: Evidence, policy: Policy) -> Iterator[Unmet]:
+    """While no server is used, a canary may have to wait for a tenant: that alone does not make a GPU Unhealthy."""
+    if not policy.canary or proven(record):
+        return
+    waits = evidence.mps is gpunode.MPS.NOT_USED and record.canary_fault is None
+    because = "" if record.canary_fault is None else f": {record.canary_fault}"
+    yield Unmet(Kind.SOFT if waits else Kind.STALLED, f"no canary has proved it since{because}")
 
 
 def proven(record: Record) -> bool:
@@ -211,7 +220,8 @@ def _of_settling(record: Record, now: float, policy: Policy) -> Iterator[Unmet]:
         return
     end = record.troubled_at + settle_seconds(record, policy)
     if now < end:
-        yield Unmet(Kind.SOFT, f"watched until {moment(end)}")
+        how = "" if policy.canary else ", and no canary is run"
+        yield Unmet(Kind.SOFT, f"watched until {moment(end)}{how}")
 
 
 def _doubled(first: float, flaps: int, most: float) -> float:

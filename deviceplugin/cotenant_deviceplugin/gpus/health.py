@@ -67,8 +67,9 @@ class Machine:
         return self._moved(waiting, found, now)
 
     def wants_canary(self, record: Record, evidence: Evidence, *, now: float) -> bool:
-        """Whether a canary is what the GPU waits for, and its server is there to take one."""
-        if not self._policy.canary or proven(record) or evidence.mps is not gpunode.MPS.ACTIVE:
+        """Whether a canary is what the GPU waits for, and its server, where it has one, is there to take it."""
+        ready = evidence.mps in {gpunode.MPS.ACTIVE, gpunode.MPS.NOT_USED}
+        if not self._policy.canary or proven(record) or not ready:
             return False
         return not any(each.kind in {Kind.HARD, Kind.MISSING} for each in self._unmet(record, evidence, now))
 
@@ -86,11 +87,13 @@ class Machine:
         canary = evidence.canary
         if canary is not None and canary.began > now:
             canary = None  # the clock went back: it may have begun before the trouble that it should disprove
-        if canary is not None and canary.passed and canary.began > (record.canary_at or 0):
+        if canary is not None:
+            changes["canary_fault"] = canary.fault
+        if canary is not None and canary.fault is None and canary.began > (record.canary_at or 0):
             changes["canary_at"] = canary.began
         if _happened(evidence, classes) or evidence.readings is None:
             changes["troubled_at"] = now
-        elif canary is not None and not canary.passed and canary.began > (record.troubled_at or 0):
+        elif canary is not None and canary.fault is not None and canary.began > (record.troubled_at or 0):
             changes["troubled_at"] = canary.began
         changes |= self._demanded(record, evidence, classes, now)
         return record.model_copy(update=changes)

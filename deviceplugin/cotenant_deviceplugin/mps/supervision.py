@@ -30,7 +30,7 @@ class Policy:
         terminate_seconds: after a fault, how long its clients may take to end before they are ended through the server.
         evict_seconds: how long before they are named for eviction.
         starting_seconds: how long a server without clients may stay neither ACTIVE nor FAULT before it is replaced.
-        canary_observations: how often in a row a server must be seen ACTIVE after a fault.
+        proving_observations: how often in a row a server must be seen ACTIVE after a fault.
         first_backoff_seconds, longest_backoff_seconds: between attempts to start a server.
     """
 
@@ -38,7 +38,7 @@ class Policy:
     terminate_seconds: float = 10.0
     evict_seconds: float = 30.0
     starting_seconds: float = 60.0
-    canary_observations: int = 3
+    proving_observations: int = 3
     first_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 30.0
 
@@ -245,14 +245,14 @@ def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: P
         return _waiting(replace(state, proven=0), seen, now, policy)
     if server.pid == fault.server and not seen.users:
         return Decision(state=state, published=gpunode.MPS.STARTING, reason=fault.reason, actions=(StopServer(),))
-    return _canary(state, fault, policy)
+    return _proving(state, fault, policy)
 
 
-def _canary(state: State, fault: Fault, policy: Policy) -> Decision:
+def _proving(state: State, fault: Fault, policy: Policy) -> Decision:
     proven = state.proven + 1
-    if proven >= policy.canary_observations:
+    if proven >= policy.proving_observations:
         return Decision(state=State(), published=gpunode.MPS.ACTIVE, ready=True)
-    reason = f"{fault.reason}; seen well {proven} of {policy.canary_observations} times since"
+    reason = f"{fault.reason}; seen well {proven} of {policy.proving_observations} times since"
     return Decision(state=replace(state, proven=proven), published=gpunode.MPS.STARTING, reason=reason)
 
 

@@ -25,7 +25,7 @@ from cotenant_deviceplugin.kubelet.registration import Registration
 from cotenant_deviceplugin.kubelet.service import Service
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Edits
-from cotenant_deviceplugin.node import around, looks, machines, metrics
+from cotenant_deviceplugin.node import around, looks, machines, metrics, proving
 from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.gate import Gate
 from cotenant_deviceplugin.node.health import Keeper, boot_id
@@ -37,8 +37,6 @@ from cotenant_deviceplugin.node.usage import Sampled
 from cotenant_deviceplugin.publishing import status
 from cotenant_deviceplugin.retry import Retry
 
-EXAMINE = evidence.Policy(canary=False)
-"""No canary is run: a server proves itself by being seen ACTIVE several times in a row (`mps.supervision`)."""
 LOG = logging.getLogger("cotenant.agent")
 UNSPECIFIED = "NVIDIA's CDI specification does not know it"
 NO_DRIVER = "the NVIDIA driver has not been seen yet"
@@ -46,13 +44,14 @@ NO_DRIVER = "the NVIDIA driver has not been seen yet"
 
 @dataclass(frozen=True)
 class Outside:
-    """What the agent reaches: API server, GPUs, kubelet's PodResources, the host's processes, MPS under a driver."""
+    """What the agent reaches: API server, GPUs, PodResources, the host's processes, MPS under a driver, canaries."""
 
     api: cluster.Cluster
     gpus: hardware.ManagedHardware
     resources: pod_resources.Client
     processes: Processes
     mps: Callable[[hardware.Driver], looks.Stirring]
+    canaries: proving.Canaries
     proc: Path = Path("/proc")
 
 
@@ -68,13 +67,14 @@ class NodeAgent:
 
     def __init__(self, settings: Settings, outside: Outside, *, retry: Retry, version: str) -> None:
         self.settings, self.api, self.gpus, self.retry = settings, outside.api, outside.gpus, retry
-        self._mps = outside.mps
+        self._mps, self._canaries = outside.mps, outside.canaries
         self.devices: dict[GPUUID, hardware.Device] = {}
         self.driver_fault: str | None = NO_DRIVER
         self.unspecified: frozenset[GPUUID] = frozenset()
         self.machines: machines.Machines | None = None
         self.gate: Gate | None = None
         self.ending: Ending | None = None
+        self.proving: proving.Proving | None = None
         self.serious: list[tuple[GPUUID, supervision.Decision]] = []
         self.alarm = asyncio.Event()
         self.pods = stores.Pods()
@@ -97,7 +97,11 @@ class NodeAgent:
             self.stores, runtime_has_cdi=settings.runtime_has_cdi, kubelet_fault=self._kubelet_fault
         )
         self.health = Keeper(
-            health.Machine(xids.load(), EXAMINE), settings.state_dir, clock=retry.clock, log=retry.log, boot=boot_id()
+            health.Machine(xids.load(), evidence.Policy(canary=settings.canary)),
+            settings.state_dir,
+            clock=retry.clock,
+            log=retry.log,
+            boot=boot_id(),
         )
         self.incidents = Incidents(
             self.find,
@@ -111,7 +115,7 @@ class NodeAgent:
 
     def equip(self, driver: hardware.Driver) -> None:
         """The driver is there: its GPUs can be managed from now on."""
-        settings, log = self.settings, self.retry.log
+        settings, retry = self.settings, self.retry
         remembering = looks.Remembering(self._mps(driver))
         doors = machines.Doors(tenants=self.binding.tenants, reserved=self.reserved, took=self._took)
         self.machines = machines.Machines(
@@ -122,7 +126,10 @@ class NodeAgent:
             policy=supervision.Policy(manage_compute_mode=settings.manage_compute_mode),
         )
         self.gate = Gate(device=self.devices.get, unhealthy=self.unhealthy, machines=self.machines, mps=remembering)
-        self.ending = Ending(self.pods.all, self.binding.grants, machines=self.machines, owners=self.sampled, log=log)
+        self.proving = proving.Proving(self._canaries, self.health, self.machines, clock=retry.clock)
+        self.ending = Ending(
+            self.pods.all, self.binding.grants, machines=self.machines, owners=self.sampled, log=retry.log
+        )
 
     async def admit(self, grant: grants.Grant) -> Edits:
         """Late binding's gate, which is closed while there is no driver."""
@@ -239,7 +246,8 @@ class NodeAgent:
             self.agent.publish_soon()
 
     def _own_pids(self) -> frozenset[int]:
-        return self.machines.server_pids() if self.machines else frozenset()
+        servers = self.machines.server_pids() if self.machines else frozenset()
+        return servers | self._canaries.pids
 
     def _kubelet_fault(self) -> str | None:
         return None if self.registration.connected else "kubelet does not listen to the device plugin"

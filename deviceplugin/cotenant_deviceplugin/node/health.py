@@ -12,7 +12,7 @@ from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.clock import Clock
 from cotenant_deviceplugin.gpus import hardware, health
-from cotenant_deviceplugin.gpus.evidence import Evidence, Record
+from cotenant_deviceplugin.gpus.evidence import Canary, Evidence, Record
 from cotenant_deviceplugin.node import files
 from cotenant_deviceplugin.retry import Log
 
@@ -40,6 +40,8 @@ class Keeper:
         self._machine, self._path, self._clock, self._log, self._boot = machine, folder / FILE, clock, log, boot
         self._records: dict[GPUUID, Record] = {}
         self._xids: dict[GPUUID, list[int]] = {}
+        self._canaries: dict[GPUUID, Canary] = {}
+        self._evidence: dict[GPUUID, Evidence] = {}
         self._stored: str | None = None
 
     @property
@@ -66,6 +68,19 @@ class Keeper:
         for gpu in self._records if event.uuid is None else (event.uuid,):
             self._xids.setdefault(gpu, []).append(event.xid)
 
+    def wanting(self) -> tuple[GPUUID, ...]:
+        """GPUs that wait for a canary."""
+        now = self._clock.now().timestamp()
+        return tuple(
+            gpu
+            for gpu, evidence in self._evidence.items()
+            if self._machine.wants_canary(self._records[gpu], evidence, now=now)
+        )
+
+    def tried(self, gpu: GPUUID, canary: Canary) -> None:
+        """A canary has ended, to be weighed with the next evidence."""
+        self._canaries[gpu] = canary
+
     def waiting(self) -> frozenset[GPUUID]:
         """GPUs of which there are events that have not been weighed."""
         return frozenset(self._xids)
@@ -87,10 +102,12 @@ class Keeper:
             readings=readings,
             mps=mps,
             xids=tuple(self._xids.pop(gpu, ())),
+            canary=self._canaries.pop(gpu, None),
             tenants=tenants,
             culprit=culprit,
             boot=self._boot,
         )
+        self._evidence[gpu] = evidence
         after = self._machine.step(gpu, before, evidence, now=self._clock.now().timestamp())
         self._records[gpu] = after
         if (before.health, before.reason, before.fault) != (after.health, after.reason, after.fault):

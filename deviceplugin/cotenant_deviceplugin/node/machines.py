@@ -106,6 +106,18 @@ class Machines:
         # ACTIVE and yet not ready: its compute mode is not what it should be.
         return gpunode.MPS.STARTING if decision.published is gpunode.MPS.ACTIVE else decision.published
 
+    async def provable(self, gpu: GPUUID) -> gpunode.Mode | None:
+        """The mode in which a canary may use the GPU now; None: in none.
+
+        Shared: its server is there. Whole: nobody uses it, for the memory may all be a tenant's. Raises TemporaryError.
+        """
+        decision, mode = self._decisions.get(gpu), self.wanted(gpu)
+        if decision is None or not decision.ready or self._modes.get(gpu) is not mode:
+            return None
+        if mode is gpunode.Mode.WHOLE and (await self._driver.look(gpu)).processes:
+            return None
+        return mode
+
     async def clients(self, gpu: GPUUID) -> frozenset[int]:
         """PIDs of the clients of a GPU's server, asked now. Raises TemporaryError."""
         await self.step(gpu)

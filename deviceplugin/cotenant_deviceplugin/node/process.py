@@ -17,7 +17,7 @@ from cotenant_deviceplugin.gpus.nvml import NVML
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import access, client
 from cotenant_deviceplugin.kubelet import pod_resources
-from cotenant_deviceplugin.mps import v2
+from cotenant_deviceplugin.mps import canaries, v2
 from cotenant_deviceplugin.node import http, liveness, lock
 from cotenant_deviceplugin.node.agent import LOG, NodeAgent, Outside
 from cotenant_deviceplugin.node.settings import Settings
@@ -64,7 +64,8 @@ async def _serve(settings: Settings) -> None:
             # Seeded by the node, so that agents started together do not try again together.
             retry = Retry(clock, random.Random(settings.node), LOG)  # noqa: S311
             version = cotenant_api.__version__
-            outside = Outside(api, gpus, resources, Processes(), functools.partial(_mps, settings))
+            mps, proofs = functools.partial(_mps, settings), canaries.Canaries(settings.mps_root, library=settings.cuda)
+            outside = Outside(api, gpus, resources, Processes(), mps, proofs)
             agent = NodeAgent(settings, outside, retry=retry, version=version)
             address = await ends.enter_async_context(http.serving(settings.metrics_address, questions(agent)))
             LOG.info("node agent %s of node %s, metrics at http://%s:%d/metrics", version, settings.node, *address)

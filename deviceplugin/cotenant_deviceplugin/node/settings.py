@@ -21,7 +21,8 @@ class Settings:
     Attributes:
         kubeconfig: None: the ServiceAccount of the pod.
         base_cdi_dirs: where NVIDIA's CDI specification is; the later one wins.
-        nvml: None: where the dynamic linker finds it.
+        nvml, cuda: libraries of the driver; None: where the dynamic linker finds them.
+        canary: whether a GPU that had a fault must be proved by a canary.
         mps_control: NVIDIA's control program, with whatever stands before it.
     """
 
@@ -35,6 +36,8 @@ class Settings:
     mps_root: Path = layout.DEFAULT_ROOT
     mps_control: tuple[str, ...] = layout.PROGRAM
     nvml: Path | None = None
+    cuda: Path | None = None
+    canary: bool = True
     manage_compute_mode: bool = True
     runtime_has_cdi: bool = False
     metrics_address: Address = field(default_factory=lambda: Address.parse(METRICS_ADDRESS))

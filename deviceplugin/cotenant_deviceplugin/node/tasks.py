@@ -22,6 +22,7 @@ from cotenant_deviceplugin.node.machines import Machines
 DRIVER_SECONDS = 10.0
 SUPERVISE_SECONDS = 1.0
 HEALTH_SECONDS = 5.0
+PROVE_SECONDS = 2.0
 ENDINGS_SECONDS = 1.0
 WATCH_SECONDS = 10.0
 SERVE_SECONDS = 2.0
@@ -30,11 +31,12 @@ SWEEP_SECONDS = 600.0
 WITNESS_SECONDS = 1.0
 """After an XID: until MPS has written down whose it was."""
 
-DRIVER, LEDGER, MPS, HEALTH, ENDINGS, WATCHDOG, SERVING, COLLECTING = (
+DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING = (
     "driver",
     "ledger",
     "MPS",
     "health",
+    "canaries",
     "endings",
     "watchdog",
     "shares",
@@ -81,6 +83,7 @@ class Tasks:
                 (DRIVER_SECONDS, DRIVER, self._look_at_driver),
                 (SUPERVISE_SECONDS, MPS, self._supervise),
                 (HEALTH_SECONDS, HEALTH, self._examine),
+                (PROVE_SECONDS, CANARIES, self._prove),
                 (ENDINGS_SECONDS, ENDINGS, self._end),
                 (WATCH_SECONDS, WATCHDOG, self._watch),
                 (SERVE_SECONDS, SERVING, self._serve),
@@ -219,6 +222,11 @@ class Tasks:
         fault = of.health.records[gpu].fault
         if fault is not None and fault != before:
             of.incidents.faulted(gpu, fault)
+
+    async def _prove(self) -> None:
+        """Run canaries where they are waited for."""
+        if self._of.proving is not None and await self._of.proving.step():
+            self._of.alarm.set()
 
     async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> PodUID | None:
         """Evict who keeps a GPU from recovering; who caused the fault, if one pod alone is named."""

@@ -75,7 +75,7 @@ class Sampled:
     async def pods_of(self, pids: Iterable[int]) -> dict[int, PodUID]:
         """The pods of processes that may have ended: as they are, else as they were."""
         wanted = frozenset(pids)
-        living = (await asyncio.to_thread(self._processes.owned, wanted)).pods
+        living = (await asyncio.to_thread(self._processes.owned, wanted, ours=self._ours())).pods
         self._remember(living)
         return {pid: owner for pid in wanted if (owner := living.get(pid) or self._remembered.get(pid)) is not None}
 
@@ -83,10 +83,11 @@ class Sampled:
         raw = await self._gpus.usage()
         pids = {process.pid for each in raw.values() for process in each.processes}
         owned = await asyncio.to_thread(self._processes.owned, pids, ours=self._ours())
-        dropped = owned.gone | (owned.foreign - self._foreign)
+        # What the agent itself does is left out with what has ended: afterwards nobody could tell whose it was.
+        shown = owned.pods.keys() | (owned.foreign & self._foreign)
         self._owners, self._foreign = owned.pods, owned.foreign
         self._remember(owned.pods)
-        return {gpu: _without(each, dropped) for gpu, each in raw.items()}
+        return {gpu: _only(each, shown) for gpu, each in raw.items()}
 
     def _remember(self, owners: Mapping[int, PodUID]) -> None:
         for pid, owner in owners.items():
@@ -96,5 +97,5 @@ class Sampled:
             self._remembered.popitem(last=False)
 
 
-def _without(usage: hardware.Usage, pids: Collection[int]) -> hardware.Usage:
-    return replace(usage, processes=tuple(process for process in usage.processes if process.pid not in pids))
+def _only(usage: hardware.Usage, pids: Collection[int]) -> hardware.Usage:
+    return replace(usage, processes=tuple(process for process in usage.processes if process.pid in pids))

@@ -1,0 +1,85 @@
+"""Has a canary use each GPU that waits for one, and hands on what came of it. What that proves: `gpus.health`."""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from cotenant_api import errors, gpunode
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.clock import Clock
+from cotenant_deviceplugin.gpus.evidence import Canary
+from cotenant_deviceplugin.mps import canaries
+from cotenant_deviceplugin.node.health import Keeper
+
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 300.0
+"""After a canary that did not pass; doubled each time."""
+log = logging.getLogger("cotenant.agent")
+
+
+class Canaries(Protocol):
+    """Runs canaries (`mps.canaries.Canaries`)."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Processes of canaries."""
+
+    async def run(self, gpu: GPUUID, *, server: canaries.Server | None) -> str | None:
+        """Why one did not pass; None: it did. `server`: it is to be its client; None: it uses the GPU directly."""
+
+
+class Where(canaries.Server, Protocol):
+    """Knows the GPUs' modes and servers (`machines.Machines`)."""
+
+    async def provable(self, gpu: GPUUID) -> gpunode.Mode | None:
+        """The mode in which a canary may use the GPU now; None: in none. Raises TemporaryError."""
+
+
+class Proving:
+    """Canaries of one node.
+
+    Args:
+        canaries: runs them.
+        health: knows who waits for one, and weighs it.
+        machines: knows where one can run.
+        clock: the time.
+    """
+
+    def __init__(self, canaries: Canaries, health: Keeper, machines: Where, *, clock: Clock) -> None:
+        self._canaries, self._health, self._machines, self._clock = canaries, health, machines, clock
+        self._failed: dict[GPUUID, int] = {}
+        self._not_before: dict[GPUUID, datetime] = {}
+
+    async def step(self) -> bool:
+        """Run those that are wanted now, side by side; whether any has ended. No GPU waits: nothing is done."""
+        wanting = self._health.wanting()
+        for gpu in self._failed.keys() - set(wanting):
+            del self._failed[gpu], self._not_before[gpu]
+        now = self._clock.now()
+        due = [gpu for gpu in wanting if self._not_before.get(gpu, now) <= now]
+        return any(await asyncio.gather(*map(self._prove, due)))
+
+    async def _prove(self, gpu: GPUUID) -> bool:
+        try:
+            mode = await self._machines.provable(gpu)
+        except errors.TemporaryError as error:
+            log.debug("no canary: %s", error)
+            return False
+        if mode is None:
+            return False
+        began = self._clock.now()
+        fault = await self._canaries.run(gpu, server=self._machines if mode is gpunode.Mode.SHARED else None)
+        self._health.tried(gpu, Canary(began=began.timestamp(), fault=fault))
+        if fault is None:
+            log.info("%s: a canary has passed", gpu)
+        else:
+            log.warning("%s: %s", gpu, fault)
+            self._pause(gpu)
+        return True
+
+    def _pause(self, gpu: GPUUID) -> None:
+        failed = self._failed.get(gpu, 0)
+        seconds = min(FIRST_PAUSE_SECONDS * 2.0 ** min(failed, 16), LONGEST_PAUSE_SECONDS)
+        self._failed[gpu] = failed + 1
+        self._not_before[gpu] = self._clock.now() + timedelta(seconds=seconds)
