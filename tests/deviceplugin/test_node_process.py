@@ -112,3 +112,22 @@ async def test_an_address_that_is_taken_is_named(around: agent_process.AgentProc
     finally:
         process.kill()
         process.wait()
+
+
+async def test_after_a_client_has_crashed_a_canary_of_cuda_opens_the_gpu_again(
+    around: agent_process.AgentProcess,
+) -> None:
+    process = around.start()
+    try:
+        async with asyncio.timeout(20):
+            await around.kubelet.has_tokens(100)
+        crashed = around.machine.cuda("--crash")
+        assert "illegal memory access" in await asyncio.to_thread(crashed.end)
+        await quick.until(lambda: "a canary has passed" in around.log.read_text())
+        await quick.until(lambda: around.gpu()["health"] == "Healthy")
+        assert around.gpu()["lastFault"]["xid"] == 31
+        assert around.gpu()["foreignProcesses"] == 0
+        assert "connected" in (around.machine.log() / "server.log").read_text().splitlines()[-2]
+    finally:
+        process.kill()
+        process.wait()

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from cotenant_deviceplugin.kube import cluster
 from cotenant_standin import building, cdi, state
@@ -70,6 +71,11 @@ class AgentProcess:
         """Whether the GPUNode says so."""
         found = self.api.objects.get(cluster.gpunode_path(fakes.NODE), {}).get("status", {}).get("conditions", ())
         return any(each["status"] == "True" for each in found)
+
+    def gpu(self) -> dict[str, Any]:
+        """The first GPU as it is published."""
+        found: dict[str, Any] = self.api.status()["gpus"][0]
+        return found
 
 
 @asynccontextmanager
