@@ -127,7 +127,7 @@ async def test_a_placement_for_another_is_refused_for_good(bench: Bench, changes
 
 async def test_a_gate_that_refuses_for_good_is_published_with_a_reason() -> None:
     class Closed(Life):
-        async def admit(self, _grant: Grant) -> Edits:
+        async def admit(self, _grant: Grant, *, new: bool) -> Edits:  # noqa: ARG002
             raise errors.PermanentError("in MIG mode")
 
     bench = Bench()

@@ -13,6 +13,7 @@ from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
+from cotenant_deviceplugin.node import around
 from cotenant_deviceplugin.node.agent import UNSPECIFIED
 from deviceplugin import fakes
 from node_kit import kubelet_devices, quick
@@ -301,3 +302,29 @@ async def test_a_foreign_process_is_published_and_the_server_is_none(folder: Pat
             agent.sampled.forget()
             await rounds(node)
         await quick.until(lambda: node.gpu()["foreignProcesses"] == 1)
+
+
+async def test_a_process_that_nobody_explains_withdraws_the_gpus_free_tokens_and_keeps_its_tenant(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        pod = node.bind()
+        await started(node, pod)
+        node.run_process(77, CONTAINER_UID.format(9))
+        node.gpus.processes[node.first] = {77: 100}
+        agent.sampled.forget()
+        await node.kubelet.has_tokens(130)
+        assert (node.gpu()["health"], node.gpu()["foreignProcesses"]) == ("Healthy", 1)
+        # Its container may start again.
+        await started(node, pod)
+        node.end_process(77)
+        await node.kubelet.has_tokens(200)
+
+
+async def test_a_gpu_that_was_excluded_is_never_offered_before_the_gpunode_is_seen(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.agent() as agent:
+        assert agent.suspended() is not None
+        agent.driver_fault = None
+        for store in (agent.stores.node, agent.stores.slices, agent.stores.policy):
+            store.replace(())
+        assert agent.suspended() == around.UNSEEN

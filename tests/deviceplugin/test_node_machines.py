@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,10 +10,12 @@ from cotenant_api import errors, gpunode, placement
 from cotenant_api.names import GPUUID, Namespace, PodUID
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus.hardware import ComputeMode, Readings
+from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
-from cotenant_deviceplugin.node import looks, machines
+from cotenant_deviceplugin.node import looks, machines, usage
 from cotenant_deviceplugin.node.gate import WHOLE_EDITS, Gate
+from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.pods import Refusal
 from deviceplugin import fakes
 from node_kit.whole_node import CONTAINER_UID, SERVER_PID, MemoryGPUs, MemoryMPS
@@ -40,9 +43,9 @@ def grant(gpu: GPUUID, *, backend: str = "MPS", share: int = 30, uid: str = UID)
 
 
 class Bench:
-    """Machines over hardware and MPS in memory, and the gate before them."""
+    """Machines over hardware and MPS in memory, and the gate before them. `proc`: of processes that live."""
 
-    def __init__(self) -> None:
+    def __init__(self, proc: Path = Path("/nowhere")) -> None:
         self.time = Clockwork()
         self.gpus = MemoryGPUs(2)
         self.mps = MemoryMPS()
@@ -62,7 +65,21 @@ class Bench:
         )
         self.machines.know([device.uuid for device in self.gpus.listed])
         devices = {device.uuid: device for device in self.gpus.listed}
-        self.gate = Gate(device=devices.get, unhealthy=lambda _: self.ill, machines=self.machines, mps=remembering)
+        sampled = usage.Sampled(
+            self.gpus,
+            Processes(proc=proc),
+            ours=self.machines.server_pids,
+            clients=self.machines.seen_clients,
+            monotonic=self.time.now,
+        )
+        self.strangers = Strangers(sampled, doors.tenants)
+        self.gate = Gate(
+            device=devices.get,
+            unhealthy=lambda _: self.ill,
+            machines=self.machines,
+            mps=remembering,
+            strangers=self.strangers,
+        )
 
     @property
     def gpu(self) -> GPUUID:
@@ -76,7 +93,7 @@ class Bench:
 async def test_a_part_of_a_gpu_gets_pipe_and_limits() -> None:
     bench = Bench()
     bench.standing = [grant(bench.gpu)]
-    edits = await bench.gate.admit(bench.standing[0])
+    edits = await bench.gate.admit(bench.standing[0], new=True)
     assert edits.environment["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=8000M"
     assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
 
@@ -84,27 +101,33 @@ async def test_a_part_of_a_gpu_gets_pipe_and_limits() -> None:
 async def test_a_whole_gpu_gets_neither() -> None:
     bench = Bench()
     bench.standing = [grant(bench.gpu, backend="Whole", share=100)]
-    assert await bench.gate.admit(bench.standing[0]) == WHOLE_EDITS
+    assert await bench.gate.admit(bench.standing[0], new=True) == WHOLE_EDITS
 
 
 async def test_a_gpu_that_the_node_has_not_is_refused_for_good() -> None:
     with pytest.raises(errors.PermanentError, match=Refusal.UNKNOWN_GPU):
-        await Bench().gate.admit(grant(GPUUID("GPU-elsewhere")))
+        await Bench().gate.admit(grant(GPUUID("GPU-elsewhere")), new=True)
 
 
 async def test_a_gpu_in_mig_mode_is_refused_for_good() -> None:
     bench = Bench()
     device = replace(bench.gpus.listed[0], mig=True)
-    gate = Gate(device=lambda _: device, unhealthy=lambda _: None, machines=bench.machines, mps=bench.mps)
+    gate = Gate(
+        device=lambda _: device,
+        unhealthy=lambda _: None,
+        machines=bench.machines,
+        mps=bench.mps,
+        strangers=bench.strangers,
+    )
     with pytest.raises(errors.PermanentError, match=Refusal.GPU_NOT_SERVED):
-        await gate.admit(grant(bench.gpu))
+        await gate.admit(grant(bench.gpu), new=True)
 
 
 async def test_an_ill_gpu_is_refused_for_now() -> None:
     bench = Bench()
     bench.ill = "the GPU is Suspect"
     with pytest.raises(errors.TemporaryError, match="Suspect"):
-        await bench.gate.admit(grant(bench.gpu))
+        await bench.gate.admit(grant(bench.gpu), new=True)
 
 
 async def test_a_server_that_does_not_start_is_refused_for_now() -> None:
@@ -112,7 +135,7 @@ async def test_a_server_that_does_not_start_is_refused_for_now() -> None:
     bench.mps.daemons = False
     bench.standing = [grant(bench.gpu)]
     with pytest.raises(errors.TemporaryError, match="mode Shared: no control daemon"):
-        await bench.gate.admit(bench.standing[0])
+        await bench.gate.admit(bench.standing[0], new=True)
 
 
 async def test_a_process_in_the_way_of_another_mode_is_refused_for_now() -> None:
@@ -121,14 +144,26 @@ async def test_a_process_in_the_way_of_another_mode_is_refused_for_now() -> None
     bench.gpus.processes[bench.gpu] = {SERVER_PID: 30, 77: 10}
     bench.standing = [grant(bench.gpu, backend="Whole", share=100)]
     with pytest.raises(errors.TemporaryError, match="77"):
-        await bench.gate.admit(bench.standing[0])
+        await bench.gate.admit(bench.standing[0], new=True)
 
 
 async def test_a_part_of_a_gpu_that_another_has_whole_is_refused_for_now() -> None:
     bench = Bench()
     bench.standing = [grant(bench.gpu, backend="Whole", share=100, uid=CONTAINER_UID.format(2)), grant(bench.gpu)]
     with pytest.raises(errors.TemporaryError, match="other tenants have it in mode Whole"):
-        await bench.gate.admit(grant(bench.gpu))
+        await bench.gate.admit(grant(bench.gpu), new=True)
+
+
+async def test_only_a_new_tenant_is_kept_from_a_gpu_with_a_process_that_nobody_explains(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.machines.settle(bench.gpu)
+    bench.standing = [grant(bench.gpu)]
+    (tmp_path / "77").mkdir()
+    (tmp_path / "77" / "cgroup").write_text(f"0::/kubepods/pod{CONTAINER_UID.format(3)}/abc\n")
+    bench.gpus.processes[bench.gpu] = {77: 10}
+    with pytest.raises(errors.TemporaryError, match="no tenant explains its processes 77"):
+        await bench.gate.admit(grant(bench.gpu, uid=CONTAINER_UID.format(2)), new=True)
+    assert (await bench.gate.admit(bench.standing[0], new=False)).mounts
 
 
 # Machines

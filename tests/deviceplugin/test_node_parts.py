@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_api import errors, gpunode
+from cotenant_api import errors, gpunode, placement
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import health, xids
 from cotenant_deviceplugin.gpus.hardware import Readings, XIDEvent
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import actions, cluster, manifests
-from cotenant_deviceplugin.node import files, http, incidents, liveness, metrics, usage
+from cotenant_deviceplugin.node import files, http, incidents, liveness, metrics, strangers, usage
 from cotenant_deviceplugin.node import health as keeping
 from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.watchdog import Overuse
@@ -46,10 +47,27 @@ def cgroup(proc: Path, pid: int, uid: str | None) -> None:
     (proc / str(pid) / "cgroup").write_text(f"{text}\n")
 
 
+def sampling(
+    gpus: MemoryGPUs,
+    proc: Path,
+    *,
+    ours: tuple[int, ...] = (),
+    clients: tuple[int, ...] = (),
+    monotonic: Callable[[], float] = lambda: 0.0,
+) -> usage.Sampled:
+    return usage.Sampled(
+        gpus,
+        Processes(proc=proc),
+        ours=lambda: ours,
+        clients=lambda: {gpus.listed[0].uuid: clients},
+        monotonic=monotonic,
+    )
+
+
 async def test_usage_is_measured_once_for_all_who_ask(tmp_path: Path) -> None:
     time, gpus = Clockwork(), MemoryGPUs(1)
     gpu = gpus.listed[0].uuid
-    sampled = usage.Sampled(gpus, Processes(proc=tmp_path), ours=lambda: (), monotonic=time.now)
+    sampled = sampling(gpus, tmp_path, monotonic=time.now)
     cgroup(tmp_path, 5, UID)
     gpus.processes[gpu] = {5: 100, 6: 50}
     first = await sampled.usage()
@@ -63,7 +81,7 @@ async def test_usage_is_measured_once_for_all_who_ask(tmp_path: Path) -> None:
 async def test_a_process_of_no_pod_counts_from_its_second_sample(tmp_path: Path) -> None:
     time, gpus = Clockwork(), MemoryGPUs(1)
     gpu = gpus.listed[0].uuid
-    sampled = usage.Sampled(gpus, Processes(proc=tmp_path), ours=lambda: (9,), monotonic=time.now)
+    sampled = sampling(gpus, tmp_path, ours=(9,), monotonic=time.now)
     cgroup(tmp_path, 7, None)
     gpus.processes[gpu] = {7: 100, 9: 30}
     assert [each.pid for each in (await sampled.usage())[gpu].processes] == []
@@ -71,8 +89,59 @@ async def test_a_process_of_no_pod_counts_from_its_second_sample(tmp_path: Path)
     assert [each.pid for each in (await sampled.usage())[gpu].processes] == [7]
 
 
+async def test_a_client_that_only_mps_lists_is_a_process_of_the_gpu(tmp_path: Path) -> None:
+    gpus = MemoryGPUs(1)
+    sampled = sampling(gpus, tmp_path, ours=(9,), clients=(5, 6))
+    cgroup(tmp_path, 5, UID)
+    gpus.processes[gpus.listed[0].uuid] = {9: 30}
+    (found,) = (await sampled.usage()).values()
+    assert [(each.pid, each.memory_mib) for each in found.processes] == [(5, 0)]
+
+
+# Strangers
+
+
+def holder(uid: str) -> Grant:
+    booked = placement.Placement.from_object(fakes.placement(fakes.PodSpec(uid=uid)), source="test")
+    return Grant(pod_uid=PodUID(uid), namespace=Namespace("team"), pod="p", container="main", booked=booked)
+
+
+async def test_a_process_that_no_tenant_explains_closes_its_gpu_until_it_ends(tmp_path: Path) -> None:
+    gpus = MemoryGPUs(2)
+    first, second = (device.uuid for device in gpus.listed)
+    sampled = sampling(gpus, tmp_path, ours=(9,))
+    watched = strangers.Strangers(sampled, lambda gpu: (holder(UID),) if gpu == first else ())
+    cgroup(tmp_path, 5, UID)
+    gpus.processes[first] = gpus.processes[second] = {5: 100, 9: 30}
+    await sampled.usage()
+    await watched.look((first, second))
+    assert watched.closing(first) is None
+    assert (watched.closing(second) or "").startswith("no tenant explains its processes 5: it takes no new tenant")
+    (tmp_path / "5" / "cgroup").unlink()
+    # The sample is still that of before.
+    await watched.look((first, second))
+    assert watched.closing(second) is None
+
+
+async def test_who_asks_for_a_gpu_is_told_of_strangers_before_any_sample(tmp_path: Path) -> None:
+    gpus = MemoryGPUs(1)
+    gpu = gpus.listed[0].uuid
+    watched = strangers.Strangers(sampling(gpus, tmp_path), lambda _: ())
+    for pid in range(20, 30):
+        cgroup(tmp_path, pid, None)
+    gpus.processes[gpu] = dict.fromkeys(range(20, 30), 1)
+    with pytest.raises(errors.TemporaryError, match="20, 21, 22, 23, 24, 25, 26, 27 and 2 more"):
+        await watched.check(gpu)
+
+
+async def test_a_gpu_whose_processes_cannot_be_read_takes_nobody(tmp_path: Path) -> None:
+    watched = strangers.Strangers(sampling(MemoryGPUs(1), tmp_path), lambda _: ())
+    with pytest.raises(errors.TemporaryError, match="cannot be read"):
+        await watched.check(GPUUID("GPU-lost"))
+
+
 async def test_the_pod_of_a_process_that_has_ended_is_remembered(tmp_path: Path) -> None:
-    sampled = usage.Sampled(MemoryGPUs(1), Processes(proc=tmp_path), ours=lambda: (), monotonic=Clockwork().now)
+    sampled = sampling(MemoryGPUs(1), tmp_path)
     cgroup(tmp_path, 5, UID)
     assert await sampled.pods_of([5]) == {5: UID}
     (tmp_path / "5" / "cgroup").unlink()

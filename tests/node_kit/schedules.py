@@ -37,8 +37,9 @@ from node_kit.schedules_world import (
 STEPS = 50
 VIOLATED = "VIOLATED"
 LAST_ROUNDS = 300
-MENDED, LATE, OLD = 0.2, 0.1, 0.5
-"""How often a fault ends before the next step; a pod is bound that the node cannot hold; kubelet is an old one."""
+MENDED, LATE, OLD, HIDDEN = 0.2, 0.1, 0.5, 0.5
+"""How often a fault ends before the next step; a pod is bound that the node cannot hold; kubelet is an old one; a
+container runs and does not open its GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +146,9 @@ class Schedule:
             return
         valid = self.rng.random() < 0.85
         booked = self._placement(pod.uid if valid else "another", request)
-        self.world.jobs.append(Job(pod=pod, valid=valid, placements=[booked]))
+        # With the ledger lost too, a process that has yet to open its GPU would be all that knows what it has.
+        hidden = not self.kind.ledger_lost and self.rng.random() < HIDDEN
+        self.world.jobs.append(Job(pod=pod, valid=valid, placements=[booked], hidden=hidden))
         self.log.append(f"  {pod.name} ({pod.uid}) asks for {request}, {booked.gpus}")
         self.node.start(self.world.jobs[-1])
 
@@ -183,9 +186,7 @@ class Schedule:
 
     def _kubelet_forgets(self) -> None:
         """It hears of it, frees the tokens, and has yet to kill the processes."""
-        # With the ledger lost too, nobody but the process itself would know what it has.
-        forget = self._end if self.kind.ledger_lost else lambda job: self.kubelet.force_deleted(job.pod)
-        self._of([job for job in self.world.jobs if job.gone], forget)
+        self._of([job for job in self.world.jobs if job.gone], lambda job: self.kubelet.force_deleted(job.pod))
 
     def _zombie_ends(self) -> None:
         """What kubelet has given up is cleaned up."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cotenant_api.names import Namespace, NodeName, PodUID
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.binding import disk, ledger
-from cotenant_deviceplugin.binding.grants import Grant, PodReader
+from cotenant_deviceplugin.binding.grants import Gate, Grant, PodReader
 from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
 from cotenant_deviceplugin.binding.ledger import Ledger, Nonce
 from cotenant_deviceplugin.binding.owner import Owner
@@ -100,6 +100,17 @@ class Silent:
         self._inner.publisher.refuse(pod_uid, reason)
 
 
+class Trusting:
+    """Gives away a GPU beside a process that no tenant explains."""
+
+    def __init__(self, inner: Gate) -> None:
+        self._inner = inner
+
+    async def admit(self, grant: Grant, *, new: bool) -> Edits:  # noqa: ARG002
+        """As if it stood."""
+        return await self._inner.admit(grant, new=False)
+
+
 class Impatient:
     """Takes every pod for ended when it collects."""
 
@@ -139,7 +150,10 @@ class Superseding(LateBinding):
 
 
 class Forgetful(LateBinding):
-    """Learns nothing from kubelet when its ledger is lost."""
+    """Learns nothing from kubelet when its ledger is lost, and trusts in what it sees on the GPUs."""
+
+    def __init__(self, node: NodeName, surroundings: Surroundings) -> None:
+        super().__init__(node, _trusting(surroundings))
 
     async def _recover(
         self, listed: tuple[Listed, ...], recorded: tuple[Recorded, ...], *, besides: Nonce | None
@@ -154,6 +168,10 @@ class Fickle(LateBinding):
         return await self._prove(holder, tokens)
 
 
+def _trusting(it: Surroundings) -> Surroundings:
+    return dataclasses.replace(it, gate=Trusting(it.gate))
+
+
 def _with(change: Callable[[Surroundings], Surroundings]) -> Callable[[NodeName, Surroundings], LateBinding]:
     return lambda node, surroundings: LateBinding(node, change(surroundings))
 
@@ -166,6 +184,7 @@ DEFECTS: dict[str, Callable[[NodeName, Surroundings], LateBinding]] = {
     "ledger not on disk when a container starts": _with(lambda it: dataclasses.replace(it, disk=Late(it.disk))),
     "end of a pod without looking for its processes": _with(lambda it: dataclasses.replace(it, processes=Blind())),
     "tenant not listed before it starts": _with(lambda it: dataclasses.replace(it, publisher=Silent(it))),
+    "new tenant beside a process that none explains": _with(_trusting),
     "end of a pod without the API server": _with(lambda it: dataclasses.replace(it, pods=Impatient(it.pods))),
     "specification named by tokens": ByTokens,
     "grant dropped when its tokens are allocated again": Superseding,

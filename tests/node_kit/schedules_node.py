@@ -177,12 +177,13 @@ class Node:
             nonces=life.mint,
         )
         self.life, self.binding = life, self._build(NODE, surroundings)
+        life.tenants = self.binding.tenants
         self.serve()
         self._agent(self._open(self.binding))
 
     async def _open(self, binding: LateBinding) -> None:
         with contextlib.suppress(errors.TemporaryError):
-            await binding.open()
+            await binding.recover()
         await self._register(binding)
 
     async def _register(self, binding: LateBinding) -> None:

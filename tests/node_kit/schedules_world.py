@@ -8,7 +8,7 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -46,6 +46,7 @@ class Job:
         alive: it has a sandbox or a process on the host.
         limits: what its container has now; None: it does not run.
         first: what it ever started with.
+        hidden: its processes open no GPU for as long as the schedule lasts; they may at any time.
     """
 
     pod: kubelet_devices.Pod
@@ -56,6 +57,7 @@ class Job:
     alive: bool = False
     limits: tuple[tuple[str, int], ...] | None = None
     first: tuple[tuple[str, int], ...] | None = None
+    hidden: bool = False
 
     @property
     def uid(self) -> PodUID:
@@ -116,6 +118,11 @@ class World:
         job.first = limits
         self.check()
 
+    def users(self, gpu: GPUUID) -> frozenset[PodUID]:
+        """Pods of which a process is on a GPU."""
+        seen = (job for job in self.jobs if not job.hidden)
+        return frozenset(job.uid for job in seen if any(uuid == gpu for uuid, _ in job.limits or ()))
+
     def check(self) -> None:
         """Raise ViolationError where the running containers of a GPU have more than all of it."""
         total: Counter[str] = Counter()
@@ -131,12 +138,16 @@ class Life:
     """One life of the agent: its view of the world, which ends in the middle of whatever it does.
 
     It is Disk, PodReader, Processes, Gate, Publisher, Specifications and Clock at once.
+
+    Attributes:
+        tenants: who has a GPU by what late binding knows.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.dead = False
         self.steps_left: int | None = None
+        self.tenants: Callable[[GPUUID], tuple[Grant, ...]] = lambda _: ()
 
     async def _step(self) -> None:
         """Something takes a while, and may be the last thing that happens."""
@@ -188,12 +199,14 @@ class Life:
 
     # Gate, Publisher
 
-    async def admit(self, grant: Grant) -> Edits:
+    async def admit(self, grant: Grant, *, new: bool) -> Edits:
         """What the container gets is told by its environment."""
         await self._step()
         for gpu in grant.booked.gpus:
             if self.world.gpus[gpu.uuid].closed:
                 raise errors.TemporaryError("the GPU is closed", delay_seconds=1)
+            if new and self.world.users(gpu.uuid) - {each.pod_uid for each in self.tenants(gpu.uuid)}:
+                raise errors.TemporaryError("a process that no tenant explains", delay_seconds=1)
         await self._step()
         return Edits(environment={gpu.uuid: str(gpu.share) for gpu in grant.booked.gpus})
 

@@ -88,10 +88,14 @@ class Publisher(Protocol):
 class Gate(Protocol):
     """Whether the node's GPUs may serve a grant now."""
 
-    async def admit(self, grant: Grant) -> Edits:
+    async def admit(self, grant: Grant, *, new: bool) -> Edits:
         """Make the GPUs ready for the grant (mode, MPS server), and say what its container gets for all of them.
 
         Called again for each start of the container. Several calls may run at once, for one GPU too.
+
+        Args:
+            grant: what is to be served.
+            new: it does not stand yet: nobody may be on its GPUs whom no tenant explains.
 
         Raises:
             TemporaryError: not now (GPU not healthy, mode still changes, MPS server not active, a process in the way).

@@ -58,11 +58,15 @@ class LateBinding:
         self._withdrawn: Tokens = frozenset()
 
     async def open(self) -> None:
-        """Read the ledger, and learn from kubelet and the API server what it has lost. May be called again.
+        """Read the ledger, if it has not been. Raises TemporaryError, and UnsupportedVersionError."""
+        await self._book.open()
+
+    async def recover(self) -> None:
+        """Learn from kubelet and the API server what the ledger has lost. May be called again.
 
         Raises TemporaryError while that cannot be; a PreStart that needs it tries the same.
         """
-        await self._book.open()
+        await self.open()
         listed, recorded = await self._kubelet_says()
         await self._recover(listed, recorded, besides=None)
 
@@ -87,7 +91,7 @@ class LateBinding:
 
     async def offers(self) -> AsyncIterator[Mapping[Token, bool]]:
         """All tokens, and whether each may be handed out: what stands now, then after each change."""
-        await self._book.open()
+        await self.open()
         told: Mapping[Token, bool] | None = None
         while True:
             changed = self._changed
@@ -107,7 +111,7 @@ class LateBinding:
     async def pre_start(self, tokens: Tokens) -> None:
         """Prove whose the tokens are, and have their name resolve to that pod's GPUs and limits."""
         async with self._alone(tokens):
-            await self._book.open()
+            await self.open()
             listed, recorded = await self._kubelet_says()
             holder = await self._owner(tokens, listed, recorded)
             self._check_known(holder, tokens)
@@ -126,7 +130,7 @@ class LateBinding:
 
     async def collect(self) -> tuple[Grant, ...]:
         """Drop what is proven to have ended, and files of what nobody knows. Returns the grants that ended."""
-        await self._book.open()
+        await self.open()
         evidence = await self._evidence()
         garbage = self._book.ledger.garbage(evidence, now=self._with.clock.now())
         nonces = frozenset(each.nonce for each in garbage)
@@ -202,7 +206,7 @@ class LateBinding:
         if standing.container != holder.container:
             raise _not_now(f"container {standing.container!r} has the grant, and {holder.container!r} the tokens")
         self._indexes(standing)
-        edits = await self._with.gate.admit(standing)
+        edits = await self._with.gate.admit(standing, new=False)
         await self._commit(holder.nonce, tokens, standing)
         return standing, edits
 
@@ -215,7 +219,7 @@ class LateBinding:
         if not decision.has_room(grant, self._given_away()):
             await self.collect()
         with self._room(grant):
-            edits = await self._with.gate.admit(grant)
+            edits = await self._with.gate.admit(grant, new=True)
             await self._with.publisher.list_tenant(grant)
             # Now that the tenant is listed, nobody takes its share for free when the pod vanishes.
             decision.check_unchanged(grant, holder, await self._with.pods.read(holder.namespace, holder.pod))

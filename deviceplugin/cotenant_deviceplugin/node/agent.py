@@ -33,6 +33,7 @@ from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.incidents import Incidents
 from cotenant_deviceplugin.node.publisher import Publisher
 from cotenant_deviceplugin.node.settings import Settings
+from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.node.usage import Sampled
 from cotenant_deviceplugin.publishing import status
 from cotenant_deviceplugin.retry import Retry
@@ -80,9 +81,13 @@ class NodeAgent:
         self.pods = stores.Pods()
         self.stores = around.Stores(surroundings.Node(), surroundings.Slices(), surroundings.Policy(retry.log))
         self.processes = outside.processes
-        self.sampled = Sampled(outside.gpus, self.processes, ours=self._own_pids, monotonic=time.monotonic)
+        self.sampled = Sampled(
+            outside.gpus, self.processes, ours=self._own_pids, clients=self._clients, monotonic=time.monotonic
+        )
         self.publisher = Publisher(retry.clock)
         self.binding = self._late_binding(outside.resources, outside.proc)
+        self.strangers = Strangers(self.sampled, self.binding.tenants)
+        self._offered: tuple[Mapping[GPUUID, grants.ServedGPU], str | None] | None = None
         self.agent = Agent(
             Identity(settings.node, settings.namespace, version),
             outside.api,
@@ -125,17 +130,23 @@ class NodeAgent:
             monotonic=time.monotonic,
             policy=supervision.Policy(manage_compute_mode=settings.manage_compute_mode),
         )
-        self.gate = Gate(device=self.devices.get, unhealthy=self.unhealthy, machines=self.machines, mps=remembering)
+        self.gate = Gate(
+            device=self.devices.get,
+            unhealthy=self.unhealthy,
+            machines=self.machines,
+            mps=remembering,
+            strangers=self.strangers,
+        )
         self.proving = proving.Proving(self._canaries, self.health, self.machines, clock=retry.clock)
         self.ending = Ending(
             self.pods.all, self.binding.grants, machines=self.machines, owners=self.sampled, log=retry.log
         )
 
-    async def admit(self, grant: grants.Grant) -> Edits:
+    async def admit(self, grant: grants.Grant, *, new: bool) -> Edits:
         """Late binding's gate, which is closed while there is no driver."""
         if self.gate is None:
             raise errors.TemporaryError(NO_DRIVER, delay_seconds=2)
-        return await self.gate.admit(grant)
+        return await self.gate.admit(grant, new=new)
 
     def view(self) -> status.View:
         """What the agent publishes beside what hardware and pods say."""
@@ -148,17 +159,22 @@ class NodeAgent:
             around=self.around.read(),
         )
 
-    def served(self) -> Mapping[GPUUID, grants.ServedGPU]:
-        """The GPUs as late binding serves them."""
-        return {
+    def offer(self) -> None:
+        """Tell late binding what may be handed out, when that has changed."""
+        served = {
             gpu: grants.ServedGPU(index=device.index, closed=self.closed(gpu)) for gpu, device in self.devices.items()
         }
+        offered = (served, self.suspended())
+        if offered != self._offered:
+            self._offered = offered
+            self.binding.serve(served, suspended=offered[1])
 
     def suspended(self) -> str | None:
         """Why no share of the node may be handed out; None: they may."""
         if self.driver_fault is not None:
             return self.driver_fault
-        return self.around.closed()
+        # Until the GPUNode has been seen, a GPU that the admin has excluded looks like any other.
+        return self.around.closed() if self.agent.synced else around.UNSEEN
 
     def closed(self, gpu: GPUUID) -> str | None:
         """Why a GPU takes no new tenant; None: it does."""
@@ -168,7 +184,7 @@ class NodeAgent:
             return status.MIG_REASON
         if gpu in self.unspecified:
             return UNSPECIFIED
-        return self.unhealthy(gpu)
+        return self.unhealthy(gpu) or self.strangers.closing(gpu)
 
     def unhealthy(self, gpu: GPUUID) -> str | None:
         """Why no container may start on a GPU, not even one that had it before; None: it may."""
@@ -212,14 +228,19 @@ class NodeAgent:
 
     def _connect(self) -> None:
         """Who tells whom of a change."""
-        soon = self.agent.publish_soon
-        for source in (self.publisher, self.registration, self.health):
-            source.changed = soon
-        for store in (self.stores.node, self.stores.slices, self.stores.policy):
-            store.changed = soon
+        for source in (self.publisher, self.registration):
+            source.changed = self.agent.publish_soon
+        for store in (self.health, self.stores.node, self.stores.slices, self.stores.policy):
+            store.changed = self._changed
         self.agent.heard = self._heard
 
+    def _changed(self) -> None:
+        """What may be handed out may have changed: kubelet must not wait for the next round."""
+        self.offer()
+        self.agent.publish_soon()
+
     def _heard(self, published: gpunode.Status) -> None:
+        self.offer()
         self.publisher.heard(published)
         self.incidents.published(published)
 
@@ -244,6 +265,9 @@ class NodeAgent:
             self.alarm.set()
         if before is None or before.published is not decision.published:
             self.agent.publish_soon()
+
+    def _clients(self) -> Mapping[GPUUID, tuple[int, ...]]:
+        return self.machines.seen_clients() if self.machines else {}
 
     def _own_pids(self) -> frozenset[int]:
         servers = self.machines.server_pids() if self.machines else frozenset()

@@ -7,7 +7,7 @@ from cotenant_api import packingpolicy
 from cotenant_deviceplugin.kube import surroundings
 from cotenant_deviceplugin.publishing import readiness
 
-UNSEEN = "the agent has not seen the Node and the PackingPolicy yet"
+UNSEEN = "the agent has not seen the Node, its GPUNode and the PackingPolicy yet"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Whether the node's GPUs may serve a grant now, and what its container gets: late binding's gate.
 
 The GPU must be healthy, in the mode that the grant needs, and, where it is shared, with an MPS server that is ACTIVE.
+A new tenant must find nobody there whom no tenant explains.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.mps.backend import Backend, Edits
 from cotenant_deviceplugin.node.machines import Machines
+from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.pods import Refusal
 
 DELAY_SECONDS = 2.0
@@ -26,6 +28,7 @@ class Gate:
         unhealthy: why a GPU may take no container; None: it may.
         machines: modes and servers.
         mps: gives containers their limits.
+        strangers: processes that nobody explains.
     """
 
     def __init__(
@@ -35,15 +38,20 @@ class Gate:
         unhealthy: Callable[[GPUUID], str | None],
         machines: Machines,
         mps: Backend,
+        strangers: Strangers,
     ) -> None:
         self._device, self._unhealthy, self._machines, self._mps = device, unhealthy, machines, mps
+        self._strangers = strangers
 
-    async def admit(self, grant: Grant) -> Edits:
+    async def admit(self, grant: Grant, *, new: bool) -> Edits:
         """Make the GPUs ready for the grant, and say what its container gets for all of them."""
         for booking in grant.booked.gpus:
             self._check(booking.uuid)
         for booking in grant.booked.gpus:
             await self._ready(booking.uuid, grant)
+        if new:
+            for booking in grant.booked.gpus:
+                await self._strangers.check(booking.uuid)
         if grant.booked.backend is placement.Backend.WHOLE:
             return WHOLE_EDITS
         # decision.grant has seen to it that a part is of one GPU.

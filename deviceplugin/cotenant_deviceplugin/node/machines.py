@@ -4,7 +4,7 @@ What to do is decided in `mps.supervision`. A GPU that is not the agent's to man
 by another device plugin) is left exactly as it is, unless a tenant still holds it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant_api import errors, gpunode, placement
@@ -132,6 +132,10 @@ class Machines:
         """PIDs of the servers: they hold memory of the GPUs and are nobody's tenants."""
         return frozenset(server.pid for server in self._mps.servers.values() if server.pid is not None)
 
+    def seen_clients(self) -> Mapping[GPUUID, tuple[int, ...]]:
+        """PIDs of the clients of each GPU's server, as they were seen last."""
+        return {gpu: server.clients for gpu, server in self._mps.servers.items()}
+
     async def settle(self, gpu: GPUUID) -> supervision.Decision:
         """Have the GPU made ready for its tenants, as far as that can be done at once. Raises TemporaryError."""
         supervisor = self._supervisors.get(gpu)
@@ -158,9 +162,9 @@ class Machines:
             raise
         return self._took(gpu, decision)
 
-    def _want(self, gpu: GPUUID) -> supervision.Wanted:
+    def _want(self, gpu: GPUUID) -> gpunode.Mode:
         self._modes[gpu] = mode = self.wanted(gpu)
-        return supervision.Wanted(mode=mode)
+        return mode
 
     def _took(self, gpu: GPUUID, decision: supervision.Decision) -> supervision.Decision:
         now = self._monotonic()

@@ -5,12 +5,11 @@ process.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
-from cotenant_deviceplugin.binding.grants import ServedGPU
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
@@ -59,14 +58,13 @@ class Tasks:
         self._measured: gpunode.Status | None = None
         self._counts: watchdog.Counts = {}
         self._swept: datetime | None = None
-        self._offered: tuple[Mapping[GPUUID, ServedGPU], str | None] | None = None
         self._examining = asyncio.Lock()
 
     async def run(self) -> None:
         """Go on until cancelled."""
         of = self._of
         # Grants must be known before the first status: a tenant that it left out would look as if it had ended.
-        await self._retry.until_done(LEDGER, self._read_ledger)
+        await self._retry.until_done(LEDGER, of.binding.open)
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors():
                 group.create_task(reflector.follow(of.api, self._retry))
@@ -87,12 +85,11 @@ class Tasks:
                 (ENDINGS_SECONDS, ENDINGS, self._end),
                 (WATCH_SECONDS, WATCHDOG, self._watch),
                 (SERVE_SECONDS, SERVING, self._serve),
-                (COLLECT_SECONDS, COLLECTING, self._collect),
             ):
                 group.create_task(self._every(seconds, what, action))
             group.create_task(self._hear())
             group.create_task(self._answer_alarms())
-            group.create_task(self._recover())
+            group.create_task(self._recover_and_collect())
             group.create_task(of.registration.run())
 
     async def _every(self, seconds: float, what: str, action: Callable[[], Awaitable[None]]) -> None:
@@ -107,13 +104,6 @@ class Tasks:
             Reflector("PackingPolicy", cluster.policy(), stores.policy),
             Reflector("ResourceSlices", cluster.nvidia_slices_of(node), stores.slices, may_be_absent=True),
         )
-
-    async def _read_ledger(self) -> None:
-        """Late binding's first offer tells that it has read its ledger."""
-        await anext(aiter(self._of.binding.offers()))
-
-    async def _recover(self) -> None:
-        await self._retry.until_done(LEDGER, self._of.binding.open)
 
     # --- the driver and its GPUs
 
@@ -134,14 +124,14 @@ class Tasks:
             await self._know(await of.gpus.devices())
         except errors.TemporaryError as error:
             of.driver_fault = str(error)
-            await self._serve()
+            of.offer()
             raise
         of.driver_fault = None
         of.unspecified = await of.specifications.missing({gpu: each.index for gpu, each in of.devices.items()})
         of.around.specification_fault = NOWHERE if len(of.unspecified) == len(of.devices) else None
         if of.machines is not None:
             of.machines.know(of.devices)
-        await self._serve()
+        of.offer()
 
     async def _know(self, devices: Iterable[hardware.Device]) -> None:
         """A GPU that was known stays known: lost is not gone."""
@@ -149,11 +139,9 @@ class Tasks:
         await self._of.health.know(self._of.devices)
 
     async def _serve(self) -> None:
-        """Tell late binding what may be handed out, when that has changed."""
-        offered = (self._of.served(), self._of.suspended())
-        if offered != self._offered:
-            self._offered = offered
-            self._of.binding.serve(offered[0], suspended=offered[1])
+        of = self._of
+        await of.strangers.look(of.devices)
+        of.offer()
 
     # --- MPS and health
 
@@ -206,7 +194,6 @@ class Tasks:
             for gpu in of.devices:
                 self._weigh(gpu, readings.get(gpu), culprit=culprits.get(gpu), faulted=gpu in faulted)
             await of.health.store()
-        await self._serve()
 
     def _weigh(self, gpu: GPUUID, readings: hardware.Readings | None, *, culprit: PodUID | None, faulted: bool) -> None:
         of = self._of
@@ -262,6 +249,11 @@ class Tasks:
         leaving = {bound.uid for bound in self._of.pods.all() if bound.ends_at is not None or bound.finished}
         return frozenset(uids) - leaving
 
+    async def _recover_and_collect(self) -> None:
+        """What the ledger has lost comes first: until it is known again, no end of it can be."""
+        await self._retry.until_done(LEDGER, self._of.binding.recover)
+        await self._every(COLLECT_SECONDS, COLLECTING, self._collect)
+
     async def _collect(self) -> None:
         """Let grants end whose pods have; and look for what nobody knows, now and then."""
         of, now = self._of, self._retry.clock.now()
@@ -274,5 +266,7 @@ class Tasks:
             return
         for grant in await of.binding.collect():
             self._retry.log.info("the grant of pod %s/%s has ended", grant.namespace, grant.pod)
+            # Its processes are gone, and the last sample may not know that.
+            of.sampled.forget()
             of.agent.publish_soon()
         self._swept = now

@@ -9,11 +9,14 @@ import collections
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
+from cotenant_api import errors
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.gpus.processes import Processes
+from cotenant_deviceplugin.gpus.processes import Owned, Processes
+from cotenant_deviceplugin.publishing.tenants import Owners
 
 SAMPLE_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 REMEMBERED_PROCESSES = 4096
 
 
@@ -24,6 +27,7 @@ class Sampled:
         gpus: the hardware.
         processes: of the host.
         ours: PIDs that belong to the agent's doing.
+        clients: PIDs of the clients of each GPU's MPS server: a driver may list the server alone.
         monotonic: a clock that never goes back, in seconds.
     """
 
@@ -33,9 +37,11 @@ class Sampled:
         processes: Processes,
         *,
         ours: Callable[[], Collection[int]],
+        clients: Callable[[], Mapping[GPUUID, Collection[int]]],
         monotonic: Callable[[], float],
     ) -> None:
-        self._gpus, self._processes, self._ours, self._monotonic = gpus, processes, ours, monotonic
+        self._gpus, self._processes, self._monotonic = gpus, processes, monotonic
+        self._ours, self._clients = ours, clients
         self._sampled_at: float | None = None
         self._sample: Mapping[GPUUID, hardware.Usage] = {}
         self._foreign: frozenset[int] = frozenset()
@@ -72,6 +78,22 @@ class Sampled:
         """The pod of a process of the last sample."""
         return self._owners.get(pid)
 
+    def seen(self, gpu: GPUUID) -> Owners:
+        """Who was on a GPU by the last sample, besides the agent's doing."""
+        usage = self._sample.get(gpu)
+        ours = self._ours()
+        return {
+            each.pid: self._owners.get(each.pid) for each in (usage.processes if usage else ()) if each.pid not in ours
+        }
+
+    async def now(self, gpu: GPUUID) -> Owners:
+        """Who is on a GPU now, besides the agent's doing. Raises TemporaryError where that cannot be told."""
+        usage, owned = await self._measured()
+        if gpu not in usage:
+            raise errors.TemporaryError(f"{gpu}: its processes cannot be read", delay_seconds=RETRY_SECONDS)
+        here = {each.pid for each in usage[gpu].processes}
+        return {pid: owned.pods.get(pid) for pid in here & (owned.pods.keys() | owned.foreign)}
+
     async def pods_of(self, pids: Iterable[int]) -> dict[int, PodUID]:
         """The pods of processes that may have ended: as they are, else as they were."""
         wanted = frozenset(pids)
@@ -80,14 +102,19 @@ class Sampled:
         return {pid: owner for pid in wanted if (owner := living.get(pid) or self._remembered.get(pid)) is not None}
 
     async def _take(self) -> Mapping[GPUUID, hardware.Usage]:
-        raw = await self._gpus.usage()
-        pids = {process.pid for each in raw.values() for process in each.processes}
-        owned = await asyncio.to_thread(self._processes.owned, pids, ours=self._ours())
+        measured, owned = await self._measured()
         # What the agent itself does is left out with what has ended: afterwards nobody could tell whose it was.
         shown = owned.pods.keys() | (owned.foreign & self._foreign)
         self._owners, self._foreign = owned.pods, owned.foreign
         self._remember(owned.pods)
-        return {gpu: _only(each, shown) for gpu, each in raw.items()}
+        return {gpu: _only(each, shown) for gpu, each in measured.items()}
+
+    async def _measured(self) -> tuple[Mapping[GPUUID, hardware.Usage], Owned]:
+        """What each GPU does, and whose the processes are."""
+        raw, clients = await self._gpus.usage(), self._clients()
+        measured = {gpu: _with(each, clients.get(gpu, ())) for gpu, each in raw.items()}
+        pids = {process.pid for each in measured.values() for process in each.processes}
+        return measured, await asyncio.to_thread(self._processes.owned, pids, ours=self._ours())
 
     def _remember(self, owners: Mapping[int, PodUID]) -> None:
         for pid, owner in owners.items():
@@ -99,3 +126,10 @@ class Sampled:
 
 def _only(usage: hardware.Usage, pids: Collection[int]) -> hardware.Usage:
     return replace(usage, processes=tuple(process for process in usage.processes if process.pid in pids))
+
+
+def _with(usage: hardware.Usage, clients: Iterable[int]) -> hardware.Usage:
+    """With clients that the driver does not list; it then counts their memory as the server's."""
+    listed = {process.pid for process in usage.processes}
+    more = (hardware.Process(pid=pid, memory_mib=0) for pid in clients if pid not in listed)
+    return replace(usage, processes=(*usage.processes, *more))

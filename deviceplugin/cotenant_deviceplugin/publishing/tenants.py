@@ -23,6 +23,8 @@ class Holder:
 
 
 Held = list[tuple[Holder, placement.GPUBooking]]
+Owners = Mapping[int, PodUID | None]
+"""Whose the processes on a GPU are; None: no pod's."""
 
 
 def holders(valid: Iterable[pods.BoundPod], granted: Iterable[Holder]) -> tuple[Holder, ...]:
@@ -71,9 +73,14 @@ def memory_by_pod(usage: hardware.Usage | None, owners: Mapping[int, PodUID]) ->
 def foreign(
     usage: hardware.Usage | None, owners: Mapping[int, PodUID], *, uids: Collection[PodUID], own: Collection[int]
 ) -> int:
-    """Processes that no tenant of the GPU explains, nor the agent: MPS servers are its `own`."""
+    """How many processes no tenant of the GPU explains, nor the agent: MPS servers are its `own`."""
     processes = usage.processes if usage else ()
-    return sum(owners.get(process.pid) not in uids and process.pid not in own for process in processes)
+    return len(unexplained({each.pid: owners.get(each.pid) for each in processes if each.pid not in own}, uids=uids))
+
+
+def unexplained(owners: Owners, *, uids: Collection[PodUID]) -> tuple[int, ...]:
+    """The processes of a GPU that are none of its tenants'."""
+    return tuple(pid for pid, owner in sorted(owners.items()) if owner not in uids)
 
 
 def with_ended(gpu: gpunode.GPU, old: gpunode.GPU | None, now: datetime) -> gpunode.GPU:
