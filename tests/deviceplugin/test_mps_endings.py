@@ -48,12 +48,3 @@ def test_client_is_named_again_until_it_is_none_any_more() -> None:
 
 def test_pod_on_a_gpu_without_server_has_no_clients_to_end() -> None:
     assert endings.due([ending()], clients={}, now=DELETION) == ()
-
-
-def test_next_look_is_at_the_first_end_that_is_still_ahead() -> None:
-    later = endings.Ending(
-        pod=POD, gpu=GPU, deletion=DELETION + timedelta(seconds=60), grace_seconds=30, processes=frozenset()
-    )
-    assert endings.next_at([later, ending()], now=DELETION - timedelta(seconds=30)) == DELETION - timedelta(seconds=5)
-    assert endings.next_at([later, ending()], now=DELETION) == DELETION + timedelta(seconds=55)
-    assert endings.next_at([ending()], now=DELETION) is None

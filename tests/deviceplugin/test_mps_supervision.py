@@ -18,8 +18,8 @@ from cotenant_deviceplugin.mps.supervision import (
 
 POLICY = supervision.Policy()
 UNMANAGED = supervision.Policy(manage_compute_mode=False)
-SHARED = supervision.Wanted(mode=Mode.SHARED)
-WHOLE = supervision.Wanted(mode=Mode.WHOLE)
+SHARED = Mode.SHARED
+WHOLE = Mode.WHOLE
 STOPPED = Server(state=MPS.STOPPED, reason="the control daemon has no server")
 EXCLUSIVE = ComputeMode.EXCLUSIVE_PROCESS
 
@@ -39,7 +39,7 @@ def pids(*numbers: int) -> frozenset[int]:
 class GPU:
     """One GPU as its supervisor sees it, observation by observation."""
 
-    def __init__(self, wanted: supervision.Wanted = SHARED, policy: supervision.Policy = POLICY) -> None:
+    def __init__(self, wanted: Mode = SHARED, policy: supervision.Policy = POLICY) -> None:
         self.wanted, self.policy = wanted, policy
         self.state, self.now = supervision.State(), 1000.0
 
@@ -61,7 +61,7 @@ def test_active_server_is_adopted_at_once_with_its_clients() -> None:
 
 
 def test_mode_that_cannot_be_shared_asks_for_nothing() -> None:
-    decision = GPU(supervision.Wanted(mode=Mode.MIG)).see(STOPPED, mode=ComputeMode.DEFAULT)
+    decision = GPU(Mode.MIG).see(STOPPED, mode=ComputeMode.DEFAULT)
     assert (decision.ready, decision.published, decision.actions) == (False, MPS.NOT_USED, ())
 
 
@@ -90,13 +90,13 @@ def test_server_does_not_start_beside_a_process() -> None:
 
 @pytest.mark.parametrize("wanted", [SHARED, WHOLE])
 @pytest.mark.parametrize("mode", [ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])
-def test_unmanaged_compute_mode_is_never_set(wanted: supervision.Wanted, mode: ComputeMode) -> None:
+def test_unmanaged_compute_mode_is_never_set(wanted: Mode, mode: ComputeMode) -> None:
     decision = GPU(wanted, UNMANAGED).see(active() if wanted is SHARED else STOPPED, mode=mode)
     assert (decision.ready, decision.actions) == (True, ())
 
 
 @pytest.mark.parametrize("wanted", [SHARED, WHOLE])
-def test_prohibited_gpu_that_may_not_be_changed_serves_nobody(wanted: supervision.Wanted) -> None:
+def test_prohibited_gpu_that_may_not_be_changed_serves_nobody(wanted: Mode) -> None:
     decision = GPU(wanted, UNMANAGED).see(STOPPED, mode=ComputeMode.PROHIBITED)
     assert (decision.ready, decision.actions) == (False, ())
     assert decision.reason == "its compute mode is PROHIBITED"
@@ -134,16 +134,6 @@ def test_server_with_other_limits_is_replaced_once_its_clients_have_ended() -> N
     gpu, wrong = GPU(), Server(state=MPS.STARTING, pid=100, clients=(1,), outdated=True, reason="50 %")
     assert (gpu.see(wrong).ready, gpu.see(wrong).actions) == (False, ())
     assert gpu.see(replace(wrong, clients=())).actions == (StopServer(),)
-
-
-def test_drained_restart_waits_for_clients_and_replaces_that_one_server() -> None:
-    gpu = GPU(supervision.Wanted(mode=Mode.SHARED, replace=100))
-    waiting = gpu.see(active(1))
-    assert (waiting.ready, waiting.actions, waiting.published) == (False, (), MPS.ACTIVE)
-    assert waiting.reason == "server 100 is to be replaced; used by 1"
-    assert gpu.see(active()).actions == (StopServer(),)
-    assert gpu.see(STOPPED).actions == (StartServer(),)
-    assert gpu.see(active(pid=101)).ready
 
 
 def test_whole_gpu_has_no_server_and_default_mode() -> None:
@@ -296,7 +286,7 @@ class World:
         self.next_pid = 100
         self.log: list[supervision.Action] = []
 
-    def run(self, wanted: supervision.Wanted, *, actions: int) -> bool:
+    def run(self, wanted: Mode, *, actions: int) -> bool:
         """Supervise with an empty memory until ready or for so many actions; whether it became ready."""
         gpu = GPU(wanted)
         for _ in range(20):
@@ -325,9 +315,7 @@ class World:
 
 @pytest.mark.parametrize("interrupted_after", range(5))
 @pytest.mark.parametrize(("first", "then"), [(SHARED, WHOLE), (WHOLE, SHARED)])
-def test_change_of_modes_that_is_interrupted_anywhere_goes_on(
-    first: supervision.Wanted, then: supervision.Wanted, interrupted_after: int
-) -> None:
+def test_change_of_modes_that_is_interrupted_anywhere_goes_on(first: Mode, then: Mode, interrupted_after: int) -> None:
     world = World()
     assert world.run(first, actions=99)
     world.run(then, actions=interrupted_after)
@@ -339,7 +327,7 @@ def test_change_of_modes_that_is_interrupted_anywhere_goes_on(
 @pytest.mark.parametrize("interrupted_after", range(5))
 @pytest.mark.parametrize(("first", "then"), [(SHARED, WHOLE), (WHOLE, SHARED)])
 def test_change_of_modes_that_is_taken_back_halfway_ends_where_it_began(
-    first: supervision.Wanted, then: supervision.Wanted, interrupted_after: int
+    first: Mode, then: Mode, interrupted_after: int
 ) -> None:
     world = World()
     world.run(first, actions=99)

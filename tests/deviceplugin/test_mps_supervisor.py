@@ -15,8 +15,8 @@ from cotenant_deviceplugin.mps.supervision import EvictStayers
 from cotenant_standin import state
 from node_kit import gpu_machine, quick
 
-SHARED = supervision.Wanted(mode=Mode.SHARED)
-WHOLE = supervision.Wanted(mode=Mode.WHOLE)
+SHARED = Mode.SHARED
+WHOLE = Mode.WHOLE
 POLICY = supervision.Policy(first_backoff_seconds=0, longest_backoff_seconds=0)
 
 

@@ -62,8 +62,3 @@ def due(
         if now >= due_at(ending)
         for pid in sorted(ending.processes & clients.get(ending.gpu, frozenset()))
     )
-
-
-def next_at(endings: Iterable[Ending], *, now: datetime) -> datetime | None:
-    """When to look again at the latest; None: nothing will be due."""
-    return min((at for at in map(due_at, endings) if at > now), default=None)

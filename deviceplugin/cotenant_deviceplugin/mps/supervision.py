@@ -44,14 +44,6 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What the standing grants ask of the GPU; `replace`: PID of a server that is to make room once it is idle."""
-
-    mode: gpunode.Mode
-    replace: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Seen:
     """One observation; `processes`: PIDs of all that hold the GPU by NVML, server and clients included."""
 
@@ -159,19 +151,19 @@ class Decision:
     fault: Fault | None = field(default=None)
 
 
-def decide(state: State, seen: Seen, wanted: Wanted, *, now: float, policy: Policy) -> Decision:
+def decide(state: State, seen: Seen, wanted: gpunode.Mode, *, now: float, policy: Policy) -> Decision:
     """What to do now.
 
     Args:
         state: of the last decision; `State()` at first.
         seen: the observation.
-        wanted: a mode other than Shared and Whole asks for nothing.
+        wanted: what the standing grants ask for; a mode other than Shared and Whole asks for nothing.
         now: of a clock that never goes back.
         policy: bounds.
     """
-    if wanted.mode not in _COMPUTE_MODE:
-        return Decision(state=State(), published=gpunode.MPS.NOT_USED, reason=f"the GPU is {wanted.mode}")
-    if wanted.mode is gpunode.Mode.WHOLE:
+    if wanted not in _COMPUTE_MODE:
+        return Decision(state=State(), published=gpunode.MPS.NOT_USED, reason=f"the GPU is {wanted}")
+    if wanted is gpunode.Mode.WHOLE:
         return _whole(seen, policy)
     begun = _begun(state, seen)
     if begun is not None:
@@ -179,7 +171,7 @@ def decide(state: State, seen: Seen, wanted: Wanted, *, now: float, policy: Poli
     if state.fault is not None:
         decision = _recovering(state, state.fault, seen, now=now, policy=policy)
     else:
-        decision = _shared(state, seen, wanted, now=now, policy=policy)
+        decision = _shared(state, seen, now=now, policy=policy)
     return replace(decision, state=_remembered(decision.state, seen), fault=begun)
 
 
@@ -194,7 +186,7 @@ def _whole(seen: Seen, policy: Policy) -> Decision:
     return blocked or Decision(state=State(), published=gpunode.MPS.NOT_USED, ready=True)
 
 
-def _shared(state: State, seen: Seen, wanted: Wanted, *, now: float, policy: Policy) -> Decision:
+def _shared(state: State, seen: Seen, *, now: float, policy: Policy) -> Decision:
     """EXCLUSIVE_PROCESS and an ACTIVE server, first one and then the other: so nothing slips in between."""
     blocked = _compute_mode(seen, gpunode.Mode.SHARED, policy)
     if blocked is not None:
@@ -202,7 +194,7 @@ def _shared(state: State, seen: Seen, wanted: Wanted, *, now: float, policy: Pol
     server = seen.server
     if server.pid is None:
         return _start(state, seen, now, policy)
-    if server.outdated or wanted.replace == server.pid:
+    if server.outdated:
         return _replaced(state, seen)
     if server.state is not gpunode.MPS.ACTIVE:
         return _waiting(state, seen, now, policy)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from cotenant_api import errors
+from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
 from cotenant_deviceplugin.mps import supervision
@@ -62,7 +62,7 @@ class Supervisor:
         self._state = supervision.State()
         self._one_at_a_time = asyncio.Lock()
 
-    async def step(self, wanted: supervision.Wanted) -> supervision.Decision:
+    async def step(self, wanted: gpunode.Mode) -> supervision.Decision:
         """Observe once, and do what follows. `EvictStayers` in its actions is left to the caller.
 
         Raises:
@@ -72,7 +72,7 @@ class Supervisor:
             decision, _ = await self._step(wanted)
             return decision
 
-    async def settle(self, wanted: supervision.Wanted) -> supervision.Decision:
+    async def settle(self, wanted: gpunode.Mode) -> supervision.Decision:
         """Step until the GPU is ready, or nothing more can be done for it at once. Raises as `step`."""
         async with self._one_at_a_time:
             decision, changed = await self._step(wanted)
@@ -84,7 +84,7 @@ class Supervisor:
                 begun = decision.fault or begun
             return replace(decision, fault=begun)
 
-    async def _step(self, wanted: supervision.Wanted) -> tuple[supervision.Decision, bool]:
+    async def _step(self, wanted: gpunode.Mode) -> tuple[supervision.Decision, bool]:
         """The decision, and whether it has changed server or compute mode."""
         server, look = await self._backend.observe(self.gpu), await self._driver.look(self.gpu)
         seen = supervision.Seen(server=server, compute_mode=look.compute_mode, processes=look.processes)
