@@ -14,7 +14,7 @@ FILES: Final = ("control.log", "server.log")
 MAX_BYTES: Final = 256 * 1024
 """Of one file at a time; what is older is skipped."""
 _CAUSE = re.compile(r"\bfatal\b", re.IGNORECASE)
-_FATAL = re.compile(r"\bfatal\b|\bis FAULT\b|failed to start", re.IGNORECASE)
+_FATAL = re.compile(r"\bfatal\b|\bis FAULT\b", re.IGNORECASE)
 _CLIENT = re.compile(r"client \{(?:PID: )?(\d+),", re.IGNORECASE)
 
 
@@ -31,11 +31,12 @@ class Tail:
 
     def __init__(self, directory: Path) -> None:
         self._offsets = {directory / name: _size(directory / name) for name in FILES}
+        self._sizes = dict(self._offsets)
         self._inodes = {path: _inode(path) for path in self._offsets}
 
     def grown(self) -> bool:
         """Whether a log has changed since it was read: a client came or went, or worse. Costs two stats."""
-        return any(_size(path) != offset for path, offset in self._offsets.items())
+        return any(_size(path) != size for path, size in self._sizes.items())
 
     def read(self) -> tuple[Fatal, ...]:
         """Fatal errors told since the last call."""
@@ -51,10 +52,11 @@ class Tail:
                 begin = file.seek(max(begin, state.st_size - MAX_BYTES))
                 content = file.read(MAX_BYTES)
         except FileNotFoundError:
-            self._offsets[path], self._inodes[path] = 0, 0
+            self._offsets[path], self._sizes[path], self._inodes[path] = 0, 0, 0
             return ""
         whole = content[: content.rfind(b"\n") + 1]
-        self._offsets[path] = begin + len(whole)
+        # A line that was never ended, as of a daemon that was killed, is read no further and is no news either.
+        self._offsets[path], self._sizes[path] = begin + len(whole), begin + len(content)
         self._inodes[path] = state.st_ino
         return whole.decode(errors="replace")
 
