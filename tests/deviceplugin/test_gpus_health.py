@@ -333,6 +333,22 @@ def test_all_that_is_told_of_one_incident_is_one_fault() -> None:
     assert last.fault == first.fault
 
 
+def test_a_restart_of_the_agent_in_the_middle_of_a_fault_tells_no_other() -> None:
+    record = told(fresh(), at=START + 10, mps=MPS.FAULT, tenants=(A, B))
+    record = health.restored(health.stored({GPU: record}), [GPU], now=START + 500)[GPU]
+    unseen = told(record, at=START + 500, mps=MPS.STOPPED, tenants=(A, B, C))
+    again = told(unseen, at=START + 501, mps=MPS.FAULT, tenants=(A, B, C))
+    assert again.fault == record.fault
+
+
+@pytest.mark.parametrize("mps", [MPS.ACTIVE, MPS.NOT_USED])
+def test_a_fault_after_the_server_was_well_again_is_another(mps: MPS) -> None:
+    record = told(fresh(), at=START + 10, mps=MPS.FAULT, tenants=(A,))
+    well = replace(GOOD, mps=mps, canary=ev.Canary(began=START + 11))
+    record = MACHINE.step(GPU, record, well, now=START + 500)
+    assert told(record, at=START + 501, mps=MPS.FAULT, tenants=(B,)).fault != record.fault
+
+
 def test_a_later_incident_is_another_fault() -> None:
     first = told(fresh(), 31, at=START + 10, tenants=(A, B), culprit=A)
     assert told(first, 31, at=START + 70, tenants=(B,)).fault != first.fault

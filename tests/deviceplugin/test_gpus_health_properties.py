@@ -30,7 +30,8 @@ evidences = st.builds(
     readings=st.just(hardware.Readings()) | readings,
     mps=st.sampled_from((MPS.ACTIVE, MPS.NOT_USED)) | st.sampled_from(MPS),
     xids=st.just(()) | st.lists(st.sampled_from((*TABLE, 9999)), max_size=3).map(tuple),
-    canary=st.none() | st.builds(ev.Canary, fault=st.none() | st.just("broken"), began=st.floats(START - 100, START + 1e6)),
+    canary=st.none()
+    | st.builds(ev.Canary, fault=st.none() | st.just("broken"), began=st.floats(START - 100, START + 1e6)),
     tenants=st.lists(st.sampled_from([PodUID("a"), PodUID("b")]), unique=True).map(tuple),
     culprit=st.none() | st.just(PodUID("a")),
     boot=st.none() | st.sampled_from(["boot-1", "boot-2"]),

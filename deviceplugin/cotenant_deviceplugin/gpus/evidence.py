@@ -113,6 +113,7 @@ class Record(documents.Model):
     """How often its tenants did."""
     boot: str | None = None
     mps_fault: bool = False
+    """Whether the server's last fault is not over yet: then it is not told anew."""
     fault: gpunode.Fault | None = None
     published: int = Field(default=0, ge=0)
     """How many faults there were: two of one moment have different IDs, and two of one number different moments."""

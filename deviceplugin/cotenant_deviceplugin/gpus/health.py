@@ -82,7 +82,9 @@ class Machine:
 
     def _with_trouble(self, record: Record, evidence: Evidence, now: float) -> Record:
         """What happened, remembered: when, and what it demands."""
-        changes: dict[str, object] = {"mps_fault": evidence.mps is gpunode.MPS.FAULT}
+        # It lasts until the server is seen well: after a restart of the agent it is not seen at all for a moment.
+        lasts = record.mps_fault and evidence.mps is not gpunode.MPS.ACTIVE
+        changes: dict[str, object] = {"mps_fault": lasts or evidence.mps is gpunode.MPS.FAULT}
         classes = self._classes(evidence)
         canary = evidence.canary
         if canary is not None and canary.began > now:
@@ -188,7 +190,7 @@ class Machine:
             record = _to(record, Health.PROBATION, now)
         if record.health is Health.PROBATION and now < end:
             return record.model_copy(update={"reason": _cut(f"on probation until {moment(end)} after: {record.cause}")})
-        return _to(record, Health.HEALTHY, now).model_copy(update={"reason": None, "cause": None})
+        return _to(record, Health.HEALTHY, now).model_copy(update={"reason": None, "cause": None, "mps_fault": False})
 
     def _forgiven(self, record: Record, now: float) -> Record:
         changes: dict[str, object] = {}
