@@ -10,13 +10,14 @@ import pytest
 
 from cotenant_api import errors, gpunode, placement
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import health, xids
 from cotenant_deviceplugin.gpus.hardware import Readings, XIDEvent
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import actions, cluster, manifests
-from cotenant_deviceplugin.node import files, http, incidents, liveness, metrics, strangers, usage
 from cotenant_deviceplugin.node import health as keeping
+from cotenant_deviceplugin.node import http, incidents, liveness, metrics, strangers, usage
 from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.watchdog import Overuse
 from cotenant_deviceplugin.retry import Retry

@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -16,6 +15,7 @@ from pydantic import Field
 
 from cotenant_api import documents, errors, placement
 from cotenant_api.names import Namespace, PodUID
+from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.binding.ledger import Allocation, InconsistentError, Ledger, Nonce
 from cotenant_deviceplugin.kubelet.plugin import Token
@@ -77,7 +77,7 @@ class LedgerFile:
 
     async def write(self, ledger: Ledger) -> None:
         """Replace the file; on disk when this returns."""
-        await asyncio.to_thread(self._write, to_text(ledger))
+        await asyncio.to_thread(files.replace, self._path, to_text(ledger))
 
     def _read(self) -> Ledger:
         try:
@@ -102,23 +102,10 @@ class LedgerFile:
             raise errors.TemporaryError(text, delay_seconds=DELAY_SECONDS)
         try:
             self._path.replace(aside)
-            _sync_folder(self._path.parent)
+            files.sync_folder(self._path.parent)
         except OSError as error:
             raise errors.TemporaryError(f"{self._path}: {error.strerror}", delay_seconds=DELAY_SECONDS) from error
         return aside
-
-    def _write(self, text: str) -> None:
-        partial = self._path.with_name(f"{FILE}.partial")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self._path)
-            _sync_folder(self._path.parent)
-        except OSError as error:
-            raise errors.TemporaryError(f"{self._path}: {error.strerror}", delay_seconds=DELAY_SECONDS) from error
 
 
 def to_text(ledger: Ledger) -> str:
@@ -184,12 +171,3 @@ def _from(each: _Allocation) -> Allocation:
 def checksum(value: dict[str, Any]) -> str:
     """Of a file's content without its checksum."""
     return f"sha256:{hashlib.sha256(documents.canonical(value).encode()).hexdigest()}"
-
-
-def _sync_folder(folder: Path) -> None:
-    """A rename is on disk only when its folder is."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

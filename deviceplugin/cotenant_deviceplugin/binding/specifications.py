@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
+from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding import cdi
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
@@ -96,17 +96,10 @@ class SpecificationFiles:
         except errors.InvalidInputError as error:
             raise errors.TemporaryError(f"NVIDIA's CDI specification: {error}", delay_seconds=DELAY_SECONDS) from error
         path = self._path(nonce)
-        with _as_temporary(self._folder):
-            with contextlib.suppress(FileNotFoundError):
-                if path.read_text(encoding="utf-8") == text:
-                    return
-            self._folder.mkdir(parents=True, exist_ok=True)
-            partial = self._partial(nonce)
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
+        with _as_temporary(self._folder), contextlib.suppress(FileNotFoundError):
+            if path.read_text(encoding="utf-8") == text:
+                return
+        files.replace(path, text, partial=self._partial(nonce))
 
     def _names(self) -> frozenset[Nonce]:
         with _as_temporary(self._folder):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
+from cotenant_deviceplugin import files
 from cotenant_deviceplugin.clock import Clock
 from cotenant_deviceplugin.gpus import hardware, health
 from cotenant_deviceplugin.gpus.evidence import Canary, Evidence, Record
-from cotenant_deviceplugin.node import files
 from cotenant_deviceplugin.retry import Log
 
 FILE = "health.json"

@@ -5,12 +5,18 @@ from pathlib import Path
 
 from cotenant_api import errors
 
-DELAY_SECONDS = 5.0
+DELAY_SECONDS = 1.0
 
 
-def replace(path: Path, text: str) -> None:
-    """On disk when this returns; it blocks for as long as the disk does. Raises TemporaryError."""
-    partial = path.with_name(f"{path.name}.partial")
+def replace(path: Path, text: str, *, partial: Path | None = None) -> None:
+    """On disk when this returns; it blocks for as long as the disk does. Raises TemporaryError.
+
+    Args:
+        path: the file.
+        text: its new content.
+        partial: in the same folder, written first; by default the file's name with `.partial` behind it.
+    """
+    partial = partial or path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", encoding="utf-8") as file:
@@ -18,13 +24,18 @@ def replace(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
     except OSError as error:
         raise errors.TemporaryError(f"{path}: {error.strerror}", delay_seconds=DELAY_SECONDS) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """A rename is on disk only when its folder is. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read(path: Path) -> str | None:
