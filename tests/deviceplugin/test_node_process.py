@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import aiohttp
 import pytest
 
+from cotenant_api import errors
 from cotenant_deviceplugin.kubelet import paths
 from cotenant_deviceplugin.node import liveness
+from cotenant_deviceplugin.node.agent import LEAVING
 from node_kit import agent_process, quick
 
 Ask = Callable[[str], Awaitable[tuple[int, str]]]
@@ -61,6 +63,10 @@ async def test_it_serves_kubelet_and_prometheus_and_ends_cleanly_on_sigterm(
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, 20) == 0
         assert "Traceback" not in around.log.read_text()
+        # Told before kubelet lost the shares: nothing is placed here meanwhile.
+        (ready,) = around.api.status()["conditions"]
+        assert (ready["status"], ready["reason"]) == ("False", "KubeletUnreachable")
+        assert ready["message"] == LEAVING
     finally:
         process.kill()
         process.wait()
@@ -78,6 +84,18 @@ async def test_a_plugin_whose_socket_is_taken_away_is_not_alive(around: agent_pr
         await until_it_is(None, lambda: faults(around))
         paths.registry(around.folder / "kubelet").unlink()
         assert await liveness.fault(around.folder / "kubelet") is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_it_ends_although_the_api_server_does_not_answer(around: agent_process.AgentProcess) -> None:
+    process = around.start()
+    try:
+        await quick.until(around.ready)
+        around.api.down = errors.TemporaryError("down", delay_seconds=0)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0
     finally:
         process.kill()
         process.wait()

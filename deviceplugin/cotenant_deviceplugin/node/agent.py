@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant_api import errors, gpunode
+from cotenant_api import conditions, errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.agent import Agent, GPUs, Identity
 from cotenant_deviceplugin.binding import grants
@@ -41,6 +41,7 @@ from cotenant_deviceplugin.retry import Retry
 LOG = logging.getLogger("cotenant.agent")
 UNSPECIFIED = "NVIDIA's CDI specification does not know it"
 NO_DRIVER = "the NVIDIA driver has not been seen yet"
+LEAVING = "the node agent has ended, and the next one has not registered with kubelet yet"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class NodeAgent:
         self.binding = self._late_binding(outside.resources, outside.proc)
         self.strangers = Strangers(self.sampled, self.binding.tenants)
         self._offered: tuple[Mapping[GPUUID, grants.ServedGPU], str | None] | None = None
+        self._leaving, self._left = False, asyncio.Event()
         self.agent = Agent(
             Identity(settings.node, settings.namespace, version),
             outside.api,
@@ -147,6 +149,16 @@ class NodeAgent:
         if self.gate is None:
             raise errors.TemporaryError(NO_DRIVER, delay_seconds=2)
         return await self.gate.admit(grant, new=new)
+
+    async def leave(self) -> None:
+        """Return once the GPUNode says that this agent ends.
+
+        A Node's allocatable is several seconds old: who places pods must hear it before kubelet loses the shares, and
+        fails every pod that it has to admit then.
+        """
+        self._leaving = True
+        self.agent.publish_soon()
+        await self._left.wait()
 
     def view(self) -> status.View:
         """What the agent publishes beside what hardware and pods say."""
@@ -240,6 +252,8 @@ class NodeAgent:
         self.agent.publish_soon()
 
     def _heard(self, published: gpunode.Status) -> None:
+        if self._leaving and not conditions.is_true(published.conditions, gpunode.READY):
+            self._left.set()
         self.offer()
         self.publisher.heard(published)
         self.incidents.published(published)
@@ -274,6 +288,8 @@ class NodeAgent:
         return servers | self._canaries.pids
 
     def _kubelet_fault(self) -> str | None:
+        if self._leaving:
+            return LEAVING
         return None if self.registration.connected else "kubelet does not listen to the device plugin"
 
 

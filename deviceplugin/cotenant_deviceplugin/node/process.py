@@ -25,6 +25,8 @@ from cotenant_deviceplugin.node.tasks import Tasks
 from cotenant_deviceplugin.retry import Retry
 
 LOCK = "agent.lock"
+LEAVE_SECONDS = 3.0
+"""How long the end waits for the API server to take the last word."""
 
 
 def run(settings: Settings) -> int:
@@ -39,18 +41,18 @@ async def _until_told(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    serving = asyncio.create_task(_serve(settings))
+    serving = asyncio.create_task(_serve(settings, stop))
     stopping = asyncio.create_task(stop.wait())
-    done, _ = await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    if serving not in done:
-        serving.cancel()
-        await asyncio.wait({serving})
+    await asyncio.wait({serving}, timeout=LEAVE_SECONDS)
+    serving.cancel()
+    await asyncio.wait({serving})
     if not serving.cancelled():
         serving.result()
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, stop: asyncio.Event) -> None:
     """Hold the node's lock, then be its agent."""
     clock = SystemClock()
     try:
@@ -69,9 +71,24 @@ async def _serve(settings: Settings) -> None:
             agent = NodeAgent(settings, outside, retry=retry, version=version)
             address = await ends.enter_async_context(http.serving(settings.metrics_address, questions(agent)))
             LOG.info("node agent %s of node %s, metrics at http://%s:%d/metrics", version, settings.node, *address)
-            await Tasks(agent).run()
+            await _work(agent, stop)
     except OSError as error:
         raise errors.PermanentError(f"{settings.state_dir}: {error.strerror}") from error
+
+
+async def _work(agent: NodeAgent, stop: asyncio.Event) -> None:
+    """Be the agent until told to stop, then take leave."""
+    working, stopping = asyncio.create_task(Tasks(agent).run()), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            await agent.leave()
+    finally:
+        stopping.cancel()
+        working.cancel()
+        await asyncio.wait({working})
+    if not working.cancelled():
+        working.result()
 
 
 def questions(agent: NodeAgent) -> http.Questions:
