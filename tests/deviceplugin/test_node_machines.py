@@ -123,6 +123,20 @@ async def test_a_gpu_in_mig_mode_is_refused_for_good() -> None:
         await gate.admit(grant(bench.gpu), new=True)
 
 
+async def test_a_part_of_a_gpu_whose_threads_mps_cannot_limit_is_refused_for_good() -> None:
+    bench = Bench()
+    device = replace(bench.gpus.listed[0], compute_capability="6.1")
+    gate = Gate(
+        device=lambda _: device,
+        unhealthy=lambda _: None,
+        machines=bench.machines,
+        mps=bench.mps,
+        strangers=bench.strangers,
+    )
+    with pytest.raises(errors.PermanentError, match=r"GPUNotServed: .* limits no threads on compute capability 6\.1"):
+        await gate.admit(grant(bench.gpu), new=True)
+
+
 async def test_an_ill_gpu_is_refused_for_now() -> None:
     bench = Bench()
     bench.ill = "the GPU is Suspect"

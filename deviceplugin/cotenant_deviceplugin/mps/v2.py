@@ -12,6 +12,7 @@ from typing import Final
 
 from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.gpus.hardware import Device
 from cotenant_deviceplugin.mps import layout, logs
 from cotenant_deviceplugin.mps.backend import Edits, Enforcement, Properties, Server
 from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Answers, Control, NoAnswerError, NoDaemonError
@@ -53,6 +54,12 @@ def properties(cuda_version: str) -> Properties:
             "max_clients": f"{_DOCS}/when-to-use-mps.html (48; 60 since CUDA 13.1)",
         },
     )
+
+
+def limits_threads(device: Device) -> bool:
+    """Whether a limit of threads holds on a GPU at all."""
+    major, _, minor = device.compute_capability.partition(".")
+    return (int(major), int(minor)) >= MIN_COMPUTE_CAPABILITY
 
 
 class MPSv2:

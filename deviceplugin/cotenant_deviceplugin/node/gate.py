@@ -10,6 +10,7 @@ from cotenant_api import errors, gpunode, placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.mps import v2
 from cotenant_deviceplugin.mps.backend import Backend, Edits
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.strangers import Strangers
@@ -46,7 +47,7 @@ class Gate:
     async def admit(self, grant: Grant, *, new: bool) -> Edits:
         """Make the GPUs ready for the grant, and say what its container gets for all of them."""
         for booking in grant.booked.gpus:
-            self._check(booking.uuid)
+            self._check(booking.uuid, shared=grant.booked.backend is placement.Backend.MPS)
         for booking in grant.booked.gpus:
             await self._ready(booking.uuid, grant)
         if new:
@@ -58,12 +59,15 @@ class Gate:
         (booking,) = grant.booked.gpus
         return self._mps.edits(booking.uuid, booking, processes=grant.booked.processes_per_gpu)
 
-    def _check(self, gpu: GPUUID) -> None:
+    def _check(self, gpu: GPUUID, *, shared: bool) -> None:
         device = self._device(gpu)
         if device is None:
             raise errors.PermanentError(f"{Refusal.UNKNOWN_GPU}: this node has no {errors.shortened(gpu)}")
         if device.mig:
             raise errors.PermanentError(f"{Refusal.GPU_NOT_SERVED}: {gpu} is in MIG mode, which gives no shares")
+        if shared and not v2.limits_threads(device):
+            why = f"MPS limits no threads on compute capability {device.compute_capability}"
+            raise errors.PermanentError(f"{Refusal.GPU_NOT_SERVED}: {gpu}: {why}")
         reason = self._unhealthy(gpu)
         if reason is not None:
             raise _not_now(f"{gpu}: {reason}")
