@@ -1,8 +1,6 @@
 """Parts of the node agent by themselves: what they do when something is in the way."""
 
-import asyncio
 import logging
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,12 +13,9 @@ from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus import health, xids
 from cotenant_deviceplugin.gpus.hardware import Readings, XIDEvent
 from cotenant_deviceplugin.gpus.processes import Processes
-from cotenant_deviceplugin.kube import actions, cluster, manifests
 from cotenant_deviceplugin.node import health as keeping
-from cotenant_deviceplugin.node import http, incidents, liveness, metrics, strangers, usage
+from cotenant_deviceplugin.node import http, liveness, metrics, strangers, usage
 from cotenant_deviceplugin.node.host import HostProcesses
-from cotenant_deviceplugin.node.watchdog import Overuse
-from cotenant_deviceplugin.retry import Retry
 from deviceplugin import fakes
 from node_kit.whole_node import CONTAINER_UID, MemoryGPUs
 
@@ -214,110 +209,6 @@ def test_a_disk_that_refuses_is_a_temporary_matter(tmp_path: Path) -> None:
 def test_the_boot_has_an_id_or_none(tmp_path: Path) -> None:
     assert keeping.boot_id(tmp_path / "absent") is None
     assert keeping.boot_id()
-
-
-# Incidents
-
-SUBJECT = manifests.Subject(PodUID(UID), Namespace("team"), "train")
-EVICTION = f"{fakes.POD_PATH}/train/eviction"
-
-
-def ignored(_: str) -> None:
-    """Count nothing."""
-
-
-def told(api: fakes.FakeCluster, evicted: Callable[[str], None] = ignored) -> incidents.Incidents:
-    clock = fakes.FakeClock()
-    return incidents.Incidents(
-        lambda uid: SUBJECT if uid == UID else None,
-        events=actions.PodEvents(api, clock),
-        evictions=actions.Evictions(api),
-        retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
-        evicted=evicted,
-    )
-
-
-async def working(made: incidents.Incidents) -> None:
-    task = asyncio.create_task(made.run())
-    await fakes.settled()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_an_eviction_is_counted_with_its_reason() -> None:
-    api, reasons = fakes.FakeCluster(), list[str]()
-    made = told(api, reasons.append)
-    made.blocking(GPUUID("GPU-1"), [PodUID(UID), PodUID("nobody")])
-    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
-    await working(made)
-    assert (reasons, api.count("POST", EVICTION)) == ([incidents.BLOCKS], 1)
-
-
-async def test_overuse_without_eviction_is_only_told() -> None:
-    api = fakes.FakeCluster()
-    made = told(api)
-    over = Overuse(
-        pod_uid=PodUID(UID),
-        namespace=Namespace("team"),
-        pod="train",
-        gpu=GPUUID("G"),
-        used_mib=2,
-        limit_mib=1,
-        evict=False,
-    )
-    made.overused([over])
-    await working(made)
-    assert (api.count("POST", EVICTION), len(api.objects)) == (0, 1)
-
-
-async def test_culprit_and_victims_of_a_fault_are_told_apart() -> None:
-    api = fakes.FakeCluster()
-    made = told(api)
-    made.faulted(GPUUID("G"), gpunode.Fault(id="1", time="t", xid=31, culprit_pod_uid=PodUID(UID)))
-    await working(made)
-    (event,) = api.objects.values()
-    assert event["message"] == "caused a fatal fault of G (XID 31)"
-
-
-async def test_a_refusal_is_told_when_it_is_new() -> None:
-    api = fakes.FakeCluster()
-    made = told(api)
-    refused = gpunode.Status(refused=(gpunode.Refused(pod_uid=PodUID(UID), reason="UnknownGPU: x"),))
-    made.published(refused)
-    made.published(refused)
-    await working(made)
-    assert api.count("POST", "/api/v1/namespaces/team/events") == 1
-
-
-async def test_what_the_api_server_refuses_is_given_up_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    api = fakes.FakeCluster()
-    api.down = cluster.RefusedError("403")
-    clock = fakes.FakeClock()
-    made = incidents.Incidents(
-        lambda _: SUBJECT,
-        events=actions.PodEvents(api, clock),
-        evictions=actions.Evictions(api),
-        retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
-        evicted=ignored,
-    )
-    made.blocking(GPUUID("G"), [PodUID(UID)])
-    task = asyncio.create_task(made.run())
-    await clock.advance(60)
-    assert caplog.text.count("403") == incidents.ATTEMPTS
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_more_than_can_be_told_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    made = incidents.Incidents(
-        lambda uid: manifests.Subject(uid, Namespace("team"), "p"),
-        events=actions.PodEvents(fakes.FakeCluster(), fakes.FakeClock()),
-        evictions=actions.Evictions(fakes.FakeCluster()),
-        retry=Retry(fakes.FakeClock(), random.Random(1), LOG),  # noqa: S311
-        evicted=ignored,
-    )
-    made.blocking(GPUUID("G"), [PodUID(str(number)) for number in range(incidents.MAX_WAITING + 1)])
-    assert caplog.text.count("left out") == 1
 
 
 # HTTP and metrics

@@ -56,11 +56,13 @@ def lease(node: NodeName, namespace: Namespace, *, node_uid: str, now: datetime)
 def event(about: Subject, *, reason: str, message: str, now: datetime) -> Object:
     """A warning about a pod. Its name follows from the pod's UID and from the reason: it is created once."""
     digest = hashlib.sha256(f"{about.uid}/{reason}".encode()).hexdigest()[:16]
+    # What stands before a dot must end as a name may.
+    stem = about.name[:MAX_EVENT_STEM].rstrip("-.")
     moment = conditions.timestamp(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name[:MAX_EVENT_STEM]}.{digest}", "namespace": about.namespace},
+        "metadata": {"name": f"{stem}.{digest}", "namespace": about.namespace},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",

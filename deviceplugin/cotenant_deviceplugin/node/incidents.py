@@ -97,7 +97,7 @@ class Incidents:
         """Both are safe to repeat. A pod that stays is seen again by whoever asked."""
         for _ in range(ATTEMPTS):
             try:
-                await self._events.tell(deed.about, reason=deed.reason, message=deed.message)
+                await self._told(deed)
                 if deed.evict:
                     await self._evictions.evict(deed.about)
                     self._evicted(deed.reason)
@@ -108,6 +108,15 @@ class Incidents:
                 await self._retry.clock.sleep(max(delay, 1.0))
             else:
                 return
+
+    async def _told(self, deed: Deed) -> None:
+        """An event that the API server will not have keeps no GPU from recovering."""
+        try:
+            await self._events.tell(deed.about, reason=deed.reason, message=deed.message)
+        except errors.PermanentError as error:
+            if not deed.evict:
+                raise
+            self._log.warning("%s of pod %s/%s: %s", deed.reason, deed.about.namespace, deed.about.name, error)
 
     @property
     def _log(self) -> Log:

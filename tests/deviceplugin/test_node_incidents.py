@@ -1,0 +1,136 @@
+"""What the agent tells about pods and does to them, when the API server takes it and when it does not."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+import pytest
+
+from cotenant_api import gpunode
+from cotenant_api.names import GPUUID, Namespace, PodUID
+from cotenant_deviceplugin.kube import actions, cluster, manifests
+from cotenant_deviceplugin.node import incidents
+from cotenant_deviceplugin.node.watchdog import Overuse
+from cotenant_deviceplugin.retry import Retry
+from deviceplugin import fakes
+from node_kit.whole_node import CONTAINER_UID
+
+LOG = logging.getLogger("test")
+UID = CONTAINER_UID.format(1)
+SUBJECT = manifests.Subject(PodUID(UID), Namespace("team"), "train")
+EVICTION = f"{fakes.POD_PATH}/train/eviction"
+
+
+def ignored(_: str) -> None:
+    """Count nothing."""
+
+
+def told(api: fakes.FakeCluster, evicted: Callable[[str], None] = ignored) -> incidents.Incidents:
+    clock = fakes.FakeClock()
+    return incidents.Incidents(
+        lambda uid: SUBJECT if uid == UID else None,
+        events=actions.PodEvents(api, clock),
+        evictions=actions.Evictions(api),
+        retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
+        evicted=evicted,
+    )
+
+
+async def working(made: incidents.Incidents) -> None:
+    task = asyncio.create_task(made.run())
+    await fakes.settled()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_eviction_is_counted_with_its_reason() -> None:
+    api, reasons = fakes.FakeCluster(), list[str]()
+    made = told(api, reasons.append)
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID), PodUID("nobody")])
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    await working(made)
+    assert (reasons, api.count("POST", EVICTION)) == ([incidents.BLOCKS], 1)
+
+
+async def test_a_pod_is_evicted_whose_event_nobody_takes() -> None:
+    api = fakes.FakeCluster()
+    refused = cluster.RefusedError("403: the namespace is being terminated")
+    api.faults.append(fakes.Fault("POST", "/api/v1/namespaces/team/events", refused))
+    made = told(api)
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    await working(made)
+    assert api.count("POST", EVICTION) == 1
+
+
+def test_the_name_of_an_event_is_one_for_a_long_name_too() -> None:
+    about = manifests.Subject(PodUID(UID), Namespace("team"), f"{'a' * (manifests.MAX_EVENT_STEM - 1)}-b")
+    made = manifests.event(about, reason="Any", message="", now=fakes.START)
+    assert made["metadata"]["name"].startswith(f"{'a' * (manifests.MAX_EVENT_STEM - 1)}.")
+
+
+async def test_overuse_without_eviction_is_only_told() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    over = Overuse(
+        pod_uid=PodUID(UID),
+        namespace=Namespace("team"),
+        pod="train",
+        gpu=GPUUID("G"),
+        used_mib=2,
+        limit_mib=1,
+        evict=False,
+    )
+    made.overused([over])
+    await working(made)
+    assert (api.count("POST", EVICTION), len(api.objects)) == (0, 1)
+
+
+async def test_culprit_and_victims_of_a_fault_are_told_apart() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    made.faulted(GPUUID("G"), gpunode.Fault(id="1", time="t", xid=31, culprit_pod_uid=PodUID(UID)))
+    await working(made)
+    (event,) = api.objects.values()
+    assert event["message"] == "caused a fatal fault of G (XID 31)"
+
+
+async def test_a_refusal_is_told_when_it_is_new() -> None:
+    api = fakes.FakeCluster()
+    made = told(api)
+    refused = gpunode.Status(refused=(gpunode.Refused(pod_uid=PodUID(UID), reason="UnknownGPU: x"),))
+    made.published(refused)
+    made.published(refused)
+    await working(made)
+    assert api.count("POST", "/api/v1/namespaces/team/events") == 1
+
+
+async def test_what_the_api_server_refuses_is_given_up_after_a_while() -> None:
+    api = fakes.FakeCluster()
+    api.down = cluster.RefusedError("403")
+    clock = fakes.FakeClock()
+    made = incidents.Incidents(
+        lambda _: SUBJECT,
+        events=actions.PodEvents(api, clock),
+        evictions=actions.Evictions(api),
+        retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
+        evicted=ignored,
+    )
+    made.blocking(GPUUID("G"), [PodUID(UID)])
+    task = asyncio.create_task(made.run())
+    await clock.advance(60)
+    assert api.count("POST", EVICTION) == incidents.ATTEMPTS
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_more_than_can_be_told_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    made = incidents.Incidents(
+        lambda uid: manifests.Subject(uid, Namespace("team"), "p"),
+        events=actions.PodEvents(fakes.FakeCluster(), fakes.FakeClock()),
+        evictions=actions.Evictions(fakes.FakeCluster()),
+        retry=Retry(fakes.FakeClock(), random.Random(1), LOG),  # noqa: S311
+        evicted=ignored,
+    )
+    made.blocking(GPUUID("G"), [PodUID(str(number)) for number in range(incidents.MAX_WAITING + 1)])
+    assert caplog.text.count("left out") == 1
