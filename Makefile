@@ -42,7 +42,8 @@ test-cluster: $(VENV)/.wheel ## against a real Kubernetes control plane
 test-node: $(VENV)/.wheel $(TORCH) ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
 	@scripts/test-node $(VENV)
 
-soak-node: $(VENV)/.wheel ## 200 pairs of pods with equal requests on a real node, instead of 20
+soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs of equal pods on a real node, not 20
+	@PYTHONPATH=tests $(BIN)/python -m node_kit.schedules --seeds 10000 --jobs $$(nproc)
 	@COTENANT_NODE_PAIRS=200 scripts/test-node $(VENV) -k never_swap
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
