@@ -77,8 +77,13 @@ def test_a_checkpoint_that_is_not_kubelets_is_a_temporary_error(broken: bytes) -
 
 
 async def test_a_missing_checkpoint_is_a_temporary_error(tmp_path: Path) -> None:
-    with pytest.raises(errors.TemporaryError, match="No such file"):
+    with pytest.raises(errors.TemporaryError, match="kubelet writes it when"):
         await checkpoint.read(paths.checkpoint(tmp_path))
+
+
+async def test_a_checkpoint_that_cannot_be_read_is_a_temporary_error(tmp_path: Path) -> None:
+    with pytest.raises(errors.TemporaryError, match="cannot be read"):
+        await checkpoint.read(tmp_path)
 
 
 async def test_both_sources_name_the_same_holders() -> None:

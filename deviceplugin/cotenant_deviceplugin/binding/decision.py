@@ -80,7 +80,7 @@ def indexes(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID,
     """The GPUs of the grant and their indexes. Raises TemporaryError unless all are there."""
     for booking in granted.booked.gpus:
         if booking.uuid not in gpus:
-            raise _not_now(f"GPU {booking.uuid} is not there")
+            raise _not_now(f"GPU {booking.uuid} is not there: see the GPUNode {granted.booked.node}")
     return {booking.uuid: gpus[booking.uuid].index for booking in granted.booked.gpus}
 
 

@@ -129,7 +129,8 @@ class SpecificationFiles:
             except errors.InvalidInputError as error:
                 raise errors.TemporaryError(f"{folder}: {error}", delay_seconds=DELAY_SECONDS) from error
             if len(found) > 1:
-                raise errors.TemporaryError(f"{folder}: several files know GPU {gpu}", delay_seconds=DELAY_SECONDS)
+                text = f"{folder}: several files know GPU {gpu}: keep one"
+                raise errors.TemporaryError(text, delay_seconds=DELAY_SECONDS)
             if found:
                 return found[0]
         where = " or ".join(str(folder) for folder in self._base_folders)

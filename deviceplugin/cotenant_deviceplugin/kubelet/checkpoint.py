@@ -27,6 +27,9 @@ async def read(path: Path) -> tuple[Recorded, ...]:
     """
     try:
         text = await asyncio.to_thread(path.read_bytes)
+    except FileNotFoundError as error:
+        text_of_error = f"there is no {path} yet: kubelet writes it when it first hears of a device plugin's devices"
+        raise errors.TemporaryError(text_of_error, delay_seconds=1) from error
     except OSError as error:
         raise errors.TemporaryError(f"kubelet's checkpoint cannot be read: {error}", delay_seconds=1) from error
     return recorded(text)
