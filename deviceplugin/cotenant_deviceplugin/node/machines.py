@@ -4,6 +4,7 @@ What to do is decided in `mps.supervision`. A GPU that is not the agent's to man
 by another device plugin) is left exactly as it is, unless a tenant still holds it.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.supervisor import Driver, Supervisor
 from cotenant_deviceplugin.node.looks import Remembering
+from cotenant_deviceplugin.sharing import Shared
 
 PATIENCE_SECONDS = 20.0
 """How long a server may take to start on a GPU that was well, before that speaks against the GPU."""
@@ -62,6 +64,7 @@ class Machines:
         self._mps, self._driver, self._doors = mps, driver, doors
         self._monotonic, self._policy = monotonic, policy
         self._supervisors: dict[GPUUID, Supervisor] = {}
+        self._settling: dict[GPUUID, Shared[supervision.Decision]] = {}
         self._decisions: dict[GPUUID, supervision.Decision] = {}
         self._next: dict[GPUUID, float] = {}
         self._unready_since: dict[GPUUID, float] = {}
@@ -75,6 +78,7 @@ class Machines:
                 self._supervisors[gpu] = Supervisor(
                     gpu, backend=self._mps, driver=self._driver, monotonic=self._monotonic, policy=self._policy
                 )
+                self._settling[gpu] = Shared(functools.partial(self._settle, gpu))
 
     def wanted(self, gpu: GPUUID) -> gpunode.Mode:
         """The mode that follows from who holds the GPU; without tenants, from whose it is to manage."""
@@ -138,10 +142,10 @@ class Machines:
 
     async def settle(self, gpu: GPUUID) -> supervision.Decision:
         """Have the GPU made ready for its tenants, as far as that can be done at once. Raises TemporaryError."""
-        supervisor = self._supervisors.get(gpu)
-        if supervisor is None:
+        settling = self._settling.get(gpu)
+        if settling is None:
             raise errors.TemporaryError(f"{gpu}: it is not known yet", delay_seconds=1)
-        return self._took(gpu, await supervisor.settle(self._want(gpu)))
+        return await settling()
 
     def due(self) -> tuple[GPUUID, ...]:
         """The GPUs that are to be looked at now."""
@@ -161,6 +165,9 @@ class Machines:
             self._unready_since.setdefault(gpu, self._monotonic())
             raise
         return self._took(gpu, decision)
+
+    async def _settle(self, gpu: GPUUID) -> supervision.Decision:
+        return self._took(gpu, await self._supervisors[gpu].settle(self._want(gpu)))
 
     def _want(self, gpu: GPUUID) -> gpunode.Mode:
         self._modes[gpu] = mode = self.wanted(gpu)
