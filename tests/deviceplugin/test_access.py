@@ -133,6 +133,24 @@ def _shown(folder: Path) -> ssl.SSLContext:
     return context
 
 
+async def test_an_authority_that_is_renewed_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text(AGENT)
+    async with serving(web.Application(), tmp_path) as server:
+        path = kubeconfig(
+            tmp_path,
+            server=f"https://127.0.0.1:{server.port}",
+            cluster={"certificate-authority": "ca.crt", "tls-server-name": "kubernetes"},
+            user={"client-certificate-data": encoded(AGENT), "client-key-data": encoded(AGENT_KEY)},
+        )
+        api = client.KubernetesCluster(lambda: access.from_kubeconfig(path))
+        with pytest.raises(errors.TemporaryError, match="CERTIFICATE_VERIFY_FAILED"):
+            await api.get("/x")
+        (tmp_path / "ca.crt").write_text(SERVER)
+        with pytest.raises(errors.PermanentError, match="404"):
+            await api.get("/x")
+        await api.close()
+
+
 async def test_a_server_that_nobody_vouches_for_is_not_talked_to(tmp_path: Path) -> None:
     async with serving(web.Application(), tmp_path) as server:
         path = kubeconfig(

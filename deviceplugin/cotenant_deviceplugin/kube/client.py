@@ -135,6 +135,10 @@ class KubernetesCluster:
             if response.status < 300:
                 return response
             text = await response.read()
+        except aiohttp.ClientConnectorCertificateError as error:
+            # The cluster's CA may have been renewed, and kubelet with it the file.
+            await self.close()
+            raise _unreachable(error) from error
         except _UNREACHABLE as error:
             raise _unreachable(error) from error
         if response.status == 401:
