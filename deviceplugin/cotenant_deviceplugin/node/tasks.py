@@ -139,9 +139,10 @@ class Tasks:
         await self._of.health.know(self._of.devices)
 
     async def _serve(self) -> None:
-        of = self._of
-        await of.strangers.look(of.devices)
-        of.offer()
+        try:
+            await self._of.strangers.look(self._of.devices)
+        finally:
+            self._of.offer()
 
     # --- MPS and health
 

@@ -14,6 +14,7 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.processes import Owned, Processes
 from cotenant_deviceplugin.publishing.tenants import Owners
+from cotenant_deviceplugin.sharing import Shared
 
 SAMPLE_SECONDS = 5.0
 RETRY_SECONDS = 5.0
@@ -42,6 +43,7 @@ class Sampled:
     ) -> None:
         self._gpus, self._processes, self._monotonic = gpus, processes, monotonic
         self._ours, self._clients = ours, clients
+        self._fresh = Shared(self._measured)
         self._sampled_at: float | None = None
         self._sample: Mapping[GPUUID, hardware.Usage] = {}
         self._foreign: frozenset[int] = frozenset()
@@ -88,7 +90,7 @@ class Sampled:
 
     async def now(self, gpu: GPUUID) -> Owners:
         """Who is on a GPU now, besides the agent's doing. Raises TemporaryError where that cannot be told."""
-        usage, owned = await self._measured()
+        usage, owned = await self._fresh()
         if gpu not in usage:
             raise errors.TemporaryError(f"{gpu}: its processes cannot be read", delay_seconds=RETRY_SECONDS)
         here = {each.pid for each in usage[gpu].processes}
