@@ -139,6 +139,7 @@ async def test_after_a_client_has_crashed_a_canary_of_cuda_opens_the_gpu_again(
     try:
         async with asyncio.timeout(20):
             await around.kubelet.has_tokens(100)
+        await quick.until(lambda: around.gpu()["mps"] == "Active")
         crashed = around.machine.cuda("--crash")
         assert "illegal memory access" in await asyncio.to_thread(crashed.end)
         await quick.until(lambda: "a canary has passed" in around.log.read_text())
