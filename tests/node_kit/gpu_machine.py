@@ -124,7 +124,8 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            user=user,
+            # To change the user Python forks, and gRPC's handlers may break a child of a process with its threads.
+            user=user or None,
         )
         self._cleanup.callback(_kill, process)
         return CUDAProgram(process)
