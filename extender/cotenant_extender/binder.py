@@ -27,6 +27,7 @@ IN_FLIGHT = 128
 READ_SECONDS = 2.0
 FIRST_READ_DELAY_SECONDS = 0.1
 MAX_READ_DELAY_SECONDS = 1.0
+UNREADABLE = (transport.UnansweredError, client.APIError, client.BusyError)
 
 
 class Result(enum.StrEnum):
@@ -88,7 +89,10 @@ class Binder:
                     await self._resolve(record, placed)
 
     async def _bind(self, asked: wire.BindingArgs) -> Outcome:
-        record = self._ledger.pods.get(asked.uid) or await self._read(asked)
+        try:
+            record = self._ledger.pods.get(asked.uid) or await self._read(asked)
+        except UNREADABLE as error:
+            return Outcome(Result.REFUSED, f"the pod cannot be read: {error}")
         if record is None:
             return Outcome(Result.REFUSED, "there is no such pod")
         if record.node is not None:
@@ -176,7 +180,7 @@ class Binder:
             began = self._clock()
             try:
                 now = await self._read(asked)
-            except (transport.UnansweredError, client.APIError, client.BusyError) as error:
+            except UNREADABLE as error:
                 if self._clock() > until + READ_SECONDS:
                     return Outcome(Result.LOST, f"the pod cannot be read: {error}")
             else:

@@ -197,6 +197,22 @@ async def test_a_pod_of_another_uid_is_not_bound() -> None:
         assert server.sent("POST", "/binding") == 0
 
 
+@pytest.mark.parametrize("fault", [Fault.NOT_SENT, Fault.BROKEN, Fault.BUSY, Fault.REFUSED])
+def test_a_pod_that_is_neither_known_nor_can_be_read_is_refused(fault: Fault) -> None:
+    @virtual.time
+    async def run() -> None:
+        server = running.server()
+        async with running.extender(server) as rig:
+            await rig.serving()
+            server.fault = lambda request: fault if request.path.endswith("/pods/a") else None
+            assert (await rig.bound("a", "n0")).startswith("the pod cannot be read: ")
+            assert server.sent("POST", "/binding") == 0
+            assert rig.extender.ledger.reserved == {}
+            assert result(rig, "refused") == 1
+
+    run()
+
+
 @virtual.time
 async def test_a_pod_that_is_gone_is_an_error_and_counts_no_more() -> None:
     server = running.server()
