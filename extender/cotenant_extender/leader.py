@@ -93,14 +93,16 @@ class Leader:
             await watch.listed()
         if self._ledger.policy is None:
             return
-        if any(not record.gates for record in self._ledger.index.pending.values()):
+        if not self._may_be_binding():
+            # What the watches brought may be old: a gate that was lifted just now, and a Binding after it.
+            await _relist(lists)
+        if self._may_be_binding():
             began = max(self._started, self._leading.since)
             until = max(began + leadership.SETTLE_SECONDS, self._leading.others_until)
             rest = max(until - self._clock(), 0.0)
             LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)
             await asyncio.sleep(rest)
-        for watch in lists:
-            await watch.relist()
+            await _relist(lists)
         if self._stopped or not self._leading.leads(now=self._clock()) or self._ledger.policy is None:
             return
         adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
@@ -109,6 +111,10 @@ class Leader:
         self._drift_checked = 0.0
         self._metrics.leading.set(1)
         LOG.info("serves: %s", self._leading.describe())
+
+    def _may_be_binding(self) -> bool:
+        """Whether there is a pod whose Binding could be in flight, as far as it is known."""
+        return any(not record.gates for record in self._ledger.index.pending.values())
 
     def _work(self) -> float:
         """Do what is new; how long to let changes gather before the next time, by what this one cost."""
@@ -197,6 +203,12 @@ class Leader:
         self._metrics.ledger_recounts.inc()
         for line in found:
             LOG.error("ledger drift: %s", line)
+
+
+async def _relist(lists: Sequence[watches.Watch]) -> None:
+    """List all again, and wait until each list was delivered."""
+    for watch in lists:
+        await watch.relist()
 
 
 def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:

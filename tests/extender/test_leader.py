@@ -119,6 +119,18 @@ async def test_a_new_leader_waits_from_when_its_scheduler_took_the_lease() -> No
 
 
 @virtual.time
+async def test_a_new_leader_waits_for_bindings_of_pods_whose_lift_it_has_not_seen() -> None:
+    server = running.server(holder="other_1")
+    server.put(pods.PODS, builders.pod("a"))
+    async with running.extender(server, holder="other_1") as rig:
+        await asyncio.sleep(1)
+        server.slip(pods.PODS, builders.pod("a", gates=()))
+        rig.holder = running.HOLDER
+        await rig.serving()
+        assert running.clock() - NOW >= running.LEASE_SECONDS
+
+
+@virtual.time
 async def test_it_steps_down_when_the_lease_expires_and_takes_over_again() -> None:
     server = running.server()
     async with running.extender(server) as rig:
