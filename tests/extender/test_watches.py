@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from api_server.faults import Fault
@@ -89,6 +89,31 @@ async def test_asked_to_it_lists_again() -> None:
         assert set(sink.known) == {"b"}
         server.put(pods.NODES, builders.node("c"))
         await until(lambda: "c" in sink.known, "delivered")
+
+
+class _Slow:
+    """Answers at once; what it answers takes a second to arrive."""
+
+    def __init__(self, to: Server) -> None:
+        self._to = to
+
+    async def request(self, request: transport.Request) -> transport.Answer:
+        answer = await self._to.request(request)
+        await asyncio.sleep(1)
+        return answer
+
+    def stream(self, request: transport.Request) -> AbstractAsyncContextManager[transport.Stream]:
+        return self._to.stream(request)
+
+
+@virtual.time
+async def test_a_list_that_was_under_way_when_it_was_asked_is_not_the_answer() -> None:
+    server = Server()
+    async with watching(_Slow(server)) as (watch, sink):
+        await until(lambda: server.sent("GET", pods.NODES) == 1, "under way")
+        server.slip(pods.NODES, builders.node("b"))
+        await watch.relist()
+        assert set(sink.known) == {"b"}
 
 
 @virtual.time

@@ -58,20 +58,22 @@ class Watch:
         self.path, self.lists = path, 0
         self._api, self._sink, self._keep = api, sink, keep
         self._version = ""
+        self._asked = self._answered = 0
         self._again = asyncio.Event()
         self._progress = asyncio.Event()
 
     async def relist(self) -> None:
-        """List again, and wait until that list was delivered."""
-        wanted = self.lists + 1
+        """List again, and wait until that list was delivered: one under way may have been read before."""
+        self._asked += 1
+        wanted = self._asked
         self._again.set()
-        await self.listed(wanted)
+        while self._answered < wanted:
+            await self._delivered()
 
     async def listed(self, count: int = 1) -> None:
         """Wait until so many lists have been delivered."""
         while self.lists < count:
-            self._progress.clear()
-            await self._progress.wait()
+            await self._delivered()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -93,9 +95,15 @@ class Watch:
                 await self._api.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
 
+    async def _delivered(self) -> None:
+        """Wait for the next list."""
+        self._progress.clear()
+        await self._progress.wait()
+
     async def _list(self) -> None:
         items: list[Any] = []
         token = ""
+        asked = self._asked
         self._again.clear()
         while True:
             query = f"?limit={PAGE}" + (f"&continue={token}" if token else "")
@@ -110,6 +118,7 @@ class Watch:
         version = int(self._version) if self._version.isdigit() else 0
         self._sink.listed(items, version)
         self.lists += 1
+        self._answered = asked
         self._progress.set()
 
     async def _watch_unless_asked_again(self) -> None:
