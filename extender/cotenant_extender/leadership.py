@@ -37,8 +37,9 @@ class Leadership:
         known = self._others_until or 0.0
         if lease is not None and lease.holder and not self._ours(lease):
             self._others_until = max(known, lease.renewed + lease.duration_seconds)
-        elif lease is not None and lease.holder and self._others_until is None:
-            self._others_until = lease.acquired + lease.duration_seconds
+        elif lease is not None and lease.holder and (self._others_until is None or lease.acquired < known):
+            # Taken before it would have expired: given back, perhaps after renewals that were not seen.
+            self._others_until = max(known, lease.acquired + lease.duration_seconds)
         else:
             self._others_until = known
         self._lease = lease

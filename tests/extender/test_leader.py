@@ -49,6 +49,21 @@ def test_a_former_leader_may_take_itself_for_the_leader_until_its_lease_would_ha
     leading.observe(lease("other_1", renewed=NOW))
     leading.observe(lease("", renewed=NOW + 1))
     leading.observe(lease("host_1", renewed=NOW + 2))
+    assert leading.others_until == NOW + 2 + 15
+
+
+def test_a_former_leader_may_have_renewed_unseen_until_its_lease_was_taken() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("other_1", renewed=NOW))
+    leading.observe(lease("host_1", renewed=NOW + 9))
+    leading.observe(lease("host_1", renewed=NOW + 11, acquireTime=builders.timestamp(NOW + 9)))
+    assert leading.others_until == NOW + 9 + 15
+
+
+def test_a_former_leader_whose_lease_has_expired_keeps_nobody_waiting() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("other_1", renewed=NOW))
+    leading.observe(lease("host_1", renewed=NOW + 16))
     assert leading.others_until == NOW + 15
 
 
