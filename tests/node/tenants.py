@@ -77,6 +77,8 @@ class Tenants:
         self._seen: dict[str, Json] = {}
 
     def __enter__(self) -> Self:
+        # A kube-scheduler that was without the API server for long has ended itself; kubelet would start it again.
+        self.cluster.revive()
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         self.client.create(clients.path_of("namespaces"), body)
         account = clients.path_of("serviceaccounts", namespace=self.namespace, name="default")
