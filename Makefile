@@ -28,9 +28,9 @@ demo-down: $(VENV)/.wheel ## stop what `make demo KEEP=1` left running
 
 test: test-unit test-simulation test-cluster ## unit, simulation and cluster tests, with a coverage report
 
-test-unit: $(VENV)/.wheel ## decision code; no cluster needed
-	$(BIN)/coverage run --data-file=.coverage.unit -m pytest tests --ignore=tests/cluster --ignore=tests/node --ignore=tests/torch --ignore=tests/simulation -q
-	$(BIN)/coverage report --data-file=.coverage.unit
+test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
+	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest tests --ignore=tests/cluster --ignore=tests/node \
+		--ignore=tests/torch --ignore=tests/simulation -q -n auto --dist worksteal --cov --cov-report=term
 
 test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
 	$(BIN)/python -m pytest tests/simulation -q -n auto
