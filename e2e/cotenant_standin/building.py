@@ -39,7 +39,12 @@ def nvml() -> Path:
 
 def cuda() -> Path:
     """The stand-in for CUDA's driver library; its folder may stand in LD_LIBRARY_PATH."""
-    return build(CUDA, ("cuda.c", "cuda_protocol.c"), flags=("-shared", "-fPIC", f"-Wl,-soname,{CUDA}"))
+    return _cuda("cuda.c")
+
+
+def cuda_experiments() -> Path:
+    """Another for the calls of the experiments with MPS, which computes for a modelled time and can fault."""
+    return _cuda("cuda_experiments.c")
 
 
 def cuda_client() -> Path:
@@ -72,6 +77,10 @@ def build(name: str, sources: Sequence[str], *, flags: Sequence[str] = ()) -> Pa
             _run(["gcc", *_FLAGS, "-o", str(made), *map(str, files), *flags])
             made.replace(built)  # whole or not at all, whoever else builds it now
     return built
+
+
+def _cuda(source: str) -> Path:
+    return build(CUDA, (source, "cuda_protocol.c"), flags=("-shared", "-fPIC", f"-Wl,-soname,{CUDA}"))
 
 
 def _digest(name: str, files: Sequence[Path], flags: Sequence[str]) -> str:

@@ -15,9 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 E2E = Path(__file__).resolve().parent.parent
-LIBRARY = "libcuda.so.1"
-_SOURCE = E2E / "gpu" / "standin" / "libcuda.c"
-_FLAGS = ("-shared", "-fPIC", f"-Wl,-soname,{LIBRARY}")
 
 sys.path.insert(0, str(E2E))
 
@@ -34,7 +31,7 @@ def started() -> Iterator[dict[str, str]]:
         (root / "bin").mkdir()
         mps_control.install(root / "bin")
         (root / "lib").mkdir()
-        for library in (building.nvml(), building.build(LIBRARY, [str(_SOURCE)], flags=_FLAGS)):
+        for library in (building.nvml(), building.cuda_experiments()):
             shutil.copy(library, root / "lib")
         environment = {
             **os.environ,

@@ -25,6 +25,17 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+class Clockwork:
+    """A clock that never goes back, moved by the test."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> float:
+        """Where it stands."""
+        return self.seconds
+
+
 class FakeClock:
     """Time that stands still until the test moves it."""
 

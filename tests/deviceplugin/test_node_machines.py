@@ -24,17 +24,6 @@ LOG = logging.getLogger("test")
 UID = CONTAINER_UID.format(1)
 
 
-class Clockwork:
-    """A clock that never goes back, moved by the test."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def now(self) -> float:
-        """Where it stands."""
-        return self.seconds
-
-
 def grant(gpu: GPUUID, *, backend: str = "MPS", share: int = 30, uid: str = UID) -> Grant:
     value = fakes.placement(fakes.PodSpec(uid=uid, backend=backend, booked=share))
     value["gpus"][0]["uuid"] = gpu
@@ -46,7 +35,7 @@ class Bench:
     """Machines over hardware and MPS in memory, and the gate before them. `proc`: of processes that live."""
 
     def __init__(self, proc: Path = Path("/nowhere")) -> None:
-        self.time = Clockwork()
+        self.time = fakes.Clockwork()
         self.gpus = MemoryGPUs(2)
         self.mps = MemoryMPS()
         self.standing: list[Grant] = []

@@ -23,17 +23,6 @@ LOG = logging.getLogger("test")
 UID = CONTAINER_UID.format(1)
 
 
-class Clockwork:
-    """A clock that never goes back, moved by the test."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def now(self) -> float:
-        """Where it stands."""
-        return self.seconds
-
-
 # Usage
 
 
@@ -61,7 +50,7 @@ def sampling(
 
 
 async def test_usage_is_measured_once_for_all_who_ask(tmp_path: Path) -> None:
-    time, gpus = Clockwork(), MemoryGPUs(1)
+    time, gpus = fakes.Clockwork(), MemoryGPUs(1)
     gpu = gpus.listed[0].uuid
     sampled = sampling(gpus, tmp_path, monotonic=time.now)
     cgroup(tmp_path, 5, UID)
@@ -75,7 +64,7 @@ async def test_usage_is_measured_once_for_all_who_ask(tmp_path: Path) -> None:
 
 
 async def test_a_process_of_no_pod_counts_from_its_second_sample(tmp_path: Path) -> None:
-    time, gpus = Clockwork(), MemoryGPUs(1)
+    time, gpus = fakes.Clockwork(), MemoryGPUs(1)
     gpu = gpus.listed[0].uuid
     sampled = sampling(gpus, tmp_path, ours=(9,), monotonic=time.now)
     cgroup(tmp_path, 7, None)

@@ -104,7 +104,7 @@ class Sampled:
         return {pid: owner for pid in wanted if (owner := living.get(pid) or self._remembered.get(pid)) is not None}
 
     async def _take(self) -> Mapping[GPUUID, hardware.Usage]:
-        measured, owned = await self._measured()
+        measured, owned = await self._fresh()
         # What the agent itself does is left out with what has ended: afterwards nobody could tell whose it was.
         shown = owned.pods.keys() | (owned.foreign & self._foreign)
         self._owners, self._foreign = owned.pods, owned.foreign

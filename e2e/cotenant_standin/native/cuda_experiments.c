@@ -7,19 +7,16 @@
  * is free is bounded by the limit; who has computed once counts as busy; all else is not there, and the dynamic linker says so.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { LINE = 512, MAX_BUFFERS = 4096, WORK = 1, FAULT = 2 };
+#include "cuda_protocol.h"
+
+enum { MAX_BUFFERS = 4096, WORK = 1, FAULT = 2 };
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, DEVICE_UNAVAILABLE = 46, NO_DEVICE = 100,
     ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, MPS_CONNECTION_FAILED = 805, MPS_RPC_FAILURE = 806,
@@ -29,57 +26,16 @@ static const uint64_t MIB = 1024 * 1024;
 static const double STEP_SECONDS = 0.003;
 
 static struct {
-    int connection, sticky;
-    bool mps, initialized;
-    char gpu[96];
+    struct context context;
+    int sticky;
+    bool initialized;
     double thread_percentage;
     int64_t limit_mib;
     int priority, index;
     uint64_t held[MAX_BUFFERS];
     int buffers, launched;
     bool busy;
-} self = {.connection = -1, .thread_percentage = 100, .limit_mib = -1};
-
-static const char *setting(const char *name, const char *otherwise) {
-    const char *value = getenv(name);
-    return value && *value ? value : otherwise;
-}
-
-static const char *root(void) { return setting("COTENANT_STANDIN", "/run/cotenant-standin"); }
-
-static int connected(const char *folder, const char *name) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, name);
-    if (length < 0 || (size_t)length >= sizeof address.sun_path)
-        return -1;
-    int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connection >= 0 && connect(connection, (struct sockaddr *)&address, sizeof address) == 0)
-        return connection;
-    if (connection >= 0)
-        close(connection);
-    return -1;
-}
-
-static bool read_line(char *line) {
-    size_t length = 0;
-    while (length < LINE - 1) {
-        ssize_t got = read(self.connection, line + length, 1);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got != 1)
-            return false;
-        if (line[length] == '\n')
-            break;
-        length++;
-    }
-    line[length] = 0;
-    return true;
-}
-
-static void say(const char *line) {
-    if (send(self.connection, line, strlen(line), MSG_NOSIGNAL) < 0)
-        return; /* the answer that does not come says it */
-}
+} self = {.context = {.connection = -1}, .thread_percentage = 100, .limit_mib = -1};
 
 static int meaning(const char *word) {
     static const struct {
@@ -104,8 +60,8 @@ static int answered(const char *request) {
     char line[LINE];
     if (self.sticky)
         return self.sticky;
-    say(request);
-    if (!read_line(line))
+    say(self.context.connection, request);
+    if (!read_line(self.context.connection, line, -1))
         return self.sticky = MPS_RPC_FAILURE;
     int code = meaning(line);
     if (code == LAUNCH_FAILED || code == MPS_CLIENT_TERMINATED)
@@ -116,15 +72,15 @@ static int answered(const char *request) {
 /* What was told without being asked. */
 static int told(void) {
     char line[LINE];
-    struct pollfd watched = {.fd = self.connection, .events = POLLIN};
+    struct pollfd watched = {.fd = self.context.connection, .events = POLLIN};
     while (!self.sticky && poll(&watched, 1, 0) > 0)
-        self.sticky = read_line(line) ? meaning(line) : MPS_RPC_FAILURE;
+        self.sticky = read_line(self.context.connection, line, -1) ? meaning(line) : MPS_RPC_FAILURE;
     return self.sticky;
 }
 
 static bool gpu_text(int index, const char *name, char *text) {
     char path[LINE];
-    snprintf(path, sizeof path, "%s/gpus/%d/%s", root(), index, name);
+    snprintf(path, sizeof path, "%s/gpus/%d/%s", standin_folder(), index, name);
     FILE *file = fopen(path, "re");
     bool found = file && fscanf(file, "%95[^\n]", text) == 1;
     if (file)
@@ -141,40 +97,31 @@ static long gpu_number(const char *name) {
 /* CUDA_VISIBLE_DEVICES names the first GPU by UUID or by index. */
 static int find_gpu(void) {
     const char *visible = setting("CUDA_VISIBLE_DEVICES", "0");
-    for (int index = 0; gpu_text(index, "uuid", self.gpu); index++)
-        if (!strncmp(visible, self.gpu, strlen(self.gpu)) || (*visible != 'G' && atoi(visible) == index)) {
+    for (int index = 0; gpu_text(index, "uuid", self.context.gpu); index++)
+        if (!strncmp(visible, self.context.gpu, strlen(self.context.gpu)) || (*visible != 'G' && atoi(visible) == index)) {
             self.index = index;
             return SUCCESS;
         }
     return NO_DEVICE;
 }
 
-static int open_mps(void) {
-    char line[LINE], status[16], server[16], threads[16], memory[24], priority[8];
-    snprintf(line, sizeof line, "client %s %s %s\n", setting("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "-"),
-             setting("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "-"), setting("CUDA_MPS_CLIENT_PRIORITY", "-"));
-    say(line);
-    if (!read_line(line))
-        return MPS_CONNECTION_FAILED;
-    if (sscanf(line, "%15s %15s %95s %15s %23s %7s", status, server, self.gpu, threads, memory, priority) != 6)
-        return meaning(line);
-    self.mps = true;
-    self.thread_percentage = atof(threads);
-    self.limit_mib = strcmp(memory, "-") ? atol(memory) : -1;
-    self.priority = atoi(priority);
-    for (int index = 0; gpu_text(index, "uuid", line); index++)
-        if (!strcmp(line, self.gpu))
+static void take_limits(void) {
+    char uuid[96];
+    self.thread_percentage = atof(self.context.thread_percentage);
+    self.limit_mib = strcmp(self.context.memory_limit, "-") ? atol(self.context.memory_limit) : -1;
+    self.priority = atoi(self.context.priority);
+    for (int index = 0; gpu_text(index, "uuid", uuid); index++)
+        if (!strcmp(uuid, self.context.gpu))
             self.index = index;
-    return SUCCESS;
 }
 
 static int open_directly(void) {
     char line[LINE];
     int state = find_gpu();
-    self.connection = state ? -1 : connected(root(), "driver.sock");
-    if (self.connection < 0)
+    self.context.connection = state ? -1 : connected(standin_folder(), "driver.sock");
+    if (self.context.connection < 0)
         return NO_DEVICE;
-    snprintf(line, sizeof line, "open %s 0\n", self.gpu);
+    snprintf(line, sizeof line, "open %s 0\n", self.context.gpu);
     return answered(line);
 }
 
@@ -183,15 +130,18 @@ int cuInit(unsigned int flags) {
         return INVALID_VALUE;
     if (self.initialized)
         return SUCCESS;
-    self.connection = connected(setting("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control");
-    int state = self.connection >= 0 ? open_mps() : open_directly();
+    char line[LINE];
+    const char *word = join_mps(&self.context, line);
+    int state = strcmp(word, "absent") ? meaning(word) : open_directly();
     self.initialized = state == SUCCESS;
+    if (self.context.mps)
+        take_limits();
     return state;
 }
 
 __attribute__((destructor)) static void leave(void) {
-    if (self.mps && !self.sticky)
-        say("bye\n");
+    if (self.context.mps && !self.sticky)
+        say(self.context.connection, "bye\n");
 }
 
 static int ready(void) { return self.initialized ? told() : NOT_INITIALIZED; }
@@ -295,18 +245,18 @@ int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid_y, uns
     (void)stream, (void)parameters, (void)extra;
     int state = ready();
     self.launched = (int)(intptr_t)function;
-    if (!state && self.mps && !self.busy) /* said once: told again, it might cross with the client's own end */
-        say("busy\n");
+    if (!state && self.context.mps && !self.busy) /* said once: told again, it might cross with the client's own end */
+        say(self.context.connection, "busy\n");
     self.busy = true;
     return state;
 }
 
 static int crashed(void) {
     char line[LINE] = "fault\n";
-    if (!self.mps)
-        snprintf(line, sizeof line, "xid %s 31\n", self.gpu);
-    say(line);
-    read_line(line);
+    if (!self.context.mps)
+        snprintf(line, sizeof line, "xid %s 31\n", self.context.gpu);
+    say(self.context.connection, line);
+    read_line(self.context.connection, line, -1);
     return self.sticky = ILLEGAL_ADDRESS;
 }
 
