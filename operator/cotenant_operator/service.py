@@ -13,8 +13,11 @@ from typing import Final
 import kopf
 
 from cotenant_api import errors
-from cotenant_operator import api, connection, controller, handlers, predictions, resync, settings
-from cotenant_operator.store import Store
+from cotenant_operator.graphs import predictions
+from cotenant_operator.kube import api, connection
+from cotenant_operator.loop import controller
+from cotenant_operator.state.store import Store
+from cotenant_operator.watches import handlers, resync, settings
 from cotenant_predictor import devices
 from cotenant_predictor.models import store as models
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
-from cotenant_deviceplugin.node.agent import UNSPECIFIED
+from cotenant_deviceplugin.node.tasks import UNSPECIFIED
 from deviceplugin import fakes
 from node_kit import kubelet_devices, quick
 from node_kit.kubelet_devices import KubeletError
@@ -184,6 +185,18 @@ async def test_a_gpu_that_nvidias_specification_does_not_know_is_closed_and_says
             await node.kubelet.has_tokens(100)
         await quick.until(lambda: node.gpu()["health"] == "Suspect" and node.gpu()["reason"] == UNSPECIFIED)
         assert node.gpu(1)["health"] == "Healthy"
+    await node.kubelet.end()
+
+
+async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(folder: Path) -> None:
+    node = WholeNode(folder)
+    older, other = node.gpus.listed
+    node.gpus.listed = (replace(older, compute_capability="6.1"), other)
+    await node.kubelet.begin()
+    async with node.agent():
+        async with asyncio.timeout(20):
+            await node.kubelet.has_tokens(100)
+        await quick.until(lambda: node.gpu()["health"] == "Suspect" and "capability 6.1" in node.gpu()["reason"])
     await node.kubelet.end()
 
 

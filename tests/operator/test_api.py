@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from cotenant_api import errors
-from cotenant_operator import actions, api, executor
-from cotenant_operator.store import Kind
-from cotenant_operator.views import Key
+from cotenant_operator.kube import api
+from cotenant_operator.loop import executor
+from cotenant_operator.plans import actions
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.views import Key
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import START

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from cotenant_api import dljob, names, pod
-from cotenant_operator import builders, grants, reading, views
+from cotenant_operator.state import grants, reading, views
+from cotenant_operator.workloads import builders
 from operator_kit import objects
 from operator_kit.server import START
 

@@ -10,8 +10,8 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from cotenant_api import errors
-from cotenant_operator import api, connection
-from cotenant_operator.connection import Connection
+from cotenant_operator.kube import api, connection
+from cotenant_operator.kube.connection import Connection
 
 REQUEST = api.Request(method="GET", path="/api/v1/pods", query={"limit": "5"})
 

@@ -6,7 +6,8 @@ import pytest
 
 from cotenant_api import dljob, documents, names, packingpolicy, prediction
 from cotenant_api.names import GPUModel, GraphDigest
-from cotenant_operator import grants, outcomes
+from cotenant_operator.life import granting
+from cotenant_operator.state import grants, outcomes
 from operator_kit import objects
 
 H200, T4 = GPUModel("NVIDIA-H200"), GPUModel("Tesla-T4")
@@ -42,7 +43,7 @@ def predicted(**upper: float) -> outcomes.Predicted:
 
 
 def granted(outcome: outcomes.Outcome, rules: packingpolicy.Spec, **fields: Any) -> grants.Grant:
-    found = grants.decide(spec(**fields), rules, outcome)
+    found = granting.decide(spec(**fields), rules, outcome)
     assert isinstance(found, grants.Grant)
     return found
 
@@ -74,8 +75,8 @@ def test_missing_prediction_means_a_gpu_of_its_own() -> None:
 
 
 def test_missing_prediction_holds_where_the_policy_says_so() -> None:
-    found = grants.decide(spec(), policy(queue={"onMissingPrediction": "Hold"}), MISSING)
-    assert isinstance(found, grants.Hold)
+    found = granting.decide(spec(), policy(queue={"onMissingPrediction": "Hold"}), MISSING)
+    assert isinstance(found, granting.Hold)
     assert "onMissingPrediction" in found.message
 
 
@@ -104,21 +105,21 @@ def test_prediction_too_large_for_an_annotation_loses_its_costliest_models() -> 
 def test_share_survives_a_policy_change_while_a_pod_is_bound() -> None:
     old = granted(predicted(NVIDIA_H200=55), policy())
     new = granted(predicted(NVIDIA_H200=55), policy(maxUtilizationPercent=50))
-    assert grants.renewed(old, new, bound=True) == old
-    assert grants.renewed(old, new, bound=False) == new
-    assert grants.renewed(None, new, bound=True) == new
+    assert granting.renewed(old, new, bound=True) == old
+    assert granting.renewed(old, new, bound=False) == new
+    assert granting.renewed(None, new, bound=True) == new
 
 
 def test_another_prediction_gives_another_share_at_once() -> None:
     old = granted(predicted(NVIDIA_H200=55), policy())
     new = granted(predicted(NVIDIA_H200=70), policy())
-    assert grants.renewed(old, new, bound=True) == new
+    assert granting.renewed(old, new, bound=True) == new
 
 
 def test_more_whole_gpus_are_granted_at_once() -> None:
     old = granted(MISSING, policy(), gpusPerReplica=2)
     new = granted(MISSING, policy(), gpusPerReplica=4)
-    assert grants.renewed(old, new, bound=True) == new
+    assert granting.renewed(old, new, bound=True) == new
 
 
 def test_template_without_a_gpu_carries_no_grant() -> None:

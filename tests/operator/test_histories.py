@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant_operator import api
+from cotenant_operator.kube import api
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault

@@ -10,7 +10,9 @@ import pytest
 
 from cotenant_api import dljob, documents, errors, graph
 from cotenant_api.names import GPUModel
-from cotenant_operator import outcomes, predictions, reasons, sources, views
+from cotenant_operator import reasons
+from cotenant_operator.graphs import predictions, sources
+from cotenant_operator.state import outcomes, views
 from cotenant_predictor import devices
 from cotenant_predictor.jobs import prediction as jobs
 from operator_kit import objects

@@ -11,8 +11,11 @@ import kopf
 import pytest
 
 from cotenant_api import errors
-from cotenant_operator import api, command, controller, handlers, resync, service, settings
-from cotenant_operator.store import Kind
+from cotenant_operator import command, service
+from cotenant_operator.kube import api
+from cotenant_operator.loop import controller
+from cotenant_operator.state.kinds import WATCHED, Kind
+from cotenant_operator.watches import handlers, resync, settings
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
@@ -96,7 +99,7 @@ async def test_every_watched_kind_has_a_handler(cluster: Cluster) -> None:
 
     registry = handlers.registry(cluster.work, cluster.sweeper, login=login, finish=finish)
     assert isinstance(registry, kopf.OperatorRegistry)
-    assert set(settings.RESOURCES) == set(Kind)
+    assert set(settings.RESOURCES) == set(WATCHED)
 
 
 async def test_listing_a_known_object_again_asks_for_a_sweep(cluster: Cluster) -> None:

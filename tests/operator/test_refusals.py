@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
-from cotenant_operator import api
+from cotenant_operator.kube import api
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault

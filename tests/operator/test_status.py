@@ -6,7 +6,7 @@ import pytest
 
 from cotenant_api import dljob
 from cotenant_api.names import GPUUID
-from cotenant_operator import status
+from cotenant_operator.telling import status
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 

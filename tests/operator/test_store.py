@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from cotenant_operator.store import NOBODY, Kind, Store
-from cotenant_operator.views import Key
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.store import NOBODY, Store
+from cotenant_operator.state.views import Key
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 

@@ -1,7 +1,7 @@
 """The work queue: one worker a key, delays, and retries that slow down."""
 
-from cotenant_operator.views import Key
-from cotenant_operator.workqueue import LONGEST_BACKOFF_SECONDS, WorkQueue
+from cotenant_operator.loop.workqueue import LONGEST_BACKOFF_SECONDS, WorkQueue
+from cotenant_operator.state.views import Key
 
 A, B = Key("team", "a"), Key("team", "b")
 

@@ -5,8 +5,13 @@ from typing import Any, Final
 
 from cotenant_api import names
 from cotenant_api.names import GPUUID
-from cotenant_operator import api, controller, handlers, labels, predictions, resync
-from cotenant_operator.store import Kind, Store
+from cotenant_operator import labels
+from cotenant_operator.graphs import predictions
+from cotenant_operator.kube import api
+from cotenant_operator.loop import controller
+from cotenant_operator.state.kinds import LABELLED, Kind
+from cotenant_operator.state.store import Store
+from cotenant_operator.watches import handlers, resync
 from cotenant_predictor import devices
 from cotenant_predictor.jobs import prediction as jobs
 from operator_kit import objects
@@ -63,7 +68,7 @@ class Cluster:
         """Tell the operator one event, if it watches for such."""
         kind = _KINDS.get(event.plural)
         labelled = names.DLJOB_LABEL in (event.object["metadata"].get("labels") or {})
-        if kind is None or (kind in api.LABELLED and not labelled):
+        if kind is None or (kind in LABELLED and not labelled):
             return
         take_in = handlers.handler(kind, self.work, self.sweeper)
         await take_in(event={"type": event.type, "object": event.object})

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from cotenant_api import conditions, errors, names
-from cotenant_operator import api
+from cotenant_operator.kube import api
 
 Json = dict[str, Any]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -206,6 +206,9 @@ class Server:
         allowed = "status" if subresource == "status" else "spec"
         new = copy.deepcopy(found)
         new[allowed] = merged(new.get(allowed) or {}, patch.get(allowed) or {})
+        for name in ("labels", "annotations"):
+            if name in wanted and not subresource:
+                new["metadata"][name] = merged(new["metadata"].get(name) or {}, wanted[name])
         return 200, self._store(key, new)
 
     def _store(self, key: tuple[str, str, str], value: Json) -> Json:

@@ -142,6 +142,10 @@ class NVML:
                 self._of_session = self._session.number
             return work()
 
+    def _known(self) -> tuple[hardware.Device, ...]:
+        """As they were last enumerated: reading again what never changes costs more than all that is asked for."""
+        return tuple(self._devices.values()) or self._enumerated()
+
     def _enumerated(self) -> tuple[hardware.Device, ...]:
         count = session.system(pynvml.nvmlDeviceGetCount)
         for index in range(count):
@@ -170,7 +174,7 @@ class NVML:
 
     def _all_usage(self) -> Mapping[GPUUID, hardware.Usage]:
         found = {}
-        for device in self._enumerated():
+        for device in self._known():
             try:
                 found[device.uuid] = self._usage(device.uuid)
             except pynvml.NVMLError as error:
@@ -189,7 +193,7 @@ class NVML:
         )
 
     def _all_readings(self) -> Mapping[GPUUID, hardware.Readings]:
-        return {device.uuid: self._readings(device.uuid) for device in self._enumerated()}
+        return {device.uuid: self._readings(device.uuid) for device in self._known()}
 
     def _readings(self, gpu: GPUUID) -> hardware.Readings:
         try:

@@ -62,6 +62,11 @@ def limits_threads(device: Device) -> bool:
     return (int(major), int(minor)) >= MIN_COMPUTE_CAPABILITY
 
 
+def unlimited(device: Device) -> str:
+    """Why a GPU on which no limit of threads holds gives no shares."""
+    return f"MPS limits no threads on compute capability {device.compute_capability}"
+
+
 class MPSv2:
     """See `backend.Backend`.
 

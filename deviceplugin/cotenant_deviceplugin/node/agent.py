@@ -39,7 +39,6 @@ from cotenant_deviceplugin.publishing import status
 from cotenant_deviceplugin.retry import Retry
 
 LOG = logging.getLogger("cotenant.agent")
-UNSPECIFIED = "NVIDIA's CDI specification does not know it"
 NO_DRIVER = "the NVIDIA driver has not been seen yet"
 LEAVING = "the node agent has ended, and the next one has not registered with kubelet yet"
 
@@ -72,7 +71,7 @@ class NodeAgent:
         self._mps, self._canaries = outside.mps, outside.canaries
         self.devices: dict[GPUUID, hardware.Device] = {}
         self.driver_fault: str | None = NO_DRIVER
-        self.unspecified: frozenset[GPUUID] = frozenset()
+        self.unserved: Mapping[GPUUID, str] = {}
         self.machines: machines.Machines | None = None
         self.gate: Gate | None = None
         self.ending: Ending | None = None
@@ -194,9 +193,7 @@ class NodeAgent:
             return status.EXCLUDED_REASON
         if self.devices[gpu].mig:
             return status.MIG_REASON
-        if gpu in self.unspecified:
-            return UNSPECIFIED
-        return self.unhealthy(gpu) or self.strangers.closing(gpu)
+        return self.unserved.get(gpu) or self.unhealthy(gpu) or self.strangers.closing(gpu)
 
     def unhealthy(self, gpu: GPUUID) -> str | None:
         """Why no container may start on a GPU, not even one that had it before; None: it may."""
@@ -263,11 +260,11 @@ class NodeAgent:
         decision = self.machines.decision(gpu) if self.machines else None
         whole = self.machines is not None and self.machines.wanted(gpu) is gpunode.Mode.WHOLE
         # Only what is not Healthy is left out by who places pods.
-        unserved = gpu in self.unspecified and record.health is gpunode.Health.HEALTHY
+        unserved = self.unserved.get(gpu) if record.health is gpunode.Health.HEALTHY else None
         return status.GPUState(
             mode=gpunode.Mode.WHOLE if whole else gpunode.Mode.SHARED,
             health=gpunode.Health.SUSPECT if unserved else record.health,
-            reason=UNSPECIFIED if unserved else record.reason,
+            reason=unserved or record.reason,
             mps=decision.published if decision else gpunode.MPS.STARTING,
             last_fault=record.fault,
         )

@@ -66,8 +66,7 @@ class Gate:
         if device.mig:
             raise errors.PermanentError(f"{Refusal.GPU_NOT_SERVED}: {gpu} is in MIG mode, which gives no shares")
         if shared and not v2.limits_threads(device):
-            why = f"MPS limits no threads on compute capability {device.compute_capability}"
-            raise errors.PermanentError(f"{Refusal.GPU_NOT_SERVED}: {gpu}: {why}")
+            raise errors.PermanentError(f"{Refusal.GPU_NOT_SERVED}: {gpu}: {v2.unlimited(device)}")
         reason = self._unhealthy(gpu)
         if reason is not None:
             raise _not_now(f"{gpu}: {reason}")

@@ -5,7 +5,7 @@ process.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from cotenant_api import errors, gpunode
@@ -13,7 +13,7 @@ from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import supervision, v2
 from cotenant_deviceplugin.node import watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
@@ -42,11 +42,17 @@ DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING = 
     "collecting",
 )
 """What can fail, as the log names it."""
+UNSPECIFIED = "NVIDIA's CDI specification does not know it"
 NO_GPU = "the driver lists no GPU"
 NOWHERE = (
     "no CDI specification of kind nvidia.com/gpu in the CDI folders knows a GPU of this node: "
     "have NVIDIA's container toolkit write one (nvidia-ctk cdi generate)"
 )
+
+
+def _unlimited(devices: Mapping[GPUUID, hardware.Device]) -> dict[GPUUID, str]:
+    """The GPUs on which no limit of threads would hold, and why."""
+    return {gpu: v2.unlimited(device) for gpu, device in devices.items() if not v2.limits_threads(device)}
 
 
 class Tasks:
@@ -127,8 +133,9 @@ class Tasks:
             of.offer()
             raise
         of.driver_fault = None
-        of.unspecified = await of.specifications.missing({gpu: each.index for gpu, each in of.devices.items()})
-        of.around.specification_fault = NOWHERE if len(of.unspecified) == len(of.devices) else None
+        unspecified = await of.specifications.missing({gpu: each.index for gpu, each in of.devices.items()})
+        of.around.specification_fault = NOWHERE if len(unspecified) == len(of.devices) else None
+        of.unserved = _unlimited(of.devices) | dict.fromkeys(unspecified, UNSPECIFIED)
         if of.machines is not None:
             of.machines.know(of.devices)
         of.offer()

@@ -1,0 +1,93 @@
+"""Where a DLJob's computation graph comes from, and what to do when it cannot be had. Pure.
+
+A user's code is never imported here: an ONNX file or an entrypoint is not read by this release.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant_api import dljob, errors, graph
+from cotenant_operator import reasons
+from cotenant_operator.state import outcomes
+from cotenant_operator.state.outcomes import Missing
+
+REMEDY = "run `cotenant extract`, store its file in a ConfigMap and name it in spec.model.configMapRef"
+
+
+def config_map_of(spec: dljob.Spec) -> dljob.ConfigMapRef | None:
+    """The ConfigMap that has to be read first."""
+    return None if spec.model is None else spec.model.config_map_ref
+
+
+def unavailable(spec: dljob.Spec) -> Missing | None:
+    """Why there is nothing to read, if so."""
+    source = spec.model
+    if source is None or not any((source.features, source.config_map_ref, source.onnx, source.entrypoint)):
+        return Missing(reason=reasons.NO_MODEL, message=f"spec.model names no computation graph: {REMEDY}")
+    if source.onnx is not None or source.entrypoint is not None:
+        field = "onnx" if source.onnx is not None else "entrypoint"
+        return Missing(
+            reason=reasons.MODEL_SOURCE_NOT_SUPPORTED,
+            message=f"spec.model.{field} is not read by this release: {REMEDY} instead",
+        )
+    return None
+
+
+def inline_text(spec: dljob.Spec) -> bytes | Missing:
+    """The document in `spec.model.features`."""
+    data = json.dumps(None if spec.model is None else spec.model.features, separators=(",", ":")).encode()
+    if len(data) > graph.MAX_INLINE_BYTES:
+        problem = f"is {len(data)} bytes, inline at most {graph.MAX_INLINE_BYTES}: use configMapRef"
+        return unreadable(f"spec.model.features: {problem}")
+    return data
+
+
+def from_config_map(ref: dljob.ConfigMapRef, config_map: Mapping[str, Any] | None) -> bytes | Missing:
+    """The document in a ConfigMap, as `data` or `binaryData` hold it.
+
+    Args:
+        ref: which one.
+        config_map: the object; None where there is none.
+    """
+    if config_map is None:
+        message = f"ConfigMap {ref.name} does not exist: create it with key {ref.key}; it is looked for again"
+        return Missing(reason=reasons.CONFIG_MAP_NOT_FOUND, message=message, may_come=True)
+    binary, text = config_map.get("binaryData") or {}, config_map.get("data") or {}
+    if ref.key in text:
+        return str(text[ref.key]).encode()
+    if ref.key in binary:
+        try:
+            return base64.b64decode(binary[ref.key], validate=True)
+        except binascii.Error as error:
+            return unreadable(f"ConfigMap {ref.name}, key {ref.key}: is no base64: {error}")
+    known = ", ".join(sorted({*text, *binary})[:8]) or "none"
+    message = f"ConfigMap {ref.name} has no key {ref.key} (it has {known}): name one in spec.model.configMapRef.key"
+    return Missing(reason=reasons.CONFIG_MAP_NOT_FOUND, message=message, may_come=True)
+
+
+def parse(data: bytes, *, source: str) -> graph.Graph | Missing:
+    """The graph that a document holds."""
+    if len(data) > graph.MAX_COMPRESSED_BYTES and data[:2] == b"\x1f\x8b":
+        return unreadable(f"{source}: is {len(data)} bytes, a gzipped graph has at most {graph.MAX_COMPRESSED_BYTES}")
+    try:
+        return graph.Graph.read(data, source=source)
+    except errors.InvalidInputError as error:
+        return unreadable(str(error))
+
+
+def unreadable(problem: str) -> Missing:
+    """The graph is there and cannot be used."""
+    message = f"the computation graph cannot be read: {problem}; extract it again with `cotenant extract`"
+    return Missing(reason=reasons.GRAPH_UNREADABLE, message=message, may_come=True)
+
+
+def described(outcome: outcomes.Outcome) -> str:
+    """The outcome in one line, for conditions."""
+    if isinstance(outcome, Missing):
+        return outcome.message
+    document = outcome.prediction
+    models = ", ".join(sorted(document.by_gpu)) if len(document.by_gpu) <= 4 else f"{len(document.by_gpu)} GPU models"
+    return f"predicted by {document.model} for {models}"

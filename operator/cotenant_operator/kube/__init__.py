@@ -1,0 +1,1 @@
+"""Requests to the API server, and its refusals. Decides nothing."""

@@ -1,0 +1,187 @@
+"""Requests to the API server, and its refusals translated once. The connection is what `send` is.
+
+    APIError
+    +-- NotFoundError    404
+    +-- ConflictError    409: there is one already, or it is another than was thought
+    +-- InvalidError     422, 400: the object is refused for what it is
+    +-- ForbiddenError   403: quota, admission, RBAC
+
+Anything else that may pass is a TemporaryError.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from cotenant_api import errors, names
+from cotenant_operator import labels
+from cotenant_operator.state.kinds import LABELLED, Kind
+from cotenant_operator.state.views import Key
+
+Json = dict[str, Any]
+
+MERGE: Final = "application/merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+JSON: Final = "application/json"
+MAX_MESSAGE: Final = 1024
+PAGE: Final = 500
+_RETRY_SECONDS: Final = 1.0
+
+_PATHS: Final = {
+    Kind.DLJOB: (f"/apis/{names.API_VERSION}", "dljobs"),
+    Kind.POLICY: (f"/apis/{names.API_VERSION}", "packingpolicies"),
+    Kind.GPU_NODE: (f"/apis/{names.API_VERSION}", "gpunodes"),
+    Kind.JOB: ("/apis/batch/v1", "jobs"),
+    Kind.DEPLOYMENT: ("/apis/apps/v1", "deployments"),
+    Kind.POD: ("/api/v1", "pods"),
+    Kind.RESOURCE_QUOTA: ("/api/v1", "resourcequotas"),
+    Kind.CONFIG_MAP: ("/api/v1", "configmaps"),
+    Kind.SERVICE: ("/api/v1", "services"),
+    Kind.SERVICE_ACCOUNT: ("/api/v1", "serviceaccounts"),
+    Kind.ROLE: ("/apis/rbac.authorization.k8s.io/v1", "roles"),
+    Kind.ROLE_BINDING: ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One request. `body` is JSON; `metadata_only`: of a list, the metadata is enough."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Mapping[str, Any] | None = None
+    content_type: str = JSON
+    metadata_only: bool = False
+
+
+class Send(Protocol):
+    """Sends a request: status code and decoded body. Raises TemporaryError where no answer came."""
+
+    def __call__(self, request: Request) -> Awaitable[tuple[int, Any]]:
+        """Send it."""
+
+
+class APIError(errors.CotenantError):
+    """The API server refused a request; the message is its own, cut."""
+
+
+class NotFoundError(APIError):
+    """There is no such object, or no such kind."""
+
+
+class ConflictError(APIError):
+    """There is one already, or it has changed meanwhile."""
+
+
+class InvalidError(APIError):
+    """The object is refused for what it is."""
+
+
+class ForbiddenError(APIError):
+    """Quota, admission or RBAC is against it."""
+
+
+_ERRORS: Final[Mapping[int, type[APIError]]] = {
+    400: InvalidError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    422: InvalidError,
+}
+
+
+class API:
+    """What the operator asks of the API server. `sent` counts the requests by method and kind."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.sent = 0
+
+    async def pages(self, kind: Kind, *, metadata_only: bool = False) -> AsyncIterator[list[Json]]:
+        """Every object of a kind, as of now or later, page by page: all at once would be large."""
+        query = {"limit": str(PAGE)}
+        if kind in LABELLED:
+            query["labelSelector"] = names.DLJOB_LABEL
+        while True:
+            path = path_of(kind, Key("", ""))
+            page = await self._ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))
+            yield page.get("items") or []
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return
+            query["continue"] = following
+
+    async def get(self, kind: Kind, key: Key) -> Json:
+        """One object. Raises NotFoundError."""
+        return await self._ask(Request(method="GET", path=path_of(kind, key), query={}))
+
+    async def config_map(self, key: Key) -> Json | None:
+        """A ConfigMap, or None where there is none."""
+        try:
+            return await self.get(Kind.CONFIG_MAP, key)
+        except NotFoundError:
+            return None
+
+    async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Json:
+        """Create an object. Raises ConflictError where its name is taken."""
+        path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
+        query = {"fieldManager": labels.FIELD_MANAGER}
+        return await self._ask(Request(method="POST", path=path, query=query, body=manifest))
+
+    async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str | None) -> Json:
+        """Apply an object: the one of this UID, whoever else wrote to it; or a new one that nobody else wrote to."""
+        metadata = dict(manifest["metadata"])
+        query = {"fieldManager": labels.FIELD_MANAGER}
+        if uid is not None:
+            metadata["uid"] = uid
+            query["force"] = "true"
+        path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
+        body = {**manifest, "metadata": metadata}
+        return await self._ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
+
+    async def merge(self, kind: Kind, key: Key, patch: Mapping[str, Any], *, subresource: str = "") -> Json:
+        """Merge a patch; `metadata.uid` and `metadata.resourceVersion` in it are conditions (ConflictError)."""
+        path = path_of(kind, key) + (f"/{subresource}" if subresource else "")
+        query = {"fieldManager": labels.FIELD_MANAGER}
+        return await self._ask(Request(method="PATCH", path=path, query=query, body=patch, content_type=MERGE))
+
+    async def delete(self, kind: Kind, key: Key, *, uid: str) -> None:
+        """Delete the object of this UID in the background; none there is as good."""
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+        try:
+            await self._ask(Request(method="DELETE", path=path_of(kind, key), query={}, body=body))
+        except (NotFoundError, ConflictError):
+            return
+
+    async def emit(self, event: Mapping[str, Any]) -> None:
+        """Create an event; the same name again is the same event told before."""
+        path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
+        try:
+            await self._ask(Request(method="POST", path=path, query={}, body=event))
+        except ConflictError:
+            return
+
+    async def _ask(self, request: Request) -> Json:
+        self.sent += 1
+        status, body = await self._send(request)
+        if 200 <= status < 300:
+            return dict(body)
+        message = _message(body)
+        if status in _ERRORS:
+            raise _ERRORS[status](message)
+        raise errors.TemporaryError(
+            f"{request.method} {request.path}: {status}: {message}", delay_seconds=_RETRY_SECONDS
+        )
+
+
+def path_of(kind: Kind, key: Key) -> str:
+    """The path of an object, or of a collection where the name is empty."""
+    prefix, plural = _PATHS[kind]
+    namespace = f"/namespaces/{key.namespace}" if key.namespace else ""
+    return f"{prefix}{namespace}/{plural}" + (f"/{key.name}" if key.name else "")
+
+
+def _message(body: Any) -> str:
+    text = body.get("message", "") if isinstance(body, dict) else str(body)
+    return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 3]}..."

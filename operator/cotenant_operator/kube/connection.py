@@ -1,0 +1,135 @@
+"""The connection to the API server through the `kubernetes` package, and the same credentials for kopf.
+
+Credentials are read again when the server does not accept them any more: tokens of ServiceAccounts expire.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import aiohttp
+import kopf
+from kubernetes.aio import client, config
+from kubernetes.aio.config.config_exception import ConfigException
+
+from cotenant_api import errors
+from cotenant_operator.kube import api
+
+_LOGGER = logging.getLogger(__name__)
+
+REQUEST_SECONDS: Final = 30.0
+CONNECTIONS: Final = 64
+# These modules carry no types.
+_config: Any = config
+_ApiClient: Any = client.ApiClient
+_METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+
+LoadConfiguration = Callable[[], Awaitable[client.Configuration]]
+
+
+async def load(kubeconfig: Path | None) -> client.Configuration:
+    """Server and credentials of a kubeconfig file, or of the pod's ServiceAccount.
+
+    Raises:
+        PermanentError: there are none.
+    """
+    configuration = client.Configuration()
+    try:
+        if kubeconfig is not None:
+            await _config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
+        else:
+            _config.load_incluster_config(client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        text = f"no credentials for the API server: {error}; name a file with --kubeconfig"
+        raise errors.PermanentError(text) from error
+    configuration.connection_pool_maxsize = CONNECTIONS
+    return configuration
+
+
+class Connection:
+    """Sends requests over kept-alive connections.
+
+    Args:
+        load_configuration: reads server and credentials, at first and when they are refused.
+    """
+
+    def __init__(self, load_configuration: LoadConfiguration) -> None:
+        self._load = load_configuration
+        self._client: Any = None
+        self._lock = asyncio.Lock()
+
+    async def __call__(self, request: api.Request) -> tuple[int, Any]:
+        """Status code and body. Raises TemporaryError where no answer came."""
+        used = await self._opened()
+        status, body = await self._once(used, request)
+        if status != 401:
+            return status, body
+        _LOGGER.info("the API server refuses the credentials: reading them again")
+        await self._renew(used)
+        return await self._once(await self._opened(), request)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _opened(self) -> Any:
+        async with self._lock:
+            if self._client is None:
+                self._client = _ApiClient(await self._load())
+            return self._client
+
+    async def _renew(self, refused: Any) -> None:
+        async with self._lock:
+            if self._client is refused:
+                self._client = None
+                # Requests in flight over the old connections end with a TemporaryError and are tried again.
+                await refused.close()
+
+    async def _once(self, used: Any, request: api.Request) -> tuple[int, Any]:
+        headers = {
+            "Accept": _METADATA_ONLY if request.metadata_only else api.JSON,
+            "Content-Type": request.content_type,
+        }
+        await used.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, request.body)
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        try:
+            response = await used.rest_client.request(
+                request.method,
+                f"{used.configuration.host}{request.path}{query}",
+                headers=headers,
+                body=request.body,
+                _request_timeout=REQUEST_SECONDS,
+            )
+            data = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:
+            text = f"{request.method} {request.path}: {error!r}"
+            raise errors.TemporaryError(text, delay_seconds=1.0) from error
+        return response.status, _decoded(data)
+
+
+async def kopf_credentials(configuration: client.Configuration) -> kopf.ConnectionInfo:
+    """The same server and credentials, as kopf takes them."""
+    api_keys: Any = configuration
+    scheme, _, token = (await api_keys.get_api_key_with_prefix("BearerToken") or "").rpartition(" ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")

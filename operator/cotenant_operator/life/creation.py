@@ -1,0 +1,75 @@
+"""Whether a DLJob's workload may be made now, and what its pods ask for. Pure."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from cotenant_api import dljob
+from cotenant_operator import reasons
+from cotenant_operator.life import granting
+from cotenant_operator.plans.stages import Blocked, Stage
+from cotenant_operator.state import grants, outcomes
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders
+
+GRACE_SECONDS: Final = 30
+"""How long a graph that may still come is waited for before its absence counts: `kubectl apply` of a folder
+may create the DLJob before its ConfigMap."""
+POLL_SECONDS: Final = (1.0, 30.0)
+"""Bounds of the time between two looks for a graph that is not there."""
+
+
+def granted(observed: Observed, spec: dljob.Spec, now: datetime) -> grants.Grant | Stage:
+    """What the pods ask for, or the stage that says why nothing is made."""
+    refusal = observed.refusal
+    if refusal is not None and refusal.stands(observed.job.meta.generation, now):
+        return _blocked(refusal.reason, refusal.message, retry_at=refusal.retry_at)
+    if observed.policy is None:
+        message = "there is no readable PackingPolicy named default: apply manifests/policy.yaml"
+        return _blocked(reasons.PACKING_POLICY_MISSING, message)
+    if observed.outcome is None:
+        return _blocked(reasons.PREDICTION_PENDING, "the prediction is being made", retry_at=now)
+    waited = waiting_for_graph(observed, now)
+    if waited is not None:
+        return waited
+    decision = granting.decide(spec, observed.policy, observed.outcome)
+    if isinstance(decision, granting.Hold):
+        return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
+    return decision
+
+
+def remembered(observed: Observed) -> Observed:
+    """With the prediction of the workload before, where a graph that it was made from cannot be had any more."""
+    spec, outcome = observed.job.spec, observed.outcome
+    before = observed.deployment or observed.current_job
+    if spec is None or not isinstance(outcome, outcomes.Missing) or not outcome.may_come or before is None:
+        return observed
+    if before.grant is None or before.model_digest != builders.model_digest(spec):
+        return observed
+    document = before.grant.document()
+    return observed if document is None else replace(observed, outcome=outcomes.Predicted(prediction=document))
+
+
+def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:
+    """The stage of a job that was created so lately that its graph may be on the way."""
+    outcome, age = observed.outcome, (now - observed.job.meta.created).total_seconds()
+    if not isinstance(outcome, outcomes.Missing) or not outcome.may_come or age >= GRACE_SECONDS:
+        return None
+    if outcome.reason == reasons.GRAPH_UNREADABLE:
+        # It has come, and waiting does not mend it.
+        return None
+    return _blocked(reasons.PREDICTION_PENDING, outcome.message, retry_at=next_look(observed, now))
+
+
+def next_look(observed: Observed, now: datetime) -> datetime | None:
+    """When to look for the graph again; the older the job, the rarer. None: it cannot come by itself."""
+    outcome = observed.outcome
+    if not isinstance(outcome, outcomes.Missing) or not outcome.may_come:
+        return None
+    age = (now - observed.job.meta.created).total_seconds()
+    least, most = POLL_SECONDS
+    return now + timedelta(seconds=min(max(age / 4, least), most))
+
+
+def _blocked(reason: str, message: str, *, retry_at: datetime | None = None) -> Stage:
+    return Stage(blocked=Blocked(reason=reason, message=message), retry_at=retry_at)

@@ -1,0 +1,90 @@
+"""`(observed objects, clock) -> plan`: level-triggered, pure, and the same plan for the same state.
+
+Whatever came before, lost events, a crash after any action, does not matter: only what is there now does.
+"""
+
+from datetime import datetime, timedelta
+
+from cotenant_api import conditions, dljob, pod
+from cotenant_operator import reasons
+from cotenant_operator.life import creation, serving, training
+from cotenant_operator.plans import actions
+from cotenant_operator.plans.stages import Blocked, Plan, Stage
+from cotenant_operator.state import outcomes
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.telling import happenings, status
+
+
+def wants_prediction(observed: Observed) -> bool:
+    """Whether the decision rests on a prediction that no workload carries yet."""
+    job = observed.job
+    if job.meta.deleting or job.finished is not None or job.spec is None or job.status_problem is not None:
+        return False
+    if conditions.find(job.status.conditions, dljob.PREDICTED) is None:
+        return True
+    if job.spec.workload_type is pod.WorkloadType.INFERENCE:
+        return observed.deployment is None or not serving.is_current(observed.deployment, job.spec)
+    current = observed.current_job
+    return current is None or current.failed is not None
+
+
+def reconcile(observed: Observed, now: datetime) -> Plan:
+    """What to do now."""
+    job = observed.job
+    if job.meta.deleting:
+        # Owner references let the garbage collector clean up.
+        return Plan()
+    if job.status_problem is not None:
+        # It may be over: nothing is begun again, and nothing is written over what cannot be read.
+        return Plan(actions=(happenings.unreadable_status(job),))
+    ended = job.finished
+    if ended is not None:
+        return _after_the_end(observed, ended, now)
+    observed = creation.remembered(observed)
+    stage = _stage(observed, now)
+    new = status.derive(observed, stage, now)
+    todo = list(stage.actions)
+    if status.written(new) != job.written:
+        todo += happenings.events(observed, stage, new)
+        todo.append(_write(observed, new))
+    return Plan(actions=tuple(todo), retry_at=_retry_at(observed, stage, now))
+
+
+def _stage(observed: Observed, now: datetime) -> Stage:
+    spec = observed.job.spec
+    if spec is None:
+        message = f"{observed.job.problem}: correct it"
+        blocked = Blocked(reason=reasons.INVALID_SPEC, message=message)
+        return Stage(blocked=blocked, attempt=observed.known_attempts)
+    if spec.workload_type is pod.WorkloadType.INFERENCE:
+        return serving.stage(observed, spec, now)
+    return training.stage(observed, spec, now)
+
+
+def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetime) -> Plan:
+    """Nothing starts again; the DLJob goes when its time is over."""
+    seconds = observed.job.ttl_seconds
+    if seconds is None:
+        return Plan()
+    due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=seconds)
+    if now < due:
+        return Plan(retry_at=due)
+    return Plan(actions=(actions.Delete(kind=Kind.DLJOB, name=observed.job.meta.key.name, uid=observed.job.meta.uid),))
+
+
+def _write(observed: Observed, new: dljob.Status) -> actions.PatchStatus:
+    job = observed.job
+    return actions.PatchStatus(
+        uid=job.meta.uid,
+        version=job.meta.version,
+        status=status.patch(new),
+        urgent=status.is_urgent(job.status, new),
+    )
+
+
+def _retry_at(observed: Observed, stage: Stage, now: datetime) -> datetime | None:
+    """A deadline may begin with the status that is being written: it is looked at again when that arrives."""
+    if stage.retry_at is not None or not isinstance(observed.outcome, outcomes.Missing):
+        return stage.retry_at
+    return None if stage.workload or not observed.outcome.may_come else now + timedelta(seconds=30)

@@ -1,0 +1,61 @@
+"""An inference job's Deployment: made once, rolled when the spec changes, scaled to zero while suspended. Pure."""
+
+from datetime import datetime
+
+from cotenant_api import dljob
+from cotenant_operator import reasons
+from cotenant_operator.life import creation, granting, training
+from cotenant_operator.plans import actions
+from cotenant_operator.plans.stages import Blocked, Note, Stage
+from cotenant_operator.state import views
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders
+
+
+def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
+    """Where the job stands."""
+    current = observed.deployment
+    if current is None:
+        return _create(observed, spec, now)
+    if current.meta.owner_uid != observed.job.meta.uid:
+        message = f"Deployment {current.meta.key.name} belongs to another owner: delete it, or rename the DLJob"
+        return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
+    if current.meta.deleting:
+        return Stage(workload=True)
+    if not is_current(current, spec):
+        return _roll(observed, spec, now, current=current)
+    if current.replicas != builders.wanted_replicas(spec) and current.grant is not None:
+        manifest = builders.deployment(observed.job, spec, current.grant)
+        return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True)
+    return Stage(workload=True)
+
+
+def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
+    """Whether the Deployment was made from this spec, replicas aside."""
+    return current.spec_digest == builders.spec_digest(spec)
+
+
+def _create(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
+    if spec.suspend:
+        return Stage()
+    decision = creation.granted(observed, spec, now)
+    if isinstance(decision, Stage):
+        return decision
+    manifest = builders.deployment(observed.job, spec, decision)
+    note = Note(warning=False, reason=reasons.CREATED, message=training.created(manifest, decision))
+    return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=None),), workload=True, notes=(note,))
+
+
+def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment) -> Stage:
+    decision = creation.granted(observed, spec, now)
+    if isinstance(decision, Stage):
+        # The pods of the former spec go on; the condition Predicted says what is missing.
+        return Stage(workload=True, retry_at=decision.retry_at, blocked=decision.blocked)
+    bound = any(pod.node is not None and not pod.ended for pod in observed.pods)
+    grant = granting.renewed(current.grant, decision, bound=bound)
+    manifest = builders.deployment(observed.job, spec, grant)
+    text = training.created(manifest, grant).replace("created", "updated", 1)
+    note = Note(warning=False, reason=reasons.UPDATED, message=text)
+    return Stage(
+        actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True, notes=(note,)
+    )

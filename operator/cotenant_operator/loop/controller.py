@@ -1,0 +1,199 @@
+"""The loop: take a DLJob that is due, look at it, decide, do it. One worker holds a DLJob at a time.
+
+Nothing is kept here that a restart would miss: refusals and the time of the last write only save requests.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from cotenant_api import errors
+from cotenant_operator.graphs import predictions
+from cotenant_operator.kube import api
+from cotenant_operator.life import reconcile
+from cotenant_operator.loop import executor
+from cotenant_operator.loop.workqueue import WorkQueue
+from cotenant_operator.plans import actions
+from cotenant_operator.plans.stages import Plan
+from cotenant_operator.state.observed import Observed, Refusal
+from cotenant_operator.state.store import Keys, Store
+from cotenant_operator.state.views import Key
+
+_LOGGER = logging.getLogger(__name__)
+
+WORKERS: Final = 32
+LAZY_SECONDS: Final = 15.0
+"""Least time between two writes of a status in which only figures, neighbours or words change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """`now`: the time of day, in UTC; `monotonic`: seconds that only grow."""
+
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+
+
+class Controller:
+    """Reconciles DLJobs."""
+
+    def __init__(self, *, store: Store, client: api.API, predictor: predictions.Predictor, clock: Clock) -> None:
+        self.store = store
+        self._predictor, self._clock = predictor, clock
+        self._executor = executor.Executor(client, store, now=clock.now)
+        self._queue = WorkQueue()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._working = 0
+        self._refusals: dict[Key, tuple[str, Refusal]] = {}
+        self._written: dict[Key, float] = {}
+
+    @property
+    def queued(self) -> int:
+        """DLJobs that are due, waiting for their time, or being worked on."""
+        return len(self._queue)
+
+    def enqueue(self, keys: Keys) -> None:
+        """Have DLJobs looked at now."""
+        now = self._clock.monotonic()
+        for key in keys:
+            self._queue.add(key, at=now)
+        if keys:
+            self._wake.set()
+
+    def stop(self) -> None:
+        """Let `run` end when the actions that are being done are done."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until `stop`; on WORKERS DLJobs at the same time, each in its own task."""
+        self.enqueue(self.store.keys())
+        async with asyncio.TaskGroup() as group:
+            while not self._stopping:
+                while self._working < WORKERS and (key := self._take()) is not None:
+                    self._working += 1
+                    group.create_task(self._work(key))
+                await self._woken()
+
+    async def process_due(self) -> bool:
+        """Look at one DLJob that is due; whether there was one."""
+        key = self._take()
+        if key is None:
+            return False
+        await self._look_at(key)
+        return True
+
+    async def _work(self, key: Key) -> None:
+        try:
+            await self._look_at(key)
+        finally:
+            self._working -= 1
+            self._wake.set()
+
+    async def _woken(self) -> None:
+        """Wait until something is due, has come, or a worker is free."""
+        delay = self._queue.due_in(self._clock.monotonic()) if self._working < WORKERS else None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), timeout=delay)
+        self._wake.clear()
+
+    def _take(self) -> Key | None:
+        return self._queue.take(self._clock.monotonic())
+
+    async def _look_at(self, key: Key) -> None:
+        try:
+            await self._process(key)
+        except errors.TemporaryError as error:
+            self._retry(key, str(error), delay_seconds=error.delay_seconds)
+        except api.APIError as error:
+            self._retry(key, str(error))
+        except Exception as error:
+            _LOGGER.debug("%s: a fault of the operator", key, exc_info=True)
+            self._retry(key, f"a fault of the operator: {error!r}")
+        else:
+            self._queue.done(key)
+
+    async def _process(self, key: Key) -> None:
+        observed = self._observe(key)
+        if observed is None:
+            self._refusals.pop(key, None)
+            self._written.pop(key, None)
+            return
+        if reconcile.wants_prediction(observed):
+            observed = await self._predicted(key, observed)
+        plan = reconcile.reconcile(observed, self._clock.now())
+        try:
+            await self._do(key, plan)
+        except executor.Refused as error:
+            _LOGGER.warning("%s: %s: %s", key, error.reason, error)
+            generation = observed.job.meta.generation
+            refusal = executor.refusal(error, generation=generation, now=self._clock.now())
+            self._refusals[key] = (observed.job.meta.uid, refusal)
+            self.enqueue(frozenset([key]))
+
+    def _observe(self, key: Key) -> Observed | None:
+        job = self.store.dljob(key)
+        uid, refusal = self._refusals.get(key, ("", None))
+        stands = job is not None and job.meta.uid == uid
+        return self.store.observe(key, outcome=None, refusal=refusal if stands else None)
+
+    async def _predicted(self, key: Key, observed: Observed) -> Observed:
+        spec = observed.job.spec
+        if spec is None:
+            return observed
+        outcome = await self._predictor.outcome(key, spec, present=self.store.gpu_models())
+        # The prediction took a while: decide on what is there now, if it is still the same spec.
+        fresh = self._observe(key)
+        if fresh is None or fresh.job.meta.uid != observed.job.meta.uid or fresh.job.spec != spec:
+            message = f"{key} changed while it was predicted"
+            raise errors.TemporaryError(message, delay_seconds=0.0)
+        return replace(fresh, outcome=outcome)
+
+    async def _do(self, key: Key, plan: Plan) -> None:
+        for action in plan.actions:
+            if isinstance(action, actions.PatchStatus) and not self._may_write(key, action):
+                continue
+            await self._executor.execute(key, action)
+            if not isinstance(action, actions.PatchStatus):
+                _LOGGER.info("%s: %s", key, describe(action))
+        if plan.retry_at is not None:
+            seconds = (plan.retry_at - self._clock.now()).total_seconds()
+            self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
+            self._wake.set()
+
+    def _may_write(self, key: Key, action: actions.PatchStatus) -> bool:
+        """Whether a status is written now; one that can wait is looked at again when its time has come."""
+        now = self._clock.monotonic()
+        due = self._written.get(key, now - LAZY_SECONDS) + LAZY_SECONDS
+        if action.urgent or now >= due:
+            self._written[key] = now
+            return True
+        self._queue.add(key, at=due)
+        self._wake.set()
+        return False
+
+    def _retry(self, key: Key, message: str, *, delay_seconds: float = 0.0) -> None:
+        now = self._clock.monotonic()
+        delay = self._queue.failed(key, now=now, delay_seconds=delay_seconds)
+        _LOGGER.warning("%s: tried again in %.1f s: %s", key, delay, message)
+        self._wake.set()
+
+
+def describe(action: actions.Action) -> str:
+    """An action in one line, for the log."""
+    match action:
+        case actions.Create() | actions.ApplyDeployment():
+            return f"wrote {action.manifest['kind']} {action.manifest['metadata']['name']}"
+        case actions.Change():
+            return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"
+        case actions.Delete():
+            return f"deleted {action.kind.value} {action.name}"
+        case actions.EmitEvent():
+            return f"{action.reason}: {action.message}"
+        case actions.PatchStatus():
+            return "wrote the status"

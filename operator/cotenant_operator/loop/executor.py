@@ -1,0 +1,155 @@
+"""Does what a plan wants, action by action. What the API server answers goes into the observed state at once, so
+that the next plan never rests on less than what was done.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from cotenant_api import conditions, names
+from cotenant_operator import labels, reasons
+from cotenant_operator.kube import api
+from cotenant_operator.plans import actions
+from cotenant_operator.state import reading
+from cotenant_operator.state.kinds import WATCHED, Kind
+from cotenant_operator.state.observed import Refusal
+from cotenant_operator.state.store import Store
+from cotenant_operator.state.views import Key
+
+_LOGGER = logging.getLogger(__name__)
+
+QUOTA_RETRY_SECONDS: Final = 30.0
+_TERMINATING: Final = "being terminated"
+
+
+class Refused(api.APIError):
+    """A workload is refused; the DLJob's conditions will say so."""
+
+    def __init__(self, reason: str, message: str, *, retry_seconds: float | None) -> None:
+        self.reason, self.retry_seconds = reason, retry_seconds
+        super().__init__(message)
+
+
+class Executor:
+    """Does actions for one DLJob after another."""
+
+    def __init__(self, client: api.API, store: Store, *, now: Callable[[], datetime]) -> None:
+        self._api, self._store, self._now = client, store, now
+
+    async def execute(self, key: Key, action: actions.Action) -> None:
+        """Do one action.
+
+        Raises:
+            Refused: a workload is refused.
+            TemporaryError, ConflictError: worth trying again.
+        """
+        match action:
+            case actions.Create():
+                await self._create(key, action)
+            case actions.ApplyDeployment():
+                await self._apply_deployment(key, action)
+            case actions.Change():
+                metadata = {**action.patch.get("metadata", {}), "uid": action.uid}
+                patch = {**action.patch, "metadata": metadata}
+                self._keep(action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
+            case actions.Delete():
+                await self._api.delete(action.kind, Key(key.namespace, action.name), uid=action.uid)
+            case actions.PatchStatus():
+                await self._patch_status(key, action)
+            case actions.EmitEvent():
+                await self._emit(key, action)
+
+    async def _create(self, key: Key, action: actions.Create) -> None:
+        manifest = action.manifest
+        name = Key(key.namespace, manifest["metadata"]["name"])
+        try:
+            made = await self._api.create(action.kind, manifest)
+        except api.ConflictError:
+            made = await self._taken(action.kind, name, manifest)
+        except (api.InvalidError, api.ForbiddenError, api.NotFoundError) as error:
+            raise refused(error) from error
+        self._keep(action.kind, made)
+
+    def _keep(self, kind: Kind, value: api.Json) -> None:
+        if kind in WATCHED:
+            self._store.put(kind, value)
+
+    async def _apply_deployment(self, key: Key, action: actions.ApplyDeployment) -> None:
+        manifest = action.manifest
+        try:
+            deployment = await self._api.apply(Kind.DEPLOYMENT, manifest, uid=action.uid)
+        except api.ConflictError:
+            if action.uid is not None:
+                raise
+            deployment = await self._taken(Kind.DEPLOYMENT, Key(key.namespace, manifest["metadata"]["name"]), manifest)
+        except (api.InvalidError, api.ForbiddenError, api.NotFoundError) as error:
+            raise refused(error) from error
+        self._store.put(Kind.DEPLOYMENT, deployment)
+
+    async def _taken(self, kind: Kind, name: Key, manifest: actions.Manifest) -> api.Json:
+        """The object that has the name already: ours from before a restart, or somebody else's."""
+        found = await self._api.get(kind, name)
+        owner = manifest["metadata"]["ownerReferences"][0]["uid"]
+        if reading.meta(found).owner_uid != owner:
+            message = f"{kind.value} {name.name} exists and belongs to another owner: delete it, or rename the DLJob"
+            raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
+        return found
+
+    async def _emit(self, key: Key, action: actions.EmitEvent) -> None:
+        """Tell it; where events are refused, the status still says the same."""
+        try:
+            await self._api.emit(event(key, action, self._now()))
+        except api.APIError as error:
+            _LOGGER.warning("%s: event %s refused: %s", key, action.reason, error)
+
+    async def _patch_status(self, key: Key, action: actions.PatchStatus) -> None:
+        metadata = {"uid": action.uid, "resourceVersion": str(action.version)}
+        patch = {"metadata": metadata, "status": dict(action.status)}
+        written = await self._api.merge(Kind.DLJOB, key, patch, subresource="status")
+        self._store.put(Kind.DLJOB, written)
+
+
+def refused(error: api.APIError) -> Refused:
+    """What a refusal means: another template is needed, or patience."""
+    message = str(error)
+    if isinstance(error, api.InvalidError):
+        return Refused(reasons.INVALID_TEMPLATE, f"the API server refuses it: {message}", retry_seconds=None)
+    if "exceeded quota" in message:
+        return Refused(reasons.QUOTA_EXCEEDED, message, retry_seconds=QUOTA_RETRY_SECONDS)
+    return Refused(reasons.CREATION_FORBIDDEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
+
+
+def refusal(error: Refused, *, generation: int, now: datetime) -> Refusal:
+    """The refusal as the next decision sees it."""
+    seconds = error.retry_seconds
+    retry_at = None if seconds is None else now + timedelta(seconds=seconds)
+    return Refusal(generation=generation, reason=error.reason, message=str(error), retry_at=retry_at)
+
+
+def event(key: Key, action: actions.EmitEvent, now: datetime) -> api.Json:
+    """A core/v1 Event about the DLJob; its name is the same whenever the same is told."""
+    digest = hashlib.sha256(action.identity.encode()).hexdigest()[:16]
+    time = conditions.timestamp(now)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{key.name}.{digest}", "namespace": key.namespace},
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": "DLJob",
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": action.uid,
+        },
+        "type": action.type,
+        "reason": action.reason,
+        "message": action.message[: api.MAX_MESSAGE],
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "source": {"component": labels.FIELD_MANAGER},
+        "reportingComponent": labels.FIELD_MANAGER,
+        "reportingInstance": labels.FIELD_MANAGER,
+    }

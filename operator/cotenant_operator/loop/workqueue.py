@@ -1,0 +1,76 @@
+"""Which DLJobs are to be looked at, and when. No I/O; the time is a parameter, in seconds of any monotonic clock.
+
+A key is with one worker at a time; what happens meanwhile makes it due again. Failures of a key are retried
+after a delay that doubles, or as soon as something happens to it.
+"""
+
+import heapq
+from typing import Final
+
+from cotenant_operator.state.views import Key
+
+FIRST_BACKOFF_SECONDS: Final = 0.2
+LONGEST_BACKOFF_SECONDS: Final = 60.0
+
+
+class WorkQueue:
+    """Keys and when each is due."""
+
+    def __init__(self) -> None:
+        self._due: dict[Key, float] = {}
+        self._heap: list[tuple[float, int, Key]] = []
+        self._working: dict[Key, float | None] = {}
+        self._failures: dict[Key, int] = {}
+        self._added = 0
+
+    def __len__(self) -> int:
+        return len(self._due) + len(self._working)
+
+    def add(self, key: Key, *, at: float) -> None:
+        """Have a key looked at, no later than `at`."""
+        if key in self._working:
+            due = self._working[key]
+            self._working[key] = at if due is None else min(due, at)
+            return
+        due = self._due.get(key)
+        if due is not None and due <= at:
+            return
+        self._due[key] = at
+        self._added += 1
+        heapq.heappush(self._heap, (at, self._added, key))
+
+    def take(self, now: float) -> Key | None:
+        """The key that has been due longest; it is being worked on until `done`. None: nothing is due."""
+        while self._heap and self._heap[0][0] <= now:
+            at, _, key = heapq.heappop(self._heap)
+            if self._due.get(key) == at:
+                del self._due[key]
+                self._working[key] = None
+                return key
+        return None
+
+    def done(self, key: Key) -> None:
+        """The work on a key went well, or there is no such DLJob any more."""
+        self._failures.pop(key, None)
+        self._release(key)
+
+    def failed(self, key: Key, *, now: float, delay_seconds: float = 0.0) -> float:
+        """The work on a key failed: it is due again after a while. The delay, at least `delay_seconds`."""
+        count = self._failures.get(key, 0)
+        self._failures[key] = count + 1
+        doubled: float = FIRST_BACKOFF_SECONDS * 2 ** min(count, 16)
+        delay = max(min(doubled, LONGEST_BACKOFF_SECONDS), delay_seconds)
+        self._release(key)
+        self.add(key, at=now + delay)
+        return delay
+
+    def due_in(self, now: float) -> float | None:
+        """Seconds until the next key is due; None: none waits."""
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return max(self._heap[0][0] - now, 0.0) if self._heap else None
+
+    def _release(self, key: Key) -> None:
+        again = self._working.pop(key, None)
+        if again is not None:
+            self.add(key, at=again)

@@ -1,0 +1,78 @@
+"""What reconciliation wants done. Values only; `loop.executor` does it, in order, up to the first that fails."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from cotenant_operator.state.kinds import Kind
+
+Manifest: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Create:
+    """Create an object that the DLJob owns; one of that name that is ours is taken as it is."""
+
+    kind: Kind
+    manifest: Manifest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApplyDeployment:
+    """Apply the Deployment; `uid` of the one that is there, None to make it."""
+
+    manifest: Manifest
+    uid: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """Merge a patch into an object; nothing happens to another of the same name.
+
+    Attributes:
+        patch: of the whole object, without `metadata.uid`.
+    """
+
+    kind: Kind
+    name: str
+    uid: str
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delete:
+    """Delete the object of this UID, and what it owns in the background."""
+
+    kind: Kind
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PatchStatus:
+    """Write the status.
+
+    Attributes:
+        uid, version: of the DLJob that it was derived from; another one is left alone.
+        status: the whole status; null for what is to be removed.
+        urgent: whether somebody may be waiting for it.
+    """
+
+    uid: str
+    version: int
+    status: Mapping[str, Any]
+    urgent: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmitEvent:
+    """Tell it with `kubectl describe`. The same `identity` is told once."""
+
+    uid: str
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    identity: str
+
+
+Action: TypeAlias = Create | ApplyDeployment | Change | Delete | PatchStatus | EmitEvent

@@ -1,0 +1,56 @@
+"""Where a DLJob stands and what is next. Values only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from cotenant_api import conditions
+from cotenant_operator.plans.actions import Action
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """An event that follows from a decision rather than from a change of the status."""
+
+    warning: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blocked:
+    """Nothing is made, and why: reason and message of the condition Queued."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """Where a DLJob stands and what is next.
+
+    Attributes:
+        actions: to be done first, in order.
+        attempt: the current one, from 1; 0: none yet.
+        workload: whether its Job or Deployment is there, or made by `actions`.
+        blocked: why it is not.
+        ending: its pods are being ended for good: that they go says nothing any more.
+        finished: the condition Complete or Failed, and nothing follows.
+        retry_at: when to look again although nothing changed.
+    """
+
+    actions: tuple[Action, ...] = ()
+    attempt: int = 0
+    workload: bool = False
+    blocked: Blocked | None = None
+    ending: bool = False
+    finished: conditions.Condition | None = None
+    notes: tuple[Note, ...] = ()
+    retry_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What to do now, and when to look again although nothing changed."""
+
+    actions: tuple[Action, ...] = ()
+    retry_at: datetime | None = None

@@ -1,0 +1,72 @@
+"""What one decision about a DLJob rests on. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cotenant_api import gpunode, packingpolicy
+from cotenant_api.names import GPUUID, PodUID
+from cotenant_operator.state import outcomes, views
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """The API server refused a workload.
+
+    Attributes:
+        generation: of the DLJob's spec that it was made from.
+        retry_at: when to try the same again; None: only with another spec.
+    """
+
+    generation: int
+    reason: str
+    message: str
+    retry_at: datetime | None
+
+    def stands(self, generation: int, now: datetime) -> bool:
+        """Whether the same would be refused again."""
+        return self.generation == generation and (self.retry_at is None or self.retry_at > now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GPU:
+    """A GPU that a pod of the DLJob is placed on.
+
+    Attributes:
+        seen: as its agent published it; None: not yet.
+        holders: pods placed on it or listed by its agent: UID -> namespace/name.
+    """
+
+    seen: gpunode.GPU | None
+    holders: Mapping[PodUID, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """Everything that one decision rests on.
+
+    Attributes:
+        jobs: Jobs that the DLJob controls, by attempt.
+        deployment: of its name, whoever owns it.
+        pods: its own.
+        outcome: None where it was not asked for.
+    """
+
+    job: views.DLJob
+    jobs: tuple[views.Job, ...] = ()
+    deployment: views.Deployment | None = None
+    pods: tuple[views.Pod, ...] = ()
+    policy: packingpolicy.Spec | None = None
+    outcome: outcomes.Outcome | None = None
+    refusal: Refusal | None = None
+    gpus: Mapping[GPUUID, GPU] = field(default_factory=dict)
+
+    @property
+    def current_job(self) -> views.Job | None:
+        """The Job of the latest attempt."""
+        return max(self.jobs, key=lambda job: job.attempt, default=None)
+
+    @property
+    def known_attempts(self) -> int:
+        """How many attempts there have been, by what is there and by what was written."""
+        return max([self.job.status.attempts or 0, *(job.attempt for job in self.jobs)])

@@ -1,0 +1,201 @@
+"""Reads what is kept of the objects that the API server sends. Pure.
+
+The API server has checked its own kinds; what others wrote into ours may be anything, and is refused by name.
+"""
+
+from datetime import datetime
+
+from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, placement
+from cotenant_api.names import NodeName
+from cotenant_operator import labels
+from cotenant_operator.state import grants, views
+
+
+def meta(value: views.Object) -> views.Meta:
+    """The metadata that is kept."""
+    metadata: views.Object = value["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    return views.Meta(
+        key=views.Key(metadata.get("namespace", ""), metadata["name"]),
+        uid=metadata["uid"],
+        version=version(value),
+        generation=metadata.get("generation", 0),
+        created=datetime.fromisoformat(metadata["creationTimestamp"]),
+        deleting="deletionTimestamp" in metadata,
+        owner_uid=next((owner["uid"] for owner in owners if owner.get("controller")), None),
+        labels={key: text for key, text in (metadata.get("labels") or {}).items() if labels.is_kept(key)},
+    )
+
+
+def version(value: views.Object) -> int:
+    """`resourceVersion` as a number."""
+    return int(value["metadata"].get("resourceVersion", 0))
+
+
+def dl_job(value: views.Object) -> views.DLJob:
+    """A DLJob; what cannot be read of it is named in `problem`."""
+    written: views.Object = value.get("status") or {}
+    raw_spec: views.Object = value.get("spec") or {}
+    status, status_problem = _read(dljob.Status, written, source="status")
+    spec, problem, ended = None, None, None if status is None else views.finished(status)
+    if ended is None:
+        spec, problem = _read(dljob.Spec, raw_spec, source="spec")
+    else:
+        # Nothing is derived from it any more.
+        status, written = dljob.Status(conditions=(ended,)), {}
+    return views.DLJob(
+        meta=meta(value),
+        spec=spec,
+        problem=problem,
+        status_problem=status_problem,
+        ttl_seconds=raw_spec.get("ttlSecondsAfterFinished"),
+        status=status or dljob.Status(),
+        written=written,
+    )
+
+
+def job(value: views.Object) -> views.Job:
+    """A batch/v1 Job that we made."""
+    spec, status = value["spec"], value.get("status") or {}
+    ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
+    complete, failed = _condition(ends.get("Complete")), _condition(ends.get("Failed"))
+    return views.Job(
+        meta=meta(value),
+        attempt=number(_label(value, names.ATTEMPT_LABEL)),
+        suspended=bool(spec.get("suspend")),
+        deadline_seconds=spec.get("activeDeadlineSeconds"),
+        terminating=status.get("terminating") or 0,
+        start_time=_time(status.get("startTime")),
+        complete=complete,
+        failed=failed,
+        ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
+        spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
+        model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
+        grant=None if complete is not None else grants.read(spec["template"]),
+        external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
+    )
+
+
+def deployment(value: views.Object) -> views.Deployment:
+    """A Deployment that we made."""
+    spec, status = value["spec"], value.get("status") or {}
+    replicas = spec.get("replicas", 1)
+    caught_up = status.get("observedGeneration", 0) >= value["metadata"].get("generation", 0)
+    return views.Deployment(
+        meta=meta(value),
+        replicas=replicas,
+        available=status.get("availableReplicas") or 0,
+        rolled_out=caught_up and (status.get("updatedReplicas") or 0) >= replicas,
+        spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
+        model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
+        grant=grants.read(spec["template"]),
+    )
+
+
+def pod(value: views.Object) -> views.Pod:
+    """A pod that was made from one of our templates."""
+    spec, status = value["spec"], value.get("status") or {}
+    found = {item["type"]: item for item in status.get("conditions") or ()}
+    scheduled, packed = found.get("PodScheduled") or {}, found.get(names.PACKED)
+    bound = scheduled.get("status") == "True"
+    refused = scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated"
+    index = _annotation(value, labels.COMPLETION_INDEX)
+    return views.Pod(
+        meta=meta(value),
+        dljob_uid=_label(value, labels.DLJOB_UID),
+        attempt=number(_label(value, names.ATTEMPT_LABEL)),
+        index=None if index is None else number(index),
+        node=spec.get("nodeName") or None,
+        placement=_placement(value),
+        phase=status.get("phase", "Pending"),
+        ready=(found.get("Ready") or {}).get("status") == "True",
+        packed=None if packed is None else (packed.get("reason", ""), packed.get("message", "")),
+        unschedulable=scheduled.get("message") if refused else None,
+        scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
+        why=_why(status),
+    )
+
+
+def gpu_node(value: views.Object) -> views.GPUNode:
+    """A GPUNode.
+
+    Raises:
+        InvalidInputError: its status cannot be read.
+    """
+    status = documents.validated(gpunode.Status, value.get("status") or {}, source="status")
+    metadata = value["metadata"]
+    return views.GPUNode(
+        name=NodeName(metadata["name"]),
+        uid=metadata["uid"],
+        version=version(value),
+        gpus={gpu.uuid: gpu for gpu in status.gpus},
+    )
+
+
+def policy(value: views.Object) -> views.Policy:
+    """The PackingPolicy.
+
+    Raises:
+        InvalidInputError: a field is wrong; nothing of it may be applied.
+    """
+    spec = packingpolicy.PackingPolicy.from_object(dict(value)).spec
+    return views.Policy(uid=value["metadata"]["uid"], version=version(value), spec=spec)
+
+
+def number(text: str) -> int:
+    """A label's whole number; 0 where it is none."""
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _read(model: type[documents.M], value: views.Object, *, source: str) -> tuple[documents.M | None, str | None]:
+    """The value, or why it cannot be read."""
+    try:
+        return documents.validated(model, value, source=source), None
+    except errors.InvalidInputError as error:
+        return None, str(error)
+
+
+def _label(value: views.Object, name: str) -> str:
+    return str((value["metadata"].get("labels") or {}).get(name, ""))
+
+
+def _annotation(value: views.Object, name: str) -> str | None:
+    found: str | None = (value["metadata"].get("annotations") or {}).get(name)
+    return found
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _condition(item: views.Object | None) -> conditions.Condition | None:
+    if item is None:
+        return None
+    return conditions.Condition(
+        type=item["type"],
+        status=conditions.Status(item["status"]),
+        reason=item.get("reason") or item["type"],
+        message=item.get("message") or "",
+        last_transition_time=item.get("lastTransitionTime") or "",
+    )
+
+
+def _placement(value: views.Object) -> placement.Placement | None:
+    text = _annotation(value, names.PLACEMENT)
+    if text is None:
+        return None
+    try:
+        return placement.Placement.from_json(text, source=names.PLACEMENT)
+    except errors.InvalidInputError:
+        # The agent refuses such a pod and names it; here it is a pod that is not placed.
+        return None
+
+
+def _why(status: views.Object) -> str | None:
+    if status.get("phase") != "Failed":
+        return None
+    for container in status.get("containerStatuses") or ():
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return f"container {container.get('name')} ended with {ended.get('reason')}, exit code {ended['exitCode']}"
+    return status.get("message") or status.get("reason")

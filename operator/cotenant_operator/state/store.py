@@ -1,0 +1,251 @@
+"""The observed state: what the watches last said of every object, and which DLJob it concerns. No I/O.
+
+Level-triggered: events only change this state and name the DLJobs to look at again. An older version of an
+object never replaces a newer one, and a deleted object does not come back by an event that was late.
+"""
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from cotenant_api import errors, names, packingpolicy
+from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
+from cotenant_operator.state import reading, views
+from cotenant_operator.state.kinds import WATCHED, Kind
+from cotenant_operator.state.observed import GPU, Observed, Refusal
+from cotenant_operator.state.outcomes import Outcome
+from cotenant_operator.state.views import Key
+
+_LOGGER = logging.getLogger(__name__)
+_REMEMBERED_DELETIONS: Final = 16384
+
+Keys = frozenset[Key]
+NOBODY: Final[Keys] = frozenset()
+
+
+class Store:
+    """What is known of the cluster."""
+
+    def __init__(self) -> None:
+        self._dljobs: dict[Key, views.DLJob] = {}
+        self._jobs: dict[Key, dict[str, views.Job]] = {}
+        self._deployments: dict[Key, views.Deployment] = {}
+        self._pods: dict[Key, dict[str, views.Pod]] = {}
+        self._nodes: dict[NodeName, views.GPUNode] = {}
+        self._policy: views.Policy | None = None
+        self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
+        self._places: dict[GPUUID, NodeName] = {}
+        self._models: Counter[GPUModel] = Counter()
+        self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+
+    def put(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
+        """Take in an object as read or watched; the DLJobs that it concerns."""
+        uid, version = value["metadata"]["uid"], reading.version(value)
+        known = self._versions[kind].get(uid)
+        if uid in self._gone or (known is not None and version < known[0]):
+            return NOBODY
+        concerned = self._take(kind, value)
+        self._versions[kind][uid] = (version, _key(kind, value))
+        return concerned
+
+    def remove(self, kind: Kind, uid: str) -> Keys:
+        """Forget an object that is deleted; the DLJobs that it concerned."""
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED_DELETIONS:
+            self._gone.popitem(last=False)
+        known = self._versions[kind].pop(uid, None)
+        return NOBODY if known is None else self._drop(kind, uid, known[1])
+
+    def uids(self, kind: Kind) -> frozenset[str]:
+        """UIDs of the objects of a kind that are known."""
+        return frozenset(self._versions[kind])
+
+    def knows(self, kind: Kind, uid: str) -> bool:
+        """Whether an object is known."""
+        return uid in self._versions[kind]
+
+    def keys(self) -> Keys:
+        """Every DLJob."""
+        return frozenset(self._dljobs)
+
+    def unfinished(self) -> Keys:
+        """The DLJobs that are not over."""
+        return frozenset(key for key, job in self._dljobs.items() if job.finished is None)
+
+    def dljob(self, key: Key) -> views.DLJob | None:
+        """A DLJob."""
+        return self._dljobs.get(key)
+
+    def gpu_models(self) -> frozenset[GPUModel]:
+        """The GPU models in the cluster."""
+        return frozenset(self._models)
+
+    def observe(self, key: Key, *, outcome: Outcome | None, refusal: Refusal | None) -> Observed | None:
+        """What a decision about this DLJob rests on; None where there is no such DLJob."""
+        job = self._dljobs.get(key)
+        if job is None:
+            return None
+        uid = job.meta.uid
+        pods = tuple(pod for pod in self._pods.get(key, {}).values() if pod.dljob_uid == uid)
+        owned = (found for found in self._jobs.get(key, {}).values() if found.meta.owner_uid == uid)
+        return Observed(
+            job=job,
+            jobs=tuple(sorted(owned, key=lambda found: found.attempt)),
+            deployment=self._deployments.get(key),
+            pods=pods,
+            policy=self.policy(),
+            outcome=outcome,
+            refusal=refusal,
+            gpus={uuid: self._gpu(uuid) for pod in pods for uuid in _uuids(pod)},
+        )
+
+    def policy(self) -> packingpolicy.Spec | None:
+        """The PackingPolicy in force."""
+        return None if self._policy is None else self._policy.spec
+
+    def _gpu(self, uuid: GPUUID) -> GPU:
+        node = self._nodes.get(self._places.get(uuid, NodeName("")))
+        seen = None if node is None else node.gpus.get(uuid)
+        listed = {} if seen is None else {tenant.pod_uid: f"{tenant.namespace}/{tenant.pod}" for tenant in seen.tenants}
+        placed = {uid: str(self._pod_name(key, uid)) for uid, key in self._holders.get(uuid, {}).items()}
+        return GPU(seen=seen, holders={**listed, **placed})
+
+    def _pod_name(self, key: Key, uid: PodUID) -> Key:
+        return self._pods[key][uid].meta.key
+
+    def _take(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
+        match kind:
+            case Kind.DLJOB:
+                return self._take_dljob(reading.dl_job(value))
+            case Kind.POD:
+                return self._take_pod(_owner(value), reading.pod(value))
+            case Kind.JOB:
+                job, key = reading.job(value), _owner(value)
+                self._jobs.setdefault(key, {})[job.meta.uid] = job
+                return frozenset([key])
+            case Kind.DEPLOYMENT:
+                deployment = reading.deployment(value)
+                self._deployments[deployment.meta.key] = deployment
+                return frozenset([deployment.meta.key])
+            case Kind.GPU_NODE:
+                return self._take_node(value)
+            case Kind.POLICY:
+                return self._take_policy(value)
+            case _:
+                raise errors.PermanentError(f"{kind.value} is not kept")
+
+    def _drop(self, kind: Kind, uid: str, key: Key) -> Keys:
+        match kind:
+            case Kind.DLJOB:
+                if key in self._dljobs and self._dljobs[key].meta.uid == uid:
+                    del self._dljobs[key]
+            case Kind.POD:
+                return self._drop_pod(uid, key)
+            case Kind.JOB:
+                _discard(self._jobs, key, uid)
+            case Kind.DEPLOYMENT:
+                if key in self._deployments and self._deployments[key].meta.uid == uid:
+                    del self._deployments[key]
+            case Kind.GPU_NODE:
+                return self._drop_node(uid, key)
+            case Kind.POLICY:
+                self._policy = None
+                return self.unfinished()
+        return frozenset([key])
+
+    def _take_dljob(self, job: views.DLJob) -> Keys:
+        self._dljobs[job.meta.key] = job
+        return frozenset([job.meta.key])
+
+    def _take_pod(self, key: Key, pod: views.Pod) -> Keys:
+        uid = views.pod_uid(pod)
+        before = self._pods.get(key, {}).get(uid)
+        self._pods.setdefault(key, {})[uid] = pod
+        neighbours = self._neighbours(_uuids(pod))
+        for uuid in () if before is None else _uuids(before):
+            self._holders.get(uuid, {}).pop(uid, None)
+        for uuid in () if pod.ended else _uuids(pod):
+            self._holders.setdefault(uuid, {})[uid] = key
+        moved = before is None or before.ended != pod.ended or _uuids(before) != _uuids(pod)
+        return frozenset([key]) | (neighbours if moved else NOBODY)
+
+    def _drop_pod(self, uid: str, key: Key) -> Keys:
+        pod = self._pods.get(key, {}).get(uid)
+        _discard(self._pods, key, uid)
+        if pod is None:
+            return frozenset([key])
+        for uuid in _uuids(pod):
+            self._holders.get(uuid, {}).pop(views.pod_uid(pod), None)
+        return frozenset([key]) | self._neighbours(_uuids(pod))
+
+    def _take_node(self, value: Mapping[str, Any]) -> Keys:
+        try:
+            node = reading.gpu_node(value)
+        except errors.InvalidInputError as error:
+            _LOGGER.warning("GPUNode %s cannot be read, its last state stands: %s", value["metadata"]["name"], error)
+            return NOBODY
+        before, models = self._nodes.get(node.name), self.gpu_models()
+        self._nodes[node.name] = node
+        self._places.update(dict.fromkeys(node.gpus, node.name))
+        self._count_models(before, node)
+        changed = [uuid for uuid, gpu in node.gpus.items() if before is None or before.gpus.get(uuid) != gpu]
+        return self._neighbours(changed) | (NOBODY if self.gpu_models() == models else self._without_workload())
+
+    def _drop_node(self, uid: str, key: Key) -> Keys:
+        node = self._nodes.get(NodeName(key.name))
+        if node is None or node.uid != uid:
+            return NOBODY
+        del self._nodes[node.name]
+        self._count_models(node, None)
+        return self._neighbours(node.gpus)
+
+    def _count_models(self, before: views.GPUNode | None, after: views.GPUNode | None) -> None:
+        self._models.update(() if after is None else (gpu.model for gpu in after.gpus.values()))
+        self._models.subtract(() if before is None else (gpu.model for gpu in before.gpus.values()))
+        # Zero and less away: what is left is what there is.
+        self._models = +self._models
+
+    def _take_policy(self, value: Mapping[str, Any]) -> Keys:
+        if value["metadata"]["name"] != packingpolicy.NAME:
+            return NOBODY
+        try:
+            policy = reading.policy(value)
+        except errors.InvalidInputError as error:
+            _LOGGER.warning("PackingPolicy cannot be read, the last one stands: %s", error)
+            return NOBODY
+        same = self._policy is not None and self._policy.spec == policy.spec
+        self._policy = policy
+        return NOBODY if same else self._without_workload()
+
+    def _without_workload(self) -> Keys:
+        return frozenset(key for key in self.unfinished() if key not in self._deployments and not self._jobs.get(key))
+
+    def _neighbours(self, uuids: Iterable[GPUUID]) -> Keys:
+        return frozenset(key for uuid in uuids for key in self._holders.get(uuid, {}).values())
+
+
+def _uuids(pod: views.Pod) -> tuple[GPUUID, ...]:
+    return () if pod.placement is None else tuple(gpu.uuid for gpu in pod.placement.gpus)
+
+
+def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
+    """The key under which an object is kept: its DLJob's, or its own."""
+    metadata = value["metadata"]
+    return _owner(value) if kind in (Kind.JOB, Kind.POD) else Key(metadata.get("namespace", ""), metadata["name"])
+
+
+def _owner(value: Mapping[str, Any]) -> Key:
+    metadata = value["metadata"]
+    name = (metadata.get("labels") or {}).get(names.DLJOB_LABEL, "")
+    return Key(metadata.get("namespace", ""), name)
+
+
+def _discard(found: dict[Key, Any], key: Key, uid: str) -> None:
+    inner = found.get(key)
+    if inner is None:
+        return
+    inner.pop(uid, None)
+    if not inner:
+        del found[key]

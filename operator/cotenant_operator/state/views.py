@@ -1,0 +1,179 @@
+"""What the operator keeps of the objects that it watches: small, immutable, read once. Pure.
+
+A finished DLJob keeps neither its spec nor its status: ten thousand of them must cost next to nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
+from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_operator.state import grants
+
+Object = Mapping[str, Any]
+
+
+class Key(NamedTuple):
+    """A DLJob's namespace and name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meta:
+    """What every object has.
+
+    Attributes:
+        version: `resourceVersion` as a number: the API server compares them so since 1.35.
+        owner_uid: UID of the controlling owner.
+    """
+
+    key: Key
+    uid: str
+    version: int
+    generation: int
+    created: datetime
+    deleting: bool
+    owner_uid: str | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DLJob:
+    """A DLJob.
+
+    Attributes:
+        spec: None where it is finished or cannot be read.
+        problem: why the spec cannot be read.
+        status_problem: why the status cannot be read: another release wrote it.
+        status, written: as they stand in the API server; of a finished one only the condition that ended it.
+    """
+
+    meta: Meta
+    spec: dljob.Spec | None
+    problem: str | None
+    status_problem: str | None
+    ttl_seconds: int | None
+    status: dljob.Status
+    written: Object
+
+    @property
+    def finished(self) -> conditions.Condition | None:
+        """The condition Complete or Failed that ended it."""
+        return finished(self.status)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """An owned batch/v1 Job: one attempt.
+
+    Attributes:
+        complete, failed: its terminal condition.
+        ending: the Job controller is ending its pods, or will at once.
+        spec_digest: of the DLJob's spec that it was made from.
+        model_digest: of what of it a prediction rests on.
+        grant: what its pods ask for; None where it is complete.
+        external: another controller (Kueue) decides when it runs.
+    """
+
+    meta: Meta
+    attempt: int
+    suspended: bool
+    deadline_seconds: int | None
+    terminating: int
+    start_time: datetime | None
+    complete: conditions.Condition | None
+    failed: conditions.Condition | None
+    ending: bool
+    spec_digest: str
+    model_digest: str
+    grant: grants.Grant | None
+    external: bool
+
+    @property
+    def finished(self) -> bool:
+        """Whether the Job controller is done with it: no pod of it runs any more."""
+        return (self.complete is not None or self.failed is not None) and self.terminating == 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployment:
+    """An owned Deployment."""
+
+    meta: Meta
+    replicas: int
+    available: int
+    rolled_out: bool
+    spec_digest: str
+    model_digest: str
+    grant: grants.Grant | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pod:
+    """A pod of a DLJob.
+
+    Attributes:
+        dljob_uid: the UID of the DLJob that it was made for, from its label.
+        packed: reason and message of the condition `cotenant.dev/Packed`.
+        unschedulable: message of `PodScheduled=False`, but not of a gate.
+        scheduled_at: when it was bound.
+        why: why its container ended, where it failed.
+    """
+
+    meta: Meta
+    dljob_uid: str
+    attempt: int
+    index: int | None
+    node: NodeName | None
+    placement: placement.Placement | None
+    phase: str
+    ready: bool
+    packed: tuple[str, str] | None
+    unschedulable: str | None
+    scheduled_at: datetime | None
+    why: str | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers will run again."""
+        return self.phase in ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GPUNode:
+    """A node's GPUs."""
+
+    name: NodeName
+    uid: str
+    version: int
+    gpus: Mapping[GPUUID, gpunode.GPU]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """The PackingPolicy."""
+
+    uid: str
+    version: int
+    spec: packingpolicy.Spec
+
+
+def finished(status: dljob.Status) -> conditions.Condition | None:
+    """The condition that ended a DLJob."""
+    for condition_type in (dljob.COMPLETE, dljob.FAILED):
+        found = conditions.find(status.conditions, condition_type)
+        if found is not None and found.status is conditions.Status.TRUE:
+            return found
+    return None
+
+
+def pod_uid(seen: Pod) -> PodUID:
+    """The pod's UID, as placements and GPUNodes write it."""
+    return PodUID(seen.meta.uid)

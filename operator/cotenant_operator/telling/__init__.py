@@ -1,0 +1,1 @@
+"""What users are told: conditions, phase, figures and events, with stable reasons. Pure."""

@@ -1,0 +1,120 @@
+"""The conditions Queued, Placed, Ready and Suspended. Pure.
+
+Each says what holds, and where it does not hold, what is being waited for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant_api import conditions, dljob, pod
+from cotenant_operator import reasons
+from cotenant_operator.plans.stages import Stage
+from cotenant_operator.state import views
+from cotenant_operator.telling.replicas import Counts
+
+_SEE_QUEUED: Final = "see the condition Queued"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a condition holds, and why."""
+
+    type: str
+    holds: bool
+    reason: str
+    message: str
+
+    def condition(self, generation: int) -> conditions.Condition:
+        """As a condition without its time."""
+        return conditions.Condition(
+            type=self.type,
+            status=conditions.Status.TRUE if self.holds else conditions.Status.FALSE,
+            reason=self.reason,
+            message=self.message,
+            observed_generation=generation,
+        )
+
+
+def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Counts, *, external: bool) -> Verdict:
+    """Whether some replica waits for its GPU; the extender's own words where it has spoken."""
+    idle = _idle(stage, spec)
+    if idle is not None:
+        return Verdict(dljob.QUEUED, False, *idle)
+    if counts.placed >= counts.wanted:
+        return Verdict(dljob.QUEUED, False, reasons.PLACED, _progress(counts, counts.placed, "placed"))
+    if external:
+        message = "the Job is suspended until the controller that manages it admits it"
+        return Verdict(dljob.QUEUED, True, reasons.WAITING_FOR_ADMISSION, message)
+    return Verdict(dljob.QUEUED, True, *_waiting_for(pods, counts))
+
+
+def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions.Condition | None) -> Verdict | None:
+    """Whether every replica has its GPU. As it was, once the job is over."""
+    whole = counts.wanted > 0 and counts.placed >= counts.wanted
+    if whole and (stage.workload or stage.finished):
+        return Verdict(dljob.PLACED, True, reasons.PLACED, _progress(counts, counts.placed, "placed"))
+    if stage.finished is not None:
+        if stage.finished.type == dljob.COMPLETE:
+            return Verdict(dljob.PLACED, True, reasons.PLACED, _progress(counts, counts.wanted, "placed"))
+        return None if before is not None else Verdict(dljob.PLACED, False, reasons.FINISHED, "never placed")
+    idle = _idle(stage, spec)
+    if idle is not None:
+        return Verdict(dljob.PLACED, False, idle[0], _SEE_QUEUED)
+    return Verdict(dljob.PLACED, False, reasons.WAITING_FOR_PLACEMENT, _progress(counts, counts.placed, "placed"))
+
+
+def ready(stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.Deployment | None) -> Verdict:
+    """Whether every replica does its work."""
+    idle = _idle(stage, spec)
+    if idle is not None:
+        return Verdict(dljob.READY, False, idle[0], _SEE_QUEUED)
+    serving = spec.workload_type is pod.WorkloadType.INFERENCE
+    done = (deployment.available if deployment is not None else 0) if serving else counts.ready
+    rolled_out = not serving or (deployment is not None and deployment.rolled_out)
+    message = _progress(counts, min(done, counts.wanted), "ready")
+    if done >= counts.wanted and rolled_out:
+        return Verdict(dljob.READY, True, reasons.PODS_READY, message)
+    return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)
+
+
+def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | None) -> Verdict | None:
+    """Whether the user has stopped it; absent where nobody ever did."""
+    if stage.finished is not None:
+        return None
+    if spec.suspend:
+        return Verdict(dljob.SUSPENDED, True, reasons.SUSPENDED, "spec.suspend is true: no pod of it runs")
+    if before is None:
+        return None
+    return Verdict(dljob.SUSPENDED, False, reasons.RESUMED, "spec.suspend is false")
+
+
+def _idle(stage: Stage, spec: dljob.Spec) -> tuple[str, str] | None:
+    """Reason and message of a job that has no pods to wait for."""
+    if stage.finished is not None:
+        return reasons.FINISHED, f"{stage.finished.type}: {stage.finished.reason}"
+    if spec.suspend:
+        return reasons.SUSPENDED, "spec.suspend is true"
+    if stage.blocked is not None and not stage.workload:
+        return stage.blocked.reason, stage.blocked.message
+    if spec.replicas == 0:
+        return reasons.SCALED_TO_ZERO, "spec.replicas is 0"
+    return None
+
+
+def _waiting_for(pods: Sequence[views.Pod], counts: Counts) -> tuple[str, str]:
+    waiting = [seen for seen in pods if seen.node is None and not seen.ended and not seen.meta.deleting]
+    spoken = [seen.packed for seen in waiting if seen.packed is not None]
+    if spoken:
+        reason, message = spoken[0]
+        return reason or reasons.SUBMITTED, message
+    stuck = [seen.unschedulable for seen in waiting if seen.unschedulable]
+    if stuck:
+        return reasons.WAITING_FOR_SCHEDULER, stuck[0]
+    if counts.seen < counts.wanted:
+        return reasons.SUBMITTED, _progress(counts, counts.seen, "created")
+    return reasons.SUBMITTED, f"{_progress(counts, counts.placed, 'placed')}; the packing queue has not answered yet"
+
+
+def _progress(counts: Counts, done: int, word: str) -> str:
+    return f"{done} of {counts.wanted} replicas {word}"

@@ -1,0 +1,104 @@
+"""Which pod stands for which replica, and where it is. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant_api import dljob
+from cotenant_api.names import GPUUID
+from cotenant_operator.state import views
+from cotenant_operator.state.observed import GPU
+
+MAX_CO_TENANTS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """How far the replicas are.
+
+    Attributes:
+        wanted: how many there are to be.
+        seen: have a pod.
+        placed: have, or had until they succeeded, a GPU.
+        ready: are ready, or have succeeded.
+    """
+
+    wanted: int
+    seen: int
+    placed: int
+    ready: int
+
+
+def of_attempt(pods: Sequence[views.Pod], attempt: int) -> tuple[views.Pod, ...]:
+    """The pod of each index of a training job: the one that lives or succeeded, else the youngest."""
+    best: dict[int, views.Pod] = {}
+    for pod in pods:
+        if pod.attempt != attempt or pod.index is None:
+            continue
+        other = best.get(pod.index)
+        if other is None or _rank(pod) > _rank(other):
+            best[pod.index] = pod
+    return tuple(best[index] for index in sorted(best))
+
+
+def of_deployment(pods: Sequence[views.Pod]) -> tuple[views.Pod, ...]:
+    """The living pods of a Deployment, oldest first."""
+    living = (pod for pod in pods if not pod.ended and not pod.meta.deleting)
+    return tuple(sorted(living, key=lambda pod: (pod.meta.created, pod.meta.key.name)))
+
+
+def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool) -> Counts:
+    """How far these pods are. A pod that failed counts as placed until there is one in its stead.
+
+    Args:
+        pods: one a replica.
+        wanted: how many replicas there are to be.
+        observed_only: mode Observe: bound is placed, there is no placement.
+    """
+    return Counts(
+        wanted=wanted,
+        seen=len(pods),
+        placed=sum(is_placed(pod, observed_only=observed_only) for pod in pods),
+        ready=sum(pod.ready or pod.phase == "Succeeded" for pod in pods),
+    )
+
+
+def is_placed(pod: views.Pod, *, observed_only: bool) -> bool:
+    """Whether a pod has been given its GPUs."""
+    return pod.node is not None and (observed_only or pod.placement is not None)
+
+
+def listed(pods: Sequence[views.Pod], gpus: Mapping[GPUUID, GPU]) -> tuple[dljob.Replica, ...]:
+    """The replicas as the status shows them."""
+    own = {views.pod_uid(pod) for pod in pods}
+    found = []
+    for position, pod in enumerate(pods):
+        booked = pod.placement.gpus if pod.placement is not None else ()
+        others = {
+            name
+            for gpu in booked
+            for uid, name in (gpus[gpu.uuid].holders.items() if gpu.uuid in gpus and not pod.ended else ())
+            if uid not in own
+        }
+        found.append(
+            dljob.Replica(
+                index=position if pod.index is None else pod.index,
+                pod=pod.meta.key.name,
+                node=pod.node,
+                gpus=tuple(
+                    dljob.PlacedGPU(
+                        uuid=gpu.uuid,
+                        share=gpu.share,
+                        active_thread_percentage=gpu.active_thread_percentage,
+                        memory_mib=gpu.memory_mib,
+                    )
+                    for gpu in booked
+                ),
+                co_tenants=tuple(sorted(others)[:MAX_CO_TENANTS]),
+            )
+        )
+    return tuple(found)
+
+
+def _rank(pod: views.Pod) -> tuple[bool, bool, str, str]:
+    created = pod.meta.created.isoformat()
+    return pod.phase != "Failed", not pod.meta.deleting, created, pod.meta.key.name

@@ -1,0 +1,92 @@
+"""The prediction and the measurements as a DLJob's status shows them. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cotenant_api import booking, dljob, packingpolicy, prediction
+from cotenant_api.names import GPUUID, GPUModel
+from cotenant_operator.state import grants, outcomes, views
+from cotenant_operator.state.observed import GPU, Observed
+
+_REGIMES: Final = {
+    prediction.Regime.COMPUTE: "compute bound",
+    prediction.Regime.MEMORY: "bound by the GPU's memory bandwidth",
+    prediction.Regime.LAUNCH: "bound by launching kernels",
+    prediction.Regime.HOST: "bound by what feeds the GPU",
+}
+
+
+def document(observed: Observed, grant: grants.Grant | None) -> prediction.Prediction | None:
+    """The prediction in force: the one that the workload carries, else the one just made."""
+    if grant is not None and grant.prediction is not None:
+        return grant.document()
+    outcome = observed.outcome
+    return outcome.prediction if isinstance(outcome, outcomes.Predicted) else None
+
+
+def predicted(
+    known: prediction.Prediction | None, pods: Sequence[views.Pod], observed: Observed
+) -> dljob.PredictionStatus | None:
+    """For the GPU model placed on, else the one of the smallest share; as before where nothing is known."""
+    if known is None or not known.by_gpu:
+        return observed.job.status.prediction
+    model = _model(known, pods, observed)
+    row = known.by_gpu[model]
+    return dljob.PredictionStatus(
+        gpu_model=model,
+        utilization_percent=round(row.utilization.q50),
+        upper_percent=math.ceil(row.utilization.upper),
+        memory_mib=row.memory_mib.upper,
+        source=known.source,
+        model=known.model,
+        reason=explained(model, row),
+    )
+
+
+def explained(model: GPUModel, row: prediction.GPUPrediction) -> str:
+    """Why, in words: "compute bound: 41 % of NVIDIA-H200, at most 55 %"."""
+    text = (
+        f"{_REGIMES[row.regime]}: {row.utilization.q50:.0f} % of {model}, at most {math.ceil(row.utilization.upper)} %"
+    )
+    return f"{text}; outside of what the model knows well" if row.out_of_domain else text
+
+
+def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | None:
+    """The largest memory that a replica used, and the GPU's utilization when last seen alone on it."""
+    before = observed.job.status.observed or dljob.Observed()
+    own = {views.pod_uid(pod) for pod in pods}
+    peak, utilization = before.memory_peak_mib or 0, before.gpu_utilization_percent
+    for gpu in observed.gpus.values():
+        if gpu.seen is None:
+            continue
+        peaks = [tenant.memory_peak_mib for tenant in gpu.seen.tenants if tenant.pod_uid in own]
+        peaks += [ended.memory_peak_mib for ended in gpu.seen.ended if ended.pod_uid in own]
+        peak = max([peak, *peaks])
+        tenants = {tenant.pod_uid for tenant in gpu.seen.tenants}
+        alone = bool(tenants) and tenants <= own and not gpu.seen.foreign_processes
+        if alone and gpu.seen.utilization_percent is not None:
+            utilization = gpu.seen.utilization_percent
+    if not peak and utilization is None:
+        return observed.job.status.observed
+    return before.model_copy(update={"memory_peak_mib": peak or None, "gpu_utilization_percent": utilization})
+
+
+def _model(known: prediction.Prediction, pods: Sequence[views.Pod], observed: Observed) -> GPUModel:
+    placed = _placed_models(pods, observed.gpus)
+    usable = [model for model in placed if model in known.by_gpu]
+    if usable:
+        return usable[0]
+    policy = observed.policy or packingpolicy.Spec()
+
+    def cost(model: GPUModel) -> tuple[int, float, str]:
+        row = known.by_gpu[model]
+        return booking.cost(share=1, predicted=row, packing=policy.packing(model)), row.utilization.upper, model
+
+    return min(known.by_gpu, key=cost)
+
+
+def _placed_models(pods: Sequence[views.Pod], gpus: Mapping[GPUUID, GPU]) -> list[GPUModel]:
+    booked = (gpu.uuid for pod in pods if pod.placement is not None for gpu in pod.placement.gpus)
+    seen = (gpus[uuid].seen for uuid in booked if uuid in gpus)
+    return [gpu.model for gpu in seen if gpu is not None]

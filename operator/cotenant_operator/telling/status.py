@@ -1,0 +1,198 @@
+"""A DLJob's status from what is observed and decided. Pure; conditions by the rules of `metav1.Condition`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from cotenant_api import conditions, dljob, documents, pod, prediction
+from cotenant_operator import labels, reasons
+from cotenant_operator.graphs import sources
+from cotenant_operator.plans.stages import Stage
+from cotenant_operator.state import grants, views
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.state.outcomes import Predicted
+from cotenant_operator.telling import replicas, shown
+from cotenant_operator.telling.conditions import Verdict, placed, queued, ready, suspended
+
+
+def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
+    """The status that describes this moment; what cannot be known any more stays as it was written."""
+    job, spec = observed.job, observed.job.spec
+    if spec is None:
+        return _unreadable(observed, stage, now)
+    grant = current_grant(observed)
+    pods = current_pods(observed, spec, stage)
+    counts = replicas.counts(pods, wanted=spec.replicas, observed_only=grant is not None and grant.observed_only)
+    known = shown.document(observed, grant)
+    predicted = _predicted(observed, has_document=known is not None)
+    found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
+    return dljob.Status(
+        observed_generation=job.meta.generation,
+        phase=phase(found, counts, spec),
+        conditions=found,
+        attempts=max(stage.attempt, job.status.attempts or 0) or None,
+        start_time=job.status.start_time or _start_time(observed, found, pods, now),
+        completion_time=_completion_time(job, found),
+        prediction=_prediction(observed, stage, known, pods),
+        replicas=_replicas(observed, stage, pods),
+        observed=shown.measured(pods, observed),
+    )
+
+
+def _verdicts(
+    observed: Observed, stage: Stage, pods: Sequence[views.Pod], counts: replicas.Counts
+) -> tuple[Verdict | None, ...]:
+    """What holds of its pods. While they are being ended for good, queue and place stay as they were."""
+    job, spec = observed.job, observed.job.spec
+    if spec is None:
+        return ()
+    before = {item.type: item for item in job.status.conditions}
+    place = None if stage.ending else placed(stage, spec, counts, before=before.get(dljob.PLACED))
+    queue = None if stage.ending else queued(stage, spec, pods, counts, external=_external(observed, stage))
+    return (
+        queue,
+        place,
+        ready(stage, spec, counts, deployment=observed.deployment),
+        suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
+    )
+
+
+def current_grant(observed: Observed) -> grants.Grant | None:
+    """What the present workload's pods ask for."""
+    if observed.deployment is not None:
+        return observed.deployment.grant
+    current = observed.current_job
+    return None if current is None else current.grant
+
+
+def current_pods(observed: Observed, spec: dljob.Spec, stage: Stage) -> tuple[views.Pod, ...]:
+    """One pod a replica, as far as there are pods."""
+    if spec.workload_type is pod.WorkloadType.INFERENCE:
+        return replicas.of_deployment(observed.pods)
+    return replicas.of_attempt(observed.pods, stage.attempt)
+
+
+def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: dljob.Spec) -> dljob.Phase:
+    """One word for the conditions; an inference job runs as soon as one replica is placed."""
+    if conditions.is_true(found, dljob.FAILED):
+        return dljob.Phase.FAILED
+    if conditions.is_true(found, dljob.COMPLETE):
+        return dljob.Phase.SUCCEEDED
+    if conditions.is_true(found, dljob.SUSPENDED):
+        return dljob.Phase.SUSPENDED
+    serving = spec.workload_type is pod.WorkloadType.INFERENCE and counts.placed > 0
+    if conditions.is_true(found, dljob.PLACED) or serving:
+        return dljob.Phase.RUNNING
+    return dljob.Phase.QUEUED if conditions.is_true(found, dljob.QUEUED) else dljob.Phase.PENDING
+
+
+def written(new: dljob.Status) -> dict[str, Any]:
+    """The status as the API server stores it."""
+    return {key: value for key, value in new.to_object().items() if value not in ((), [], {})}
+
+
+def patch(new: dljob.Status) -> dict[str, Any]:
+    """The status as a merge patch: null removes what is not there any more."""
+    stored = written(new)
+    whole = {name: stored.get(name) for name in _keys(dljob.Status)}
+    for name, model in (("prediction", dljob.PredictionStatus), ("observed", dljob.Observed)):
+        inner = stored.get(name)
+        if inner is not None:
+            whole[name] = {key: inner.get(key) for key in _keys(model)}
+    return whole
+
+
+def _keys(model: type[documents.Model]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
+    """Whether more changed than figures, neighbours and words."""
+
+    def core(status: dljob.Status) -> tuple[object, ...]:
+        states = tuple((found.type, found.status, found.reason) for found in status.conditions)
+        where = tuple((replica.pod, replica.node) for replica in status.replicas if replica.node)
+        model = None if status.prediction is None else status.prediction.gpu_model
+        return states, where, model, status.attempts, status.phase, status.observed_generation
+
+    return core(old) != core(new)
+
+
+def _unreadable(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
+    blocked = stage.blocked
+    if blocked is None:
+        return observed.job.status
+    verdict = Verdict(dljob.QUEUED, holds=False, reason=blocked.reason, message=blocked.message)
+    found = _updated(observed.job, [verdict], stage, now)
+    update = {"conditions": found, "observed_generation": observed.job.meta.generation}
+    return observed.job.status.model_copy(update=update)
+
+
+def _predicted(observed: Observed, *, has_document: bool) -> Verdict | None:
+    outcome = observed.outcome
+    if isinstance(outcome, Predicted) or (outcome is None and has_document):
+        text = "the workload carries its prediction" if outcome is None else sources.described(outcome)
+        before = conditions.find(observed.job.status.conditions, dljob.PREDICTED)
+        if outcome is None and before is not None:
+            return None
+        return Verdict(dljob.PREDICTED, holds=True, reason=reasons.PREDICTED, message=text)
+    if outcome is None:
+        return None
+    return Verdict(dljob.PREDICTED, holds=False, reason=outcome.reason, message=outcome.message)
+
+
+def _external(observed: Observed, stage: Stage) -> bool:
+    """Whether another controller keeps the Job suspended."""
+    current = observed.current_job
+    if current is None:
+        return stage.workload and any(key.startswith(labels.KUEUE) for key in observed.job.meta.labels)
+    return current.suspended and current.external
+
+
+def _updated(
+    job: views.DLJob, verdicts: Sequence[Verdict | None], stage: Stage, now: datetime
+) -> tuple[conditions.Condition, ...]:
+    found = job.status.conditions
+    for verdict in verdicts:
+        if verdict is not None:
+            found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
+    if stage.finished is not None:
+        final = stage.finished.model_copy(update={"observed_generation": job.meta.generation})
+        found = conditions.updated(found, final, now=now)
+    return found
+
+
+def _start_time(
+    observed: Observed, found: Sequence[conditions.Condition], pods: Sequence[views.Pod], now: datetime
+) -> str | None:
+    """When the whole job was first placed: when the last of its pods was bound."""
+    ended = conditions.is_true(found, dljob.COMPLETE)
+    if not conditions.is_true(found, dljob.PLACED) and not ended:
+        return None
+    bound = [pod.scheduled_at for pod in pods if pod.scheduled_at is not None]
+    current = observed.current_job
+    fallback = current.start_time if ended and current is not None and current.start_time is not None else now
+    return conditions.timestamp(max(bound, default=fallback))
+
+
+def _completion_time(job: views.DLJob, found: Sequence[conditions.Condition]) -> str | None:
+    final = next((item for item in found if item.type in (dljob.COMPLETE, dljob.FAILED)), None)
+    return job.status.completion_time or (None if final is None else final.last_transition_time)
+
+
+def _prediction(
+    observed: Observed, stage: Stage, known: prediction.Prediction | None, pods: Sequence[views.Pod]
+) -> dljob.PredictionStatus | None:
+    """For the GPU model that the job is on; of a job that is over, for the one that it was on."""
+    before = observed.job.status.prediction
+    over = stage.ending or stage.finished is not None
+    if over and before is not None and all(pod.placement is None for pod in pods):
+        return before
+    return shown.predicted(known, pods, observed)
+
+
+def _replicas(observed: Observed, stage: Stage, pods: Sequence[views.Pod]) -> tuple[dljob.Replica, ...]:
+    """Where the job is; where it was stays readable when its pods go at the end."""
+    listed, before = replicas.listed(pods, observed.gpus), observed.job.status.replicas
+    over = stage.ending or stage.finished is not None
+    return before if over and len(listed) < len(before) else listed

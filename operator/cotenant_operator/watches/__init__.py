@@ -1,0 +1,1 @@
+"""kopf and the listings: what the API server tells goes into the observed state. Decides nothing."""

@@ -1,0 +1,82 @@
+"""Reading whole kinds: at the start, so that nothing is decided on half of the state, and every few minutes, so
+that a deletion which no watch reported is noticed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from cotenant_api import errors
+from cotenant_operator.kube import api
+from cotenant_operator.state.kinds import WATCHED, Kind
+from cotenant_operator.state.store import Keys, Store
+
+_LOGGER = logging.getLogger(__name__)
+
+SWEEP_SECONDS: Final = 300.0
+SETTLE_SECONDS: Final = 3.0
+"""How long the listing that a new watch begins with may go on before the kind is swept."""
+START_RETRY_SECONDS: Final = 2.0
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+async def read_all(client: api.API, store: Store, *, pause: Pause = asyncio.sleep) -> None:
+    """Take in every object of every kind; waits until the kinds are there and may be read."""
+    for kind in WATCHED:
+        while True:
+            try:
+                async for page in client.pages(kind):
+                    for item in page:
+                        store.put(kind, item)
+            except (api.NotFoundError, api.ForbiddenError, errors.TemporaryError) as error:
+                _LOGGER.warning("waiting for %s to be readable: %s", kind.value, error)
+                await pause(START_RETRY_SECONDS)
+                continue
+            break
+
+
+async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:
+    """Forget what is not there any more; the DLJobs that it concerned."""
+    known = store.uids(kind)
+    there = {item["metadata"]["uid"] async for page in client.pages(kind, metadata_only=True) for item in page}
+    concerned: Keys = frozenset()
+    for uid in known - there:
+        concerned |= store.remove(kind, uid)
+    return concerned
+
+
+class Sweeper:
+    """Sweeps every kind now and then, and a kind soon after its watch had to begin anew."""
+
+    def __init__(self, client: api.API, store: Store, *, enqueue: Callable[[Keys], None]) -> None:
+        self._api, self._store, self._enqueue = client, store, enqueue
+        self._wanted: set[Kind] = set()
+        self._wake = asyncio.Event()
+
+    def want(self, kind: Kind) -> None:
+        """Sweep a kind soon."""
+        self._wanted.add(kind)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Sweep for ever."""
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), timeout=SWEEP_SECONDS)
+                await asyncio.sleep(SETTLE_SECONDS)
+            except TimeoutError:
+                self._wanted.update(WATCHED)
+            self._wake.clear()
+            await self.sweep_wanted()
+
+    async def sweep_wanted(self) -> None:
+        """Sweep the kinds that are due; what fails is due again."""
+        wanted, self._wanted = self._wanted, set()
+        for kind in sorted(wanted, key=lambda kind: kind.value):
+            try:
+                self._enqueue(await sweep(self._api, self._store, kind))
+            except (api.APIError, errors.TemporaryError) as error:
+                _LOGGER.warning("%s could not be listed, tried again later: %s", kind.value, error)
+                self._wanted.add(kind)

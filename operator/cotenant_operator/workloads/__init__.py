@@ -1,0 +1,1 @@
+"""What a DLJob becomes: Jobs, Deployments and their pod templates, and what their pods ask for. Pure."""

@@ -1,0 +1,106 @@
+"""The Kubernetes objects that a DLJob becomes. Pure: a value in, a manifest out."""
+
+import hashlib
+from typing import Any, Final
+
+from cotenant_api import dljob, documents, names
+from cotenant_operator import labels
+from cotenant_operator.state import grants, views
+from cotenant_operator.workloads import template
+
+DEFAULT_BACKOFF_LIMIT: Final = 6
+"""As batch/v1."""
+_NOT_BUILT_IN: Final = {
+    "suspend",
+    "replicas",
+    "backoff_limit",
+    "active_deadline_seconds",
+    "ttl_seconds_after_finished",
+    "oom_policy",
+}
+"""Fields of the spec that take effect without a new workload."""
+
+
+def spec_digest(spec: dljob.Spec) -> str:
+    """A digest of what a workload is made from; equal digests make equal workloads."""
+    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_BUILT_IN))
+
+
+def model_digest(spec: dljob.Spec) -> str:
+    """A digest of what a prediction is made from, but for the content of a ConfigMap."""
+    asked = {"model", "batch_size", "precision", "input_shapes", "gpu_models"}
+    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked))
+
+
+def job_name(owner: views.DLJob, attempt: int) -> str:
+    """The Job of an attempt; the same name whoever computes it."""
+    return f"{owner.meta.key.name}-{attempt}"
+
+
+def job(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, attempt: int) -> dict[str, Any]:
+    """The Indexed Job of one attempt. A gang's ends when one member fails; the operator starts the next."""
+    gang = spec.replicas > 1
+    name = job_name(owner, attempt)
+    metadata = _metadata(owner, spec, name=name, attempt=attempt)
+    kueue = {key: text for key, text in owner.meta.labels.items() if key.startswith(labels.KUEUE)}
+    metadata["labels"].update(kueue)
+    content: dict[str, Any] = {
+        "completionMode": "Indexed",
+        "completions": spec.replicas,
+        "parallelism": spec.replicas,
+        "backoffLimit": 0 if gang else backoff_limit(spec),
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {
+            "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
+        },
+        "suspend": bool(kueue),
+        "template": template.pod_template(owner, spec, grant, attempt=attempt, gang=name if gang else None),
+    }
+    if spec.managed_by is not None:
+        content["managedBy"] = spec.managed_by
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
+
+
+def deployment(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant) -> dict[str, Any]:
+    """The Deployment of an inference job; without replicas while it is suspended."""
+    selector = {names.DLJOB_LABEL: owner.meta.key.name, labels.DLJOB_UID: owner.meta.uid}
+    content = {
+        "replicas": wanted_replicas(spec),
+        "selector": {"matchLabels": selector},
+        "template": template.pod_template(owner, spec, grant, attempt=0, gang=None),
+    }
+    metadata = _metadata(owner, spec, name=owner.meta.key.name, attempt=0)
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
+
+
+def wanted_replicas(spec: dljob.Spec) -> int:
+    """How many replicas of an inference job are to run."""
+    return 0 if spec.suspend else spec.replicas
+
+
+def backoff_limit(spec: dljob.Spec) -> int:
+    """How many failures a training job survives."""
+    return DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(documents.canonical(content).encode()).hexdigest()[:32]
+
+
+def _metadata(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": owner.meta.key.namespace,
+        "labels": template.workload_labels(owner, attempt=attempt),
+        "annotations": {labels.SPEC_DIGEST: spec_digest(spec), labels.MODEL_DIGEST: model_digest(spec)},
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": "DLJob",
+                "name": owner.meta.key.name,
+                "uid": owner.meta.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }

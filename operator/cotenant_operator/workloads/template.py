@@ -1,0 +1,104 @@
+"""The pod template of a DLJob: the user's, with what the pod contract of Cotenant needs added. Pure."""
+
+import copy
+from typing import Any, Final
+
+from cotenant_api import conditions, dljob, names, pod
+from cotenant_operator import labels
+from cotenant_operator.state import grants, views
+
+MANAGER: Final = labels.FIELD_MANAGER
+_INDEX_FIELD: Final = f"metadata.annotations['{labels.COMPLETION_INDEX}']"
+
+
+def pod_template(
+    owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, attempt: int, gang: str | None
+) -> dict[str, Any]:
+    """The template of every pod.
+
+    Args:
+        owner: the DLJob.
+        spec: what it says.
+        grant: what its pods ask for.
+        attempt: from 1; 0 for a Deployment, which has none.
+        gang: name of the gang whose pods start together.
+    """
+    template = copy.deepcopy(dict(spec.template))
+    metadata, inner = template.setdefault("metadata", {}), template.setdefault("spec", {})
+    metadata.pop("name", None)
+    metadata["labels"] = {**(metadata.get("labels") or {}), **pod_labels(owner, attempt=attempt)}
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        **annotations(owner, spec, grant, gang=gang),
+    }
+    training = spec.workload_type is pod.WorkloadType.TRAINING
+    inner.setdefault("restartPolicy", "Never" if training else "Always")
+    container = _container(inner, spec.container)
+    _ask(container, grant)
+    if gang is not None:
+        _set_default_environment(container, spec.replicas)
+    if grant.observed_only:
+        if inner.get("schedulerName") == names.SCHEDULER_NAME:
+            del inner["schedulerName"]
+        return template
+    inner["schedulerName"] = names.SCHEDULER_NAME
+    gates = [gate for gate in inner.get("schedulingGates") or () if gate.get("name") != names.PACKING_GATE]
+    inner["schedulingGates"] = [*gates, {"name": names.PACKING_GATE}]
+    return template
+
+
+def pod_labels(owner: views.DLJob, *, attempt: int) -> dict[str, str]:
+    """Labels of every pod."""
+    return {**workload_labels(owner, attempt=attempt), labels.DLJOB_UID: owner.meta.uid}
+
+
+def workload_labels(owner: views.DLJob, *, attempt: int) -> dict[str, str]:
+    """Labels of a Job or Deployment."""
+    found = {names.DLJOB_LABEL: owner.meta.key.name, labels.MANAGED_BY: MANAGER}
+    return {**found, names.ATTEMPT_LABEL: str(attempt)} if attempt else found
+
+
+def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, gang: str | None) -> dict[str, str]:
+    """What a pod says of itself."""
+    found = {
+        names.WORKLOAD_TYPE: spec.workload_type.value,
+        names.PROCESSES_PER_GPU: str(spec.processes_per_gpu),
+        names.QUEUED_SINCE: conditions.timestamp(owner.meta.created),
+    }
+    if grant.prediction is not None:
+        found[names.PREDICTION] = grant.prediction
+    if spec.gpu_memory is not None:
+        found[names.GPU_MEMORY] = spec.gpu_memory
+    if grant.gpu_models is not None:
+        found[names.GPU_MODELS] = grant.gpu_models
+    if gang is not None:
+        found[names.GANG] = pod.Gang(name=gang, size=spec.replicas).to_json()
+    return found
+
+
+def _container(inner: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """The container that gets the GPU; the API server has checked that it is there."""
+    containers: list[dict[str, Any]] = inner["containers"]
+    return next((container for container in containers if container.get("name") == name), containers[0])
+
+
+def _ask(container: dict[str, Any], grant: grants.Grant) -> None:
+    resource = grants.NVIDIA_GPU if grant.observed_only else names.GPU_SHARE
+    amount = str(grant.gpus if grant.observed_only else grant.share)
+    resources = container.setdefault("resources", {})
+    for kind in ("requests", "limits"):
+        resources[kind] = {**(resources.get(kind) or {}), resource: amount}
+
+
+def _set_default_environment(container: dict[str, Any], replicas: int) -> None:
+    """The members' number and rank, as torchrun reads them; what the user set stands."""
+    rank = {"valueFrom": {"fieldRef": {"fieldPath": _INDEX_FIELD}}}
+    wanted: dict[str, dict[str, Any]] = {
+        "WORLD_SIZE": {"value": str(replicas)},
+        "RANK": rank,
+        "PET_NNODES": {"value": str(replicas)},
+        "PET_NODE_RANK": rank,
+    }
+    present = list(container.get("env") or ())
+    taken = {item.get("name") for item in present}
+    container["env"] = [*present, *({"name": name, **value} for name, value in wanted.items() if name not in taken)]
