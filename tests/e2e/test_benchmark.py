@@ -53,7 +53,7 @@ def test_a_ratio_of_which_one_side_was_not_measured_is_left_out() -> None:
 
 
 def test_requests_that_did_not_end_well_are_counted() -> None:
-    assert measured().failures == 2
+    assert measured().failures == {"bind.refused": 2}
 
 
 def test_the_document_has_bars_beside_ratios_and_says_that_gpus_are_simulated() -> None:

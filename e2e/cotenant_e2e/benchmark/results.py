@@ -1,5 +1,6 @@
 """What rounds say together: medians, ratios beside their bars, a document and a table. Pure."""
 
+import collections
 import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
@@ -81,10 +82,12 @@ class Measurement:
         return sum(one.timeouts for one in self.rounds)
 
     @property
-    def failures(self) -> int:
-        """Requests to the extender, and binds, that ended otherwise than well."""
-        fine = (".ok", ".bound")
-        return sum(n for one in self.rounds for key, n in one.requests.items() if not key.endswith(fine))
+    def failures(self) -> dict[str, int]:
+        """Requests to the extender, lifts and binds that ended otherwise than well, by what and result."""
+        fine, found = (".ok", ".bound"), collections.Counter[str]()
+        for one in self.rounds:
+            found.update({key: n for key, n in one.requests.items() if n and not key.endswith(fine)})
+        return dict(sorted(found.items()))
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object."""

@@ -54,10 +54,11 @@ def _milliseconds(found: times.Times | None) -> str:
 def conditions(measured: Measurement) -> str:
     """One sentence."""
     pods = measured.rounds[0].pods if measured.turns else 0
+    named = "".join(f" ({key}: {count})" for key, count in measured.failures.items())
     return (
         f"{measured.nodes} nodes: median of {len(measured.turns)} turns of {pods} pods, interleaved, on "
         f"{measured.gpus} simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed "
-        f"out, {measured.failures} ended otherwise than well."
+        f"out, {sum(measured.failures.values())} ended otherwise than well{named}."
     )
 
 
