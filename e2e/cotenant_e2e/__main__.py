@@ -11,7 +11,18 @@ from typing import cast
 from cotenant_api import errors
 from cotenant_api.command import Command
 
-COMMANDS = ("bench", "bench-extender", "bench-node", "bench-predictions", "demo", "programs", "up", "down", "status")
+COMMANDS = (
+    "bench",
+    "bench-extender",
+    "bench-node",
+    "bench-operator",
+    "bench-predictions",
+    "demo",
+    "programs",
+    "up",
+    "down",
+    "status",
+)
 """Modules of `cotenant_e2e.commands`, with hyphens for underscores."""
 
 

@@ -47,6 +47,7 @@ class Settings:
         programs: path of each Kubernetes program.
         lease_seconds: how long the lease of a simulated node lasts; more for many nodes.
         node: name of the real node; empty where there is none.
+        audited: user whose requests the API server writes down; empty: nobody's.
     """
 
     directory: Path
@@ -55,6 +56,7 @@ class Settings:
     programs: Mapping[str, Path]
     lease_seconds: int = 40
     node: str = ""
+    audited: str = ""
 
     @property
     def server(self) -> str:
@@ -69,6 +71,11 @@ class Settings:
     def pki(self) -> Path:
         """The folder of certificates and keys."""
         return self.directory / "pki"
+
+    @property
+    def audit_log(self) -> Path:
+        """What the API server was asked by the user who is `audited`: a JSON line for each answer."""
+        return self.directory / "logs" / "audit.log"
 
     def configuration(self, name: str) -> Path:
         """A component's configuration file."""
@@ -129,6 +136,7 @@ def api_server(s: Settings) -> Component:
         # A loopback address is not a valid endpoint of the `kubernetes` Service.
         "--endpoint-reconciler-type=none",
         *(_kubelet_client_flags(s) if s.node else ()),
+        *(_audit_flags(s) if s.audited else ()),
     )
     return Component(API_SERVER, argv, ready=f"{s.server}/readyz")
 
@@ -206,6 +214,10 @@ def _kubelet_client_flags(s: Settings) -> tuple[str, ...]:
         f"--kubelet-client-certificate={s.pki}/apiserver-kubelet.crt",
         f"--kubelet-client-key={s.pki}/apiserver-kubelet.key",
     )
+
+
+def _audit_flags(s: Settings) -> tuple[str, ...]:
+    return (f"--audit-policy-file={s.configuration('audit.yaml')}", f"--audit-log-path={s.audit_log}")
 
 
 def _serving_flags(s: Settings, name: str) -> tuple[str, ...]:

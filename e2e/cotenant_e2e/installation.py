@@ -78,7 +78,7 @@ def start_processes(cluster: Cluster) -> Installation:
     with ThreadPoolExecutor(4) as pool:
         steps: list[Callable[[], object]] = [
             lambda: _start_extender(cluster, port),
-            lambda: _start_operator(cluster),
+            lambda: start_operator(cluster),
             lambda: start_agents(cluster),
             lambda: cluster.start_scheduler(extender_port=port),
         ]
@@ -108,7 +108,8 @@ def _start_extender(cluster: Cluster, port: int, *more: str) -> None:
     cluster.start_process(EXTENDER, (COTENANT, "extender", *flags, *more), ready=f"http://127.0.0.1:{port}/healthz")
 
 
-def _start_operator(cluster: Cluster) -> None:
+def start_operator(cluster: Cluster) -> None:
+    """Returns when it answers; it goes on reading what is there."""
     port = cluster.free_port(OPERATOR)
     kubeconfig = kubeconfig_of(cluster, OPERATOR, names.OPERATOR_ACCOUNT)
     flags = ("--kubeconfig", kubeconfig, "--liveness-port", str(port))

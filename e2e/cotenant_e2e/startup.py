@@ -32,11 +32,13 @@ class Options:
         nodes: simulated nodes to create (see `nodes`).
         api_server_port: 0 chooses a free one.
         node: name of a real node, which `node.real.create` starts; empty: none.
+        audited: user whose requests the API server writes down (`audit.py` reads them); empty: nobody's.
     """
 
     nodes: Sequence[Mapping[str, Any]] = ()
     api_server_port: int = 0
     node: str = ""
+    audited: str = ""
 
 
 DEFAULTS = Options()
@@ -70,7 +72,9 @@ def start(
         try:
             configuration.prepare(directory)
             held = _hold(ports, options)
-            settings = Settings(directory, ports.host, held, programs, _lease_seconds(options), options.node)
+            settings = Settings(
+                directory, ports.host, held, programs, _lease_seconds(options), options.node, options.audited
+            )
             return _start(settings, ports, options, _Stopwatch(report))
         except BaseException:
             ports.close()

@@ -25,7 +25,11 @@ class Traffic:
 
     def create(self, path: str, bodies: Iterable[Json]) -> None:
         """POST each to a collection."""
-        self._all([_posting(path, body) for body in bodies])
+        self.create_each((path, body) for body in bodies)
+
+    def create_each(self, created: Iterable[tuple[str, Json]]) -> None:
+        """POST each to its collection."""
+        self._all([_posting(path, body) for path, body in created])
 
     def merge(self, changes: Iterable[tuple[str, Json]]) -> None:
         """PATCH each object, by path, with its merge patch."""

@@ -1,0 +1,99 @@
+"""What `make bench-operator` has measured, and its figures beside their bars. Pure."""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cotenant_e2e import components, installation
+from cotenant_e2e.benchmark.dljobs.crowd import Crowd, Span
+from cotenant_e2e.benchmark.dljobs.finished import Finished
+
+CORES: Final = os.cpu_count() or 1
+SECONDS_BAR: Final = 60
+MEMORY_BAR_MIB: Final = 300
+REQUESTS_BAR: Final = 8
+IDLE_CPU_BAR_PERCENT: Final = 1.0
+IDLE_REQUESTS_BAR: Final = 10
+"""A minute: watches that begin anew, and the sweep every five minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure. `bar`: what it must stay below; None: there is none."""
+
+    what: str
+    value: float
+    unit: str
+    bar: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is on the right side of its bar."""
+        return self.bar is None or self.value <= self.bar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Everything."""
+
+    nodes: int
+    crowd: Crowd
+    finished: Finished
+
+    def figures(self) -> list[Figure]:
+        """In the order of a DLJob's life."""
+        crowd, finished = self.crowd, self.finished
+        jobs, total = f"{crowd.jobs:,}", f"{finished.jobs:,}"
+        minutes = finished.idle_seconds / 60
+        return [
+            Figure(what=f"{jobs} DLJobs, all predicted and gated", value=crowd.gated.seconds, unit="s", bar=SECONDS_BAR),
+            Figure(what="from the last pod's end, all settled", value=crowd.settled.seconds, unit="s", bar=SECONDS_BAR),
+            Figure(what="the operator's memory, at most", value=crowd.peak_mib, unit="MiB", bar=MEMORY_BAR_MIB),
+            Figure(
+                what="its requests for a DLJob, on average",
+                value=sum(crowd.requests.values()) / crowd.jobs,
+                unit="",
+                bar=REQUESTS_BAR,
+            ),
+            Figure(what="its requests for a DLJob, the most", value=crowd.most_for_one, unit="", bar=REQUESTS_BAR),
+            Figure(what=f"its memory with {total} that are over, at most", value=finished.peak_mib, unit="MiB", bar=MEMORY_BAR_MIB),
+            Figure(what="at rest", value=finished.rss_mib, unit="MiB"),
+            Figure(
+                what="its CPU then, of one core",
+                value=100 * finished.cpu_seconds / finished.idle_seconds,
+                unit="%",
+                bar=IDLE_CPU_BAR_PERCENT,
+            ),
+            Figure(
+                what="its requests then, a minute",
+                value=sum(finished.requests.values()) / minutes,
+                unit="",
+                bar=IDLE_REQUESTS_BAR,
+            ),
+            Figure(what="from its start to its first action then", value=finished.start_seconds, unit="s"),
+        ]
+
+    def spans(self) -> list[tuple[str, Span]]:
+        """Who worked when."""
+        crowd = self.crowd
+        return [
+            ("until all are gated", crowd.gated),
+            (f"all run, {crowd.running.seconds:.0f} s", crowd.running),
+            ("until all are settled", crowd.settled),
+        ]
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object."""
+        figures = [dataclasses.asdict(figure) | {"holds": figure.holds} for figure in self.figures()]
+        return {"v": 1, "cores": CORES, "figures": figures, **dataclasses.asdict(self)}
+
+
+PROCESSES: Final = (
+    installation.OPERATOR,
+    components.API_SERVER,
+    components.CONTROLLER_MANAGER,
+    installation.EXTENDER,
+    components.ETCD,
+    "benchmark",
+)

@@ -1,0 +1,56 @@
+"""The measurement as Markdown: figures beside their bars, then who worked, then what was asked. Pure."""
+
+from collections.abc import Mapping
+
+from cotenant_e2e.benchmark.dljobs import results
+from cotenant_e2e.benchmark.dljobs.results import Figure, Measurement
+
+
+def lines(measured: Measurement) -> list[str]:
+    """All of it."""
+    return [
+        "| | measured | bar |",
+        "|---|---:|---:|",
+        *(_figure(figure) for figure in measured.figures()),
+        "",
+        f"| CPU seconds of | {' | '.join(results.PROCESSES)} | others |",
+        f"|---|{'---:|' * (len(results.PROCESSES) + 1)}",
+        *(_span(name, span.cpu_seconds) for name, span in measured.spans()),
+        "",
+        "| the operator's requests | for each DLJob |",
+        "|---|---:|",
+        *(
+            f"| `{what}` | {count / measured.crowd.jobs:.2f} |"
+            for what, count in sorted(measured.crowd.requests.items(), key=lambda item: (-item[1], item[0]))
+        ),
+        "",
+        conditions(measured),
+    ]
+
+
+def conditions(measured: Measurement) -> str:
+    """A paragraph."""
+    crowd, finished = measured.crowd, measured.finished
+    idle = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.requests.items())) or "none"
+    return (
+        f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the agents "
+        f"of {measured.nodes} simulated nodes and the client that creates {crowd.jobs:,} DLJobs, 64 at a time. Packing is "
+        f"paused until all are gated and no pod ends before all run ({crowd.placed_seconds:.0f} s later); then all pods end "
+        "at the same time, the worst case. Requests are counted by the API server's audit log, which is on. With "
+        f"{finished.jobs:,} finished DLJobs the API server took {finished.api_server_cpu_seconds:.1f} s of CPU in "
+        f"{finished.idle_seconds:.0f} s; the operator asked: {idle}. Its start took {finished.start_cpu_seconds:.1f} s of CPU."
+    )
+
+
+def _figure(figure: Figure) -> str:
+    value = f"{figure.value:.1f}" if figure.value < 100 else f"{figure.value:.0f}"
+    shown = f"{value} {figure.unit}".strip()
+    bar = "" if figure.bar is None else f"at most {figure.bar:g} {figure.unit}".strip()
+    return f"| {figure.what} | {shown if figure.holds else f'**{shown}**'} | {bar} |"
+
+
+def _span(name: str, cpu_seconds: Mapping[str, float]) -> str:
+    spent = dict(cpu_seconds)
+    named = [spent.pop(process, 0.0) for process in results.PROCESSES]
+    cells = [*named, sum(spent.values())]
+    return f"| {name} | {' | '.join(f'{value:.1f}' for value in cells)} |"
