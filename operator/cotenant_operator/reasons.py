@@ -10,6 +10,9 @@ GRAPH_UNREADABLE: Final = "GraphUnreadable"
 MODEL_SOURCE_NOT_SUPPORTED: Final = "ModelSourceNotSupported"
 UNKNOWN_GPU_MODEL: Final = "UnknownGPUModel"
 OUT_OF_DOMAIN: Final = "OutOfDomain"
+EXTRACTION_RUNNING: Final = "ExtractionRunning"
+EXTRACTION_FAILED: Final = "ExtractionFailed"
+EXTRACTION_TIMED_OUT: Final = "ExtractionTimedOut"
 
 # Queued, Placed, Ready: why nothing waits, or what it waits for
 SUBMITTED: Final = "Submitted"
@@ -20,7 +23,6 @@ PLACED: Final = "Placed"
 PODS_READY: Final = "PodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
 SCALED_TO_ZERO: Final = "ScaledToZero"
-FINISHED: Final = "Finished"
 
 # Nothing is created
 PREDICTION_PENDING: Final = "PredictionPending"

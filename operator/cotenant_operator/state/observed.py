@@ -7,6 +7,7 @@ from datetime import datetime
 from cotenant_api import gpunode, packingpolicy
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_operator.state import outcomes, views
+from cotenant_operator.state.extractions import ExtractionJob, ExtractionPod
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +51,7 @@ class Observed:
         deployment: of its name, whoever owns it.
         pods: its own.
         outcome: None where it was not asked for.
+        extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.
     """
 
     job: views.DLJob
@@ -60,6 +62,8 @@ class Observed:
     outcome: outcomes.Outcome | None = None
     refusal: Refusal | None = None
     gpus: Mapping[GPUUID, GPU] = field(default_factory=dict)
+    extractions: tuple[ExtractionJob, ...] = ()
+    extraction_pods: tuple[ExtractionPod, ...] = ()
 
     @property
     def current_job(self) -> views.Job | None:

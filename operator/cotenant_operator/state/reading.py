@@ -58,10 +58,10 @@ def job(value: views.Object) -> views.Job:
     """A batch/v1 Job that we made."""
     spec, status = value["spec"], value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
-    complete, failed = _condition(ends.get("Complete")), _condition(ends.get("Failed"))
+    complete, failed = condition(ends.get("Complete")), condition(ends.get("Failed"))
     return views.Job(
         meta=meta(value),
-        attempt=number(_label(value, names.ATTEMPT_LABEL)),
+        attempt=number(label(value, names.ATTEMPT_LABEL)),
         suspended=bool(spec.get("suspend")),
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         terminating=status.get("terminating") or 0,
@@ -102,8 +102,8 @@ def pod(value: views.Object) -> views.Pod:
     index = _annotation(value, labels.COMPLETION_INDEX)
     return views.Pod(
         meta=meta(value),
-        dljob_uid=_label(value, labels.DLJOB_UID),
-        attempt=number(_label(value, names.ATTEMPT_LABEL)),
+        dljob_uid=label(value, labels.DLJOB_UID),
+        attempt=number(label(value, names.ATTEMPT_LABEL)),
         index=None if index is None else number(index),
         node=spec.get("nodeName") or None,
         placement=_placement(value),
@@ -155,7 +155,8 @@ def _read(model: type[documents.M], value: views.Object, *, source: str) -> tupl
         return None, str(error)
 
 
-def _label(value: views.Object, name: str) -> str:
+def label(value: views.Object, name: str) -> str:
+    """A label; empty where it is not there."""
     return str((value["metadata"].get("labels") or {}).get(name, ""))
 
 
@@ -168,7 +169,8 @@ def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _condition(item: views.Object | None) -> conditions.Condition | None:
+def condition(item: views.Object | None) -> conditions.Condition | None:
+    """A condition of a built-in kind."""
     if item is None:
         return None
     return conditions.Condition(

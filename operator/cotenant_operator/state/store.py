@@ -12,6 +12,7 @@ from typing import Any, Final
 from cotenant_api import errors, names, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_operator.state import reading, views
+from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import GPU, Observed, Refusal
 from cotenant_operator.state.outcomes import Outcome
@@ -32,6 +33,7 @@ class Store:
         self._jobs: dict[Key, dict[str, views.Job]] = {}
         self._deployments: dict[Key, views.Deployment] = {}
         self._pods: dict[Key, dict[str, views.Pod]] = {}
+        self._extractions = Extractions()
         self._nodes: dict[NodeName, views.GPUNode] = {}
         self._policy: views.Policy | None = None
         self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
@@ -46,8 +48,9 @@ class Store:
         known = self._versions[kind].get(uid)
         if uid in self._gone or (known is not None and version < known[0]):
             return NOBODY
-        concerned = self._take(kind, value)
-        self._versions[kind][uid] = (version, _key(kind, value))
+        key = _key(kind, value)
+        concerned = frozenset([key]) if self._extractions.take(kind, key, value) else self._take(kind, value)
+        self._versions[kind][uid] = (version, key)
         return concerned
 
     def remove(self, kind: Kind, uid: str) -> Keys:
@@ -99,6 +102,8 @@ class Store:
             outcome=outcome,
             refusal=refusal,
             gpus={uuid: self._gpu(uuid) for pod in pods for uuid in _uuids(pod)},
+            extractions=self._extractions.jobs_of(key, uid),
+            extraction_pods=self._extractions.pods_of(key, uid),
         )
 
     def policy(self) -> packingpolicy.Spec | None:
@@ -137,6 +142,7 @@ class Store:
                 raise errors.PermanentError(f"{kind.value} is not kept")
 
     def _drop(self, kind: Kind, uid: str, key: Key) -> Keys:
+        self._extractions.drop(key, uid)
         match kind:
             case Kind.DLJOB:
                 if key in self._dljobs and self._dljobs[key].meta.uid == uid:
