@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import yaml
+
 from cotenant_api import names
 from cotenant_e2e import client as clients
 from cotenant_e2e import configuration, installation, waiting
@@ -127,7 +129,7 @@ class GPUs:
         }
         words = [str(word) for pair in flags.items() for word in pair]
         argv: list[str | Path] = [installation.COTENANT, "node-agent", *words]
-        return cluster.start_process(AGENT, argv, env=self.environment | dict(environment))
+        return cluster.start_process(AGENT, argv, env=self.environment | as_shipped() | dict(environment))
 
     # --- what happens to the node
 
@@ -223,6 +225,14 @@ class GPUs:
             return answers and self.node.allocatable(names.GPU_SHARE) == shares and self.ready()[0] == "True"
 
         waiting.wait_until(offered, f"{shares} hundredths at {self.node.name}", READY_SECONDS)
+
+
+def as_shipped() -> dict[str, str]:
+    """The agent's environment as its DaemonSet sets it, but for what NVIDIA's container toolkit reads."""
+    daemon_set = yaml.safe_load((installation.MANIFESTS / "node" / "node-agent.yaml").read_text())
+    (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
+    written = {item["name"]: item["value"] for item in container["env"] if "value" in item}
+    return {name: value for name, value in written.items() if not name.startswith("NVIDIA_")}
 
 
 def add_to(node: Node, models: Sequence[Model]) -> GPUs:
