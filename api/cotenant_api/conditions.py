@@ -24,11 +24,17 @@ class Condition(documents.Model):
     """One condition; `reason` is CamelCase and required, `message` is for people."""
 
     type: str = Field(min_length=1, max_length=316)
+    """What it says."""
     status: Status
+    """Whether it holds."""
     reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", min_length=1, max_length=1024)]
+    """Why, in a stable word that programs may compare."""
     message: str = Field(default="", max_length=MAX_MESSAGE)
+    """Why, for people; its words may change."""
     observed_generation: Annotated[int, Field(ge=0)] | None = None
+    """The `metadata.generation` that it speaks of."""
     last_transition_time: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """When `status` changed last; reason and message may be newer."""
 
 
 def find(conditions: Sequence[Condition], condition_type: str) -> Condition | None:

@@ -48,152 +48,206 @@ class ConfigMapRef(documents.Model):
     """A graph document in a ConfigMap: `data`, or gzipped in `binaryData` where the key ends in `.gz`."""
 
     name: ShortName
+    """Name of the ConfigMap, in the DLJob's namespace."""
     key: ShortName = "graph.json.gz"
+    """Key in it: JSON in `data`, or gzipped JSON in `binaryData` where the key ends in `.gz`."""
 
 
 class ONNX(documents.Model):
     """An ONNX file in the image or on a volume."""
 
     path: Annotated[str, Field(min_length=1, max_length=4096)]
+    """Path of the file in the container that gets the GPU, or on the volume of `claimName`."""
     claim_name: ShortName | None = None
+    """PersistentVolumeClaim that holds the file; default: the image holds it."""
 
 
 class Entrypoint(documents.Model):
     """A Python callable in the user's image that builds the model."""
 
     callable: Annotated[str, Field(min_length=3, max_length=1024, pattern=r"^[\w.]+:[\w.]+$")]
+    """`module:function` in the image; it returns the model, or the model, its inputs and its loss."""
     args: Annotated[dict[str, Annotated[str, Field(max_length=1024)]], Field(max_length=64)] = Field(
         default_factory=dict
     )
+    """Keyword arguments of the callable, as strings."""
     timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 300
+    """How long the extraction may take before it counts as failed."""
 
 
 class ModelSource(documents.Model):
     """Where the computation graph comes from: at most one of these; none: no prediction."""
 
     features: dict[str, Any] | None = None
+    """A graph document inline, at most 64 KiB: what `cotenant extract` prints."""
     config_map_ref: ConfigMapRef | None = None
+    """A graph document in a ConfigMap."""
     onnx: ONNX | None = None
+    """An ONNX file, read by a small pod without GPU in the job's own image."""
     entrypoint: Entrypoint | None = None
+    """A Python callable, run by a small pod without GPU in the job's own image."""
 
 
 class InputShape(documents.Model):
     """One input tensor, for `onnx` and `entrypoint`."""
 
     name: ShortName
+    """Name of the input."""
     dims: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=16)]
+    """Its dimensions, the batch included."""
     dtype: Annotated[str, Field(max_length=16)] = "fp32"
+    """Type of its elements."""
 
 
 class SLO(documents.Model):
     """What an inference job promises."""
 
     latency_milliseconds: Annotated[int, Field(ge=1)] | None = None
+    """Time to answer a request."""
     percentile: Annotated[int, Field(ge=1, le=100)] = 99
+    """Percentage of requests that are answered within it."""
     requests_per_second: Quantity | None = None
+    """Requests that come."""
 
 
 class OOMPolicy(documents.Model):
     """How often, and with how much more, a job is resubmitted that ran out of GPU memory."""
 
     max_resubmissions: Annotated[int, Field(ge=0, le=10)] = 3
+    """Attempts with more memory, before the job gets a whole GPU; 0: a whole GPU at once."""
     growth_percent: Annotated[int, Field(ge=101, le=1000)] = 150
+    """Memory of the next attempt, in percent of the larger of what was measured and what was booked."""
 
 
 class Spec(documents.Model):
     """What a user writes."""
 
     workload_type: pod.WorkloadType = pod.WorkloadType.TRAINING
-    """Training runs to its end; Inference serves until it is deleted. Immutable."""
+    """Training runs to its end as a Job; Inference serves until it is deleted, as a Deployment."""
     replicas: Annotated[int, Field(ge=0, le=1024)] = 1
-    """Pods of the job; those of a training job start and fail together."""
+    """Pods of the job. More than one of a training job are a gang: they start together, and one that fails
+    ends the attempt."""
     gpus_per_replica: Annotated[int, Field(ge=1, le=64)] = 1
-    """GPUs of each pod; above 1 they are whole GPUs of one node."""
+    """GPUs of each pod; more than one are whole GPUs of one node, without co-tenants."""
     processes_per_gpu: Annotated[int, Field(ge=1, le=16)] = Field(default=1, alias="processesPerGPU")
-    """CUDA processes on each GPU: limits are divided by them."""
+    """CUDA processes that a pod runs on each of its GPUs: they share its limits evenly."""
     model: ModelSource | None = None
-    """Where the computation graph comes from; without it there is no prediction."""
+    """Where the computation graph comes from. Without one there is no prediction, and
+    `queue.onMissingPrediction` of the PackingPolicy decides."""
     batch_size: Annotated[int, Field(ge=1)] | None = None
-    """Samples of one step, for onnx and entrypoint."""
+    """Samples of one step. For `onnx` and `entrypoint`: a graph document says it itself."""
     precision: graph.Precision | None = None
-    """Type of the matrix work, for onnx and entrypoint."""
+    """Type of the matrix work. For `onnx` and `entrypoint`."""
     input_shapes: Annotated[tuple[InputShape, ...], Field(max_length=64)] = ()
-    """Input tensors, for onnx and entrypoint."""
+    """Input tensors. For `onnx` and `entrypoint`, where the model does not say them."""
     gpu_memory: Quantity | None = None
-    """GPU memory to book, instead of the predicted."""
+    """GPU memory to book on each GPU, instead of what is predicted."""
     gpu_models: Annotated[tuple[ModelName, ...], Field(max_length=64)] = ()
-    """GPU models that the job may use, as NVIDIA feature discovery names them; empty: any."""
+    """GPU models that the job may use, as the node label `nvidia.com/gpu.product` names them; empty: any."""
     sharing: Sharing = Sharing.SHARED
-    """Exclusive: a GPU without co-tenants."""
+    """Shared: beside co-tenants, by prediction. Exclusive: whole GPUs, whatever is predicted."""
     container: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """The container that gets the GPU; default: the first."""
+    """Container of the template that gets the GPU; default: the first."""
     slo: SLO | None = None
     """What an inference job promises. Not acted on in this release."""
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
-    """What happens when the job runs out of GPU memory. Not acted on in this release."""
+    """What happens when the job runs out of GPU memory."""
     suspend: bool = False
-    """No pods while true."""
+    """True: no pod runs; those that do are ended, uncounted. False: they start (again)."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Failures before the job is Failed; default 6."""
+    """Failures that the job survives; the next one makes it Failed. Default 6. What is not the job's own fault is
+    not counted."""
     active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
-    """Time from the first Placed after which the job is Failed."""
+    """Time from `status.startTime`, when the job first had all its GPUs, to its end; then it is Failed. Waiting
+    does not count."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
-    """Time after its end when the DLJob is deleted; default: never."""
+    """Time from its end to the deletion of the DLJob with all that it owns; default: never."""
     managed_by: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """Another controller of the Job, as batch/v1 managedBy."""
+    """Controller that runs the Job instead of Kubernetes' own, as `managedBy` of batch/v1."""
     template: dict[str, Any]
-    """A PodTemplateSpec; the API server checks the parts that the protocol depends on."""
+    """A PodTemplateSpec, as of a Job."""
 
 
 class PredictionStatus(documents.Model):
     """The prediction for one GPU model, for people: the one placed on, else the one of the smallest share."""
 
     gpu_model: GPUModel | None = None
+    """GPU model that it is for."""
     utilization_percent: Annotated[int, Field(ge=0)] | None = None
+    """GPU utilization of the job alone, as likely above as below."""
     upper_percent: Annotated[int, Field(ge=0)] | None = None
+    """Upper bound of it: what is booked."""
     memory_mib: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="memoryMiB")
+    """Upper bound of its GPU memory, in MiB."""
     source: prediction.Source | None = None
+    """Model: learned. Formula: data sheets. Profile: measured. User: given."""
     model: Annotated[str, Field(max_length=253)] | None = None
+    """Which predictor made it: `name@digest`."""
     reason: Annotated[str, Field(max_length=1024)] | None = None
+    """Why, in words."""
 
 
 class PlacedGPU(documents.Model):
     """One GPU that a replica holds."""
 
     uuid: GPUUID
+    """The GPU."""
     share: Annotated[int, Field(ge=1, le=100)]
+    """Hundredths of its time that are booked."""
     active_thread_percentage: Annotated[int, Field(ge=1, le=100)]
+    """Percentage of its SMs that the pod may use, held by MPS."""
     memory_mib: Annotated[int, Field(ge=0)] = Field(alias="memoryMiB")
+    """GPU memory that is booked, in MiB."""
 
 
 class Replica(documents.Model):
     """Where one replica is."""
 
     index: Annotated[int, Field(ge=0)]
+    """Its number, from 0."""
     pod: ShortName
+    """Its pod."""
     node: ShortName | None = None
+    """Node that the pod is bound to."""
     gpus: Annotated[tuple[PlacedGPU, ...], Field(max_length=64)] = ()
+    """GPUs that it has."""
     co_tenants: Annotated[tuple[ShortName, ...], Field(max_length=64)] = ()
+    """Pods of others on the same GPUs: `namespace/pod`."""
 
 
 class Observed(documents.Model):
     """What was measured; `stepsPerSecond` only by the profiler."""
 
     gpu_utilization_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    """Utilization of the GPU while the job was alone on it: NVML knows it per GPU, not per job."""
     memory_peak_mib: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="memoryPeakMiB")
+    """The most GPU memory that a replica used, in MiB."""
     steps_per_second: Quantity | None = None
+    """Steps a second, known where the profiler ran."""
     alone_seconds: Annotated[int, Field(ge=0)] | None = None
+    """How long it was alone on its GPU."""
 
 
 class Status(documents.Model):
     """What the operator writes."""
 
     observed_generation: int | None = None
+    """The `metadata.generation` that this status describes."""
     phase: Phase | None = None
+    """The conditions in one word, for people; programs read the conditions."""
+    queue_position: Annotated[int, Field(ge=1)] | None = None
+    """Place in the packing queue, 1 is next; absent where nothing waits there."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
+    """What holds and why, by the rules of `metav1.Condition`."""
     attempts: Annotated[int, Field(ge=0)] | None = None
+    """Attempts so far: a Job for each."""
     start_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """When the job first had all its GPUs; it stays."""
     completion_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """When the job ended, well or not."""
     prediction: PredictionStatus | None = None
+    """What is predicted, for the GPU model that the job is on, before that for the one of the smallest share."""
     replicas: Annotated[tuple[Replica, ...], Field(max_length=1024)] = ()
+    """Where each replica is."""
     observed: Observed | None = None
+    """What was measured."""

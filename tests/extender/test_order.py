@@ -6,7 +6,7 @@ import pytest
 
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.queue import planning, telling
+from cotenant_extender.queue import planning
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, lifted, ordered, run, teller, told
@@ -68,13 +68,6 @@ def test_what_does_not_fit_waits_and_is_told_why_and_its_position() -> None:
         PackedReason.WAITING_FOR_TURN,
         "1 GPU is promised to a job that is being bound; 2nd in the queue",
     )
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (22, "22nd")]
-)
-def test_positions_are_said_as_a_person_says_them(number: int, text: str) -> None:
-    assert telling.ordinal(number) == text
 
 
 def test_an_unreadable_request_is_never_lifted_and_told_why() -> None:

@@ -59,9 +59,9 @@ def states(cluster: Cluster, name: str = "train") -> dict[str, tuple[str, str]]:
             ("create_pods", "place", "run_pods", "succeed"),
             {
                 "Predicted": ("True", "Predicted"),
-                "Queued": ("False", "Finished"),
+                "Queued": ("False", "Completed"),
                 "Placed": ("True", "Placed"),
-                "Ready": ("False", "Finished"),
+                "Ready": ("False", "Completed"),
                 "Complete": ("True", "Completed"),
             },
         ),
@@ -69,9 +69,9 @@ def states(cluster: Cluster, name: str = "train") -> dict[str, tuple[str, str]]:
             ("create_pods", "place", "run_pods", "fail"),
             {
                 "Predicted": ("True", "Predicted"),
-                "Queued": ("False", "Finished"),
+                "Queued": ("False", "BackoffLimitExceeded"),
                 "Placed": ("True", "Placed"),
-                "Ready": ("False", "Finished"),
+                "Ready": ("False", "BackoffLimitExceeded"),
                 "Failed": ("True", "BackoffLimitExceeded"),
             },
         ),
@@ -102,6 +102,10 @@ async def test_queue_says_what_the_extender_says(cluster: Cluster) -> None:
     queued = cluster.condition("Queued")
     assert (queued["status"], queued["reason"], queued["message"]) == ("True", "InsufficientMemory", words)
     assert cluster.dljob()["status"]["phase"] == "Queued"
+    assert cluster.dljob()["status"]["queuePosition"] == 4
+    cluster.place()
+    await cluster.settle()
+    assert "queuePosition" not in cluster.dljob()["status"]
 
 
 async def test_queue_says_what_the_default_scheduler_says(cluster: Cluster) -> None:
@@ -203,7 +207,7 @@ async def test_co_tenant_that_ended_is_forgotten_after_a_while(cluster: Cluster)
     cluster.server.delete("dljobs", "other")
     await cluster.run("reap")
     await cluster.advance(20)
-    assert cluster.dljob()["status"]["replicas"][0]["coTenants"] == []
+    assert "coTenants" not in cluster.dljob()["status"]["replicas"][0]
 
 
 async def test_neighbours_coming_and_going_cost_few_writes(cluster: Cluster) -> None:

@@ -29,6 +29,10 @@ def _reason(condition_type: str) -> str:
     return f'.status.conditions[?(@.type=="{condition_type}")].reason'
 
 
+def _message(condition_type: str) -> str:
+    return f'.status.conditions[?(@.type=="{condition_type}")].message'
+
+
 _AGE = ("Age", "date", ".metadata.creationTimestamp", 0)
 
 KINDS = (
@@ -42,14 +46,16 @@ KINDS = (
         refinement=rules.DLJOB,
         columns=(
             ("Phase", "string", ".status.phase", 0),
-            ("Utilization%", "integer", ".status.prediction.utilizationPercent", 0),
+            ("Reason", "string", _reason(dljob.QUEUED), 0),
+            ("Position", "integer", ".status.queuePosition", 0),
+            ("Util%", "integer", ".status.prediction.utilizationPercent", 0),
             ("Upper%", "integer", ".status.prediction.upperPercent", 1),
-            ("Memory MiB", "integer", ".status.prediction.memoryMiB", 0),
-            ("GPU model", "string", ".status.prediction.gpuModel", 1),
+            ("MiB", "integer", ".status.prediction.memoryMiB", 0),
+            ("GPU", "string", ".status.prediction.gpuModel", 1),
             ("Node", "string", ".status.replicas[0].node", 0),
-            ("Queue", "string", _reason(dljob.QUEUED), 0),
-            ("Reason", "string", ".status.prediction.reason", 1),
+            ("Attempts", "integer", ".status.attempts", 1),
             _AGE,
+            ("Message", "string", _message(dljob.QUEUED), 1),
         ),
     ),
     Kind(

@@ -37,7 +37,8 @@ def _containers(*, least: int) -> structural.Schema:
 
 POD_TEMPLATE: structural.Schema = {
     "type": "object",
-    "description": "A PodTemplateSpec. The operator adds the GPU share, gate, scheduler and annotations.",
+    "description": "A PodTemplateSpec, as of a Job. The operator adds the GPU share, the gate, the scheduler and "
+    "annotations; `restartPolicy` is Never for Training, Always for Inference.",
     "required": ["spec"],
     "properties": {
         "metadata": {"type": "object", "properties": {"labels": _STRINGS, "annotations": _STRINGS}},

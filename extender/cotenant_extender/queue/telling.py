@@ -6,6 +6,7 @@ A tally over all GPUs is made once for pods that are refused alike, and kept unt
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
+from cotenant_api import places
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
@@ -68,7 +69,7 @@ class Teller:
         if pod.entry is None:
             return PackedReason.INVALID_REQUEST, pod.record.invalid or ""
         reason, message = self._why(source, policy, pod.entry, pod.record, now=now)
-        return reason, f"{message}; {ordinal(pod.position)} in the queue"
+        return reason, places.told(message, pod.position)
 
     def _why(
         self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod, *, now: float
@@ -126,9 +127,3 @@ def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
             message = f"{count} of the gang's {len(requests)} waiting pods fit; for the next {rejected.message}"
             return rejected.reason, message
     return PackedReason.WAITING_FOR_TURN, "others go first"
-
-
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st."""
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"

@@ -57,7 +57,7 @@ def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions
     if stage.finished is not None:
         if stage.finished.type == dljob.COMPLETE:
             return Verdict(dljob.PLACED, True, reasons.PLACED, _progress(counts, counts.wanted, "placed"))
-        return None if before is not None else Verdict(dljob.PLACED, False, reasons.FINISHED, "never placed")
+        return None if before is not None else Verdict(dljob.PLACED, False, stage.finished.reason, "never placed")
     idle = _idle(stage, spec)
     if idle is not None:
         return Verdict(dljob.PLACED, False, idle[0], _SEE_QUEUED)
@@ -92,7 +92,7 @@ def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | 
 def _idle(stage: Stage, spec: dljob.Spec) -> tuple[str, str] | None:
     """Reason and message of a job that has no pods to wait for."""
     if stage.finished is not None:
-        return reasons.FINISHED, f"{stage.finished.type}: {stage.finished.reason}"
+        return stage.finished.reason, stage.finished.message
     if spec.suspend:
         return reasons.SUSPENDED, "spec.suspend is true"
     if stage.blocked is not None and not stage.workload:

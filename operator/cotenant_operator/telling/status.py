@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from cotenant_api import conditions, dljob, documents, pod, prediction
+from cotenant_api import conditions, dljob, documents, places, pod, prediction
 from cotenant_operator import labels, reasons
 from cotenant_operator.graphs import sources
 from cotenant_operator.plans.stages import Stage
@@ -29,6 +29,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     return dljob.Status(
         observed_generation=job.meta.generation,
         phase=phase(found, counts, spec),
+        queue_position=_queue_position(found),
         conditions=found,
         attempts=max(stage.attempt, job.status.attempts or 0) or None,
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
@@ -88,7 +89,17 @@ def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: 
 
 def written(new: dljob.Status) -> dict[str, Any]:
     """The status as the API server stores it."""
-    return {key: value for key, value in new.to_object().items() if value not in ((), [], {})}
+    return dict(_filled(new.to_object()))
+
+
+def _filled(value: Any) -> Any:
+    """Without empty lists and objects, at any depth."""
+    if isinstance(value, list | tuple):
+        return [_filled(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    inner = ((key, _filled(item)) for key, item in value.items())
+    return {key: item for key, item in inner if item not in ([], {})}
 
 
 def patch(new: dljob.Status) -> dict[str, Any]:
@@ -124,7 +135,7 @@ def _unreadable(observed: Observed, stage: Stage, now: datetime) -> dljob.Status
         return observed.job.status
     verdict = Verdict(dljob.QUEUED, holds=False, reason=blocked.reason, message=blocked.message)
     found = _updated(observed.job, [verdict], stage, now)
-    update = {"conditions": found, "observed_generation": observed.job.meta.generation}
+    update = {"conditions": found, "queue_position": None, "observed_generation": observed.job.meta.generation}
     return observed.job.status.model_copy(update=update)
 
 
@@ -139,6 +150,12 @@ def _predicted(observed: Observed, *, has_document: bool) -> Verdict | None:
     if outcome is None:
         return None
     return Verdict(dljob.PREDICTED, holds=False, reason=outcome.reason, message=outcome.message)
+
+
+def _queue_position(found: Sequence[conditions.Condition]) -> int | None:
+    queue = conditions.find(found, dljob.QUEUED)
+    waits = queue is not None and queue.status is conditions.Status.TRUE
+    return places.position(queue.message) if queue is not None and waits else None
 
 
 def _external(observed: Observed, stage: Stage) -> bool:
