@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cotenant_api import gpunode, packingpolicy
-from cotenant_api.names import GPUUID, PodUID
+from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.extractions import ExtractionJob, ExtractionPod
 
@@ -51,6 +51,8 @@ class Observed:
         deployment: of its name, whoever owns it.
         pods: its own.
         outcome: None where it was not asked for.
+        gpu_memory_mib: GPU models in the cluster -> memory of the largest GPU of that model.
+        refused: those of its pods that a node agent refuses for good -> why.
         extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.
     """
 
@@ -62,6 +64,8 @@ class Observed:
     outcome: outcomes.Outcome | None = None
     refusal: Refusal | None = None
     gpus: Mapping[GPUUID, GPU] = field(default_factory=dict)
+    gpu_memory_mib: Mapping[GPUModel, int] = field(default_factory=dict)
+    refused: Mapping[PodUID, str] = field(default_factory=dict)
     extractions: tuple[ExtractionJob, ...] = ()
     extraction_pods: tuple[ExtractionPod, ...] = ()
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, placement
 from cotenant_api.names import NodeName
 from cotenant_operator import labels
-from cotenant_operator.state import grants, views
+from cotenant_operator.state import carried, endings, grants, views
 
 
 def meta(value: views.Object) -> views.Meta:
@@ -59,9 +59,11 @@ def job(value: views.Object) -> views.Job:
     spec, status = value["spec"], value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
     complete, failed = condition(ends.get("Complete")), condition(ends.get("Failed"))
+    attempt = number(label(value, names.ATTEMPT_LABEL))
+    taken_over, ended, problem = _memory(value, attempt=attempt)
     return views.Job(
         meta=meta(value),
-        attempt=number(label(value, names.ATTEMPT_LABEL)),
+        attempt=attempt,
         suspended=bool(spec.get("suspend")),
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         terminating=status.get("terminating") or 0,
@@ -73,6 +75,10 @@ def job(value: views.Object) -> views.Job:
         model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
         grant=None if complete is not None else grants.read(spec["template"]),
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
+        failures=status.get("failed") or 0,
+        carried=taken_over,
+        ended=ended,
+        problem=problem,
     )
 
 
@@ -112,7 +118,8 @@ def pod(value: views.Object) -> views.Pod:
         packed=None if packed is None else (packed.get("reason", ""), packed.get("message", "")),
         unschedulable=scheduled.get("message") if refused else None,
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
-        why=_why(status),
+        why=endings.why(status),
+        end=endings.of_pod(status),
     )
 
 
@@ -129,6 +136,7 @@ def gpu_node(value: views.Object) -> views.GPUNode:
         uid=metadata["uid"],
         version=version(value),
         gpus={gpu.uuid: gpu for gpu in status.gpus},
+        refused={refused.pod_uid: refused.reason for refused in status.refused},
     )
 
 
@@ -165,6 +173,15 @@ def _annotation(value: views.Object, name: str) -> str | None:
     return found
 
 
+def _memory(value: views.Object, *, attempt: int) -> tuple[carried.Carried, carried.Ended | None, str | None]:
+    """What a Job's annotations say of this attempt and those before it, or why they cannot be read."""
+    try:
+        taken_over = carried.of_attempt(_annotation(value, labels.CARRIED), attempt=attempt)
+        return taken_over, carried.end(_annotation(value, labels.ENDED)), None
+    except errors.InvalidInputError as error:
+        return carried.FIRST, None, str(error)
+
+
 def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
@@ -191,13 +208,3 @@ def _placement(value: views.Object) -> placement.Placement | None:
     except errors.InvalidInputError:
         # The agent refuses such a pod and names it; here it is a pod that is not placed.
         return None
-
-
-def _why(status: views.Object) -> str | None:
-    if status.get("phase") != "Failed":
-        return None
-    for container in status.get("containerStatuses") or ():
-        ended = (container.get("state") or {}).get("terminated") or {}
-        if ended.get("exitCode"):
-            return f"container {container.get('name')} ended with {ended.get('reason')}, exit code {ended['exitCode']}"
-    return status.get("message") or status.get("reason")

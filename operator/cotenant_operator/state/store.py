@@ -38,7 +38,7 @@ class Store:
         self._policy: views.Policy | None = None
         self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
         self._places: dict[GPUUID, NodeName] = {}
-        self._models: Counter[GPUModel] = Counter()
+        self._models: Counter[tuple[GPUModel, int]] = Counter()
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
         self._gone: OrderedDict[str, None] = OrderedDict()
 
@@ -83,7 +83,7 @@ class Store:
 
     def gpu_models(self) -> frozenset[GPUModel]:
         """The GPU models in the cluster."""
-        return frozenset(self._models)
+        return frozenset(model for model, _ in self._models)
 
     def observe(self, key: Key, *, outcome: Outcome | None, refusal: Refusal | None) -> Observed | None:
         """What a decision about this DLJob rests on; None where there is no such DLJob."""
@@ -102,6 +102,8 @@ class Store:
             outcome=outcome,
             refusal=refusal,
             gpus={uuid: self._gpu(uuid) for pod in pods for uuid in _uuids(pod)},
+            gpu_memory_mib=dict(sorted(self._models)),
+            refused=self._refused(pods),
             extractions=self._extractions.jobs_of(key, uid),
             extraction_pods=self._extractions.pods_of(key, uid),
         )
@@ -116,6 +118,11 @@ class Store:
         listed = {} if seen is None else {tenant.pod_uid: f"{tenant.namespace}/{tenant.pod}" for tenant in seen.tenants}
         placed = {uid: str(self._pod_name(key, uid)) for uid, key in self._holders.get(uuid, {}).items()}
         return GPU(seen=seen, holders={**listed, **placed})
+
+    def _refused(self, pods: Iterable[views.Pod]) -> dict[PodUID, str]:
+        """Of these pods, those that the agent of their node refuses for good."""
+        bound = ((views.pod_uid(pod), self._nodes.get(pod.node)) for pod in pods if pod.node is not None)
+        return {uid: node.refused[uid] for uid, node in bound if node is not None and uid in node.refused}
 
     def _pod_name(self, key: Key, uid: PodUID) -> Key:
         return self._pods[key][uid].meta.key
@@ -197,7 +204,15 @@ class Store:
         self._places.update(dict.fromkeys(node.gpus, node.name))
         self._count_models(before, node)
         changed = [uuid for uuid, gpu in node.gpus.items() if before is None or before.gpus.get(uuid) != gpu]
-        return self._neighbours(changed) | (NOBODY if self.gpu_models() == models else self._without_workload())
+        told = self._refused_anew(before, node)
+        return self._neighbours(changed) | told | (NOBODY if self.gpu_models() == models else self._without_workload())
+
+    def _refused_anew(self, before: views.GPUNode | None, after: views.GPUNode) -> Keys:
+        """The DLJobs whose pods are refused, or refused for another reason."""
+        known = self._versions[Kind.POD]
+        old = {} if before is None else before.refused
+        changed = (uid for uid, why in after.refused.items() if old.get(uid) != why)
+        return frozenset(known[uid][1] for uid in changed if uid in known)
 
     def _drop_node(self, uid: str, key: Key) -> Keys:
         node = self._nodes.get(NodeName(key.name))
@@ -208,8 +223,8 @@ class Store:
         return self._neighbours(node.gpus)
 
     def _count_models(self, before: views.GPUNode | None, after: views.GPUNode | None) -> None:
-        self._models.update(() if after is None else (gpu.model for gpu in after.gpus.values()))
-        self._models.subtract(() if before is None else (gpu.model for gpu in before.gpus.values()))
+        self._models.update(() if after is None else ((gpu.model, gpu.memory_mib) for gpu in after.gpus.values()))
+        self._models.subtract(() if before is None else ((gpu.model, gpu.memory_mib) for gpu in before.gpus.values()))
         # Zero and less away: what is left is what there is.
         self._models = +self._models
 

@@ -4,13 +4,13 @@ A finished DLJob keeps neither its spec nor its status: ten thousand of them mus
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
-from cotenant_operator.state import grants
+from cotenant_operator.state import carried, grants
 
 Object = Mapping[str, Any]
 
@@ -80,6 +80,10 @@ class Job:
         model_digest: of what of it a prediction rests on.
         grant: what its pods ask for; None where it is complete.
         external: another controller (Kueue) decides when it runs.
+        failures: pods that the Job controller has counted as failed.
+        carried: what it takes over from the attempts before it.
+        ended: why it was ended, where that was written on it.
+        problem: why one of these two cannot be read: somebody, or another release, wrote it.
     """
 
     meta: Meta
@@ -95,6 +99,10 @@ class Job:
     model_digest: str
     grant: grants.Grant | None
     external: bool
+    failures: int = 0
+    carried: carried.Carried = carried.FIRST
+    ended: carried.Ended | None = None
+    problem: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -116,6 +124,26 @@ class Deployment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PodEnd:
+    """How a pod failed, or why it is being taken away.
+
+    Attributes:
+        started: some container of it has run, or could not be run for what it is.
+        disrupted: reason of the condition `DisruptionTarget`; None: nobody took it away.
+        out_of_memory: the line in which a container said that the GPU had no memory left.
+        host_killed: the container that the kernel killed for the host's memory.
+        reason, message: the pod's own, as kubelet writes them where it does not admit one.
+    """
+
+    started: bool
+    disrupted: str | None = None
+    out_of_memory: str | None = None
+    host_killed: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pod:
     """A pod of a DLJob.
 
@@ -125,6 +153,7 @@ class Pod:
         unschedulable: message of `PodScheduled=False`, but not of a gate.
         scheduled_at: when it was bound.
         why: why its container ended, where it failed.
+        end: of one that failed, or is being taken away.
     """
 
     meta: Meta
@@ -139,6 +168,7 @@ class Pod:
     unschedulable: str | None
     scheduled_at: datetime | None
     why: str | None
+    end: PodEnd | None = None
 
     @property
     def ended(self) -> bool:
@@ -148,12 +178,13 @@ class Pod:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GPUNode:
-    """A node's GPUs."""
+    """A node's GPUs, and the pods that its agent refuses for good: UID -> why."""
 
     name: NodeName
     uid: str
     version: int
     gpus: Mapping[GPUUID, gpunode.GPU]
+    refused: Mapping[PodUID, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

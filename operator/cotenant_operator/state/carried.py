@@ -1,0 +1,100 @@
+"""What an attempt takes over from those before it, and why one was ended: two annotations of its Job. Pure.
+
+They are the memory of a training job: the next attempt rests on what its predecessor's Job carries, whatever became
+of pods and GPUNodes meanwhile. What cannot be read ends the DLJob, and is never guessed.
+"""
+
+import enum
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from cotenant_api import documents
+
+MiB = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
+MAX_MESSAGE: Final = 1024
+
+
+class Cause(enum.StrEnum):
+    """Why an attempt, or a pod of it, ended."""
+
+    OUT_OF_MEMORY = "OutOfMemory"
+    """It ran out of GPU memory."""
+    HOST_OUT_OF_MEMORY = "HostOutOfMemory"
+    """The kernel killed it for the host's memory."""
+    VICTIM_OF_FAULT = "VictimOfFault"
+    """Another tenant, or the hardware, broke the GPU under it."""
+    NEVER_STARTED = "NeverStarted"
+    """It failed before any container started."""
+    DISRUPTED = "Disrupted"
+    """A member of a gang was evicted: the others cannot go on without it."""
+    PROFILED = "Profiled"
+    """It has been measured alone for long enough."""
+    CORRECTED = "Corrected"
+    """What was measured alone says that it is to be placed differently."""
+    FAILED = "Failed"
+    """By its own doing."""
+
+
+UNCOUNTED: Final = frozenset(Cause) - {Cause.FAILED, Cause.HOST_OUT_OF_MEMORY}
+"""Causes that do not count against `backoffLimit`."""
+AT_ONCE: Final = frozenset({Cause.OUT_OF_MEMORY, Cause.PROFILED, Cause.CORRECTED})
+"""Causes that the next attempt remedies: nothing is gained by waiting."""
+
+
+class Carried(documents.Document):
+    """What an attempt takes over: annotation `cotenant.dev/carried` of its Job, written when it is made."""
+
+    MAJOR: ClassVar[int] = 1
+
+    failures: Count = 0
+    """Failures of all attempts before it that count against `backoffLimit`."""
+    uncounted: Count = 0
+    """Attempts before it that ended for no fault of theirs and were waited after."""
+    out_of_memory: Count = 0
+    """Attempts before it that ran out of GPU memory."""
+    memory_mib: MiB | None = Field(default=None, alias="memoryMiB")
+    """GPU memory that it needs at least, as the attempts before it have shown."""
+    exclusive: bool = False
+    """It gets whole GPUs, although it need not by its spec."""
+
+
+FIRST: Final = Carried()
+"""What a first attempt takes over: nothing."""
+
+
+class Ended(documents.Document):
+    """Why and how an attempt ended: annotation `cotenant.dev/ended` of its Job."""
+
+    MAJOR: ClassVar[int] = 1
+
+    cause: Cause
+    failures: Count = 0
+    """Its failures that count against `backoffLimit`."""
+    memory_mib: MiB | None = Field(default=None, alias="memoryMiB")
+    """The larger of what was measured and what was booked, of one that ran out of GPU memory."""
+    gpu_memory_mib: MiB | None = Field(default=None, alias="gpuMemoryMiB")
+    """Memory of the GPU that it had to itself, of one that ran out of GPU memory there."""
+    message: Annotated[str, Field(max_length=MAX_MESSAGE)] = ""
+    """What happened, in words."""
+
+
+def of_attempt(text: str | None, *, attempt: int) -> Carried:
+    """What an attempt carries; without the annotation, every attempt before it counted.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
+    if text is None:
+        return Carried(failures=max(attempt - 1, 0))
+    return Carried.from_json(text, source="metadata.annotations[cotenant.dev/carried]")
+
+
+def end(text: str | None) -> Ended | None:
+    """Why it was ended; None where nobody has said.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
+    return None if text is None else Ended.from_json(text, source="metadata.annotations[cotenant.dev/ended]")

@@ -1,0 +1,80 @@
+"""How a pod ended, from its status as kubelet and the API server write it. Pure.
+
+Kubernetes 1.36: kubelet writes a pod that it does not admit as Failed with a reason and no container statuses
+(`kubelet.rejectPod`), and a container that it cannot find any more as ended with `ContainerStatusUnknown`
+(`status.TerminatePod`): neither shows that anything ran.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cotenant_operator.state import exhaustion, views
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+EVICTED: Final = "EvictionByEvictionAPI"
+"""Reason of `DisruptionTarget` on a pod that somebody evicted."""
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+"""Reason of a pod that had a deadline of its own."""
+_HOST_KILLED: Final = "OOMKilled"
+_UNKNOWN: Final = "ContainerStatusUnknown"
+
+
+def of_pod(status: views.Object) -> views.PodEnd | None:
+    """How it ended; None while it goes on, and where it succeeded."""
+    disrupted = _disrupted(status)
+    failed = status.get("phase") == "Failed"
+    if not failed and disrupted is None:
+        return None
+    ends = list(_ends(status)) if failed else []
+    words = (exhaustion.line(ended.get("message") or "") for _, ended in ends if ended.get("exitCode"))
+    return views.PodEnd(
+        started=_started(status),
+        disrupted=disrupted,
+        out_of_memory=next((line for line in words if line is not None), None),
+        host_killed=next((name for name, ended in ends if ended.get("reason") == _HOST_KILLED), None),
+        reason=status.get("reason") or "",
+        message=exhaustion.last_line(status.get("message") or ""),
+    )
+
+
+def why(status: views.Object) -> str | None:
+    """Why it failed, in words; None where it did not, or nobody has said."""
+    if status.get("phase") != "Failed":
+        return None
+    for name, ended in _ends(status):
+        if ended.get("exitCode"):
+            text = f"container {name} ended with {ended.get('reason')}, exit code {ended['exitCode']}"
+            last = exhaustion.last_line(ended.get("message") or "")
+            return f"{text}: {last}" if last else text
+    said = [status.get("reason"), exhaustion.last_line(status.get("message") or "")]
+    return ": ".join(part for part in said if part) or None
+
+
+def _disrupted(status: views.Object) -> str | None:
+    for item in status.get("conditions") or ():
+        if item["type"] == DISRUPTION_TARGET and item["status"] == "True":
+            return item.get("reason") or DISRUPTION_TARGET
+    return None
+
+
+def _containers(status: views.Object) -> Iterator[views.Object]:
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        yield from status.get(kind) or ()
+
+
+def _ends(status: views.Object) -> Iterator[tuple[str, views.Object]]:
+    """Containers that have ended, and how."""
+    for container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated")
+        if ended:
+            yield str(container.get("name", "")), ended
+
+
+def _started(status: views.Object) -> bool:
+    """Whether some container ran, or failed for what it is: such as a command that does not exist."""
+    for container in _containers(status):
+        state = container.get("state") or {}
+        ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
+        if "running" in state or (ended and ended.get("reason") != _UNKNOWN):
+            return True
+    return False
