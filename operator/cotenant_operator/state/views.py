@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
-from cotenant_operator.state import carried, grants
+from cotenant_operator.state import grants
+from cotenant_operator.state.carried import FIRST, Carried, Ended
 
 Object = Mapping[str, Any]
 
@@ -100,8 +101,8 @@ class Job:
     grant: grants.Grant | None
     external: bool
     failures: int = 0
-    carried: carried.Carried = carried.FIRST
-    ended: carried.Ended | None = None
+    carried: Carried = FIRST
+    ended: Ended | None = None
     problem: str | None = None
 
     @property
