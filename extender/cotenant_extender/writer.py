@@ -13,7 +13,6 @@ from typing import Any
 
 from cotenant_api import conditions, errors
 from cotenant_api.names import NodeName
-from cotenant_api.pod import PackedReason
 from cotenant_extender import context, later, records
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import ledger
@@ -94,7 +93,7 @@ class Writer:
             await self._tell(report, reporter)
 
     async def _tell(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
-        """An unreadable request is also told by an event."""
+        """Why a pod waits is also told by an event, where the report says so."""
         record = report.record
         if record.uid not in (self._ledger.index.unreported if report.placed else self._ledger.pods):
             # It is gone, or was told so meanwhile.
@@ -103,13 +102,36 @@ class Writer:
         try:
             change = pods.condition(report, now=self._time())
             await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
-            if report.reason is PackedReason.INVALID_REQUEST:
-                await self._event(record, reason=report.reason, message=report.message)
+            if report.times:
+                await self._explain(report)
         except (client.NotFoundError, client.ConflictError):
             return
         except (client.APIError, errors.TemporaryError) as error:
             LOG.warning("condition of %s/%s: %s", record.namespace, record.name, error)
             reporter.failed(report, now=self._clock())
+
+    async def _explain(self, report: reporting.Report) -> None:
+        """Tell why a pod waits: by a new event, or by the same one again. Nothing depends on it."""
+        value = pods.waiting_event(report, now=self._time())
+        path = pods.events_path(report.record.namespace)
+        again = functools.partial(
+            self._api.patch,
+            f"{path}/{value['metadata']['name']}",
+            pods.told_again(value),
+            content_type=transport.MERGE_PATCH,
+        )
+        tell = functools.partial(self._api.post, path, value)
+        # An event told before a restart is there already; one told long ago has expired.
+        first, other, mistaken = (
+            (tell, again, client.ConflictError) if report.times == 1 else (again, tell, client.NotFoundError)
+        )
+        try:
+            try:
+                await first()
+            except mistaken:
+                await other()
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("event on %s/%s: %s", report.record.namespace, report.record.name, error)
 
     async def remove(self, removal: cleanup.Removal) -> None:
         """Evict or delete a pod, with an event."""

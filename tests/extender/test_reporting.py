@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from cotenant_api import places
+from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import reporting
@@ -43,7 +45,54 @@ def test_a_pod_that_waits_is_told_after_a_moment_and_not_again_for_the_same_reas
     source, reporter = waiting("a"), reporting.Reporter()
     assert due(reporter, source, now=NOW) == []
     assert due(reporter, source, now=NOW + 1) == [("a", PackedReason.INSUFFICIENT_SHARE)]
-    assert due(reporter, source, now=NOW + 35) == []
+    assert due(reporter, source, now=NOW + 9) == []
+
+
+def reports(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, int, int]]:
+    """Name, place that is told, and how often an event told this reason."""
+    run(source, now=now)
+    assert source.policy is not None
+    found = reporter.waiting(source, source.policy, teller(source), now=now)
+    return [(report.record.name, places.position(report.message) or 0, report.times) for report in found]
+
+
+def test_a_pod_that_waits_longer_is_told_by_an_event_once() -> None:
+    source, reporter = waiting("a"), reporting.Reporter()
+    assert reports(reporter, source, now=NOW) == []
+    assert reports(reporter, source, now=NOW + 1) == [("a", 1, 0)]
+    assert reports(reporter, source, now=NOW + 31) == [("a", 1, 1)]
+    assert reports(reporter, source, now=NOW + 300) == []
+
+
+def test_a_new_place_at_the_front_is_told_again() -> None:
+    source, reporter = waiting("a", "b", "c"), reporting.Reporter()
+    for now in (NOW, NOW + 1, NOW + 31):
+        found = reports(reporter, source, now=now)
+    assert found == [("a", 1, 1), ("b", 2, 1), ("c", 3, 1)]
+    source.pod_gone(PodUID("uid-a"))
+    assert reports(reporter, source, now=NOW + 60) == []
+    assert reports(reporter, source, now=NOW + 61) == [("b", 1, 2), ("c", 2, 2)]
+
+
+def test_a_new_place_far_back_is_told_when_it_is_half_of_the_old_one() -> None:
+    source, reporter = waiting(*(f"a{number:02}" for number in range(40))), reporting.Reporter()
+    for now in (NOW, NOW + 1, NOW + 31, NOW + 61):
+        reports(reporter, source, now=now)
+    for number in range(19):
+        source.pod_gone(PodUID(f"uid-a{number:02}"))
+    assert "a39" not in [name for name, _, _ in reports(reporter, source, now=NOW + 100)]
+    source.pod_gone(PodUID("uid-a19"))
+    assert ("a39", 20, 2) in reports(reporter, source, now=NOW + 130)
+
+
+def test_what_was_told_before_a_restart_is_not_told_again() -> None:
+    source = waiting()
+    told = builders.pod("a", packed="InsufficientShare")
+    told["status"]["conditions"][0]["message"] = places.told("1 GPU has too little share", 1)
+    builders.put(source, told)
+    reporter = reporting.Reporter()
+    assert reports(reporter, source, now=NOW) == []
+    assert reports(reporter, source, now=NOW + 31) == []
 
 
 def test_another_reason_is_told_after_the_interval_at_the_earliest() -> None:

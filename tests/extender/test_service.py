@@ -146,6 +146,24 @@ async def test_an_unreadable_request_is_told_by_condition_and_event_and_never_li
 
 
 @virtual.time
+async def test_a_pod_that_waits_long_is_told_by_one_event_with_the_words_of_its_condition() -> None:
+    server = running.server(gpus=1)
+    server.put(pods.PODS, builders.bound("first", 90, "n0", "GPU-n0-0"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", 60))
+        await until(lambda: bool(server.events), "event")
+        told = condition(server, "a")
+        assert (server.events[0]["reason"], server.events[0]["message"]) == (told["reason"], told["message"])
+        assert server.events[0]["type"] == "Normal"
+        server.put(pods.PODS, builders.pod("b", 70))
+        await until(lambda: "2nd" in condition(server, "a")["message"], "told its new place")
+        await until(lambda: server.events[0]["message"] == condition(server, "a")["message"], "told again")
+        assert [event["involvedObject"]["name"] for event in server.events].count("a") == 1
+        assert server.events[0]["count"] == 2
+
+
+@virtual.time
 async def test_without_a_policy_it_is_not_ready_and_says_so() -> None:
     server = running.server()
     server.remove(pods.POLICIES, "default")

@@ -1,11 +1,13 @@
 """Requests about pods: what the extender writes. Paths and bodies are pure; it may change nothing else of a pod."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from cotenant_api import conditions, names, packingpolicy, placement
 from cotenant_api.names import Namespace
+from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import earmarks
 from cotenant_extender.queue import reporting
@@ -105,6 +107,22 @@ def _preconditions(record: records.Pod) -> Object:
     if record.version:
         found["resourceVersion"] = str(record.version)
     return found
+
+
+def waiting_event(report: reporting.Report, *, now: str) -> Object:
+    """Why a pod waits: one event of a pod and a reason, which is told again with its latest message."""
+    record = report.record
+    found = event(record, reason=report.reason, message=report.message, now=now)
+    digest = hashlib.sha256(f"{record.uid}/{report.reason}".encode()).hexdigest()[:16]
+    found["metadata"] = {"name": f"{record.name[:200]}.{digest}", "namespace": record.namespace}
+    if report.reason is not PackedReason.INVALID_REQUEST:
+        found["type"] = "Normal"
+    return found | {"count": report.times}
+
+
+def told_again(event: Object) -> Object:
+    """Merge patch of an event that is there already."""
+    return {key: event[key] for key in ("message", "lastTimestamp", "count")}
 
 
 def event(record: records.Pod, *, reason: str, message: str, now: str) -> Object:

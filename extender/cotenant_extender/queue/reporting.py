@@ -1,11 +1,14 @@
 """Which pods' condition `cotenant.dev/Packed` is to be written now.
 
 `Placed` and `InvalidRequest` at once; why a pod waits when it has waited `FIRST_SECONDS`, and after that when the
-reason changes, at most every `INTERVAL_SECONDS` per pod.
+reason changes or its place in the queue has, at most every `INTERVAL_SECONDS` per pod. Who is not among the first
+`FRONT` is told a new place when it is half, or twice, of what was told: a few times in a long wait. A pod that has
+waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of conditions.
 """
 
 from dataclasses import dataclass
 
+from cotenant_api import places
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import booked, records
@@ -15,6 +18,8 @@ from cotenant_extender.queue import telling
 
 FIRST_SECONDS = 1.0
 INTERVAL_SECONDS = 30.0
+EVENT_SECONDS = 10.0
+FRONT = 10
 RECHECK_SECONDS = 5.0
 """How often the reason of a pod that waits is asked for."""
 
@@ -24,11 +29,16 @@ TALLIES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A condition to write."""
+    """A condition to write.
+
+    Attributes:
+        times: how often its event has been told with this time; 0: no event.
+    """
 
     record: records.Pod
     reason: PackedReason
     message: str
+    times: int = 0
 
     @property
     def placed(self) -> bool:
@@ -38,10 +48,19 @@ class Report:
 
 @dataclass(slots=True)
 class _Told:
-    """What a pod was told last, and when it is to be looked at again."""
+    """What a pod was told last, and when it is to be looked at again.
+
+    Attributes:
+        place: in the queue, as it was told; 0: none.
+        spoken: the reason that an event told of.
+        times: how often.
+    """
 
     reason: str | None
     again: float
+    place: int = 0
+    spoken: str | None = None
+    times: int = 0
 
 
 class Reporter:
@@ -87,18 +106,28 @@ class Reporter:
         """When a pod is to be looked at."""
         told = self._told.get(record.uid)
         if told is None:
-            standing = None if record.packed is None else record.packed[0]
+            reason, message = record.packed or (None, "")
             first = now if record.request is None else now + FIRST_SECONDS
-            told = self._told[record.uid] = _Told(standing, first)
+            told = _Told(reason, first, place=places.position(message) or 0, spoken=reason, times=1)
+            self._told[record.uid] = told
         return told.again
 
     def _waiting(self, pod: telling.Waiting, words: telling.Words, *, now: float) -> Report | None:
         told, (reason, message) = self._told[pod.record.uid], words
-        if reason == told.reason:
+        speaks = reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS
+        silent = speaks and reason != told.spoken
+        if reason == told.reason and not silent and not _moved(told.place, pod.position):
             told.again = now + RECHECK_SECONDS
             return None
-        self._told[pod.record.uid] = _Told(reason, now + INTERVAL_SECONDS)
-        return Report(record=pod.record, reason=reason, message=message)
+        told.times = 0 if not speaks else 1 if silent else told.times + 1
+        told.spoken = reason if speaks else told.spoken
+        told.reason, told.again, told.place = reason, now + INTERVAL_SECONDS, pod.position
+        return Report(record=pod.record, reason=reason, message=message, times=told.times)
+
+
+def _moved(told: int, place: int) -> bool:
+    """Whether a pod's place is so different from what it was told that it is worth a request."""
+    return place != told and (place <= FRONT or 2 * place <= told or place >= 2 * told)
 
 
 def where(placed: booked.AnyPlaced) -> str:
