@@ -1,5 +1,6 @@
 """Sections of a Markdown page that a command writes, between two markers that name the command."""
 
+import re
 from pathlib import Path
 
 from cotenant_api import errors, files
@@ -13,7 +14,7 @@ def require(page: Path, *, command: str) -> None:
     Raises:
         InvalidInputError: the page cannot be read, or has no such section.
     """
-    _around(page, command)
+    _around(page, read(page), command)
 
 
 def replace(page: Path, lines: list[str], *, command: str) -> None:
@@ -22,18 +23,40 @@ def replace(page: Path, lines: list[str], *, command: str) -> None:
     Raises:
         InvalidInputError: the page cannot be read or written, or has no such section.
     """
-    before, after = _around(page, command)
+    files.replace(page, filled(page, read(page), lines, command=command).encode(), field=FIELD)
+
+
+def filled(page: Path, text: str, lines: list[str], *, command: str) -> str:
+    """The page's text with lines in the place of what stands in the section. `page` is for messages alone.
+
+    Raises:
+        InvalidInputError: there is no such section.
+    """
+    before, after = _around(page, text, command)
     body = "\n".join(lines)
-    files.replace(page, f"{before}\n\n{body}\n{after}".encode(), field=FIELD)
+    return f"{before}\n\n{body}\n{after}"
 
 
-def _around(page: Path, command: str) -> tuple[str, str]:
-    """The page up to the end of the first marker, and from the second one on."""
-    begin, end = f"<!-- begin: {command} -->", f"<!-- end: {command} -->"
+def commands(text: str) -> list[str]:
+    """Who writes the sections of a page, in order."""
+    return re.findall(r"<!-- begin: (.+?) -->", text)
+
+
+def read(page: Path) -> str:
+    """The text of a page.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
     try:
-        text = page.read_text(encoding="utf-8")
+        return page.read_text(encoding="utf-8")
     except OSError as error:
         raise errors.InvalidInputError(FIELD, str(page), f"cannot be read: {error.strerror}") from error
+
+
+def _around(page: Path, text: str, command: str) -> tuple[str, str]:
+    """The page up to the end of the first marker, and from the second one on."""
+    begin, end = f"<!-- begin: {command} -->", f"<!-- end: {command} -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:

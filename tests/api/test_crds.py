@@ -13,6 +13,7 @@ from cotenant_api.commands import crds
 from cotenant_api.crds import definitions, rules
 
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "crds"
+NOTHING: dict[str, Any] = {"write": None, "check": None, "reference": None, "check_reference": None}
 Schema = dict[str, Any]
 
 
@@ -35,16 +36,16 @@ every_kind = pytest.mark.parametrize("kind", definitions.KINDS, ids=lambda kind:
 
 
 def test_the_committed_files_are_what_the_types_say() -> None:
-    crds.run(Namespace(write=None, check=MANIFESTS))
+    crds.run(Namespace(**NOTHING | {"check": MANIFESTS}))
     assert {path.name for path in MANIFESTS.iterdir()} == set(crds.rendered())
 
 
 def test_an_outdated_file_is_named_with_the_remedy(tmp_path: Path) -> None:
-    crds.run(Namespace(write=tmp_path, check=None))
+    crds.run(Namespace(**NOTHING | {"write": tmp_path}))
     outdated = tmp_path / "cotenant.dev_dljobs.yaml"
     outdated.write_text("{}")
     with pytest.raises(errors.InvalidInputError, match=r"cotenant\.dev_dljobs\.yaml: .*run `cotenant crds --write"):
-        crds.run(Namespace(write=None, check=tmp_path))
+        crds.run(Namespace(**NOTHING | {"check": tmp_path}))
 
 
 @every_kind
@@ -81,6 +82,14 @@ def test_status_is_a_subresource(kind: definitions.Kind) -> None:
 def test_every_field_that_a_person_writes_is_explained(kind: definitions.Kind) -> None:
     spec = openapi(kind)["properties"]["spec"]["properties"]
     assert [name for name, node in spec.items() if not node.get("description")] == []
+
+
+def test_every_field_of_a_dljob_is_explained() -> None:
+    inside = {
+        path: node for path, node in schemas(openapi(definitions.KINDS[0])) if path.startswith(("spec.", "status."))
+    }
+    fields = {path: node for path, node in inside.items() if not path.startswith("spec.template.")}
+    assert [path for path, node in fields.items() if path[-1] not in "]}" and not node.get("description")] == []
 
 
 def test_a_message_names_a_field_and_a_remedy() -> None:
