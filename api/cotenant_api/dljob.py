@@ -162,6 +162,9 @@ class Spec(documents.Model):
     does not count."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
     """Time from its end to the deletion of the DLJob with all that it owns; default: never."""
+    minimum_run_seconds: Annotated[int, Field(ge=0)] | None = None
+    """Time that a pod is left to run before a job of higher priority may take its GPU: long enough to reach a
+    checkpoint."""
     managed_by: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Controller that runs the Job instead of Kubernetes' own, as `managedBy` of batch/v1."""
     template: dict[str, Any]

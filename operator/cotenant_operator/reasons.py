@@ -44,6 +44,8 @@ RESUMED: Final = "Resumed"
 COMPLETED: Final = "Completed"
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+OUT_OF_MEMORY: Final = "OutOfMemory"
+ATTEMPT_UNREADABLE: Final = "AttemptUnreadable"
 
 # Events alone
 CREATED: Final = "Created"

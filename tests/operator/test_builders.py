@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from cotenant_api import dljob, names, pod
-from cotenant_operator.state import grants, reading, views
+from cotenant_operator import labels
+from cotenant_operator.state import carried, grants, reading, views
 from cotenant_operator.workloads import builders
 from operator_kit import objects
 from operator_kit.server import START
@@ -14,6 +15,7 @@ from operator_kit.server import START
 Json = dict[str, Any]
 
 SHARED = grants.Grant(share=57, prediction='{"v":1}', gpu_models=None)
+META = {"namespace": "team", "uid": "uid-1", "creationTimestamp": "2026-01-01T00:00:00Z"}
 WHOLE = grants.Grant(share=200, prediction=None, gpu_models=None)
 OBSERVED = grants.Grant(share=200, prediction=None, gpu_models=None, observed_only=True)
 
@@ -110,6 +112,11 @@ def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
                         {
                             "name": "main",
                             "image": "busybox",
+                            "terminationMessagePolicy": "FallbackToLogsOnError",
+                            "env": [
+                                {"name": "COTENANT_ATTEMPT", "value": "1"},
+                                {"name": "COTENANT_MAY_RESUME", "value": "false"},
+                            ],
                             "resources": {
                                 "requests": {"cotenant.dev/gpu-share": "57"},
                                 "limits": {"cotenant.dev/gpu-share": "57"},
@@ -137,8 +144,67 @@ def test_a_gang_has_no_retries_of_its_own_and_knows_its_ranks() -> None:
     assert manifest["spec"]["backoffLimit"] == 0
     assert manifest["spec"]["completions"] == manifest["spec"]["parallelism"] == 4
     environment = {item["name"]: item for item in container(manifest)["env"]}
-    assert environment["WORLD_SIZE"]["value"] == "4"
+    assert environment["WORLD_SIZE"]["value"] == environment["PET_NNODES"]["value"] == "4"
     assert "completion-index" in environment["RANK"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert environment["PET_NODE_RANK"]["valueFrom"] == environment["RANK"]["valueFrom"]
+    assert environment["PET_NPROC_PER_NODE"]["value"] == "1"
+
+
+def test_a_gang_finds_its_first_member_by_the_service_of_its_name() -> None:
+    job = owner(replicas=4)
+    service = builders.headless_service(job, spec_of(job))
+    manifest = job_of(replicas=4, attempt=2)
+    environment = {item["name"]: item.get("value") for item in container(manifest)["env"]}
+    labels = manifest["spec"]["template"]["metadata"]["labels"]
+    assert service["metadata"]["name"] == manifest["spec"]["template"]["spec"]["subdomain"] == "train"
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == ("None", True)
+    assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("train-2-0.train", "29500")
+    assert (environment["PET_MASTER_ADDR"], environment["PET_MASTER_PORT"]) == ("$(MASTER_ADDR)", "$(MASTER_PORT)")
+
+
+def test_a_service_name_begins_with_a_letter() -> None:
+    value = reading.dl_job({**objects.dljob("7b", replicas=2), "metadata": {**META, "name": "7b"}})
+    assert builders.headless_service(value, spec_of(value))["metadata"]["name"] == "gang-7b"
+
+
+def test_a_subdomain_that_the_user_set_stands_and_needs_no_service_of_ours() -> None:
+    template = {"spec": {"subdomain": "mine", "containers": [{"name": "main", "image": "x"}]}}
+    manifest = job_of(replicas=2, template=template)
+    environment = {item["name"]: item.get("value") for item in container(manifest)["env"]}
+    assert manifest["spec"]["template"]["spec"]["subdomain"] == "mine"
+    assert environment["MASTER_ADDR"] == "train-1-0.mine"
+    assert not builders.needs_service(spec_of(owner(replicas=2, template=template)))
+
+
+def test_a_second_attempt_may_resume_and_says_what_it_takes_over() -> None:
+    taken_over = carried.Carried(failures=2, memory_mib=4096)
+    job = owner(backoffLimit=3)
+    manifest = builders.job(job, spec_of(job), SHARED, attempt=2, taken_over=taken_over)
+    environment = {item["name"]: item["value"] for item in container(manifest)["env"]}
+    assert environment == {"COTENANT_ATTEMPT": "2", "COTENANT_MAY_RESUME": "true"}
+    assert manifest["spec"]["backoffLimit"] == 1
+    assert carried.of_attempt(manifest["metadata"]["annotations"][labels.CARRIED], attempt=2) == taken_over
+
+
+def test_several_gpus_of_a_pod_get_a_process_each() -> None:
+    environment = {item["name"]: item["value"] for item in container(job_of(WHOLE, gpusPerReplica=2))["env"]}
+    assert environment["PET_NPROC_PER_NODE"] == "2"
+
+
+def test_a_termination_message_policy_of_the_user_stands() -> None:
+    containers = [{"name": "main", "image": "x", "terminationMessagePolicy": "File"}]
+    assert container(job_of(template={"spec": {"containers": containers}}))["terminationMessagePolicy"] == "File"
+
+
+def test_minimum_run_time_goes_to_the_pods() -> None:
+    assert notes(job_of(minimumRunSeconds=600))[names.MINIMUM_RUN_SECONDS] == "600"
+    assert names.MINIMUM_RUN_SECONDS not in notes(job_of())
+
+
+def test_memory_of_the_grant_comes_before_that_of_the_spec() -> None:
+    grant = grants.Grant(share=57, prediction='{"v":1}', gpu_models=None, gpu_memory="9000Mi")
+    assert notes(job_of(grant, gpuMemory="8Gi"))[names.GPU_MEMORY] == "9000Mi"
 
 
 def test_environment_that_the_user_set_stands() -> None:
@@ -150,7 +216,8 @@ def test_environment_that_the_user_set_stands() -> None:
 def test_a_single_replica_is_no_gang() -> None:
     manifest = job_of(backoffLimit=2)
     assert names.GANG not in notes(manifest)
-    assert "env" not in container(manifest)
+    assert [item["name"] for item in container(manifest)["env"]] == ["COTENANT_ATTEMPT", "COTENANT_MAY_RESUME"]
+    assert "subdomain" not in manifest["spec"]["template"]["spec"]
     assert manifest["spec"]["backoffLimit"] == 2
 
 

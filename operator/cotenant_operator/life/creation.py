@@ -8,7 +8,7 @@ from cotenant_api import dljob
 from cotenant_operator import reasons
 from cotenant_operator.life import granting
 from cotenant_operator.plans.stages import Blocked, Stage
-from cotenant_operator.state import grants, outcomes
+from cotenant_operator.state import carried, grants, outcomes
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.workloads import builders
 
@@ -19,8 +19,10 @@ POLL_SECONDS: Final = (1.0, 30.0)
 """Bounds of the time between two looks for a graph that is not there."""
 
 
-def granted(observed: Observed, spec: dljob.Spec, now: datetime) -> grants.Grant | Stage:
-    """What the pods ask for, or the stage that says why nothing is made."""
+def granted(
+    observed: Observed, spec: dljob.Spec, now: datetime, taken_over: carried.Carried = carried.FIRST
+) -> grants.Grant | Stage:
+    """What the pods ask for, or the stage that says why nothing is made; `taken_over`: from former attempts."""
     refusal = observed.refusal
     if refusal is not None and refusal.stands(observed.job.meta.generation, now):
         return _blocked(refusal.reason, refusal.message, retry_at=refusal.retry_at)
@@ -32,10 +34,19 @@ def granted(observed: Observed, spec: dljob.Spec, now: datetime) -> grants.Grant
     waited = waiting_for_graph(observed, now)
     if waited is not None:
         return waited
-    decision = granting.decide(spec, observed.policy, observed.outcome)
+    decision = granting.decide(spec, observed.policy, observed.outcome, needs(observed, taken_over))
     if isinstance(decision, granting.Hold):
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
     return decision
+
+
+def needs(observed: Observed, taken_over: carried.Carried) -> granting.Needs:
+    """What has been learned about the job's needs."""
+    return granting.Needs(
+        memory_mib=taken_over.memory_mib,
+        exclusive=taken_over.exclusive,
+        gpu_memory_mib=observed.gpu_memory_mib,
+    )
 
 
 def remembered(observed: Observed) -> Observed:
@@ -44,6 +55,9 @@ def remembered(observed: Observed) -> Observed:
     before = observed.deployment or observed.current_job
     if spec is None or not isinstance(outcome, outcomes.Missing) or not outcome.may_come or before is None:
         return observed
+    if outcome.reason == reasons.EXTRACTION_RUNNING:
+        # It can be had, and may be another one: the image has changed.
+        return observed
     if before.grant is None or before.model_digest != builders.model_digest(spec):
         return observed
     document = before.grant.document()
@@ -51,8 +65,11 @@ def remembered(observed: Observed) -> Observed:
 
 
 def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:
-    """The stage of a job that was created so lately that its graph may be on the way."""
+    """The stage of a job whose graph is being extracted, or that was created so lately that it may be on the way."""
     outcome, age = observed.outcome, (now - observed.job.meta.created).total_seconds()
+    if isinstance(outcome, outcomes.Missing) and outcome.reason == reasons.EXTRACTION_RUNNING:
+        # Its Job has a time limit.
+        return _blocked(reasons.PREDICTION_PENDING, outcome.message)
     if not isinstance(outcome, outcomes.Missing) or not outcome.may_come or age >= GRACE_SECONDS:
         return None
     if outcome.reason == reasons.GRAPH_UNREADABLE:

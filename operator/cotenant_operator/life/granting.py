@@ -1,8 +1,10 @@
 """What a DLJob's pods are to ask for: share, prediction and models, by spec, prediction and policy. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from cotenant_api import booking, dljob, names, packingpolicy
+from cotenant_api import booking, dljob, names, packingpolicy, quantity
 from cotenant_api.names import GPUModel
 from cotenant_api.prediction import Prediction
 from cotenant_operator import reasons
@@ -18,17 +20,41 @@ class Hold:
     message: str
 
 
-def decide(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome) -> Grant | Hold:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needs:
+    """What has been learned about a job's needs since it was predicted.
+
+    Attributes:
+        memory_mib: what its former attempts have shown that it needs; of an exclusive one: of its GPU at least.
+        learned_mib: the most that jobs of the same graph have used.
+        exclusive: it gets whole GPUs, although it need not by its spec.
+        gpu_memory_mib: GPU models in the cluster -> memory.
+    """
+
+    memory_mib: int | None = None
+    learned_mib: int | None = None
+    exclusive: bool = False
+    gpu_memory_mib: Mapping[GPUModel, int] = field(default_factory=dict)
+
+
+NOTHING_LEARNED: Final = Needs()
+
+
+def decide(
+    spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome, needs: Needs = NOTHING_LEARNED
+) -> Grant | Hold:
     """What the pods ask for under a policy, or why they have to wait."""
     observed_only = policy.mode is packingpolicy.Mode.OBSERVE
-    models = ",".join(spec.gpu_models) or None
+    models = _roomy_models(spec, needs) if needs.exclusive else ",".join(spec.gpu_models) or None
     whole = Grant(
         share=names.HUNDREDTHS * spec.gpus_per_replica,
         prediction=None,
         gpu_models=models,
         observed_only=observed_only,
+        gpu_memory=spec.gpu_memory,
     )
-    if spec.sharing is dljob.Sharing.EXCLUSIVE or spec.gpus_per_replica > 1 or observed_only:
+    alone = spec.sharing is dljob.Sharing.EXCLUSIVE or spec.gpus_per_replica > 1 or needs.exclusive
+    if alone or observed_only:
         return whole
     if isinstance(outcome, outcomes.Missing):
         if policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.HOLD:
@@ -41,7 +67,32 @@ def decide(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outco
     if len(document.by_gpu) < len(outcome.prediction.by_gpu):
         models = ",".join(document.by_gpu)
     share = booking.requested_share(document.by_gpu, policy.packing)
-    return Grant(share=share, prediction=document.to_json(), gpu_models=models)
+    memory = booked_memory(spec, document, needs)
+    return Grant(share=share, prediction=document.to_json(), gpu_models=models, gpu_memory=memory)
+
+
+def booked_memory(spec: dljob.Spec, document: Prediction, needs: Needs) -> str | None:
+    """The GPU memory to book, as the annotation says it; None: what the prediction says for each GPU model.
+
+    `spec.gpuMemory`, else the largest that is predicted, is the least; what was learned only ever raises it.
+    """
+    if spec.gpu_memory is not None:
+        least = quantity.mebibytes(spec.gpu_memory, field="spec.gpuMemory")
+    else:
+        least = max(row.memory_mib.upper for row in document.by_gpu.values())
+    wanted = max(least, needs.memory_mib or 0, needs.learned_mib or 0)
+    return f"{wanted}Mi" if wanted > least else spec.gpu_memory
+
+
+def _roomy_models(spec: dljob.Spec, needs: Needs) -> str | None:
+    """The GPU models that the job may use and that have the memory that it needs; the largest where none has."""
+    known = needs.gpu_memory_mib
+    usable = {model: mib for model, mib in known.items() if not spec.gpu_models or model in spec.gpu_models}
+    wanted = min(needs.memory_mib or 0, max(usable.values(), default=0))
+    roomy = sorted(model for model, mib in usable.items() if mib >= wanted)
+    if len(roomy) == len(usable):
+        return ",".join(spec.gpu_models) or None
+    return ",".join(roomy)
 
 
 def fitting(document: Prediction, policy: packingpolicy.Spec) -> Prediction:
@@ -67,4 +118,4 @@ def renewed(old: Grant | None, new: Grant, *, bound: bool) -> Grant:
         new.observed_only,
     )
     shared = old.prediction is not None
-    return old if same_question and shared else new
+    return replace(old, gpu_memory=new.gpu_memory) if same_question and shared else new

@@ -6,29 +6,26 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import creation
+from cotenant_operator.life import attempts, creation
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
-from cotenant_operator.state import grants, views
+from cotenant_operator.state import carried, grants, views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.workloads import builders
 
-BACKOFF_SECONDS: Final = (10, 360)
-"""First and longest time between two attempts of a gang; doubled each time, as batch/v1 does."""
-ENFORCED_DEADLINE_SECONDS: Final = 1
-"""A Job with so short a deadline is ended by the Job controller at once, in good order."""
+KEPT_JOBS: Final = 3
+"""So many Jobs of former attempts are kept, with their pods and logs."""
 
 
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     """Where the job stands."""
     current = observed.current_job
     if current is None:
-        attempt = max(observed.job.status.attempts or 0, 1)
-        return _create(observed, spec, now, attempt=attempt)
+        return _create(observed, spec, now)
     if current.complete is not None:
         done = _ended(dljob.COMPLETE, reasons.COMPLETED, current.complete.message or "all replicas succeeded")
-        return Stage(attempt=current.attempt, workload=True, finished=done)
+        return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, current))
     if current.failed is not None:
         return _after_failure(observed, spec, now, current=current)
     return _running(observed, spec, now, current=current)
@@ -42,25 +39,41 @@ def deadline(observed: Observed, spec: dljob.Spec) -> datetime | None:
     return datetime.fromisoformat(started) + timedelta(seconds=spec.active_deadline_seconds)
 
 
-def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, attempt: int) -> Stage:
-    """Start an attempt, unless something speaks against it."""
-    known = observed.known_attempts
+def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: carried.Carried | None = None) -> Stage:
+    """Start an attempt, unless something speaks against it: the one after `current_job`, else the latest again."""
+    known, current = observed.known_attempts, observed.current_job
+    attempt = max(known, 1) if current is None else current.attempt + 1
+    if taken_over is None:
+        taken_over = carried.of_attempt(None, attempt=attempt)
     if spec.suspend:
         return Stage(attempt=known)
     alive = [pod.meta.key.name for pod in observed.pods if not pod.ended]
     if alive:
         message = f"waiting for pods of a former Job to end: {', '.join(sorted(alive)[:8])}"
         return Stage(attempt=known, blocked=Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message))
-    decision = creation.granted(observed, spec, now)
+    decision = creation.granted(observed, spec, now, taken_over)
     if isinstance(decision, Stage):
         return replace(decision, attempt=known)
-    manifest = builders.job(observed.job, spec, decision, attempt=attempt)
+    manifest = builders.job(observed.job, spec, decision, attempt=attempt, taken_over=taken_over)
     return Stage(
-        actions=(actions.Create(kind=Kind.JOB, manifest=manifest),),
+        actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
         workload=True,
         notes=(Note(warning=False, reason=reasons.CREATED, message=created(manifest, decision)),),
     )
+
+
+def _service(observed: Observed, spec: dljob.Spec) -> tuple[actions.Create, ...]:
+    """What the members of a gang find one another by; made before they are, and again where it is gone."""
+    if not builders.needs_service(spec):
+        return ()
+    return (actions.Create(kind=Kind.SERVICE, manifest=builders.headless_service(observed.job, spec)),)
+
+
+def _outdated(observed: Observed) -> tuple[actions.Delete, ...]:
+    """Jobs of attempts so long ago that nobody looks at them any more."""
+    old = sorted(observed.jobs, key=lambda job: job.attempt)[:-KEPT_JOBS]
+    return tuple(actions.Delete(kind=Kind.JOB, name=job.meta.key.name, uid=job.meta.uid) for job in old)
 
 
 def created(manifest: actions.Manifest, grant: grants.Grant) -> str:
@@ -75,51 +88,93 @@ def created(manifest: actions.Manifest, grant: grants.Grant) -> str:
 
 
 def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
-    """The next attempt of a gang, after a while; the end of a single replica, which the Job controller restarted."""
+    """The next attempt, at once or after a while, or the end."""
     failed = current.failed
     if failed is None or not current.finished:
         return Stage(attempt=current.attempt, workload=True, ending=True)
-    limit = builders.backoff_limit(spec)
-    if failed.reason == reasons.DEADLINE_EXCEEDED:
+    if current.problem is not None:
+        message = f"Job {current.meta.key.name}: {current.problem}: what its attempt came to is not known"
+        return _failed(current, reasons.ATTEMPT_UNREADABLE, message)
+    due = deadline(observed, spec)
+    late = due is not None and now >= due
+    if late or (current.ended is None and failed.reason == reasons.DEADLINE_EXCEEDED):
         message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
         return _failed(current, reasons.DEADLINE_EXCEEDED, message)
-    if spec.replicas == 1:
-        return _failed(current, failed.reason, _with_cause(observed, current, failed.message))
-    cause = _with_cause(observed, current, f"attempt {current.attempt} failed: {failed.message}")
-    if current.attempt > limit:
-        return _failed(current, reasons.BACKOFF_LIMIT_EXCEEDED, f"{cause}; backoffLimit {limit} is used up")
-    first, longest = BACKOFF_SECONDS
-    seconds = min(first * 2 ** min(current.attempt - 1, 16), longest)
-    due = datetime.fromisoformat(failed.last_transition_time or conditions.timestamp(now)) + timedelta(seconds=seconds)
-    if now < due and not spec.suspend:
-        message = f"{cause}; the next attempt follows after {seconds} s"
-        blocked = Blocked(reason=reasons.RESTART_BACKOFF, message=message)
-        return Stage(attempt=current.attempt, blocked=blocked, retry_at=due)
-    return _create(observed, spec, now, attempt=current.attempt + 1)
+    return _next(observed, spec, now, current=current)
+
+
+def _next(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
+    """What follows an attempt whose end is known."""
+    ended = current.ended or attempts.concluded(observed, spec, current)
+    following = attempts.following(observed, spec, current, ended)
+    ended_at = "" if current.failed is None else current.failed.last_transition_time
+    failed_at, due = datetime.fromisoformat(ended_at or conditions.timestamp(now)), deadline(observed, spec)
+    if isinstance(following, attempts.Over):
+        told_by = failed_at + timedelta(seconds=attempts.EVIDENCE_SECONDS)
+        if now < told_by and attempts.may_be_a_victim(observed, current, ended):
+            return Stage(attempt=current.attempt, workload=True, ending=True, retry_at=told_by)
+        return _failed(current, following.reason, following.message)
+    recorded = attempts.record(current, ended)
+    words = attempts.story(current.attempt, ended, following)
+    begins = failed_at + timedelta(seconds=attempts.wait_seconds(ended, following))
+    if now < begins and not spec.suspend:
+        blocked = Blocked(reason=reasons.RESTART_BACKOFF, message=words)
+        return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=min(begins, due or begins))
+    stage = _create(observed, spec, now, taken_over=following)
+    told = _told(ended, words) if stage.workload else ()
+    return replace(stage, actions=(*recorded, *stage.actions), notes=(*told, *stage.notes))
+
+
+def _told(ended: carried.Ended, words: str) -> tuple[Note, ...]:
+    """An end that is followed by the next attempt at once; one that is waited after is told by the condition Queued."""
+    if ended.cause not in carried.AT_ONCE:
+        return ()
+    return (Note(warning=True, reason=reasons.ATTEMPT_FAILED, message=words),)
+
+
+def _untold(observed: Observed, current: views.Job) -> tuple[Note, ...]:
+    """The former attempt's end, until the status names the present one: it is told also across a crash."""
+    if (observed.job.status.attempts or 0) >= current.attempt:
+        return ()
+    former = next((job for job in observed.jobs if job.attempt == current.attempt - 1), None)
+    if former is None or former.ended is None:
+        return ()
+    return _told(former.ended, attempts.story(former.attempt, former.ended, current.carried))
 
 
 def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
-    """Keep the Job as the spec wants it: suspended or not, and over in time."""
+    """Keep the Job as the spec wants it: suspended or not, and over in time, or when its attempt is."""
     if current.meta.deleting:
         return Stage(attempt=current.attempt, workload=True)
+    goes_on = current.deadline_seconds is None and not current.suspended and not spec.suspend
+    ended, look_again = attempts.early(observed, spec, current, now) if goes_on else (None, None)
+    if ended is not None and current.problem is None:
+        change = attempts.end_early(current, ended)
+        return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
     changes: dict[str, object] = {}
-    if spec.suspend != current.suspended and (spec.suspend or not current.external):
-        changes["suspend"] = spec.suspend
+    if _is_to_be_switched(spec, current):
+        changes["suspend"] = not current.suspended
     due = deadline(observed, spec)
     if due is not None and now >= due and current.deadline_seconds is None:
-        changes["activeDeadlineSeconds"] = ENFORCED_DEADLINE_SECONDS
+        changes["activeDeadlineSeconds"] = attempts.ENFORCED_DEADLINE_SECONDS
     change = actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch={"spec": changes})
-    todo = (change,) if changes else ()
-    retry_at = due if due is not None and now < due else None
-    notes = _ignored_change(observed, spec, current)
+    times = [time for time in (due, look_again) if time is not None and now < time]
     return Stage(
-        actions=todo,
+        actions=(change,) if changes else (),
         attempt=current.attempt,
         workload=True,
         ending=current.ending or "activeDeadlineSeconds" in changes,
-        notes=notes,
-        retry_at=retry_at,
+        notes=(*_untold(observed, current), *_ignored_change(observed, spec, current)),
+        retry_at=min(times, default=None),
     )
+
+
+def _is_to_be_switched(spec: dljob.Spec, current: views.Job) -> bool:
+    """Whether the Job is to be suspended, or resumed."""
+    if spec.suspend:
+        # One whose attempt is being ended is let go: its deadline would stand still, and no pod of it stays anyway.
+        return not current.suspended and current.ended is None
+    return current.suspended and not current.external
 
 
 def _ignored_change(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[Note, ...]:
@@ -130,15 +185,6 @@ def _ignored_change(observed: Observed, spec: dljob.Spec, current: views.Job) ->
         return ()
     message = f"Job {current.meta.key.name} exists and is left as it is: the change applies to a next attempt, if any"
     return (Note(warning=True, reason=reasons.SPEC_CHANGE_IGNORED, message=message),)
-
-
-def _with_cause(observed: Observed, current: views.Job, message: str) -> str:
-    """The message with what the last pod said when it failed."""
-    failed = [pod for pod in observed.pods if pod.attempt == current.attempt and pod.why]
-    if not failed:
-        return message
-    last = max(failed, key=lambda pod: (pod.meta.created, pod.meta.key.name))
-    return f"{message}; pod {last.meta.key.name}: {last.why}"
 
 
 def _failed(current: views.Job, reason: str, message: str) -> Stage:

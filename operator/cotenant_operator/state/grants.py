@@ -22,12 +22,14 @@ class Grant:
         prediction: the annotation's text; None for whole GPUs.
         gpu_models: the annotation's text; None: any model.
         observed_only: mode Observe: `nvidia.com/gpu` of the default scheduler instead of a share.
+        gpu_memory: the annotation's text; None: what the prediction says.
     """
 
     share: int
     prediction: str | None
     gpu_models: str | None
     observed_only: bool = False
+    gpu_memory: str | None = None
 
     @property
     def gpus(self) -> int:
@@ -54,9 +56,11 @@ def read(template: Mapping[str, Any]) -> Grant | None:
                 share=int(limits[names.GPU_SHARE]),
                 prediction=notes.get(names.PREDICTION),
                 gpu_models=notes.get(names.GPU_MODELS),
+                gpu_memory=notes.get(names.GPU_MEMORY),
             )
         if NVIDIA_GPU in limits:
             share = names.HUNDREDTHS * int(limits[NVIDIA_GPU])
             models = notes.get(names.GPU_MODELS)
-            return Grant(share=share, prediction=None, gpu_models=models, observed_only=True)
+            memory = notes.get(names.GPU_MEMORY)
+            return Grant(share=share, prediction=None, gpu_models=models, observed_only=True, gpu_memory=memory)
     return None

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cotenant_api import dljob, documents, names
 from cotenant_operator import labels
-from cotenant_operator.state import grants, views
+from cotenant_operator.state import carried, grants, views
 from cotenant_operator.workloads import template
 
 DEFAULT_BACKOFF_LIMIT: Final = 6
@@ -37,18 +37,27 @@ def job_name(owner: views.DLJob, attempt: int) -> str:
     return f"{owner.meta.key.name}-{attempt}"
 
 
-def job(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, attempt: int) -> dict[str, Any]:
+def job(
+    owner: views.DLJob,
+    spec: dljob.Spec,
+    grant: grants.Grant,
+    *,
+    attempt: int,
+    taken_over: carried.Carried = carried.FIRST,
+) -> dict[str, Any]:
     """The Indexed Job of one attempt. A gang's ends when one member fails; the operator starts the next."""
     gang = spec.replicas > 1
     name = job_name(owner, attempt)
     metadata = _metadata(owner, spec, name=name, attempt=attempt)
     kueue = {key: text for key, text in owner.meta.labels.items() if key.startswith(labels.KUEUE)}
     metadata["labels"].update(kueue)
+    if attempt > 1:
+        metadata["annotations"][labels.CARRIED] = taken_over.to_json()
     content: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": spec.replicas,
         "parallelism": spec.replicas,
-        "backoffLimit": 0 if gang else backoff_limit(spec),
+        "backoffLimit": 0 if gang else max(backoff_limit(spec) - taken_over.failures, 0),
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {
             "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
@@ -59,6 +68,23 @@ def job(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, attempt: i
     if spec.managed_by is not None:
         content["managedBy"] = spec.managed_by
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
+
+
+def needs_service(spec: dljob.Spec) -> bool:
+    """Whether the pods find one another by a Service of ours: a gang whose user has not named another subdomain."""
+    return spec.replicas > 1 and "subdomain" not in spec.template.get("spec", {})
+
+
+def headless_service(owner: views.DLJob, spec: dljob.Spec) -> dict[str, Any]:
+    """The Service that gives a gang's pods their names: `<dljob>-<attempt>-<index>.<dljob>`, before they are ready."""
+    metadata = _metadata(owner, spec, name=template.service_name(owner), attempt=0)
+    del metadata["annotations"]
+    content = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {names.DLJOB_LABEL: owner.meta.key.name, labels.DLJOB_UID: owner.meta.uid},
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": content}
 
 
 def deployment(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """The pod template of a DLJob: the user's, with what the pod contract of Cotenant needs added. Pure."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cotenant_api import conditions, dljob, names, pod
 from cotenant_operator import labels
 from cotenant_operator.state import grants, views
+from cotenant_operator.workloads import environment
 
 MANAGER: Final = labels.FIELD_MANAGER
-_INDEX_FIELD: Final = f"metadata.annotations['{labels.COMPLETION_INDEX}']"
 
 
 def pod_template(
@@ -35,8 +36,12 @@ def pod_template(
     inner.setdefault("restartPolicy", "Never" if training else "Always")
     container = _container(inner, spec.container)
     _ask(container, grant)
+    # The last words of a container say what it ran out of, and nobody need read its log for them.
+    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if gang is not None:
-        _set_default_environment(container, spec.replicas)
+        inner.setdefault("subdomain", service_name(owner))
+    if training:
+        _set_default_environment(container, environment.variables(spec, attempt=attempt, master=_master(inner, gang)))
     if grant.observed_only:
         if inner.get("schedulerName") == names.SCHEDULER_NAME:
             del inner["schedulerName"]
@@ -67,13 +72,22 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
     }
     if grant.prediction is not None:
         found[names.PREDICTION] = grant.prediction
-    if spec.gpu_memory is not None:
-        found[names.GPU_MEMORY] = spec.gpu_memory
+    memory = grant.gpu_memory or spec.gpu_memory
+    if memory is not None:
+        found[names.GPU_MEMORY] = memory
+    if spec.minimum_run_seconds is not None:
+        found[names.MINIMUM_RUN_SECONDS] = str(spec.minimum_run_seconds)
     if grant.gpu_models is not None:
         found[names.GPU_MODELS] = grant.gpu_models
     if gang is not None:
         found[names.GANG] = pod.Gang(name=gang, size=spec.replicas).to_json()
     return found
+
+
+def service_name(owner: views.DLJob) -> str:
+    """The Service of a gang; before Kubernetes 1.36 the name of a Service has to begin with a letter."""
+    name = owner.meta.key.name
+    return name if name[0].isalpha() else f"gang-{name}"
 
 
 def _container(inner: dict[str, Any], name: str | None) -> dict[str, Any]:
@@ -90,15 +104,13 @@ def _ask(container: dict[str, Any], grant: grants.Grant) -> None:
         resources[kind] = {**(resources.get(kind) or {}), resource: amount}
 
 
-def _set_default_environment(container: dict[str, Any], replicas: int) -> None:
-    """The members' number and rank, as torchrun reads them; what the user set stands."""
-    rank = {"valueFrom": {"fieldRef": {"fieldPath": _INDEX_FIELD}}}
-    wanted: dict[str, dict[str, Any]] = {
-        "WORLD_SIZE": {"value": str(replicas)},
-        "RANK": rank,
-        "PET_NNODES": {"value": str(replicas)},
-        "PET_NODE_RANK": rank,
-    }
+def _master(inner: dict[str, Any], gang: str | None) -> str | None:
+    """The DNS name of a gang's first member; the Job controller names its pods by the Job and their index."""
+    return None if gang is None else f"{gang}-0.{inner['subdomain']}"
+
+
+def _set_default_environment(container: dict[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """What the user set stands."""
     present = list(container.get("env") or ())
     taken = {item.get("name") for item in present}
     container["env"] = [*present, *({"name": name, **value} for name, value in wanted.items() if name not in taken)]

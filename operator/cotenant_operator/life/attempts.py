@@ -1,0 +1,251 @@
+"""What an attempt's end means: whether it counts, and what the next attempt gets. Pure.
+
+    counted       the pod's own failures: against `backoffLimit`
+    uncounted     faults of others, pods that never started: the next attempt has what is left of `backoffLimit`
+    out of memory against `oomPolicy` alone: more memory, then a GPU to itself, then the end
+
+The Job controller restarts the pods of a single replica; only what must not count, or needs another pod, ends its
+attempt early. A gang's attempt ends with its first member.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from cotenant_api import booking, dljob, packingpolicy
+from cotenant_api.names import GPUModel
+from cotenant_operator import labels, reasons
+from cotenant_operator.life import causes
+from cotenant_operator.plans import actions
+from cotenant_operator.state import carried, views
+from cotenant_operator.state.carried import Carried, Cause, Ended
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders
+
+BACKOFF_SECONDS: Final = (10, 360)
+"""First and longest time between two attempts; doubled each time, as batch/v1 does."""
+EVIDENCE_SECONDS: Final = 10
+"""So long an agent may take to tell of a fault: a pod that may have been its victim is not given up before."""
+ENFORCED_DEADLINE_SECONDS: Final = 1
+"""A Job with so short a deadline is ended by the Job controller at once, in good order."""
+_EARLY: Final = frozenset({Cause.OUT_OF_MEMORY, Cause.VICTIM_OF_FAULT, Cause.NEVER_STARTED})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Over:
+    """No attempt follows: reason and message of the condition Failed."""
+
+    reason: str
+    message: str
+
+
+def end_early(current: views.Job, ended: Ended) -> actions.Change:
+    """Have the Job controller end an attempt in good order; the cause stays on the Job, whatever becomes of its pods.
+
+    For a Job that runs: while it is suspended, its deadline stands still.
+    """
+    patch = {**_noted(ended), "spec": {"activeDeadlineSeconds": ENFORCED_DEADLINE_SECONDS}}
+    return actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch)
+
+
+def record(current: views.Job, ended: Ended) -> tuple[actions.Change, ...]:
+    """Keep the cause of an attempt that has ended by itself; nothing where its pods are no evidence, or it is kept."""
+    if current.ended is not None or ended.cause not in carried.UNCOUNTED:
+        return ()
+    name, uid = current.meta.key.name, current.meta.uid
+    return (actions.Change(kind=Kind.JOB, name=name, uid=uid, patch=_noted(ended)),)
+
+
+def early(
+    observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime
+) -> tuple[Ended | None, datetime | None]:
+    """Why a running attempt is to be ended now, and else when to look again."""
+    found = [finding for finding in causes.findings(observed, current) if _ends_early(finding, spec)]
+    refused, due = causes.refused(observed, current, now)
+    if not found and refused is not None:
+        found = [refused]
+    running = any(pod.phase == "Running" and not pod.meta.deleting for pod in causes.pods_of(observed, current))
+    if not found or (spec.replicas == 1 and running):
+        # A restarted pod that runs is worth more than a count that is right at once.
+        return None, due
+    return _ended(observed, spec, current, found[0]), None
+
+
+def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended:
+    """What an attempt came to that failed by itself."""
+    found = [finding for finding in causes.findings(observed, current) if _is_evidence(finding, spec)]
+    if found and found[0].cause in carried.UNCOUNTED:
+        return _ended(observed, spec, current, found[0])
+    said = current.failed.message if current.failed is not None else ""
+    if not found:
+        return Ended(cause=Cause.FAILED, failures=_failures(observed, spec, current, Cause.FAILED), message=_cut(said))
+    # Of a single replica the last of its pods decided; of a gang the strongest cause.
+    alike = found if spec.replicas == 1 else [finding for finding in found if finding.cause is found[0].cause]
+    last = max(alike, key=_lateness)
+    words = f"{said}; {last.message}" if said else last.message
+    return Ended(cause=last.cause, failures=_failures(observed, spec, current, last.cause), message=_cut(words))
+
+
+def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: Ended) -> Carried | Over:
+    """What the attempt after an ended one takes over, or why there is none."""
+    before, limit = current.carried, builders.backoff_limit(spec)
+    failures = before.failures + ended.failures
+    if failures > limit:
+        return _used_up(spec, current, ended, limit=limit)
+    after = before.model_copy(update={"failures": failures})
+    if ended.cause is Cause.OUT_OF_MEMORY:
+        return _more_memory(observed, spec, after, ended)
+    if ended.cause in carried.AT_ONCE:
+        return after
+    if ended.cause in carried.UNCOUNTED:
+        return after.model_copy(update={"uncounted": before.uncounted + 1})
+    if spec.replicas == 1:
+        # The Job controller has given it up for another reason than its number of failures.
+        return _used_up(spec, current, ended, limit=limit)
+    return after
+
+
+def wait_seconds(ended: Ended, after: Carried) -> int:
+    """Time between the end of an attempt and the next one."""
+    if ended.cause in carried.AT_ONCE:
+        return 0
+    count = after.uncounted if ended.cause in carried.UNCOUNTED else after.failures
+    first, longest = BACKOFF_SECONDS
+    return int(min(first * 2 ** min(max(count - 1, 0), 16), longest))
+
+
+def story(attempt: int, ended: Ended, after: Carried) -> str:
+    """What happened to an attempt, and what the next one gets."""
+    what = f"attempt {attempt} {_WORDS.get(ended.cause, 'failed')}: {ended.message}".removesuffix(": ")
+    seconds = wait_seconds(ended, after)
+    if ended.cause is Cause.OUT_OF_MEMORY:
+        gets = "a GPU to itself" if after.exclusive else f"{after.memory_mib} MiB of GPU memory"
+        return f"{what}; attempt {attempt + 1} gets {gets}"
+    if ended.cause in carried.AT_ONCE:
+        return f"{what}; attempt {attempt + 1} follows"
+    limit = " and counts against no limit" if ended.cause in carried.UNCOUNTED else ""
+    return f"{what}; the next attempt follows after {seconds} s{limit}"
+
+
+def may_be_a_victim(observed: Observed, current: views.Job, ended: Ended) -> bool:
+    """Whether an agent may yet say that the attempt's failure was not its own."""
+    if ended.cause is not Cause.FAILED:
+        return False
+    failed = [pod for pod in causes.pods_of(observed, current) if pod.phase == "Failed"]
+    return causes.had_company(observed, failed)
+
+
+_WORDS: Final = {
+    Cause.OUT_OF_MEMORY: "ran out of GPU memory",
+    Cause.HOST_OUT_OF_MEMORY: "ran out of the host's memory",
+    Cause.VICTIM_OF_FAULT: "was the victim of a fault",
+    Cause.NEVER_STARTED: "could not start",
+    Cause.DISRUPTED: "was disrupted",
+    Cause.PROFILED: "was profiled",
+    Cause.CORRECTED: "was ended to be placed anew",
+}
+
+
+def _lateness(finding: causes.Finding) -> tuple[bool, datetime, str]:
+    meta = finding.pod.meta
+    return not meta.deleting, meta.created, meta.key.name
+
+
+def _noted(ended: Ended) -> dict[str, object]:
+    return {"metadata": {"annotations": {labels.ENDED: ended.to_json()}}}
+
+
+def _ends_early(finding: causes.Finding, spec: dljob.Spec) -> bool:
+    if finding.cause is Cause.DISRUPTED:
+        return _is_evidence(finding, spec)
+    return finding.cause in _EARLY
+
+
+def _is_evidence(finding: causes.Finding, spec: dljob.Spec) -> bool:
+    """Whether it ended the attempt; the Job controller replaces a pod that was taken away, and a gang falls apart."""
+    end = finding.pod.end
+    return finding.cause is not Cause.DISRUPTED or (spec.replicas > 1 and end is not None and end.started)
+
+
+def _ended(observed: Observed, spec: dljob.Spec, current: views.Job, finding: causes.Finding) -> Ended:
+    failures = _failures(observed, spec, current, finding.cause)
+    if finding.cause is not Cause.OUT_OF_MEMORY:
+        return Ended(cause=finding.cause, failures=failures, message=_cut(finding.message))
+    pods = causes.pods_of(observed, current)
+    peak, booked = causes.peak_mib(observed, pods), causes.booked_mib(pods)
+    alone = causes.alone_on_mib(observed, finding.pod, current)
+    had = f"{booked} MiB were booked" if alone is None else f"it had a GPU of {alone} MiB to itself"
+    used = f", {peak} MiB measured" if peak else ""
+    message = _cut(finding.message, f"; {had}{used}")
+    memory = max(peak, booked) or None
+    return Ended(cause=finding.cause, failures=failures, memory_mib=memory, gpu_memory_mib=alone, message=message)
+
+
+def _failures(observed: Observed, spec: dljob.Spec, current: views.Job, cause: Cause) -> int:
+    """Failures of this attempt that count: of a single replica, what the Job controller counted less what must not.
+
+    The Job controller may not have counted a pod yet that is seen here to have failed.
+    """
+    if spec.replicas > 1:
+        return 0 if cause in carried.UNCOUNTED else 1
+    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Failed"]
+    found = [causes.of_pod(observed, pod) for pod in own if pod.end is not None and pod.end.disrupted is None]
+    free = sum(finding is not None and finding.cause in carried.UNCOUNTED for finding in found)
+    seen = sum(not pod.meta.deleting for pod in own if pod.end is not None and pod.end.disrupted is None)
+    return max(max(current.failures, seen) - free, 0)
+
+
+def _used_up(spec: dljob.Spec, current: views.Job, ended: Ended, *, limit: int) -> Over:
+    failed = current.failed
+    if spec.replicas == 1 and failed is not None and ended.cause not in carried.UNCOUNTED:
+        return Over(reason=failed.reason, message=ended.message)
+    message = f"attempt {current.attempt} failed: {ended.message}; backoffLimit {limit} is used up"
+    return Over(reason=reasons.BACKOFF_LIMIT_EXCEEDED, message=message)
+
+
+def _more_memory(observed: Observed, spec: dljob.Spec, after: Carried, ended: Ended) -> Carried | Over:
+    policy, used = spec.oom_policy, after.out_of_memory
+    usable = _usable(observed, spec)
+    if ended.gpu_memory_mib is not None:
+        larger = [mib for mib in usable.values() if mib > ended.gpu_memory_mib]
+        if not larger or _observed_only(observed):
+            return Over(reason=reasons.OUT_OF_MEMORY, message=f"{ended.message}: {_SMALLER}")
+        needs = {"memory_mib": ended.gpu_memory_mib + 1, "exclusive": True}
+        return after.model_copy(update={"out_of_memory": used + 1, **needs})
+    known = max(ended.memory_mib or 0, after.memory_mib or 0)
+    wanted = math.ceil(known * policy.growth_percent / 100) if known else None
+    largest = _largest_bookable_mib(observed, usable)
+    exclusive = wanted is None or used >= policy.max_resubmissions or (largest is not None and wanted > largest)
+    return after.model_copy(update={"out_of_memory": used + 1, "memory_mib": wanted, "exclusive": exclusive})
+
+
+_SMALLER: Final = (
+    "no GPU that the job may use has more; make the job smaller (its batch size, say) or allow larger GPUs"
+)
+
+
+def _usable(observed: Observed, spec: dljob.Spec) -> dict[GPUModel, int]:
+    """GPU models of the cluster that the job may use, and the memory of each, in MiB."""
+    known = observed.gpu_memory_mib
+    return {model: mib for model, mib in known.items() if not spec.gpu_models or model in spec.gpu_models}
+
+
+def _largest_bookable_mib(observed: Observed, usable: dict[GPUModel, int]) -> int | None:
+    policy = observed.policy or packingpolicy.Spec()
+    current = observed.current_job
+    document = None if current is None or current.grant is None else current.grant.document()
+    shared: Iterable[GPUModel] = usable if document is None else (model for model in usable if model in document.by_gpu)
+    return max((booking.bookable_mib(usable[model], policy.packing(model)) for model in shared), default=None)
+
+
+def _observed_only(observed: Observed) -> bool:
+    """Whether the default scheduler places the pods: nobody would look at the GPU models that they may use."""
+    current = observed.current_job
+    return current is not None and current.grant is not None and current.grant.observed_only
+
+
+def _cut(text: str, end: str = "") -> str:
+    return f"{text[: carried.MAX_MESSAGE - len(end)]}{end}"

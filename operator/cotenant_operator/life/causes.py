@@ -1,0 +1,205 @@
+"""Why a pod, and with it an attempt, came to its end. Pure.
+
+The evidence is what is there now: the pod's own status, and what the agents of its GPUs publish about it. A pod that
+goes on is left alone, whatever befell its GPU; so nothing is acted on twice, and no fault has to be remembered.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cotenant_api import gpunode, packingpolicy, placement
+from cotenant_operator.state import endings, views
+from cotenant_operator.state.carried import Cause
+from cotenant_operator.state.observed import Observed
+
+STRENGTH: Final = (
+    Cause.OUT_OF_MEMORY,
+    Cause.VICTIM_OF_FAULT,
+    Cause.NEVER_STARTED,
+    Cause.HOST_OUT_OF_MEMORY,
+    Cause.DISRUPTED,
+    Cause.FAILED,
+)
+"""Which of several pods' causes is the attempt's: what drags others down comes before what is only seen in its wake."""
+REFUSED_SECONDS: Final = 90
+"""So long a bound pod that its node agent refuses for good may wait for somebody else to take it away."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Why one pod ended, and what happened, in words."""
+
+    cause: Cause
+    pod: views.Pod
+    message: str
+
+
+def findings(observed: Observed, current: views.Job) -> tuple[Finding, ...]:
+    """Why pods of this attempt ended or are being taken away; the strongest cause first."""
+    found = (of_pod(observed, pod) for pod in pods_of(observed, current))
+    present = (finding for finding in found if finding is not None)
+    return tuple(sorted(present, key=_rank))
+
+
+def pods_of(observed: Observed, current: views.Job) -> tuple[views.Pod, ...]:
+    """The Job's pods since it was started last: those of before a suspension were stopped, and say nothing."""
+    began = current.start_time
+    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
+    return tuple(pod for pod in own if began is None or pod.meta.created >= began)
+
+
+def of_pod(observed: Observed, pod: views.Pod) -> Finding | None:
+    """Why it ended; None while nothing has happened to it, and where it succeeded."""
+    if pod.end is None:
+        return None
+    if pod.end.disrupted is not None:
+        return _taken_away(observed, pod, pod.end)
+    return _out_of_memory(pod, pod.end) or _by_others(observed, pod, pod.end) or _by_itself(pod)
+
+
+def _taken_away(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding:
+    overuse, name = _overuse(observed, pod), pod.meta.key.name
+    if overuse is not None:
+        return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=f"pod {name} was evicted: {overuse}")
+    return Finding(cause=Cause.DISRUPTED, pod=pod, message=f"pod {name} was taken away ({end.disrupted})")
+
+
+def _out_of_memory(pod: views.Pod, end: views.PodEnd) -> Finding | None:
+    """Of the host first: what a killed program had said of the GPU is not what it died of."""
+    name = pod.meta.key.name
+    if end.host_killed is not None:
+        text = (
+            f"pod {name}: container {end.host_killed} was killed for the host's memory (OOMKilled): raise "
+            f"resources.limits.memory of container {end.host_killed}; more GPU memory does not help"
+        )
+        return Finding(cause=Cause.HOST_OUT_OF_MEMORY, pod=pod, message=text)
+    if end.out_of_memory is not None:
+        text = f"pod {name} ran out of GPU memory: {end.out_of_memory}"
+        return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=text)
+    return None
+
+
+def _by_others(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding | None:
+    fault = _fault(observed, pod)
+    if fault is not None:
+        return Finding(cause=Cause.VICTIM_OF_FAULT, pod=pod, message=f"pod {pod.meta.key.name} was a victim of {fault}")
+    if not end.started and end.reason != endings.DEADLINE_EXCEEDED:
+        return Finding(cause=Cause.NEVER_STARTED, pod=pod, message=_never_started(observed, pod, end))
+    return None
+
+
+def _by_itself(pod: views.Pod) -> Finding:
+    return Finding(cause=Cause.FAILED, pod=pod, message=f"pod {pod.meta.key.name}: {pod.why or 'failed'}")
+
+
+def refused(observed: Observed, current: views.Job, now: datetime) -> tuple[Finding | None, datetime | None]:
+    """A pod that its node agent has refused for long, and else when one will have been."""
+    due = None
+    for pod in pods_of(observed, current):
+        why = observed.refused.get(views.pod_uid(pod))
+        if why is None or pod.phase != "Pending" or pod.meta.deleting or pod.scheduled_at is None:
+            continue
+        at = pod.scheduled_at + timedelta(seconds=REFUSED_SECONDS)
+        if now >= at:
+            text = f"pod {pod.meta.key.name} cannot start on node {pod.node}: {why}"
+            return Finding(cause=Cause.NEVER_STARTED, pod=pod, message=text), None
+        due = at if due is None else min(due, at)
+    return None, due
+
+
+def peak_mib(observed: Observed, pods: Iterable[views.Pod]) -> int:
+    """The most GPU memory that one of these pods was seen to use; 0 where nobody has looked."""
+    own = {views.pod_uid(pod) for pod in pods}
+    seen = [gpu.seen for gpu in observed.gpus.values() if gpu.seen is not None]
+    living = (tenant.memory_peak_mib for gpu in seen for tenant in gpu.tenants if tenant.pod_uid in own)
+    gone = (ended.memory_peak_mib for gpu in seen for ended in gpu.ended if ended.pod_uid in own)
+    return max((*living, *gone), default=0)
+
+
+def booked_mib(pods: Iterable[views.Pod]) -> int:
+    """The most GPU memory of one GPU that was booked for one of these pods."""
+    booked = (gpu.memory_mib for pod in pods if pod.placement is not None for gpu in pod.placement.gpus)
+    return max(booked, default=0)
+
+
+def alone_on_mib(observed: Observed, pod: views.Pod, current: views.Job) -> int | None:
+    """Memory of the GPU that the pod had to itself; None where it shared one."""
+    if pod.placement is None:
+        whole = current.grant is None or current.grant.prediction is None
+    else:
+        whole = pod.placement.backend is placement.Backend.WHOLE
+    if not whole:
+        return None
+    seen = [gpu.seen.memory_mib for gpu in _gpus(observed, pod)]
+    # Of a GPU that nobody knows any more: none is larger than the largest.
+    return max(seen, default=max(observed.gpu_memory_mib.values(), default=0))
+
+
+def had_company(observed: Observed, pods: Iterable[views.Pod]) -> bool:
+    """Whether another tenant, or the GPU itself, may have been the cause of what befell these pods."""
+    members = list(pods)
+    own = {views.pod_uid(pod) for pod in members}
+    for gpu in (gpu for pod in members for gpu in _gpus(observed, pod)):
+        others = {*gpu.holders, *(ended.pod_uid for ended in gpu.seen.ended)} - own
+        if others or gpu.seen.health is not gpunode.Health.HEALTHY:
+            return True
+    return False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """A GPU of a pod that its agent has published."""
+
+    seen: gpunode.GPU
+    holders: frozenset[str]
+
+
+def _gpus(observed: Observed, pod: views.Pod) -> list[_Known]:
+    uuids = () if pod.placement is None else (gpu.uuid for gpu in pod.placement.gpus)
+    found = (observed.gpus.get(uuid) for uuid in uuids)
+    return [
+        _Known(seen=gpu.seen, holders=frozenset(gpu.holders))
+        for gpu in found
+        if gpu is not None and gpu.seen is not None
+    ]
+
+
+def _overuse(observed: Observed, pod: views.Pod) -> str | None:
+    """What an agent's watchdog evicted the pod for; None where it was somebody else."""
+    end, policy = pod.end, observed.policy
+    if end is None or end.disrupted != endings.EVICTED or pod.placement is None or policy is None:
+        return None
+    peak, booked = peak_mib(observed, [pod]), booked_mib([pod])
+    evicts = any(
+        policy.packing(gpu.seen.model).memory_overuse is packingpolicy.MemoryOveruse.EVICT
+        for gpu in _gpus(observed, pod)
+    )
+    if not evicts or peak <= booked:
+        return None
+    return f"it used {peak} MiB of GPU memory, and {booked} MiB were booked"
+
+
+def _fault(observed: Observed, pod: views.Pod) -> str | None:
+    """The fault that the pod is named a victim of, unless a pod of the same DLJob caused it."""
+    own = {views.pod_uid(other) for other in observed.pods}
+    for gpu in _gpus(observed, pod):
+        fault = gpu.seen.last_fault
+        if fault is None or views.pod_uid(pod) not in fault.victim_pod_uids or fault.culprit_pod_uid in own:
+            continue
+        xid = "" if fault.xid is None else f" (Xid {fault.xid})"
+        who = "a fault" if fault.culprit_pod_uid is None else "another tenant's fault"
+        return f"{who} on GPU {gpu.seen.uuid} of node {pod.node}{xid}"
+    return None
+
+
+def _never_started(observed: Observed, pod: views.Pod, end: views.PodEnd) -> str:
+    why = observed.refused.get(views.pod_uid(pod))
+    said = [why] if why is not None else [part for part in (end.reason, end.message) if part]
+    return f"pod {pod.meta.key.name} failed before any container started: {': '.join(said) or 'nobody has said why'}"
+
+
+def _rank(finding: Finding) -> tuple[int, bool, datetime, str]:
+    meta = finding.pod.meta
+    return STRENGTH.index(finding.cause), meta.deleting, meta.created, meta.key.name
