@@ -10,15 +10,19 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from cotenant_api import dljob, errors, prediction, quantity
+from cotenant_api import dljob, documents, errors, prediction, quantity
 from cotenant_api.names import GPUModel
 from cotenant_operator import reasons
-from cotenant_operator.graphs import sources
+from cotenant_operator.graphs import extraction, onnx_files, sources
 from cotenant_operator.state import outcomes, views
 from cotenant_predictor.devices import Device
 from cotenant_predictor.jobs import prediction as jobs
 
 MAX_CACHED = 2048
+MAX_READ = 16
+"""Documents made of ONNX files: a DLJob is looked at several times before its workload is there."""
+_READ_WITH = {"workload_type", "batch_size", "precision", "input_shapes"}
+"""What of a spec such a document depends on."""
 
 ReadConfigMap = Callable[[views.Key], Awaitable[Mapping[str, Any] | None]]
 """The ConfigMap of that namespace and name, or None where there is none."""
@@ -42,14 +46,23 @@ class Predictor:
         self._read_config_map = read_config_map
         self._devices, self._knowledge = devices, knowledge
         self._cache: OrderedDict[_CacheKey, _Cached] = OrderedDict()
+        self._read: OrderedDict[tuple[str, bytes], bytes | outcomes.Missing] = OrderedDict()
 
-    async def outcome(self, key: views.Key, spec: dljob.Spec, *, present: Collection[GPUModel]) -> outcomes.Outcome:
+    async def outcome(
+        self,
+        key: views.Key,
+        spec: dljob.Spec,
+        *,
+        present: Collection[GPUModel],
+        result: dljob.ConfigMapRef | None = None,
+    ) -> outcomes.Outcome:
         """The prediction for the GPU models that the job may use, or why there is none.
 
         Args:
             key: the DLJob.
             spec: what it says.
             present: the GPU models in the cluster.
+            result: where the graph is put that has to be extracted; None: it comes from elsewhere.
 
         Raises:
             TemporaryError: the ConfigMap could not be asked for.
@@ -60,8 +73,11 @@ class Predictor:
         models = considered(spec.gpu_models, present=present, known=self._devices)
         if isinstance(models, outcomes.Missing):
             return models
-        ref = sources.config_map_of(spec)
-        data = sources.inline_text(spec) if ref is None else await self._document(key, ref)
+        ref = result or sources.config_map_of(spec)
+        if result is not None:
+            data = await self._extracted(key, spec, result)
+        else:
+            data = sources.inline_text(spec) if ref is None else await self._document(key, ref)
         if isinstance(data, outcomes.Missing):
             return data
         source = "spec.model.features" if ref is None else f"ConfigMap {ref.name}, key {ref.key}"
@@ -71,6 +87,26 @@ class Predictor:
     async def _document(self, key: views.Key, ref: dljob.ConfigMapRef) -> bytes | outcomes.Missing:
         config_map = await self._read_config_map(views.Key(key.namespace, ref.name))
         return sources.from_config_map(ref, config_map)
+
+    async def _extracted(
+        self, key: views.Key, spec: dljob.Spec, result: dljob.ConfigMapRef
+    ) -> bytes | outcomes.Missing:
+        """The document that an extraction has left; awaited where it has left none."""
+        found = await self._document(key, result)
+        if isinstance(found, outcomes.Missing):
+            missing = found.reason == reasons.CONFIG_MAP_NOT_FOUND
+            return sources.awaited() if missing else sources.not_extracted(found.message)
+        if result.key != extraction.ONNX_KEY:
+            return found
+        shapes = documents.canonical(spec.model_dump(mode="json", include=_READ_WITH)).encode()
+        cache_key = (key.namespace, hashlib.sha256(found + shapes).digest())
+        read = self._read.get(cache_key)
+        if read is None:
+            read = await asyncio.to_thread(onnx_files.document, found, spec, name=key.name)
+            self._read[cache_key] = read
+            if len(self._read) > MAX_READ:
+                self._read.popitem(last=False)
+        return read
 
     async def _predicted(self, namespace: str, data: bytes, *, source: str, cpu_cores: float | None) -> _Cached:
         cache_key = (namespace, hashlib.sha256(data).digest(), cpu_cores)

@@ -1,6 +1,6 @@
 """Where a DLJob's computation graph comes from, and what to do when it cannot be had. Pure.
 
-A user's code is never imported here: an ONNX file or an entrypoint is not read by this release.
+A user's code is never imported here: what comes from their image is extracted in a pod of theirs.
 """
 
 import base64
@@ -11,6 +11,7 @@ from typing import Any
 
 from cotenant_api import dljob, errors, graph
 from cotenant_operator import reasons
+from cotenant_operator.graphs import extraction_pod
 from cotenant_operator.state import outcomes
 from cotenant_operator.state.outcomes import Missing
 
@@ -27,12 +28,11 @@ def unavailable(spec: dljob.Spec) -> Missing | None:
     source = spec.model
     if source is None or not any((source.features, source.config_map_ref, source.onnx, source.entrypoint)):
         return Missing(reason=reasons.NO_MODEL, message=f"spec.model names no computation graph: {REMEDY}")
-    if source.onnx is not None or source.entrypoint is not None:
-        field = "onnx" if source.onnx is not None else "entrypoint"
-        return Missing(
-            reason=reasons.MODEL_SOURCE_NOT_SUPPORTED,
-            message=f"spec.model.{field} is not read by this release: {REMEDY} instead",
-        )
+    extracted = source.onnx is not None or source.entrypoint is not None
+    if extracted and spec.precision is not None and spec.precision not in extraction_pod.PRECISIONS:
+        known = ", ".join(precision.value for precision in extraction_pod.PRECISIONS)
+        message = f"spec.precision: {spec.precision.value} cannot be extracted: write one of {known}, or {REMEDY}"
+        return Missing(reason=reasons.MODEL_SOURCE_NOT_SUPPORTED, message=message)
     return None
 
 
@@ -82,6 +82,17 @@ def unreadable(problem: str) -> Missing:
     """The graph is there and cannot be used."""
     message = f"the computation graph cannot be read: {problem}; extract it again with `cotenant extract`"
     return Missing(reason=reasons.GRAPH_UNREADABLE, message=message, may_come=True)
+
+
+def not_extracted(problem: str) -> Missing:
+    """What was extracted cannot be used, however often it is read."""
+    return Missing(reason=reasons.GRAPH_UNREADABLE, message=f"the computation graph cannot be read: {problem}")
+
+
+def awaited() -> Missing:
+    """Nothing is extracted yet; `life.extracting` sees to it and says how far it is."""
+    message = "the computation graph is not extracted yet"
+    return Missing(reason=reasons.EXTRACTION_RUNNING, message=message, may_come=True)
 
 
 def described(outcome: outcomes.Outcome) -> str:

@@ -112,6 +112,12 @@ class API:
                 return
             query["continue"] = following
 
+    async def labelled(self, kind: Kind, namespace: str, selector: str) -> list[Json]:
+        """Metadata of the objects of a namespace that carry these labels."""
+        path, query = path_of(kind, Key(namespace, "")), {"labelSelector": selector}
+        found = await self._ask(Request(method="GET", path=path, query=query, metadata_only=True))
+        return list(found.get("items") or ())
+
     async def get(self, kind: Kind, key: Key) -> Json:
         """One object. Raises NotFoundError."""
         return await self._ask(Request(method="GET", path=path_of(kind, key), query={}))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cotenant_api import conditions, dljob, pod
 from cotenant_operator import reasons
-from cotenant_operator.life import creation, serving, training
+from cotenant_operator.life import creation, extracting, serving, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
 from cotenant_operator.state import outcomes
@@ -41,14 +41,17 @@ def reconcile(observed: Observed, now: datetime) -> Plan:
     ended = job.finished
     if ended is not None:
         return _after_the_end(observed, ended, now)
-    observed = creation.remembered(observed)
+    extracted = extracting.look(observed, now)
+    observed = creation.remembered(extracted.observed)
     stage = _stage(observed, now)
     new = status.derive(observed, stage, now)
-    todo = list(stage.actions)
+    extractions = extracted.todo if stage.finished is None else extracting.at_the_end(observed)
+    todo = [*extractions, *stage.actions]
     if status.written(new) != job.written:
         todo += happenings.events(observed, stage, new)
         todo.append(_write(observed, new))
-    return Plan(actions=tuple(todo), retry_at=_retry_at(observed, stage, now))
+    times = [time for time in (_retry_at(observed, stage, now), extracted.retry_at) if time is not None]
+    return Plan(actions=tuple(todo), retry_at=min(times, default=None))
 
 
 def _stage(observed: Observed, now: datetime) -> Stage:
@@ -64,12 +67,12 @@ def _stage(observed: Observed, now: datetime) -> Stage:
 
 def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetime) -> Plan:
     """Nothing starts again; the DLJob goes when its time is over."""
-    seconds = observed.job.ttl_seconds
+    seconds, left = observed.job.ttl_seconds, extracting.after_the_end(observed)
     if seconds is None:
-        return Plan()
+        return Plan(actions=left)
     due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=seconds)
     if now < due:
-        return Plan(retry_at=due)
+        return Plan(actions=left, retry_at=due)
     return Plan(actions=(actions.Delete(kind=Kind.DLJOB, name=observed.job.meta.key.name, uid=observed.job.meta.uid),))
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from cotenant_api import errors
-from cotenant_operator.graphs import predictions
+from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import reconcile
 from cotenant_operator.loop import executor
@@ -146,10 +146,14 @@ class Controller:
         spec = observed.job.spec
         if spec is None:
             return observed
-        outcome = await self._predictor.outcome(key, spec, present=self.store.gpu_models())
-        # The prediction took a while: decide on what is there now, if it is still the same spec.
+        asked = extraction.wanted(observed.job)
+        result = None if asked is None else asked.result
+        outcome = await self._predictor.outcome(key, spec, present=self.store.gpu_models(), result=result)
+        # The prediction took a while: decide on what is there now, if it is still the same spec. A result that was
+        # not there yet may be there if its extraction has ended meanwhile.
         fresh = self._observe(key)
-        if fresh is None or fresh.job.meta.uid != observed.job.meta.uid or fresh.job.spec != spec:
+        before = (observed.job.meta.uid, spec, observed.extractions)
+        if fresh is None or (fresh.job.meta.uid, fresh.job.spec, fresh.extractions) != before:
             message = f"{key} changed while it was predicted"
             raise errors.TemporaryError(message, delay_seconds=0.0)
         return replace(fresh, outcome=outcome)
@@ -193,6 +197,8 @@ def describe(action: actions.Action) -> str:
             return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"
         case actions.Delete():
             return f"deleted {action.kind.value} {action.name}"
+        case actions.Discard():
+            return f"deleted what is left of {action.kind.value} {action.selector}"
         case actions.EmitEvent():
             return f"{action.reason}: {action.message}"
         case actions.PatchStatus():

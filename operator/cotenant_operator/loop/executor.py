@@ -56,6 +56,8 @@ class Executor:
                 self._keep(action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
             case actions.Delete():
                 await self._api.delete(action.kind, Key(key.namespace, action.name), uid=action.uid)
+            case actions.Discard():
+                await self._discard(key, action)
             case actions.PatchStatus():
                 await self._patch_status(key, action)
             case actions.EmitEvent():
@@ -75,6 +77,12 @@ class Executor:
     def _keep(self, kind: Kind, value: api.Json) -> None:
         if kind in WATCHED:
             self._store.put(kind, value)
+
+    async def _discard(self, key: Key, action: actions.Discard) -> None:
+        for found in await self._api.labelled(action.kind, key.namespace, action.selector):
+            seen = reading.meta(found)
+            if seen.owner_uid == action.owner_uid and seen.key.name != action.keep:
+                await self._api.delete(action.kind, seen.key, uid=seen.uid)
 
     async def _apply_deployment(self, key: Key, action: actions.ApplyDeployment) -> None:
         manifest = action.manifest

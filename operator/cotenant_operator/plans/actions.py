@@ -49,6 +49,22 @@ class Delete:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Discard:
+    """Delete the objects of a kind that carry these labels and are controlled by this owner, but for one.
+
+    Attributes:
+        selector: of labels.
+        owner_uid: of the controlling owner; what another one has is left alone.
+        keep: name of the one that stays; None: none does.
+    """
+
+    kind: Kind
+    selector: str
+    owner_uid: str
+    keep: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PatchStatus:
     """Write the status.
 
@@ -75,4 +91,4 @@ class EmitEvent:
     identity: str
 
 
-Action: TypeAlias = Create | ApplyDeployment | Change | Delete | PatchStatus | EmitEvent
+Action: TypeAlias = Create | ApplyDeployment | Change | Delete | Discard | PatchStatus | EmitEvent

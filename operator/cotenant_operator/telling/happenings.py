@@ -31,7 +31,8 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
     told += _blocked_update(observed, stage)
     predicted = _flipped(old, new, dljob.PREDICTED)
     if predicted is not None and predicted.status is conditions.Status.FALSE:
-        told.append(("Warning", predicted.reason, predicted.message))
+        running = predicted.reason == reasons.EXTRACTION_RUNNING
+        told.append(("Normal" if running else "Warning", predicted.reason, predicted.message))
     queued = _flipped(old, new, dljob.QUEUED)
     if queued is not None and queued.reason in _BLOCKED and queued.status is conditions.Status.FALSE:
         told.append(("Warning", _BLOCKED[queued.reason], queued.message))
