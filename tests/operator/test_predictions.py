@@ -109,8 +109,8 @@ async def test_graph_is_predicted_once_in_a_namespace() -> None:
     [
         ({"model": None}, "NoModel", "cotenant extract"),
         ({"model": {}}, "NoModel", "cotenant extract"),
-        ({"model": {"onnx": {"path": "/m.onnx"}}}, "ModelSourceNotSupported", "configMapRef"),
-        ({"model": {"entrypoint": {"callable": "a:b"}}}, "ModelSourceNotSupported", "configMapRef"),
+        ({"model": {"onnx": {"path": "/m.onnx"}}, "precision": "int8"}, "ModelSourceNotSupported", "one of fp32, tf32"),
+        ({"model": {"entrypoint": {"callable": "a:b"}}, "precision": "fp8"}, "ModelSourceNotSupported", "configMapRef"),
         ({"model": {"configMapRef": {"name": "gone"}}}, "ConfigMapNotFound", "ConfigMap gone does not exist"),
         ({"model": {"configMapRef": {"name": "toy", "key": "x"}}}, "ConfigMapNotFound", "has no key x"),
         ({"model": {"features": {"v": 1}}}, "GraphUnreadable", "spec.model.features"),

@@ -113,6 +113,12 @@ DLJOB = Refinement(
             ),
             *(_only_with_extraction(name) for name in ("batchSize", "precision", "inputShapes")),
             Rule(
+                "!has(self.model) || !(has(self.model.onnx) || has(self.model.entrypoint)) || has(self.batchSize)",
+                "batchSize must be set with model.onnx and model.entrypoint: write the samples of one step",
+                ".batchSize",
+                "FieldValueRequired",
+            ),
+            Rule(
                 "self.workloadType == 'Inference' || !has(self.slo)",
                 "slo belongs to workloadType Inference: remove it, or set workloadType: Inference",
                 ".slo",

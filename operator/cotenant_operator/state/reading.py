@@ -40,6 +40,8 @@ def dl_job(value: views.Object) -> views.DLJob:
     spec, problem, ended = None, None, None if status is None else views.finished(status)
     if ended is None:
         spec, problem = _read(dljob.Spec, raw_spec, source="spec")
+        problem = problem or (None if spec is None else dljob.contradiction(spec))
+        spec = spec if problem is None else None
     else:
         # Nothing is derived from it any more.
         status, written = dljob.Status(conditions=(ended,)), {}
