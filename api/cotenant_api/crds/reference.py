@@ -1,4 +1,4 @@
-"""A definition as Markdown: every field, every refusal and every column, from the schema that the API server gets. Pure."""
+"""A definition as Markdown: every field, refusal and column, from the schema that the API server gets. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
