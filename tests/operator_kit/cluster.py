@@ -14,7 +14,7 @@ from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync
 from cotenant_predictor import devices
 from cotenant_predictor.jobs import prediction as jobs
-from operator_kit import objects
+from operator_kit import ends, objects
 from operator_kit.server import Crashed, Server, Time, Watched
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-class Cluster:
+class Cluster(ends.Ends):
     """A control plane in memory and one operator.
 
     Attributes:
@@ -140,9 +140,16 @@ class Cluster:
         """Reasons of the events that were told, in order."""
         return [event["reason"] for event in self.server.all("events")]
 
+    def attempts(self) -> list[Json]:
+        """The Jobs of attempts: extractions have programs of their own; see `operator_kit.extractions`."""
+        return [job for job in self.server.all("jobs") if labels.EXTRACTION not in job["metadata"]["labels"]]
+
+    def _members(self) -> list[Json]:
+        return [pod for pod in self.server.all("pods") if labels.EXTRACTION not in pod["metadata"].get("labels", {})]
+
     def create_pods(self) -> None:
         """What the controllers of Jobs and Deployments do: make the pods that are missing."""
-        for job in self.server.all("jobs"):
+        for job in self.attempts():
             if _over(job) or job["spec"].get("suspend"):
                 continue
             present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
@@ -155,7 +162,7 @@ class Cluster:
 
     def stop_suspended(self) -> None:
         """What the controllers do with the pods of suspended Jobs and of replicas too many."""
-        for job in self.server.all("jobs"):
+        for job in self.attempts():
             for pod in self._pods_of(job):
                 if job["spec"].get("suspend") and pod["status"]["phase"] in ("Pending", "Running"):
                     self.server.delete("pods", pod["metadata"]["name"])
@@ -169,7 +176,7 @@ class Cluster:
 
     def place(self, *, gpu: GPUUID = objects.GPU) -> None:
         """What the extender does: bind every pod that waits."""
-        for pod in self.server.all("pods"):
+        for pod in self._members():
             if not pod["spec"].get("nodeName"):
                 self.place_pod(pod, gpu=gpu)
 
@@ -179,7 +186,7 @@ class Cluster:
 
     def run_pods(self) -> None:
         """What kubelets do: start every pod that is bound."""
-        for pod in self.server.all("pods"):
+        for pod in self._members():
             if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
                 self.server.change("pods", pod["metadata"]["name"], _run)
         for deployment in self.server.all("deployments"):
@@ -188,7 +195,7 @@ class Cluster:
 
     def succeed(self) -> None:
         """Every running pod succeeds, and the Jobs of which all did are complete."""
-        for job in self.server.all("jobs"):
+        for job in self.attempts():
             pods = self._pods_of(job)
             for pod in pods:
                 if pod["status"]["phase"] == "Running":
@@ -198,7 +205,7 @@ class Cluster:
 
     def fail(self) -> None:
         """One pod of every Job that runs fails, and its Job with it; the other pods are ended."""
-        for job in self.server.all("jobs"):
+        for job in self.attempts():
             if _over(job):
                 continue
             for pod in self._pods_of(job):
@@ -217,7 +224,7 @@ class Cluster:
 
     def enforce_deadlines(self) -> None:
         """What the Job controller does with Jobs that have a deadline."""
-        for job in self.server.all("jobs"):
+        for job in self.attempts():
             if job["spec"].get("activeDeadlineSeconds") and not _over(job):
                 for pod in self._pods_of(job):
                     self.server.delete("pods", pod["metadata"]["name"])

@@ -86,12 +86,15 @@ def gpu_node(
 
 def placed_on(pod: Json, *, gpu: GPUUID = GPU, node: NodeName = NODE, share: int = 21) -> str:
     """The placement annotation of a pod."""
-    booked = placement.GPUBooking(uuid=gpu, share=share, active_thread_percentage=25, memory_mib=2085)
+    limits = (pod["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
+    whole = int(limits.get(names.GPU_SHARE, share)) >= names.HUNDREDTHS
+    share, threads = (100, 100) if whole else (share, 25)
+    booked = placement.GPUBooking(uuid=gpu, share=share, active_thread_percentage=threads, memory_mib=2085)
     return placement.Placement(
         pod_uid=PodUID(pod["metadata"]["uid"]),
         node=node,
         container="main",
         policy_generation=1,
-        backend=placement.Backend.MPS,
+        backend=placement.Backend.WHOLE if whole else placement.Backend.MPS,
         gpus=(booked,),
     ).to_json()

@@ -1,0 +1,131 @@
+"""How pods end other than well, step by step: what kubelets, the Job controller and node agents write then."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from operator_kit import objects
+from operator_kit.server import Server, Time
+
+Json = dict[str, Any]
+
+CUDA: Final = (
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 9, in <module>\n'
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 2.04 GiB\n"
+)
+STRANGER: Final = "uid-of-a-stranger"
+
+
+class Ends:
+    """Programs of `Cluster`: each ends what runs or waits at that moment, and lets the Job controller count."""
+
+    server: Server
+    time: Time
+
+    def run_out_of_memory(self) -> None:
+        """Every running pod prints a CUDA error and fails."""
+        self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message=CUDA))
+
+    def crash(self) -> None:
+        """Every running pod fails by its own doing."""
+        self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="ValueError: no data\n"))
+
+    def kill_for_host_memory(self) -> None:
+        """The kernel kills every running pod for the host's memory."""
+        self._end(_running, lambda pod: _terminated(pod, exitCode=137, reason="OOMKilled"))
+
+    def never_start(self) -> None:
+        """Kubelet admits no pod that is bound and has not started."""
+
+        def reject(pod: Json) -> None:
+            message = "Pod was rejected: Allocate failed due to no healthy devices present"
+            pod["status"] = {**pod["status"], "reason": "UnexpectedAdmissionError", "message": message}
+
+        self._end(_bound, reject)
+
+    def fault(self) -> None:
+        """Another tenant breaks the GPU: every running pod of a Job on it fails, and its agent names them."""
+        victims = [pod["metadata"]["uid"] for pod in self._jobs_pods() if _running(pod)]
+        fault = {"id": f"f{len(self.server.watched)}", "time": self.time.text(), "xid": 31}
+        named = {**fault, "culpritPodUID": STRANGER, "victimPodUIDs": victims}
+        self.server.change("gpunodes", objects.NODE, lambda node: _with_fault(node, named), namespace="")
+        self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="CUDA error: unknown\n"))
+
+    def evict(self) -> None:
+        """Every running pod of a Job is evicted by the Eviction API."""
+
+        def disrupt(pod: Json) -> None:
+            _terminated(pod, exitCode=143, reason="Error")
+            target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+            pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), target]
+
+        self._end(_running, disrupt)
+
+    def count_failures(self) -> None:
+        """What the Job controller does: count failed pods, and give up a Job with too many."""
+        for job in self.server.all("jobs"):
+            if job.get("status", {}).get("conditions"):
+                continue
+            count = sum(_counts(pod) for pod in self._jobs_pods() if _owner(pod) == job["metadata"]["uid"])
+            self.server.change("jobs", job["metadata"]["name"], _failures(count))
+            if count > job["spec"]["backoffLimit"]:
+                self._give_up(job)
+
+    def end_job(self, name: str, condition: str, *, reason: str) -> None:
+        """What the Job controller writes at the end."""
+        raise NotImplementedError
+
+    def _give_up(self, job: Json) -> None:
+        for pod in self._jobs_pods():
+            if _owner(pod) == job["metadata"]["uid"] and pod["status"]["phase"] in ("Pending", "Running"):
+                self.server.delete("pods", pod["metadata"]["name"])
+        self.end_job(job["metadata"]["name"], "Failed", reason="BackoffLimitExceeded")
+
+    def _end(self, which: Callable[[Json], bool], edit: Callable[[Json], None]) -> None:
+        for pod in self._jobs_pods():
+            if which(pod):
+                self.server.change("pods", pod["metadata"]["name"], _failed_by(edit))
+        self.count_failures()
+
+    def _jobs_pods(self) -> Iterable[Json]:
+        owners = {job["metadata"]["uid"] for job in self.server.all("jobs")}
+        return [pod for pod in self.server.all("pods") if _owner(pod) in owners]
+
+
+def _owner(pod: Json) -> str:
+    return str(pod["metadata"]["ownerReferences"][0]["uid"])
+
+
+def _running(pod: Json) -> bool:
+    return bool(pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"])
+
+
+def _bound(pod: Json) -> bool:
+    return bool(pod["status"]["phase"] == "Pending" and pod["spec"].get("nodeName"))
+
+
+def _counts(pod: Json) -> bool:
+    ignored = any(item["type"] == "DisruptionTarget" for item in pod["status"].get("conditions", ()))
+    return bool(pod["status"]["phase"] == "Failed" and not ignored)
+
+
+def _failed_by(edit: Callable[[Json], None]) -> Callable[[Json], None]:
+    def change(pod: Json) -> None:
+        kept = [item for item in pod["status"].get("conditions", ()) if item["type"] != "Ready"]
+        pod["status"] = {**pod["status"], "phase": "Failed", "conditions": kept}
+        edit(pod)
+
+    return change
+
+
+def _terminated(pod: Json, **ended: Any) -> None:
+    pod["status"]["containerStatuses"] = [{"name": "main", "state": {"terminated": ended}}]
+
+
+def _failures(count: int) -> Callable[[Json], None]:
+    return lambda job: job.update(status={**job.get("status", {}), "failed": count})
+
+
+def _with_fault(node: Json, fault: Json) -> None:
+    gpus = [{**gpu, "lastFault": fault} for gpu in node["status"]["gpus"]]
+    node["status"] = {**node["status"], "gpus": gpus}
