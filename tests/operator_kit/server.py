@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from cotenant_api import conditions, errors, names
+from cotenant_api import conditions, errors
 from cotenant_operator.kube import api
 
 Json = dict[str, Any]
@@ -160,11 +160,11 @@ class Server:
         return self._merge((plural, namespace, name), body, subresource)
 
     def _list(self, plural: str, request: api.Request) -> Json:
-        labelled = "labelSelector" in request.query
+        selector, namespace = request.query.get("labelSelector", ""), parts(request.path)[1]
         items = [
             value
             for value in self.all(plural)
-            if not labelled or names.DLJOB_LABEL in (value["metadata"].get("labels") or {})
+            if matches(value, selector) and namespace in ("", value["metadata"].get("namespace"))
         ]
         if request.metadata_only:
             items = [{"metadata": item["metadata"]} for item in items]
@@ -237,6 +237,13 @@ def parts(path: str) -> tuple[str, str, str, str]:
         namespace, words = words[1], words[2:]
     words += ["", ""]
     return words[0], namespace, words[1], words[2]
+
+
+def matches(value: Json, selector: str) -> bool:
+    """Whether an object carries these labels: `name` or `name=value`, by commas."""
+    found = value["metadata"].get("labels") or {}
+    wanted = [item.partition("=") for item in selector.split(",") if item]
+    return all(name in found and (not equals or found[name] == text) for name, equals, text in wanted)
 
 
 def merged(old: Any, patch: Any) -> Any:

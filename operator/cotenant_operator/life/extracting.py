@@ -22,7 +22,7 @@ MAX_TRIES: Final = 3
 RETRY_SECONDS: Final = 10
 """Before the second try; doubled before each further one."""
 DEADLINE: Final = "DeadlineExceeded"
-_REASONS: Final = (reasons.EXTRACTION_RUNNING, reasons.EXTRACTION_FAILED, reasons.EXTRACTION_TIMED_OUT)
+_ENDS: Final = (reasons.EXTRACTION_FAILED, reasons.EXTRACTION_TIMED_OUT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,9 +173,13 @@ def _pod(observed: Observed, current: ExtractionJob) -> ExtractionPod | None:
 def _ended(observed: Observed, asked: extraction.Wanted, current: ExtractionJob, now: datetime) -> _Step:
     """The Job is over, and its result is not there."""
     name, pod = current.meta.key.name, _pod(observed, current)
+    told = _told(observed, current)
+    if told is not None and (pod is None or not pod.words):
+        return told
     late = current.failed is not None and current.failed.reason == DEADLINE
-    if not current.finished:
-        return _Step(message=f"Job {name} extracts the graph: its pod is being ended")
+    settled = _settled_at(current, now)
+    if not current.finished or (pod is not None and pod.phase == "Running" and now < settled):
+        return _Step(message=f"Job {name} extracts the graph: its pod is being ended", retry_at=settled)
     if current.failed is not None and not late and (pod is None or not pod.started):
         again = _again(observed, asked, current, now)
         if again is not None:
@@ -197,8 +201,7 @@ def _again(observed: Observed, asked: extraction.Wanted, current: ExtractionJob,
     """Another try of what never ran; None: there have been enough."""
     if current.number >= MAX_TRIES or current.failed is None:
         return None
-    ended = datetime.fromisoformat(current.failed.last_transition_time or conditions.timestamp(now))
-    due = ended + timedelta(seconds=RETRY_SECONDS * 2 ** (current.number - 1))
+    due = _settled_at(current, now) + timedelta(seconds=RETRY_SECONDS * (2 ** (current.number - 1) - 1))
     if now < due or _is_suspended(observed):
         said = _said(_pod(observed, current)) or "its pod is gone"
         message = f"the pod that extracts the graph could not run: {said}; it is tried again"
@@ -218,7 +221,22 @@ def _said(pod: ExtractionPod | None) -> str:
     return said or ("" if pod.exit_code is None else f"its container ended with exit code {pod.exit_code}")
 
 
-def _said_before(observed: Observed) -> str:
-    """What the status said last, where the pod is gone that would say it."""
+def _settled_at(current: ExtractionJob, now: datetime) -> datetime:
+    """When what its pod says should have come, too: Jobs and pods are watched apart."""
+    end = current.complete or current.failed
+    text = "" if end is None else end.last_transition_time
+    return (datetime.fromisoformat(text) if text else now) + timedelta(seconds=RETRY_SECONDS)
+
+
+def _told(observed: Observed, current: ExtractionJob) -> _Step | None:
+    """What the status has said of the end of this Job: its pod may be gone since."""
     before = conditions.find(observed.job.status.conditions, dljob.PREDICTED)
-    return before.message if before is not None and before.reason in _REASONS else ""
+    if before is None or before.reason not in _ENDS or f"Job {current.meta.key.name} " not in before.message:
+        return None
+    return _Step(reason=before.reason, message=before.message)
+
+
+def _said_before(observed: Observed) -> str:
+    """What the status said last of a pod that has never run and is gone."""
+    before = conditions.find(observed.job.status.conditions, dljob.PREDICTED)
+    return before.message if before is not None and before.reason == reasons.EXTRACTION_RUNNING else ""

@@ -132,5 +132,5 @@ def _words(status: views.Object, state: views.Object) -> str:
         reason, message = said.get("reason") or "", (said.get("message") or "").strip()
         if message or reason:
             plain = said is ended and reason in ("Error", "Completed", "")
-            return message if message and plain else ": ".join(filter(None, (reason, message)))
+            return message if plain else ": ".join(filter(None, (reason, message)))
     return ""
