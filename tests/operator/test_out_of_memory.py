@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
+from cotenant_api.names import GPUUID
 from cotenant_operator import labels
 from operator_kit import objects
 from operator_kit.cluster import Cluster
@@ -131,7 +132,7 @@ async def test_out_of_memory_on_a_whole_gpu_is_tried_on_a_larger_one(cluster: Cl
     cluster.server.change("gpunodes", objects.NODE, lambda value: value.update(status=node["status"]), namespace="")
     cluster.apply(objects.dljob(sharing="Exclusive"))
     await cluster.run("create_pods")
-    cluster.place(gpu=objects.GPUUID("GPU-2"))
+    cluster.place(gpu=GPUUID("GPU-2"))
     await cluster.run("run_pods", "run_out_of_memory", *END)
     assert template(cluster, "train-2")["metadata"]["annotations"][names.GPU_MODELS] == "NVIDIA-H200"
 

@@ -1,0 +1,221 @@
+"""Attempts and their ends: what counts, what does not, and what the next one gets. Against a cluster in memory."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cotenant_operator import labels
+from operator_kit import ends, objects
+from operator_kit.cluster import Cluster
+
+Json = dict[str, Any]
+
+START = ("create_pods", "place", "run_pods")
+END = ("enforce_deadlines", "reap")
+
+
+def jobs(cluster: Cluster) -> list[str]:
+    return [job["metadata"]["name"] for job in cluster.server.all("jobs")]
+
+
+def job(cluster: Cluster, name: str) -> Json:
+    return cluster.server.find("jobs", name) or {}
+
+
+def carried(cluster: Cluster, name: str) -> Json:
+    return dict(json.loads(job(cluster, name)["metadata"]["annotations"][labels.CARRIED]))
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_pods_that_never_started_are_made_again_and_count_against_no_limit(
+    cluster: Cluster, replicas: int
+) -> None:
+    cluster.apply(objects.dljob(replicas=replicas, backoffLimit=0))
+    waits = []
+    for attempt in range(1, 4):
+        await cluster.run("create_pods", "place", "never_start", *END)
+        start = cluster.time.seconds
+        while f"train-{attempt + 1}" not in jobs(cluster):
+            await cluster.advance(5)
+        waits.append(cluster.time.seconds - start)
+    assert waits == [10, 20, 40]
+    assert carried(cluster, "train-4")["failures"] == 0
+    await cluster.run(*START, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_why_a_pod_could_not_start_is_told(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "never_start", *END)
+    queued = cluster.condition("Queued")
+    assert queued["reason"] == "RestartBackoff"
+    assert "before any container started: UnexpectedAdmissionError" in queued["message"]
+    assert queued["message"].endswith("the next attempt follows after 10 s and counts against no limit")
+    assert cluster.events().count("AttemptFailed") == 1
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_victims_of_anothers_fault_are_made_again_and_count_against_no_limit(
+    cluster: Cluster, replicas: int
+) -> None:
+    cluster.apply(objects.dljob(replicas=replicas, backoffLimit=0))
+    await cluster.run(*START, "fault", *END)
+    assert "victim of another tenant's fault" in cluster.condition("Queued")["message"]
+    await cluster.advance(10)
+    assert jobs(cluster) == ["train-1", "train-2"]
+    await cluster.run(*START, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+def publish(cluster: Cluster, **gpu: Any) -> None:
+    """A stranger is on the GPU; and what else its agent tells."""
+    stranger = {"podUID": ends.STRANGER, "namespace": "other", "pod": "stranger"}
+    node = objects.gpu_node(tenants=(stranger,), **gpu)
+    cluster.server.change("gpunodes", objects.NODE, lambda value: value.update(status=node["status"]), namespace="")
+
+
+async def test_a_fault_told_late_is_waited_for_before_a_job_with_company_is_given_up(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=0))
+    await cluster.run(*START)
+    publish(cluster)
+    await cluster.run("crash")
+    assert "Failed" not in {item["type"] for item in cluster.dljob()["status"]["conditions"]}
+    victim = cluster.server.all("pods")[0]["metadata"]["uid"]
+    publish(cluster, lastFault={"id": "f1", "time": cluster.time.text(), "victimPodUIDs": [victim]})
+    await cluster.advance(10)
+    assert "train-2" in jobs(cluster)
+
+
+async def test_a_job_with_company_and_no_fault_is_given_up_in_the_end(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=0))
+    await cluster.run(*START)
+    publish(cluster)
+    await cluster.run("crash")
+    await cluster.advance(10)
+    assert cluster.condition("Failed")["reason"] == "BackoffLimitExceeded"
+
+
+async def test_ordinary_failures_of_a_single_replica_are_the_job_controllers(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=2))
+    for _ in range(2):
+        await cluster.run(*START, "crash")
+    assert jobs(cluster) == ["train-1"]
+    await cluster.run(*START, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_the_next_attempt_of_a_single_replica_has_what_was_left_of_its_limit(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=3))
+    await cluster.run(*START, "crash", *START, "crash", "create_pods", "place", "never_start", *END)
+    await cluster.advance(10)
+    assert job(cluster, "train-2")["spec"]["backoffLimit"] == 1
+    assert carried(cluster, "train-2") == {
+        "exclusive": False, "failures": 2, "memoryMiB": None, "outOfMemory": 0, "uncounted": 1, "v": 1
+    }  # fmt: skip
+    await cluster.run(*START, "crash", *START, "crash")
+    assert cluster.condition("Failed")["reason"] == "BackoffLimitExceeded"
+
+
+async def test_what_the_job_controller_counted_while_nobody_looked_is_given_back(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=1))
+    await cluster.run("create_pods", "place")
+    cluster.never_start()
+    for program in START:
+        getattr(cluster, program)()
+    cluster.crash()
+    await cluster.run(*END)
+    await cluster.advance(10)
+    assert jobs(cluster) == ["train-1", "train-2"]
+    assert job(cluster, "train-2")["spec"]["backoffLimit"] == 0
+
+
+async def test_counted_failures_of_a_gang_go_on_counting_across_uncounted_ones(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2, backoffLimit=1))
+    await cluster.run(*START, "crash")
+    await cluster.advance(10)
+    await cluster.run("create_pods", "place", "never_start", *END)
+    await cluster.advance(10)
+    assert carried(cluster, "train-3") == {**carried(cluster, "train-3"), "failures": 1, "uncounted": 1}
+    await cluster.run(*START, "crash")
+    assert cluster.condition("Failed")["reason"] == "BackoffLimitExceeded"
+    assert jobs(cluster) == ["train-1", "train-2", "train-3"]
+
+
+async def test_a_gang_that_lost_a_running_member_to_an_eviction_begins_anew_uncounted(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2, backoffLimit=0))
+    await cluster.run(*START, "evict", *END)
+    assert "taken away (EvictionByEvictionAPI)" in cluster.condition("Queued")["message"]
+    await cluster.advance(10)
+    await cluster.run(*START, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_an_evicted_single_replica_is_replaced_by_the_job_controller(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=0))
+    await cluster.run(*START, "evict", *START, "succeed")
+    assert jobs(cluster) == ["train-1"]
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_a_pod_that_its_agent_refuses_for_good_is_not_waited_for_for_ever(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place")
+    uid = cluster.server.all("pods")[0]["metadata"]["uid"]
+    refused = [{"podUID": uid, "reason": "UnknownGPU: GPU-1"}]
+    cluster.server.change("gpunodes", objects.NODE, lambda node: node["status"].update(refused=refused), namespace="")
+    await cluster.advance(89)
+    assert "activeDeadlineSeconds" not in job(cluster, "train-1")["spec"]
+    await cluster.advance(1)
+    await cluster.run(*END)
+    assert "cannot start on node n1: UnknownGPU: GPU-1" in cluster.condition("Queued")["message"]
+
+
+async def test_old_attempts_do_not_pile_up(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    for _ in range(8):
+        await cluster.run("create_pods", "place", "never_start", *END)
+        await cluster.advance(400)
+    assert jobs(cluster) == ["train-6", "train-7", "train-8", "train-9"]
+    assert cluster.dljob()["status"]["attempts"] == 9
+
+
+async def test_an_attempt_made_again_takes_over_the_same(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*START, "run_out_of_memory", *END)
+    before = carried(cluster, "train-2")
+    cluster.server.delete("jobs", "train-2")
+    await cluster.settle()
+    assert jobs(cluster) == ["train-1", "train-2"]
+    assert carried(cluster, "train-2") == before
+
+
+async def test_pods_of_before_a_suspension_say_nothing(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "never_start")
+    cluster.time.seconds += 5
+    resumed = cluster.time.text()
+
+    def resume(value: Json) -> None:
+        value["status"] = {"startTime": resumed, "failed": 1}
+        value["spec"].pop("activeDeadlineSeconds")
+        value["metadata"]["annotations"].pop(labels.ENDED)
+
+    cluster.server.change("jobs", "train-1", resume)
+    await cluster.run(*START, "succeed")
+    assert jobs(cluster) == ["train-1"]
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_a_gang_has_its_service_before_its_pods_and_one_of_another_owner_is_named(cluster: Cluster) -> None:
+    cluster.apply({"metadata": {"name": "train"}, "spec": {}}, plural="services")
+    cluster.apply(objects.dljob(replicas=2))
+    await cluster.settle()
+    assert jobs(cluster) == []
+    queued = cluster.condition("Queued")
+    assert (queued["reason"], "Service train" in queued["message"]) == ("NameTaken", True)
+    cluster.server.delete("services", "train")
+    await cluster.advance(30)
+    assert jobs(cluster) == ["train-1"]
+    owner = (cluster.server.find("services", "train") or {})["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == cluster.dljob()["metadata"]["uid"]
