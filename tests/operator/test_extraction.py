@@ -7,7 +7,7 @@ import pytest
 
 from cotenant_api import names
 from cotenant_operator.kube import api
-from operator_kit import extractions, objects
+from operator_kit import extractions
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -28,16 +28,6 @@ def predicted(cluster: Cluster) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-def left(cluster: Cluster) -> dict[str, int]:
-    """What there still is of extractions."""
-    kinds = ("serviceaccounts", "roles", "rolebindings")
-    counts = {kind: len(cluster.server.all(kind)) for kind in kinds}
-    return {"jobs": len(extractions.jobs(cluster)), "results": len(extractions.results(cluster)), **counts}
-
-
-NOTHING = {"jobs": 0, "results": 0, "serviceaccounts": 0, "roles": 0, "rolebindings": 0}
-
-
 # --- the life
 
 
@@ -50,10 +40,10 @@ async def test_graph_is_extracted_predicted_and_the_job_is_made_from_it(cluster:
     await extractions.go_on(cluster)
     assert predicted(cluster) == ("True", "Predicted")
     assert attempts(cluster) == ["train-1"]
-    assert left(cluster) == NOTHING | {"results": 1}
+    assert extractions.left(cluster) == extractions.NOTHING | {"results": 1}
     await cluster.run("create_pods", "place", "run_pods", "succeed")
     assert cluster.dljob()["status"]["phase"] == "Succeeded"
-    assert left(cluster) == NOTHING
+    assert extractions.left(cluster) == extractions.NOTHING
     assert cluster.events() == ["ExtractionRunning", "Created", "Completed"]
 
 
@@ -102,7 +92,7 @@ async def test_inference_job_waits_for_its_graph_too(cluster: Cluster) -> None:
     await extractions.go_on(cluster)
     await cluster.run("create_pods", "place", "run_pods")
     assert cluster.dljob()["status"]["phase"] == "Running"
-    assert left(cluster) == NOTHING | {"results": 1}
+    assert extractions.left(cluster) == extractions.NOTHING | {"results": 1}
 
 
 async def test_second_attempt_reads_the_graph_again_and_extracts_nothing(cluster: Cluster) -> None:
@@ -145,7 +135,7 @@ async def test_changed_spec_begins_anew_and_nothing_of_the_former_extraction_sta
     set_spec(cluster, model={"entrypoint": {"callable": "models:other"}})
     await cluster.settle()
     assert the_job(cluster)["metadata"]["name"] != former
-    assert left(cluster) == {"jobs": 1, "results": 1, "serviceaccounts": 1, "roles": 1, "rolebindings": 1}
+    assert extractions.left(cluster) == {"jobs": 1, "results": 1, "serviceaccounts": 1, "roles": 1, "rolebindings": 1}
     cluster.server.reap()
     await extractions.go_on(cluster)
     assert attempts(cluster) == ["train-1"]
@@ -166,7 +156,7 @@ async def test_deleted_dljob_takes_everything_with_it(cluster: Cluster) -> None:
     extractions.start(cluster)
     cluster.server.delete("dljobs", "train")
     await cluster.settle()
-    assert left(cluster) == NOTHING
+    assert extractions.left(cluster) == extractions.NOTHING
 
 
 async def test_dljob_made_again_does_not_take_the_former_result(cluster: Cluster) -> None:
@@ -352,81 +342,3 @@ async def test_refused_template_is_told_once_and_not_tried_again(cluster: Cluste
     await cluster.advance(400)
     assert cluster.condition("Queued")["reason"] == "InvalidTemplate"
     assert sum(request.path.endswith("/jobs") and request.method == "POST" for request in cluster.server.requests) == 1
-
-
-# --- faults
-
-
-async def lives(fault_at: int, fault: Fault) -> int:
-    """An extraction and a run with one fault at the n-th write; how many writes there were."""
-    cluster = Cluster()
-    for plural, value in (("packingpolicies", objects.policy()), ("gpunodes", objects.gpu_node())):
-        cluster.apply(value, plural=plural)
-    writes = 0
-
-    def decide(request: api.Request) -> Fault | None:
-        nonlocal writes
-        # A conflict about a deletion says that the object is another one.
-        touched = request.method != "GET" and (request.method, fault.status) != ("DELETE", 409)
-        writes += touched
-        return fault if touched and writes == fault_at else None
-
-    cluster.server.fault = decide
-    await cluster.start()
-    cluster.apply(extractions.dljob())
-    for step in (extractions.start, extractions.write, extractions.succeed):
-        await recovered(cluster)
-        step(cluster)
-        alive = [job for job in extractions.jobs(cluster) if not job.get("status")]
-        assert len(alive) <= 1
-    for program in ("create_pods", "place", "run_pods", "succeed"):
-        await recovered(cluster)
-        await cluster.run(program)
-    await recovered(cluster)
-    assert cluster.dljob()["status"]["phase"] == "Succeeded"
-    assert attempts(cluster) == ["train-1"]
-    assert left(cluster) == NOTHING
-    return writes
-
-
-async def recovered(cluster: Cluster) -> None:
-    """What failed once has been tried again."""
-    for _ in range(3):
-        await cluster.advance(15)
-
-
-async def test_crash_at_any_write_loses_nothing_and_leaves_nothing() -> None:
-    total = await lives(0, Fault(effect=True, status=-1))
-    assert total > 15
-    for effect in (True, False):
-        for at in range(1, total + 1):
-            await lives(at, Fault(effect=effect, status=-1))
-
-
-@pytest.mark.parametrize("status", [0, 409, 500])
-async def test_lost_or_refused_reply_at_any_write_makes_nothing_twice(status: int) -> None:
-    total = await lives(0, Fault(effect=True, status=status))
-    for at in range(1, total + 1):
-        await lives(at, Fault(effect=status == 0, status=status))
-
-
-async def test_events_that_come_twice_and_late_change_nothing(cluster: Cluster) -> None:
-    cluster.apply(extractions.dljob())
-    await extractions.go_on(cluster)
-    for event in list(cluster.server.watched):
-        await cluster.tell(event)
-        await cluster.settle()
-    assert extractions.jobs(cluster) == []
-    assert attempts(cluster) == ["train-1"]
-
-
-async def test_result_that_comes_between_reading_and_the_end_of_the_job_is_not_missed(cluster: Cluster) -> None:
-    cluster.apply(extractions.dljob())
-    await cluster.settle()
-    extractions.start(cluster)
-    await cluster.settle()
-    extractions.write(cluster)
-    # The Job's end is known before the result was looked for again.
-    extractions.succeed(cluster)
-    await cluster.settle()
-    assert predicted(cluster) == ("True", "Predicted")

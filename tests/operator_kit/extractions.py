@@ -10,6 +10,7 @@ from operator_kit.cluster import Cluster
 Json = dict[str, Any]
 
 ENTRYPOINT: Final = {"entrypoint": {"callable": "models:build", "args": {"depth": "50"}}}
+NOTHING: Final = {"jobs": 0, "results": 0, "serviceaccounts": 0, "roles": 0, "rolebindings": 0}
 ONNX: Final = {"onnx": {"path": "/models/m.onnx"}}
 
 
@@ -26,6 +27,13 @@ def jobs(cluster: Cluster) -> list[Json]:
 def results(cluster: Cluster) -> list[Json]:
     """The ConfigMaps into which they write."""
     return [found for found in cluster.server.all("configmaps") if "-graph-" in found["metadata"]["name"]]
+
+
+def left(cluster: Cluster) -> dict[str, int]:
+    """What there still is of extractions."""
+    kinds = ("serviceaccounts", "roles", "rolebindings")
+    counts = {kind: len(cluster.server.all(kind)) for kind in kinds}
+    return {"jobs": len(jobs(cluster)), "results": len(results(cluster)), **counts}
 
 
 def start(cluster: Cluster) -> None:
