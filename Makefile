@@ -15,7 +15,7 @@ export UV_NO_PROGRESS := 1
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-node bench-predictions model evaluation examples protos manifests lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-node bench-predictions model evaluation examples protos manifests reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -58,6 +58,7 @@ lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated man
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/cotenant crds --check manifests/crds
+	$(BIN)/cotenant crds --check-reference docs/dljob.md
 
 format: $(VENV)/.dependencies ## rewrite to the house style
 	$(BIN)/ruff format .
@@ -94,6 +95,9 @@ protos: $(VENV)/.dependencies ## write kubelet's gRPC messages from the .proto f
 
 manifests: $(VENV)/.wheel ## write the CRDs from the types
 	$(BIN)/cotenant crds --write manifests/crds
+
+reference: $(VENV)/.wheel ## write the fields and the examples of docs/dljob.md
+	$(BIN)/cotenant crds --reference docs/dljob.md
 
 examples: $(VENV)-torch/.wheel ## extract the example graphs again
 	PYTHONPATH=manifests/examples/models $(VENV)-torch/bin/python -m example_models --write manifests/examples/graphs

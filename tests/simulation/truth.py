@@ -18,7 +18,9 @@ from simulation import agents, messages, sites
 
 Object = dict[str, Any]
 
-EVENT_REASONS = frozenset({"NoPlacement", "GangSplit", "InvalidRequest", "Preempted", "Preempting"})
+EVENT_REASONS = frozenset({"NoPlacement", "GangSplit", "Preempted", "Preempting", *PackedReason}) - {
+    PackedReason.PLACED
+}
 
 
 @dataclass(frozen=True, slots=True)
