@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +100,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def serving(made: Pod, files: Sequence[Path]) -> Iterator[int]:
+def serving(made: Pod, files: tuple[Path, Path]) -> Iterator[int]:
     """The API server's port on loopback."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
