@@ -97,7 +97,7 @@ def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: E
         return _used_up(spec, current, ended, limit=limit)
     after = before.model_copy(update={"failures": failures})
     if ended.cause is Cause.OUT_OF_MEMORY:
-        return _more_memory(observed, spec, after, ended)
+        return _more_memory(observed, spec, after=after, ended=ended)
     if ended.cause in carried.AT_ONCE:
         return after
     if ended.cause in carried.UNCOUNTED:
@@ -122,12 +122,19 @@ def story(attempt: int, ended: Ended, after: Carried) -> str:
     what = f"attempt {attempt} {_WORDS.get(ended.cause, 'failed')}: {ended.message}".removesuffix(": ")
     seconds = wait_seconds(ended, after)
     if ended.cause is Cause.OUT_OF_MEMORY:
-        gets = "a GPU to itself" if after.exclusive else f"{after.memory_mib} MiB of GPU memory"
-        return f"{what}; attempt {attempt + 1} gets {gets}"
+        return f"{what}; attempt {attempt + 1} gets {_more(ended, after)}"
     if ended.cause in carried.AT_ONCE:
         return f"{what}; attempt {attempt + 1} follows"
     limit = " and counts against no limit" if ended.cause in carried.UNCOUNTED else ""
     return f"{what}; the next attempt follows after {seconds} s{limit}"
+
+
+def _more(ended: Ended, after: Carried) -> str:
+    if not after.exclusive:
+        return f"{after.memory_mib} MiB of GPU memory"
+    if ended.gpu_memory_mib is None:
+        return "a GPU to itself"
+    return f"a GPU of at least {after.memory_mib} MiB to itself"
 
 
 def may_be_a_victim(observed: Observed, current: views.Job, ended: Ended) -> bool:
@@ -206,13 +213,14 @@ def _used_up(spec: dljob.Spec, current: views.Job, ended: Ended, *, limit: int) 
     return Over(reason=reasons.BACKOFF_LIMIT_EXCEEDED, message=message)
 
 
-def _more_memory(observed: Observed, spec: dljob.Spec, after: Carried, ended: Ended) -> Carried | Over:
+def _more_memory(observed: Observed, spec: dljob.Spec, *, after: Carried, ended: Ended) -> Carried | Over:
     policy, used = spec.oom_policy, after.out_of_memory
     usable = _usable(observed, spec)
     if ended.gpu_memory_mib is not None:
         larger = [mib for mib in usable.values() if mib > ended.gpu_memory_mib]
         if not larger or _observed_only(observed):
-            return Over(reason=reasons.OUT_OF_MEMORY, message=f"{ended.message}: {_SMALLER}")
+            message = f"attempt {observed.known_attempts} ran out of GPU memory: {ended.message}; {_SMALLER}"
+            return Over(reason=reasons.OUT_OF_MEMORY, message=message)
         needs = {"memory_mib": ended.gpu_memory_mib + 1, "exclusive": True}
         return after.model_copy(update={"out_of_memory": used + 1, **needs})
     known = max(ended.memory_mib or 0, after.memory_mib or 0)

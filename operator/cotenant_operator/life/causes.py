@@ -76,8 +76,7 @@ def _out_of_memory(pod: views.Pod, end: views.PodEnd) -> Finding | None:
         )
         return Finding(cause=Cause.HOST_OUT_OF_MEMORY, pod=pod, message=text)
     if end.out_of_memory is not None:
-        text = f"pod {name} ran out of GPU memory: {end.out_of_memory}"
-        return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=text)
+        return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=f"pod {name}: {end.out_of_memory}")
     return None
 
 
