@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster import extraction
 from cluster.workloads import Workspace
 from cotenant_api import names
 from cotenant_api.dljob import Phase
@@ -21,6 +22,7 @@ FOLDER = configuration.REPOSITORY / "manifests" / "examples" / "dljobs"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 EXPECTED = re.compile(r"# Expect: (?:phase (?P<phase>\w+)|condition (?P<type>\w+)=(?P<status>\w+) (?P<reason>\w+))\n")
 FATES = {Phase.SUCCEEDED: {"demo.cotenant.dev/run-for": "1s"}, Phase.FAILED: {"demo.cotenant.dev/fail-after": "500ms"}}
+EXTRACTED = ("entrypoint", "onnx")
 POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
 PRIORITIES = clients.path_of("priorityclasses", group="scheduling.k8s.io")
 
@@ -44,6 +46,8 @@ def test_an_example_reaches_the_state_that_it_names(shared: Workspace, path: Pat
     phase = Phase(expected["phase"]) if expected["phase"] else None
     objects = [with_fate(value, phase) for value in yaml.safe_load_all(text)]
     apply(shared, objects)
+    if path.stem in EXTRACTED:
+        extraction.play(shared, path.stem)
     if phase is not None:
         shared.wait_for_phase(path.stem, phase)
     else:
