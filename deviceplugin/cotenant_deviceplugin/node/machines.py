@@ -18,8 +18,8 @@ from cotenant_deviceplugin.sharing import Shared
 
 PATIENCE_SECONDS = 20.0
 """How long a server may take to start on a GPU that was well, before that speaks against the GPU."""
-CALM_SECONDS = 15.0
-"""Between two observations of a GPU of which nothing new is known."""
+CALM_SECONDS = 30.0
+"""Between two observations of a GPU of which nothing new is known; its server's log is followed all the time."""
 BUSY_SECONDS = 1.0
 """Between two while something is under way."""
 
@@ -179,7 +179,8 @@ class Machines:
         self._decisions[gpu] = decision
         idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
         calm = decision.ready or idle
-        self._next[gpu] = now + (CALM_SECONDS if calm else BUSY_SECONDS)
+        # All that are calm are looked at together: one round asks the driver once for all GPUs.
+        self._next[gpu] = (now // CALM_SECONDS + 1) * CALM_SECONDS if calm else now + BUSY_SECONDS
         if calm:
             self._unready_since.pop(gpu, None)
             self._proven.add(gpu)
