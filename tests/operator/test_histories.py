@@ -20,8 +20,10 @@ Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
 PROGRAMS = ("create_pods", "stop_suspended", "place", "run_pods", "succeed", "fail", "reap")
+ENDS = ("crash", "never_start", "run_out_of_memory", "kill_for_host_memory", "fault", "evict", "enforce_deadlines")
 STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
+    st.sampled_from(ENDS).map(lambda name: ("program", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
@@ -154,7 +156,8 @@ class History:
             await self.cluster.relist()
         for _ in range(4):
             await self.cluster.advance(400)
-            await self.cluster.run("stop_suspended", "reap", "create_pods", "place", "run_pods", "succeed")
+            await self.cluster.run("stop_suspended", "enforce_deadlines", "reap")
+            await self.cluster.run("create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 
     async def check_settled(self) -> None:

@@ -212,6 +212,15 @@ async def test_a_changed_deadline_is_no_ignored_change(cluster: Cluster) -> None
     assert "SpecChangeIgnored" not in cluster.events()
 
 
+async def test_a_changed_backoff_limit_goes_to_the_running_job(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=0))
+    await cluster.run("create_pods")
+    set_spec(cluster, backoffLimit=4)
+    await cluster.settle()
+    assert (cluster.server.find("jobs", "train-1") or {})["spec"]["backoffLimit"] == 4
+    assert "SpecChangeIgnored" not in cluster.events()
+
+
 async def test_nothing_is_done_for_a_dljob_that_is_being_deleted(cluster: Cluster) -> None:
     value = objects.dljob()
     value["metadata"]["deletionTimestamp"] = cluster.time.text()

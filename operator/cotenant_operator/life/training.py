@@ -154,6 +154,8 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     changes: dict[str, object] = {}
     if _is_to_be_switched(spec, current):
         changes["suspend"] = not current.suspended
+    if current.problem is None and current.backoff_limit not in (None, builders.restarts(spec, current.carried)):
+        changes["backoffLimit"] = builders.restarts(spec, current.carried)
     due = deadline(observed, spec)
     if due is not None and now >= due and current.deadline_seconds is None:
         changes["activeDeadlineSeconds"] = attempts.ENFORCED_DEADLINE_SECONDS

@@ -77,6 +77,7 @@ def job(value: views.Object) -> views.Job:
         model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
         grant=None if complete is not None else grants.read(spec["template"]),
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
+        backoff_limit=spec.get("backoffLimit"),
         failures=status.get("failed") or 0,
         carried=taken_over,
         ended=ended,

@@ -81,6 +81,7 @@ class Job:
         model_digest: of what of it a prediction rests on.
         grant: what its pods ask for; None where it is complete.
         external: another controller (Kueue) decides when it runs.
+        backoff_limit: how many failures the Job controller restarts its pods after.
         failures: pods that the Job controller has counted as failed.
         carried: what it takes over from the attempts before it.
         ended: why it was ended, where that was written on it.
@@ -100,6 +101,7 @@ class Job:
     model_digest: str
     grant: grants.Grant | None
     external: bool
+    backoff_limit: int | None = None
     failures: int = 0
     carried: Carried = FIRST
     ended: Ended | None = None

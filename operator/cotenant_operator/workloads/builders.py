@@ -57,7 +57,7 @@ def job(
         "completionMode": "Indexed",
         "completions": spec.replicas,
         "parallelism": spec.replicas,
-        "backoffLimit": 0 if gang else max(backoff_limit(spec) - taken_over.failures, 0),
+        "backoffLimit": restarts(spec, taken_over),
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {
             "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
@@ -107,6 +107,11 @@ def wanted_replicas(spec: dljob.Spec) -> int:
 def backoff_limit(spec: dljob.Spec) -> int:
     """How many failures a training job survives."""
     return DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+
+
+def restarts(spec: dljob.Spec, taken_over: carried.Carried) -> int:
+    """How many failures the Job controller may answer with another pod: none in a gang, else what is left."""
+    return 0 if spec.replicas > 1 else max(backoff_limit(spec) - taken_over.failures, 0)
 
 
 def _digest(content: Any) -> str:
