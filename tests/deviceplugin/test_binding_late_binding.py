@@ -2,76 +2,20 @@
 
 import asyncio
 import dataclasses
-import random
 from collections.abc import Mapping
 
 import pytest
 
 from cotenant_api import errors
-from cotenant_api.names import GPUUID, PodUID
+from cotenant_api.names import PodUID
 from cotenant_deviceplugin.binding import disk
 from cotenant_deviceplugin.binding.grants import Grant, ServedGPU
 from cotenant_deviceplugin.binding.ledger import Ledger, Nonce
-from cotenant_deviceplugin.kubelet.plugin import Token, Tokens
+from cotenant_deviceplugin.kubelet.plugin import Token
 from cotenant_deviceplugin.mps.backend import Edits
+from node_kit.binding_bench import OPEN, Bench
 from node_kit.bookings import A, B, booked
-from node_kit.kubelet_devices import Container, Pod
-from node_kit.schedules_node import Node
-from node_kit.schedules_world import Job, Life, World
-
-OPEN = {A: ServedGPU(index=0), B: ServedGPU(index=1)}
-
-
-class Bench:
-    """A node where nothing happens by itself."""
-
-    def __init__(self) -> None:
-        self.world = World(random.Random(0), dict(OPEN))  # noqa: S311
-        self.node = Node(self.world.rng, self.world)
-
-    async def begin(self) -> None:
-        """The agent starts, and kubelet knows it."""
-        self.node.revive()
-        await self.node.turn(60)
-
-    def job(self, uid: str, *shares: tuple[GPUUID, int], request: int = 2, **changes: object) -> Job:
-        """A pod that is bound here."""
-        placed = booked(uid, *shares, **changes)
-        pod = Pod(uid=uid, name=f"p-{uid}", containers=(Container(request=request),))
-        self.world.jobs.append(Job(pod=pod, valid=placed.pod_uid == uid, placements=[placed]))
-        return self.world.jobs[-1]
-
-    async def admit(self, job: Job) -> Tokens:
-        """Its tokens, allocated."""
-        assert await self.node.kubelet.admit(job.pod)
-        self.node.admitted.add(job.uid)
-        return frozenset(map(Token, self.node.kubelet.devices.held[job.pod.uid, "main"].ids))
-
-    async def run(self, job: Job, turns: int = 200) -> Job:
-        """Let kubelet start it."""
-        self.node.start(job)
-        await self.node.turn(turns)
-        return job
-
-    async def crash(self, job: Job) -> None:
-        """Its container ends, and kubelet starts it again."""
-        job.limits = None
-        job.pod.running.clear()
-        await self.run(job)
-
-    async def die(self) -> None:
-        """SIGKILL, and the next life."""
-        self.node.bury()
-        await self.begin()
-
-    def stored(self) -> Ledger:
-        """What is on disk."""
-        return disk.from_text(self.world.stored.encode())
-
-    async def pre_start(self, tokens: Tokens) -> None:
-        """The call itself."""
-        assert self.node.binding is not None
-        await self.node.binding.pre_start(tokens)
+from node_kit.schedules_world import Life
 
 
 @pytest.fixture(name="bench")
@@ -240,66 +184,6 @@ async def test_a_tenants_room_returns_when_its_end_is_proven(bench: Bench) -> No
     await bench.run(second)
     assert second.limits == ((A, 60),)
     assert [grant.pod_uid for grant in bench.stored().grants] == ["u2"]
-
-
-async def test_a_lost_ledger_comes_back_from_kubelet_and_the_api_server(bench: Bench) -> None:
-    await bench.run(bench.job("u1", (A, 60)))
-    before = bench.stored().grants
-    bench.world.stored = disk.to_text(Ledger())
-    await bench.die()
-    assert bench.stored().grants == before
-
-
-async def test_while_a_lost_ledger_cannot_be_recovered_nobody_new_starts(bench: Bench) -> None:
-    running = await bench.run(bench.job("u1", (A, 60)))
-    bench.world.stored = disk.to_text(Ledger())
-    running.gone = True
-    await bench.die()
-    late = await bench.run(bench.job("u2", (A, 60)))
-    assert "what pod u1 has is lost, and kubelet still lists it" in late.pod.failure
-
-
-async def test_recovered_pods_that_cannot_run_get_nothing_by_it(bench: Bench) -> None:
-    waiting, wrong = bench.job("u1", (A, 60)), bench.job("u2", (A, 60), pod_uid="another")
-    for job in (waiting, wrong):
-        await bench.admit(job)
-    bench.world.stored = disk.to_text(Ledger())
-    await bench.die()
-    assert bench.stored().grants == ()
-    assert len(bench.stored().allocations) == 2
-
-
-async def test_two_answers_for_one_pod_in_the_checkpoint_recover_nothing(bench: Bench) -> None:
-    job = await bench.run(bench.job("u1"))
-    bench.world.stored = disk.to_text(Ledger())
-    kubelet = bench.node.kubelet
-    held = kubelet.devices.held["u1", "main"]
-    kubelet.devices.held["u1", "main"] = dataclasses.replace(held, response=held.response + _another_name())
-    kubelet.write_checkpoint()
-    await bench.die()
-    assert bench.stored() == Ledger()
-    assert job.limits == ((A, 30),)
-
-
-def _another_name() -> bytes:
-    return b"\x2a\x1b\x0a\x19cotenant.dev/share=second"
-
-
-async def test_a_lost_allocation_of_a_pod_that_has_ended_is_forgotten(bench: Bench) -> None:
-    job = await bench.run(bench.job("u1", (A, 60)))
-    bench.world.stored = disk.to_text(Ledger())
-    job.limits, job.alive, job.finished = None, False, True
-    bench.node.kubelet.ended(job.pod)
-    await bench.die()
-    assert bench.stored() == Ledger()
-
-
-async def test_a_lost_grant_whose_placement_is_no_good_now_was_never_given(bench: Bench) -> None:
-    job = await bench.run(bench.job("u1", (A, 60)))
-    bench.world.stored = disk.to_text(Ledger())
-    job.placements.append(booked("another"))
-    await bench.die()
-    assert [each.grant for each in bench.stored().allocations] == [None]
 
 
 async def test_calls_for_the_same_tokens_wait_for_each_other(bench: Bench) -> None:
