@@ -35,8 +35,8 @@ def test_a_graph_of_a_later_version_is_refused_with_the_remedy(workspace: Worksp
     assert "this release reads version 1" in condition["message"]
 
 
-def test_a_model_source_that_is_not_read_yet_says_what_to_use(workspace: Workspace) -> None:
-    workspace.dljob("job", model={"entrypoint": {"callable": "train:model"}})
+def test_a_precision_that_is_not_extracted_says_what_to_use(workspace: Workspace) -> None:
+    workspace.dljob("job", model={"entrypoint": {"callable": "train:model"}}, batchSize=8, precision="fp8")
     condition = workspace.wait_for_condition("job", "Predicted", "False", "ModelSourceNotSupported")
     assert "configMapRef" in condition["message"]
 
