@@ -207,6 +207,20 @@ async def test_pods_of_before_a_suspension_say_nothing(cluster: Cluster) -> None
     assert cluster.dljob()["status"]["phase"] == "Succeeded"
 
 
+async def test_a_member_that_was_taken_away_unstarted_does_not_hide_the_failure_of_another(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2, backoffLimit=0))
+    await cluster.run("create_pods", "place")
+    first, second = (pod["metadata"]["name"] for pod in cluster.server.all("pods"))
+    time = cluster.time.text()
+    failed = [{"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]
+    cluster.server.change("pods", first, lambda pod: pod["status"].update(phase="Failed", containerStatuses=failed))
+    cluster.server.change("pods", second, lambda pod: pod["metadata"].update(deletionTimestamp=time))
+    cluster.server.change("pods", second, lambda pod: pod["status"].update(phase="Failed"))
+    await cluster.settle()
+    await cluster.run("count_failures")
+    assert cluster.condition("Failed")["reason"] == "BackoffLimitExceeded"
+
+
 async def test_a_gang_has_its_service_before_its_pods_and_one_of_another_owner_is_named(cluster: Cluster) -> None:
     cluster.apply({"metadata": {"name": "train"}, "spec": {}}, plural="services")
     cluster.apply(objects.dljob(replicas=2))

@@ -152,6 +152,7 @@ class Cluster(ends.Ends):
         for job in self.attempts():
             if _over(job) or job["spec"].get("suspend"):
                 continue
+            self.server.change("jobs", job["metadata"]["name"], _started(self.time.text()))
             present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
             for index in set(range(job["spec"]["completions"])) - present:
                 self._make_pod(job, index)
@@ -163,6 +164,8 @@ class Cluster(ends.Ends):
     def stop_suspended(self) -> None:
         """What the controllers do with the pods of suspended Jobs and of replicas too many."""
         for job in self.attempts():
+            if job["spec"].get("suspend") and not _over(job):
+                self.server.change("jobs", job["metadata"]["name"], _stopped)
             for pod in self._pods_of(job):
                 if job["spec"].get("suspend") and pod["status"]["phase"] in ("Pending", "Running"):
                     self.server.delete("pods", pod["metadata"]["name"])
@@ -252,6 +255,14 @@ class Cluster(ends.Ends):
 
 def _over(job: Json) -> bool:
     return bool(job.get("status", {}).get("conditions"))
+
+
+def _started(time: str) -> Any:
+    return lambda job: job.update(status={"startTime": time, **job.get("status", {})})
+
+
+def _stopped(job: Json) -> None:
+    job.get("status", {}).pop("startTime", None)
 
 
 def _index(pod: Json) -> int:

@@ -51,6 +51,12 @@ def end_early(current: views.Job, ended: Ended) -> actions.Change:
     return actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch)
 
 
+def ending(observed: Observed, spec: dljob.Spec, current: views.Job, *, cause: Cause, message: str) -> Ended:
+    """The end of an attempt by decision of the operator, with the failures that count until now."""
+    failures = _failures(observed, spec, current, cause)
+    return Ended(cause=cause, failures=failures, message=_cut(message))
+
+
 def record(current: views.Job, ended: Ended) -> tuple[actions.Change, ...]:
     """Keep the cause of an attempt that has ended by itself; nothing where its pods are no evidence, or it is kept."""
     if current.ended is not None or ended.cause not in carried.UNCOUNTED:
@@ -63,6 +69,9 @@ def early(
     observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime
 ) -> tuple[Ended | None, datetime | None]:
     """Why a running attempt is to be ended now, and else when to look again."""
+    if current.start_time is None:
+        # Just resumed: the pods that are there are of before.
+        return None, None
     found = [finding for finding in causes.findings(observed, current) if _ends_early(finding, spec)]
     refused, due = causes.refused(observed, current, now)
     if not found and refused is not None:
@@ -168,6 +177,9 @@ def _noted(ended: Ended) -> dict[str, object]:
 def _ends_early(finding: causes.Finding, spec: dljob.Spec) -> bool:
     if finding.cause is Cause.DISRUPTED:
         return _is_evidence(finding, spec)
+    if finding.cause is Cause.NEVER_STARTED and finding.pod.meta.deleting and spec.replicas > 1:
+        # The Job controller takes a gang's members away when one has failed.
+        return False
     return finding.cause in _EARLY
 
 
@@ -178,9 +190,9 @@ def _is_evidence(finding: causes.Finding, spec: dljob.Spec) -> bool:
 
 
 def _ended(observed: Observed, spec: dljob.Spec, current: views.Job, finding: causes.Finding) -> Ended:
-    failures = _failures(observed, spec, current, finding.cause)
     if finding.cause is not Cause.OUT_OF_MEMORY:
-        return Ended(cause=finding.cause, failures=failures, message=_cut(finding.message))
+        return ending(observed, spec, current, cause=finding.cause, message=finding.message)
+    failures = _failures(observed, spec, current, finding.cause)
     pods = causes.pods_of(observed, current)
     peak, booked = causes.peak_mib(observed, pods), causes.booked_mib(pods)
     alone = causes.alone_on_mib(observed, finding.pod, current)

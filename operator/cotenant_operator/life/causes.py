@@ -201,4 +201,7 @@ def _never_started(observed: Observed, pod: views.Pod, end: views.PodEnd) -> str
 
 def _rank(finding: Finding) -> tuple[int, bool, datetime, str]:
     meta = finding.pod.meta
-    return STRENGTH.index(finding.cause), meta.deleting, meta.created, meta.key.name
+    # A pod that was deleted before it started may well have been so because another one had failed.
+    follows = finding.cause is Cause.NEVER_STARTED and meta.deleting
+    strength = len(STRENGTH) if follows else STRENGTH.index(finding.cause)
+    return strength, meta.deleting, meta.created, meta.key.name
