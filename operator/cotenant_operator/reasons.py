@@ -1,4 +1,4 @@
-"""Reasons of conditions and events: stable words that people and programs match on. `README.md` lists them."""
+"""Reasons of conditions and events: stable words that people and programs match on. `docs/dljob.md` lists them."""
 
 from typing import Final
 

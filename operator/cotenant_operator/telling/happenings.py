@@ -1,4 +1,4 @@
-"""The events that a change of a DLJob's status is worth. Pure; the reasons are stable and listed in `README.md`."""
+"""The events that a change of a DLJob's status is worth. Pure; the reasons are stable and listed in `docs/dljob.md`."""
 
 from typing import Final, Literal
 
