@@ -47,6 +47,7 @@ def may(
         (OPERATOR, "patch", "configmaps"),
         (OPERATOR, "delete", "configmaps"),
         (OPERATOR, "create", "serviceaccounts"),
+        (OPERATOR, "create", "services"),
         (OPERATOR, "create", "roles.rbac.authorization.k8s.io"),
         (OPERATOR, "create", "rolebindings.rbac.authorization.k8s.io"),
         (AGENT, "patch", "gpunodes.cotenant.dev/status"),

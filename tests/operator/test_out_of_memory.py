@@ -116,6 +116,17 @@ async def test_more_than_the_largest_gpu_can_book_means_a_gpu_to_itself_at_once(
     assert share(cluster, "train-2") == "100"
 
 
+async def test_a_gpu_that_takes_no_pods_is_no_larger_one(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*START)
+    node = objects.gpu_node(gpus={"GPU-1": "NVIDIA-H200", "GPU-2": "NVIDIA-B200"})
+    node["status"]["gpus"][0]["memoryMiB"] = 3200
+    node["status"]["gpus"][1]["mode"] = "MIG"
+    cluster.server.change("gpunodes", objects.NODE, lambda value: value.update(status=node["status"]), namespace="")
+    await cluster.run("run_out_of_memory", *END)
+    assert share(cluster, "train-2") == "100"
+
+
 async def test_out_of_memory_on_a_whole_gpu_is_the_end(cluster: Cluster) -> None:
     cluster.apply(objects.dljob(sharing="Exclusive"))
     await cluster.run(*START, "run_out_of_memory", *END)

@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cotenant_api import errors, names, packingpolicy
+from cotenant_api import errors, gpunode, names, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_operator.state import reading, views
 from cotenant_operator.state.extractions import Extractions
@@ -102,7 +102,7 @@ class Store:
             outcome=outcome,
             refusal=refusal,
             gpus={uuid: self._gpu(uuid) for pod in pods for uuid in _uuids(pod)},
-            gpu_memory_mib=dict(sorted(self._models)),
+            gpu_memory_mib={model: mib for model, mib in sorted(self._models) if mib},
             refused=self._refused(pods),
             extractions=self._extractions.jobs_of(key, uid),
             extraction_pods=self._extractions.pods_of(key, uid),
@@ -223,8 +223,8 @@ class Store:
         return self._neighbours(node.gpus)
 
     def _count_models(self, before: views.GPUNode | None, after: views.GPUNode | None) -> None:
-        self._models.update(() if after is None else ((gpu.model, gpu.memory_mib) for gpu in after.gpus.values()))
-        self._models.subtract(() if before is None else ((gpu.model, gpu.memory_mib) for gpu in before.gpus.values()))
+        self._models.update(() if after is None else map(_size, after.gpus.values()))
+        self._models.subtract(() if before is None else map(_size, before.gpus.values()))
         # Zero and less away: what is left is what there is.
         self._models = +self._models
 
@@ -245,6 +245,12 @@ class Store:
 
     def _neighbours(self, uuids: Iterable[GPUUID]) -> Keys:
         return frozenset(key for uuid in uuids for key in self._holders.get(uuid, {}).values())
+
+
+def _size(gpu: gpunode.GPU) -> tuple[GPUModel, int]:
+    """A GPU's model and memory; no memory of one that takes no pods of ours."""
+    usable = gpu.mode in (gpunode.Mode.SHARED, gpunode.Mode.WHOLE)
+    return gpu.model, gpu.memory_mib if usable else 0
 
 
 def _uuids(pod: views.Pod) -> tuple[GPUUID, ...]:
