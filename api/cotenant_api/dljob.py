@@ -57,7 +57,7 @@ class ONNX(documents.Model):
     """An ONNX file in the image or on a volume."""
 
     path: Annotated[str, Field(min_length=1, max_length=4096)]
-    """Path of the file in the container that gets the GPU, or on the volume of `claimName`."""
+    """Path of the file in the container that gets the GPU, or in the volume of `claimName`."""
     claim_name: ShortName | None = None
     """PersistentVolumeClaim that holds the file; default: the image holds it."""
 
@@ -66,13 +66,14 @@ class Entrypoint(documents.Model):
     """A Python callable in the user's image that builds the model."""
 
     callable: Annotated[str, Field(min_length=3, max_length=1024, pattern=r"^[\w.]+:[\w.]+$")]
-    """`module:function` in the image; it returns the model, or the model, its inputs and its loss."""
+    """`module:function`, importable from the container's `workingDir` or PYTHONPATH. It returns (model, inputs),
+    (model, inputs, loss) or a dictionary: see `cotenant extract --help`."""
     args: Annotated[dict[str, Annotated[str, Field(max_length=1024)]], Field(max_length=64)] = Field(
         default_factory=dict
     )
-    """Keyword arguments of the callable, as strings."""
+    """Keyword arguments of the callable: Python literals, else text; `batch_size` is added."""
     timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 300
-    """How long the extraction may take before it counts as failed."""
+    """How long its container may run; placing the pod and pulling its image have 600 s of their own."""
 
 
 class ModelSource(documents.Model):
@@ -139,7 +140,7 @@ class Spec(documents.Model):
     precision: graph.Precision | None = None
     """Type of the matrix work. For `onnx` and `entrypoint`."""
     input_shapes: Annotated[tuple[InputShape, ...], Field(max_length=64)] = ()
-    """Input tensors. For `onnx` and `entrypoint`, where the model does not say them."""
+    """Input tensors. For `onnx`, where the file leaves them open; a callable gets them as `input_shapes`."""
     gpu_memory: Quantity | None = None
     """GPU memory to book on each GPU, instead of what is predicted."""
     gpu_models: Annotated[tuple[ModelName, ...], Field(max_length=64)] = ()

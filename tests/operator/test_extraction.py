@@ -189,6 +189,7 @@ async def failed(cluster: Cluster, end: Callable[[Cluster], None], **spec: Any) 
         ("cotenant: not there after 300 s", 124, "ExtractionTimedOut", "in time: not there after 300 s; see"),
         ("Segmentation fault", 139, "ExtractionFailed", "Segmentation fault (exit code 139)"),
         ("", 1, "ExtractionFailed", "ended with exit code 1"),
+        ('exec: "python3": not found', 128, "ExtractionFailed", "is there a python3 on the image's PATH?"),
         ("x" * 4000, 1, "ExtractionFailed", "..." + "x" * 500),
     ],
 )

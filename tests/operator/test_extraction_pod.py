@@ -74,6 +74,7 @@ def test_pod_has_what_the_users_code_needs_and_nothing_else() -> None:
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "automountServiceAccountToken": True,
+        "readinessGates": [{"conditionType": "cotenant.dev/extraction"}],
         "volumes": [{"name": "code", "configMap": {"name": "code"}}],
     }
 

@@ -5,6 +5,7 @@ import re
 from typing import Any, Final
 
 from cotenant_api import dljob, errors, graph, pod, quantity
+from cotenant_operator import labels
 
 WRITER: Final = "in_pod.py"
 EXTRACTOR: Final = "extractor.py"
@@ -53,7 +54,7 @@ def spec(wanted: dljob.Spec) -> dict[str, Any]:
     container: dict[str, Any] = {field: theirs[field] for field in _OF_THE_CONTAINER if field in theirs}
     hidden = {item["name"] for item in _NO_GPU}
     container |= {
-        "name": "extract",
+        "name": labels.EXTRACTION_CONTAINER,
         "command": [_interpreter(theirs), f"{FOLDER}/{WRITER}"],
         "env": [*(item for item in theirs.get("env") or () if item.get("name") not in hidden), *_NO_GPU],
         "resources": _resources(theirs),
@@ -71,6 +72,8 @@ def spec(wanted: dljob.Spec) -> dict[str, Any]:
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "automountServiceAccountToken": True,
+        # Never ready: a Service of the DLJob's pods sends it nothing.
+        "readinessGates": [{"conditionType": labels.EXTRACTION}],
         "containers": [container],
         "volumes": volumes,
     }

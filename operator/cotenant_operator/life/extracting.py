@@ -22,6 +22,8 @@ MAX_TRIES: Final = 3
 RETRY_SECONDS: Final = 10
 """Before the second try; doubled before each further one."""
 DEADLINE: Final = "DeadlineExceeded"
+_NOT_STARTED: Final = (126, 127, 128)
+"""Exit codes of a container whose program cannot be run."""
 _ENDS: Final = (reasons.EXTRACTION_FAILED, reasons.EXTRACTION_TIMED_OUT)
 
 
@@ -216,6 +218,9 @@ def _said(pod: ExtractionPod | None) -> str:
     said = extraction.last_line(pod.words)
     if pod.words.startswith("OOMKilled"):
         return f"{said}: its memory was too small: raise resources.limits.memory of the template's container"
+    if pod.exit_code in _NOT_STARTED:
+        remedy = "is there a python3 on the image's PATH? else let the container's command begin with its interpreter"
+        return f"{said}: {remedy}"
     if said and pod.exit_code not in (None, 0, 1, extraction_pod.TIMED_OUT):
         return f"{said} (exit code {pod.exit_code})"
     return said or ("" if pod.exit_code is None else f"its container ended with exit code {pod.exit_code}")

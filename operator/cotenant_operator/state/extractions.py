@@ -108,9 +108,10 @@ def job(value: views.Object) -> ExtractionJob:
 
 
 def pod(value: views.Object) -> ExtractionPod:
-    """A pod of an extraction: it has one container."""
+    """A pod of an extraction."""
     status = value.get("status") or {}
-    state: views.Object = next((each.get("state") or {} for each in status.get("containerStatuses") or ()), {})
+    found = {each["name"]: each.get("state") or {} for each in status.get("containerStatuses") or ()}
+    state: views.Object = found.get(labels.EXTRACTION_CONTAINER, {})
     ended: views.Object = state.get("terminated") or {}
     return ExtractionPod(
         meta=reading.meta(value),
