@@ -99,6 +99,9 @@ def test_applying_again_never_conflicts_with_the_operator(workspace: Workspace) 
     workspace.wait_for_phase("train", Phase.SUSPENDED)
     kubectl(workspace, *apply, stdin=manifest(backoffLimit=4))
     workspace.wait_for_phase("train", Phase.RUNNING)
+    exported = json.loads(kubectl(workspace, "get", "dlj", "train", "-o", "json"))
+    del exported["metadata"]["resourceVersion"]
+    kubectl(workspace, *apply, stdin=exported)
     job = workspace.client.get(workspace.dljobs("train"))
     assert managers(job) == {("kubectl", ""), ("cotenant-operator", "status")}
     assert "finalizers" not in job["metadata"]
