@@ -15,6 +15,8 @@ LEASE_SECONDS = 40
 LEASE_RENEW_SECONDS = 10
 ENDED_LIMIT = 32
 ENDED_SECONDS = 600
+MEASURED_SECONDS = 60
+"""A tenant that was alone for so long has been measured: its GPUNode is written at once."""
 
 
 class Mode(enum.StrEnum):
@@ -47,6 +49,8 @@ class MPS(enum.StrEnum):
 
 Name = Annotated[str, Field(max_length=253)]
 MiB = Annotated[int, Field(ge=0)]
+Seconds = Annotated[int, Field(ge=0)]
+Percent = Annotated[int, Field(ge=0, le=100)]
 
 
 class Tenant(documents.Model):
@@ -58,6 +62,10 @@ class Tenant(documents.Model):
     memory_used_mib: MiB = Field(default=0, alias="memoryUsedMiB")
     memory_peak_mib: MiB = Field(default=0, alias="memoryPeakMiB")
     memory_limit_mib: MiB | None = Field(default=None, alias="memoryLimitMiB")
+    alone_seconds: Seconds | None = None
+    """How long it ran with the GPU to itself: no other tenant, and no process that no tenant explains."""
+    alone_utilization_percent: Percent | None = None
+    """The GPU's mean utilization in that time."""
 
 
 class Ended(documents.Model):
@@ -65,6 +73,8 @@ class Ended(documents.Model):
 
     pod_uid: PodUID = Field(alias="podUID", max_length=64)
     memory_peak_mib: MiB = Field(default=0, alias="memoryPeakMiB")
+    alone_seconds: Seconds | None = None
+    alone_utilization_percent: Percent | None = None
     time: str = Field(json_schema_extra={"format": "date-time"})
 
 

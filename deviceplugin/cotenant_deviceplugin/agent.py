@@ -15,7 +15,7 @@ from cotenant_api.names import GPUUID, Namespace, NodeName
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster, manifests, stores
 from cotenant_deviceplugin.kube.reflector import Reflector
-from cotenant_deviceplugin.publishing import changes, observing, status
+from cotenant_deviceplugin.publishing import alone, changes, observing, status
 from cotenant_deviceplugin.retry import Retry
 
 MISSING_NODE_SECONDS = 5.0
@@ -76,6 +76,7 @@ class Agent:
         self._current: gpunode.Status | None = None
         self._written: gpunode.Status | None = None
         self._written_at: datetime | None = None
+        self._alone = alone.Sums()
         pods.changed = self._gpunode.changed = self._wake.set
 
     @property
@@ -108,6 +109,7 @@ class Agent:
             for reflector in following:
                 group.create_task(reflector.follow(self._api, self._retry))
             group.create_task(self._publish_forever())
+            group.create_task(self._measure_forever())
             group.create_task(self._renew_forever())
             group.create_task(self._untaint_forever())
 
@@ -118,6 +120,13 @@ class Agent:
             # Before both are listed, every tenant would look as if it had ended.
             if self._pods.synced and self._gpunode.synced:
                 await self._retry.until_done(STATUS, self._publish)
+
+    async def _measure_forever(self) -> None:
+        """Look every few seconds while a tenant may be alone on its GPU; an idle or a shared node is not asked."""
+        while True:
+            await self._retry.clock.sleep(alone.SAMPLE_SECONDS)
+            if alone.candidates(self._current):
+                self._wake.set()
 
     async def _renew_forever(self) -> None:
         await self._published.wait()
@@ -161,12 +170,16 @@ class Agent:
     async def _observe(self, registration: Registration) -> status.Observed:
         machine = await observing.machine(self._gpus.devices, self._gpus.owners)
         view = self._gpus.view()
+        if self._current is not None:
+            sole = alone.sole(self._current.gpus, machine.usage, machine.owners, own=view.own_pids)
+            self._alone = alone.grown(self._alone, alone.Sample(self._retry.clock.now(), sole), self._current)
         return status.Observed(
             node=self._identity.node,
             agent_version=self._identity.agent_version,
             machine=machine,
             pods=self._pods.all(),
             view=view,
+            alone=self._alone.totals,
             container_runtime=view.around.container_runtime if view.around else registration.container_runtime,
             generation=self._gpunode.generation,
             excluded_gpus=self.excluded_gpus,

@@ -83,6 +83,7 @@ class Observed:
     Attributes:
         generation: of the GPUNode whose `spec.excludedGPUs` is `excluded_gpus`.
         pods: every pod bound to the node that asks for a share.
+        alone: how long who had which GPU to itself, as far as this process has measured it.
     """
 
     node: NodeName
@@ -90,6 +91,7 @@ class Observed:
     machine: Machine
     pods: tuple[pods.BoundPod, ...]
     view: View = View()
+    alone: Mapping[GPUUID, Mapping[PodUID, tenants.Alone]] = field(default_factory=dict)
     container_runtime: str | None = None
     generation: int | None = None
     excluded_gpus: frozenset[GPUUID] = frozenset()
@@ -124,8 +126,9 @@ def worth_writing(
 ) -> bool:
     """Whether `new` is to be written over `old`.
 
-    At once: health, mode, tenants, refusals, conditions, versions, and a tenant's first use of memory. Usage that
-    moved by at least `USAGE_POINTS` of the GPU, and the end of `ended` entries: at most once in `USAGE_WRITE_SECONDS`.
+    At once: health, mode, tenants, refusals, conditions, versions, a tenant's first use of memory, and that it has
+    been alone for MEASURED_SECONDS. Usage that moved by at least `USAGE_POINTS` of the GPU, and the end of `ended`
+    entries: at most once in `USAGE_WRITE_SECONDS`. Other time alone is written with these, and causes no write.
 
     Args:
         old: what was written last; None: nothing yet.
@@ -214,7 +217,9 @@ def _present(
         utilization_percent=usage.utilization_percent if usage else None,
         memory_used_mib=usage.memory_used_mib if usage else None,
         foreign_processes=tenants.foreign(usage, machine.owners, uids=uids, own=view.own_pids),
-        tenants=tenants.tenants(held, tenants.memory_by_pod(usage, machine.owners), old),
+        tenants=tenants.tenants(
+            held, tenants.memory_by_pod(usage, machine.owners), old, alone=observed.alone.get(device.uuid, {})
+        ),
         last_fault=state.last_fault,
     )
 
@@ -244,7 +249,7 @@ def _absent(gpu: gpunode.GPU, machine: Machine, holders: Iterable[Holder]) -> gp
         "reason": UNREADABLE_REASON if machine.fault else LOST_REASON,
         "utilization_percent": None,
         "memory_used_mib": None,
-        "tenants": tenants.tenants(tenants.held(gpu.uuid, holders), {}, gpu),
+        "tenants": tenants.tenants(tenants.held(gpu.uuid, holders), {}, gpu, alone={}),
     }
     return gpu.model_copy(update=changes)
 
@@ -268,12 +273,20 @@ def _without_usage(status: gpunode.Status) -> gpunode.Status:
 
 
 def _gpu_without_usage(gpu: gpunode.GPU) -> gpunode.GPU:
-    tenants = tuple(
-        tenant.model_copy(update={"memory_used_mib": int(tenant.memory_used_mib > 0), "memory_peak_mib": 0})
-        for tenant in gpu.tenants
-    )
+    tenants = tuple(_tenant_without_usage(tenant) for tenant in gpu.tenants)
     unmeasured = {"utilization_percent": None, "memory_used_mib": None, "ended": (), "tenants": tenants}
     return gpu.model_copy(update=unmeasured)
+
+
+def _tenant_without_usage(tenant: gpunode.Tenant) -> gpunode.Tenant:
+    """What of a tenant is told at once: who, whether it uses memory, and whether it has been measured alone."""
+    update = {
+        "memory_used_mib": int(tenant.memory_used_mib > 0),
+        "memory_peak_mib": 0,
+        "alone_seconds": int((tenant.alone_seconds or 0) >= gpunode.MEASURED_SECONDS),
+        "alone_utilization_percent": None,
+    }
+    return tenant.model_copy(update=update)
 
 
 def _moved(old: gpunode.GPU, new: gpunode.GPU) -> bool:

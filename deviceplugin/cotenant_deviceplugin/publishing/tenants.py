@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Self
 
 from cotenant_api import conditions, gpunode, placement
 from cotenant_api.names import GPUUID, Namespace, PodUID
@@ -20,6 +21,34 @@ class Holder:
     namespace: Namespace
     pod: str
     booked: placement.Placement
+
+
+@dataclass(frozen=True)
+class Alone:
+    """How long a tenant had a GPU to itself, and the sum of the GPU's utilization over that time."""
+
+    seconds: float = 0.0
+    percent_seconds: float = 0.0
+
+    @classmethod
+    def published(cls, entry: gpunode.Tenant | gpunode.Ended) -> Self:
+        """As a status tells it."""
+        seconds = float(entry.alone_seconds or 0)
+        return cls(seconds, seconds * (entry.alone_utilization_percent or 0))
+
+    def plus(self, seconds: float, utilization_percent: float) -> Self:
+        """With more time."""
+        return type(self)(self.seconds + seconds, self.percent_seconds + seconds * utilization_percent)
+
+    @property
+    def whole_seconds(self) -> int | None:
+        """Whole seconds; None: less than one."""
+        return int(self.seconds) or None
+
+    @property
+    def mean_percent(self) -> int | None:
+        """The mean utilization; None: not measured."""
+        return round(self.percent_seconds / self.seconds) if self.whole_seconds else None
 
 
 Held = list[tuple[Holder, placement.GPUBooking]]
@@ -43,9 +72,13 @@ def held(uuid: GPUUID, all_holders: Iterable[Holder]) -> Held:
     return sorted(found, key=lambda pair: (pair[0].namespace, pair[0].pod, pair[0].uid))
 
 
-def tenants(held_by: Held, memory: Mapping[PodUID, int], old: gpunode.GPU | None) -> tuple[gpunode.Tenant, ...]:
-    """The tenants of a GPU, with the memory that each uses (MiB) and its peak so far."""
-    peaks = _peaks(old)
+def tenants(
+    held_by: Held, memory: Mapping[PodUID, int], old: gpunode.GPU | None, *, alone: Mapping[PodUID, Alone]
+) -> tuple[gpunode.Tenant, ...]:
+    """The tenants of a GPU, with the memory that each uses (MiB), its peak, and its time alone so far."""
+    known = _known(old)
+    peaks = {uid: entry.memory_peak_mib for uid, entry in known.items()}
+    times = {uid: Alone.published(entry) for uid, entry in known.items()} | dict(alone)
     made = [
         gpunode.Tenant(
             pod_uid=each.uid,
@@ -54,6 +87,8 @@ def tenants(held_by: Held, memory: Mapping[PodUID, int], old: gpunode.GPU | None
             memory_used_mib=memory.get(each.uid, 0),
             memory_peak_mib=max(memory.get(each.uid, 0), peaks.get(each.uid, 0)),
             memory_limit_mib=booking.memory_mib or None,
+            alone_seconds=times.get(each.uid, Alone()).whole_seconds,
+            alone_utilization_percent=times.get(each.uid, Alone()).mean_percent,
         )
         for each, booking in held_by
     ]
@@ -91,17 +126,23 @@ def with_ended(gpu: gpunode.GPU, old: gpunode.GPU | None, now: datetime) -> gpun
     earliest = conditions.timestamp(now - timedelta(seconds=gpunode.ENDED_SECONDS))
     kept = [entry for entry in old.ended if entry.pod_uid not in present and entry.time > earliest]
     listed = present | {entry.pod_uid for entry in kept}
-    gone = [
-        gpunode.Ended(pod_uid=tenant.pod_uid, memory_peak_mib=tenant.memory_peak_mib, time=conditions.timestamp(now))
-        for tenant in old.tenants
-        if tenant.pod_uid not in listed
-    ]
+    gone = [_ended(tenant, now) for tenant in old.tenants if tenant.pod_uid not in listed]
     return gpu.model_copy(update={"ended": tuple([*kept, *gone][-gpunode.ENDED_LIMIT :])})
 
 
-def _peaks(old: gpunode.GPU | None) -> dict[PodUID, int]:
+def _ended(tenant: gpunode.Tenant, now: datetime) -> gpunode.Ended:
+    return gpunode.Ended(
+        pod_uid=tenant.pod_uid,
+        memory_peak_mib=tenant.memory_peak_mib,
+        alone_seconds=tenant.alone_seconds,
+        alone_utilization_percent=tenant.alone_utilization_percent,
+        time=conditions.timestamp(now),
+    )
+
+
+def _known(old: gpunode.GPU | None) -> dict[PodUID, gpunode.Tenant | gpunode.Ended]:
+    """What was told of each; an ended tenant that is back (an event came late) keeps its figures, too."""
     if old is None:
         return {}
-    # An ended tenant that is back (an event came late) keeps its peak too.
-    ended = {entry.pod_uid: entry.memory_peak_mib for entry in old.ended}
-    return ended | {tenant.pod_uid: tenant.memory_peak_mib for tenant in old.tenants}
+    ended: dict[PodUID, gpunode.Tenant | gpunode.Ended] = {entry.pod_uid: entry for entry in old.ended}
+    return ended | {tenant.pod_uid: tenant for tenant in old.tenants}
