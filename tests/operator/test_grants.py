@@ -129,3 +129,53 @@ def test_template_without_a_gpu_carries_no_grant() -> None:
 def test_prediction_that_somebody_spoiled_is_none() -> None:
     assert grants.Grant(share=1, prediction="{", gpu_models=None).document() is None
     assert grants.Grant(share=1, prediction=None, gpu_models=None).document() is None
+
+
+def memory(needs: granting.Needs, **fields: Any) -> str | None:
+    found = granting.decide(spec(**fields), policy(), predicted(NVIDIA_H200=55, Tesla_T4=90), needs)
+    assert isinstance(found, grants.Grant)
+    return found.gpu_memory
+
+
+@pytest.mark.parametrize(
+    ("needs", "fields", "expected"),
+    [
+        (granting.Needs(), {}, None),
+        (granting.Needs(), {"gpuMemory": "1Gi"}, "1Gi"),
+        (granting.Needs(learned_mib=1500), {}, None),
+        (granting.Needs(learned_mib=2500), {}, "2500Mi"),
+        (granting.Needs(learned_mib=2500, memory_mib=3000), {}, "3000Mi"),
+        (granting.Needs(learned_mib=2500), {"gpuMemory": "8Gi"}, "8Gi"),
+        (granting.Needs(memory_mib=9000), {"gpuMemory": "8Gi"}, "9000Mi"),
+    ],
+)
+def test_what_was_learned_only_ever_raises_the_memory_to_book(
+    needs: granting.Needs, fields: dict[str, Any], expected: str | None
+) -> None:
+    assert memory(needs, **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "allowed", "expected"),
+    [
+        (None, [], None),
+        (10_000, [], None),
+        (20_000, [], "NVIDIA-H200"),
+        (900_000, [], "NVIDIA-H200"),
+        (20_000, ["Tesla-T4"], "Tesla-T4"),
+    ],
+)
+def test_an_exclusive_attempt_asks_for_gpus_that_are_large_enough(
+    memory_mib: int | None, allowed: list[str], expected: str | None
+) -> None:
+    needs = granting.Needs(memory_mib=memory_mib, exclusive=True, gpu_memory_mib={H200: 143771, T4: 16384})
+    found = granting.decide(spec(gpuModels=allowed), policy(), predicted(NVIDIA_H200=55, Tesla_T4=90), needs)
+    assert isinstance(found, grants.Grant)
+    assert (found.share, found.prediction, found.gpu_models) == (100, None, expected)
+
+
+def test_a_bound_workload_keeps_its_share_and_gets_the_memory_that_the_user_changed() -> None:
+    old = grants.Grant(share=40, prediction="{}", gpu_models=None, gpu_memory="1Gi")
+    new = grants.Grant(share=50, prediction="{}", gpu_models=None, gpu_memory="2Gi")
+    kept = granting.renewed(old, new, bound=True)
+    assert (kept.share, kept.gpu_memory) == (40, "2Gi")
