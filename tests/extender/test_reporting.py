@@ -64,6 +64,16 @@ def test_a_pod_that_waits_longer_is_told_by_an_event_once() -> None:
     assert reports(reporter, source, now=NOW + 300) == []
 
 
+def test_so_many_pods_are_told_by_an_event_at_a_time_and_the_others_soon() -> None:
+    source, reporter = waiting(*(f"a{number:03}" for number in range(reporting.EVENTS + 5))), reporting.Reporter()
+    for now in (NOW, NOW + 1):
+        reports(reporter, source, now=now)
+    first = [name for name, _, times in reports(reporter, source, now=NOW + 31) if times]
+    second = [name for name, _, times in reports(reporter, source, now=NOW + 36) if times]
+    assert len(first) == reporting.EVENTS
+    assert len({*first, *second}) == reporting.EVENTS + 5
+
+
 def test_a_new_place_at_the_front_is_told_again() -> None:
     source, reporter = waiting("a", "b", "c"), reporting.Reporter()
     for now in (NOW, NOW + 1, NOW + 31):

@@ -25,6 +25,8 @@ RECHECK_SECONDS = 5.0
 
 TALLIES = 16
 """Tallies over all GPUs that are made at a time; who has waited longest for one goes first."""
+EVENTS = 32
+"""Pods that are told by an event at a time; the others soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +82,16 @@ class Reporter:
         """The conditions of pods that wait to write now; they count as written."""
         due = teller.waiting(source, among=lambda record: self._again(record, now=now) <= now)
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
-        found, limit = [], teller.asked + TALLIES
+        found: list[Report] = []
+        limit, events = teller.asked + TALLIES, 0
         for pod in due:
             if teller.asked >= limit:
                 break
-            report = self._waiting(pod, teller.explain(source, policy, pod, now=now), now=now)
+            words = teller.explain(source, policy, pod, now=now)
+            report = self._waiting(pod, words, now=now, aloud=events < EVENTS)
             if report is not None:
                 found.append(report)
+                events += report.times > 0
         if len(self._told) > 2 * len(source.pods) + 100:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
         return found
@@ -112,9 +117,9 @@ class Reporter:
             self._told[record.uid] = told
         return told.again
 
-    def _waiting(self, pod: telling.Waiting, words: telling.Words, *, now: float) -> Report | None:
+    def _waiting(self, pod: telling.Waiting, words: telling.Words, *, now: float, aloud: bool) -> Report | None:
         told, (reason, message) = self._told[pod.record.uid], words
-        speaks = reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS
+        speaks = aloud and (reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS)
         silent = speaks and reason != told.spoken
         if reason == told.reason and not silent and not _moved(told.place, pod.position):
             told.again = now + RECHECK_SECONDS
