@@ -45,7 +45,7 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
     with kit.pod(tmp_path) as made:
         made.module("models", MODELS)
         made.module("broken", "import numpy_of_another_world\n")
-        made.module("failing", "raise RuntimeError('at import')\n")
+        made.module("failing", "from pathlib import Path\n\n\nPath('/no/such/file').read_text()\n")
         yield made
 
 
@@ -64,7 +64,7 @@ def test_graph_is_written_whatever_the_code_prints(pod: Pod) -> None:
         ("models:gone", "has no attribute 'gone'"),
         ("gone:build", "No module named 'gone'"),
         ("broken:build", "No module named 'numpy_of_another_world'"),
-        ("failing:build", "RuntimeError: at import, at"),
+        ("failing:build", "failing.py:4 in <module>"),
         ("models:raising", "ValueError: no such layer"),
         ("models:leaving", "models:leaving ended the program (exit code 0)"),
         ("models:nothing", "is NoneType"),

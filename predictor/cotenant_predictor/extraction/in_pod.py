@@ -232,10 +232,16 @@ def _place(error: BaseException) -> str:
 
 def _innermost(frames: Sequence[traceback.FrameSummary]) -> str:
     """The last frame in the user's code; where there is none, the last."""
-    ours = (str(HERE), "<frozen")
-    own = [each for each in frames if not each.filename.startswith(ours) and "/torch/" not in each.filename]
+    own = [each for each in frames if not _is_foreign(each.filename)]
     last = (own or list(frames))[-1:]
     return f"{last[0].filename}:{last[0].lineno} in {last[0].name}" if last else "its start"
+
+
+def _is_foreign(file: str) -> bool:
+    """Whether a file is ours, torch's or Python's own."""
+    ours = (str(HERE), str(Path(__file__).absolute().parent), "<frozen")
+    own_library = file.startswith(str(Path(os.__file__).parent)) and "-packages" not in file
+    return file.startswith(ours) or own_library or "/torch/" in file
 
 
 def _first_line(error: BaseException) -> str:
