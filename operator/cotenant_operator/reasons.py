@@ -34,6 +34,7 @@ INVALID_SPEC: Final = "InvalidSpec"
 INVALID_TEMPLATE: Final = "InvalidTemplate"
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 CREATION_FORBIDDEN: Final = "CreationForbidden"
+POD_CREATION_FAILED: Final = "PodCreationFailed"
 NAME_TAKEN: Final = "NameTaken"
 
 # Suspended

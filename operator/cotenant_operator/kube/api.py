@@ -25,6 +25,7 @@ APPLY: Final = "application/apply-patch+yaml"
 JSON: Final = "application/json"
 MAX_MESSAGE: Final = 1024
 PAGE: Final = 500
+EVENTS: Final = 50
 _RETRY_SECONDS: Final = 1.0
 
 _PATHS: Final = {
@@ -159,6 +160,13 @@ class API:
             await self._ask(Request(method="DELETE", path=path_of(kind, key), query={}, body=body))
         except (NotFoundError, ConflictError):
             return
+
+    async def events_of(self, namespace: str, *, uid: str, reason: str) -> list[Json]:
+        """The events of one reason about one object, at most a page of them: core/v1 keeps them for an hour."""
+        fields = f"involvedObject.uid={uid},reason={reason}"
+        path = f"/api/v1/namespaces/{namespace}/events"
+        found = await self._ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
+        return found.get("items") or []
 
     async def emit(self, event: Mapping[str, Any]) -> None:
         """Create an event; the same name again is the same event told before."""

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from cotenant_api import dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import creation, granting, training
+from cotenant_operator.life import creation, granting, holding, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import views
@@ -27,7 +27,9 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     if current.replicas != builders.wanted_replicas(spec) and current.grant is not None:
         manifest = builders.deployment(observed.job, spec, current.grant)
         return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True)
-    return Stage(workload=True)
+    living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
+    hold = holding.of_deployment(current, living, now)
+    return Stage(workload=True, held=hold.why, retry_at=hold.retry_at)
 
 
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:

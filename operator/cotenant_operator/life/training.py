@@ -6,7 +6,7 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation
+from cotenant_operator.life import attempts, creation, holding
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, grants, views
@@ -55,6 +55,8 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
     if isinstance(decision, Stage):
         return replace(decision, attempt=known)
     manifest = builders.job(observed.job, spec, decision, attempt=attempt, taken_over=taken_over)
+    if holding.is_gated(observed, spec, manifest):
+        manifest["spec"]["suspend"] = True
     return Stage(
         actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
@@ -151,32 +153,39 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     if ended is not None and current.problem is None:
         change = attempts.end_early(current, ended)
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
+    hold = holding.look(observed, spec, current, now)
     changes: dict[str, object] = {}
-    if _is_to_be_switched(spec, current):
+    if _is_to_be_switched(spec, current, hold):
         changes["suspend"] = not current.suspended
     if current.problem is None and current.backoff_limit not in (None, builders.restarts(spec, current.carried)):
         changes["backoffLimit"] = builders.restarts(spec, current.carried)
     due = deadline(observed, spec)
     if due is not None and now >= due and current.deadline_seconds is None:
         changes["activeDeadlineSeconds"] = attempts.ENFORCED_DEADLINE_SECONDS
-    change = actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch={"spec": changes})
-    times = [time for time in (due, look_again) if time is not None and now < time]
+    patch: dict[str, object] = {"spec": changes}
+    if hold.setback is not None:
+        patch["metadata"] = holding.annotation(hold.setback)
+    change = actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch)
+    times = [time for time in (due, look_again, hold.retry_at) if time is not None and now < time]
     return Stage(
         actions=(change,) if changes else (),
         attempt=current.attempt,
         workload=True,
+        held=hold.why,
         ending=current.ending or "activeDeadlineSeconds" in changes,
         notes=(*_untold(observed, current), *_ignored_change(observed, spec, current)),
         retry_at=min(times, default=None),
     )
 
 
-def _is_to_be_switched(spec: dljob.Spec, current: views.Job) -> bool:
+def _is_to_be_switched(spec: dljob.Spec, current: views.Job, hold: holding.Hold) -> bool:
     """Whether the Job is to be suspended, or resumed."""
     if spec.suspend:
         # One whose attempt is being ended is let go: its deadline would stand still, and no pod of it stays anyway.
         return not current.suspended and current.ended is None
-    return current.suspended and not current.external
+    if current.suspended:
+        return not current.external and hold.why is None
+    return hold.setback is not None
 
 
 def _ignored_change(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[Note, ...]:

@@ -14,8 +14,8 @@ from typing import Final
 from cotenant_api import errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
-from cotenant_operator.life import reconcile
-from cotenant_operator.loop import executor
+from cotenant_operator.life import holding, reconcile
+from cotenant_operator.loop import creations, executor
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
@@ -45,6 +45,7 @@ class Controller:
         self.store = store
         self._predictor, self._clock = predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
+        self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self._queue = WorkQueue()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -124,8 +125,14 @@ class Controller:
             self._refusals.pop(key, None)
             self._written.pop(key, None)
             return
+        asked = holding.wants_events(observed, self._clock.now())
+        failure = None if asked is None else await self._creations.of(key.namespace, asked)
+        if asked is not None:
+            # The answer took a while: decide on what is there now.
+            observed = self._observe(key) or observed
         if reconcile.wants_prediction(observed):
             observed = await self._predicted(key, observed)
+        observed = replace(observed, failed_creation=failure)
         plan = reconcile.reconcile(observed, self._clock.now())
         try:
             await self._do(key, plan)

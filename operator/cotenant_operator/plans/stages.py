@@ -33,6 +33,7 @@ class Stage:
         attempt: the current one, from 1; 0: none yet.
         workload: whether its Job or Deployment is there, or made by `actions`.
         blocked: why it is not.
+        held: it is there, and why pods of it are not.
         ending: its pods are being ended for good: that they go says nothing any more.
         finished: the condition Complete or Failed, and nothing follows.
         retry_at: when to look again although nothing changed.
@@ -42,6 +43,7 @@ class Stage:
     attempt: int = 0
     workload: bool = False
     blocked: Blocked | None = None
+    held: Blocked | None = None
     ending: bool = False
     finished: conditions.Condition | None = None
     notes: tuple[Note, ...] = ()

@@ -21,6 +21,6 @@ class Kind(enum.Enum):
     ROLE_BINDING = "RoleBinding"
 
 
-WATCHED: Final = (Kind.DLJOB, Kind.JOB, Kind.DEPLOYMENT, Kind.POD, Kind.POLICY, Kind.GPU_NODE)
+WATCHED: Final = (Kind.DLJOB, Kind.JOB, Kind.DEPLOYMENT, Kind.POD, Kind.POLICY, Kind.GPU_NODE, Kind.RESOURCE_QUOTA)
 LABELLED: Final = frozenset({Kind.JOB, Kind.DEPLOYMENT, Kind.POD, Kind.CONFIG_MAP})
 """Of these only what carries the label `cotenant.dev/dljob` is read."""

@@ -8,6 +8,8 @@ from cotenant_api import gpunode, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.extractions import ExtractionJob, ExtractionPod
+from cotenant_operator.state.quotas import Quota, Rival
+from cotenant_operator.state.setbacks import FailedCreation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +56,9 @@ class Observed:
         gpu_memory_mib: GPU models in the cluster -> memory of the largest GPU of that model.
         refused: those of its pods that a node agent refuses for good -> why.
         extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.
+        quotas: the ResourceQuotas of its namespace.
+        rivals: the other gangs there, where there is a quota, oldest first.
+        failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
     """
 
     job: views.DLJob
@@ -68,6 +73,9 @@ class Observed:
     refused: Mapping[PodUID, str] = field(default_factory=dict)
     extractions: tuple[ExtractionJob, ...] = ()
     extraction_pods: tuple[ExtractionPod, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    failed_creation: FailedCreation | None = None
 
     @property
     def current_job(self) -> views.Job | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, placement
 from cotenant_api.names import NodeName
 from cotenant_operator import labels
-from cotenant_operator.state import carried, endings, grants, views
+from cotenant_operator.state import carried, demand, endings, grants, setbacks, views
 
 
 def meta(value: views.Object) -> views.Meta:
@@ -63,6 +63,7 @@ def job(value: views.Object) -> views.Job:
     complete, failed = condition(ends.get("Complete")), condition(ends.get("Failed"))
     attempt = number(label(value, names.ATTEMPT_LABEL))
     taken_over, ended, problem = _memory(value, attempt=attempt)
+    size, over = spec.get("completions") or 1, complete is not None or failed is not None
     return views.Job(
         meta=meta(value),
         attempt=attempt,
@@ -82,6 +83,9 @@ def job(value: views.Object) -> views.Job:
         carried=taken_over,
         ended=ended,
         problem=problem,
+        size=size,
+        demand=None if size == 1 or over else demand.read(spec["template"], pods=size),
+        setback=setbacks.setback(_annotation(value, labels.QUOTA_SETBACK)),
     )
 
 
@@ -98,6 +102,7 @@ def deployment(value: views.Object) -> views.Deployment:
         spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
         model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
         grant=grants.read(spec["template"]),
+        failed_creation=setbacks.of_deployment(value),
     )
 
 

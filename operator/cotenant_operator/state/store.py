@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cotenant_api import errors, gpunode, names, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
-from cotenant_operator.state import reading, views
+from cotenant_operator.state import gangs, reading, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import GPU, Observed, Refusal
@@ -34,6 +34,7 @@ class Store:
         self._deployments: dict[Key, views.Deployment] = {}
         self._pods: dict[Key, dict[str, views.Pod]] = {}
         self._extractions = Extractions()
+        self._gangs = gangs.Gangs()
         self._nodes: dict[NodeName, views.GPUNode] = {}
         self._policy: views.Policy | None = None
         self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
@@ -49,7 +50,10 @@ class Store:
         if uid in self._gone or (known is not None and version < known[0]):
             return NOBODY
         key = _key(kind, value)
-        concerned = frozenset([key]) if self._extractions.take(kind, key, value) else self._take(kind, value)
+        if kind is Kind.RESOURCE_QUOTA:
+            concerned = self._gangs.take_quota(value)
+        else:
+            concerned = frozenset([key]) if self._extractions.take(kind, key, value) else self._take(kind, value)
         self._versions[kind][uid] = (version, key)
         return concerned
 
@@ -59,7 +63,9 @@ class Store:
         if len(self._gone) > _REMEMBERED_DELETIONS:
             self._gone.popitem(last=False)
         known = self._versions[kind].pop(uid, None)
-        return NOBODY if known is None else self._drop(kind, uid, known[1])
+        if known is None:
+            return NOBODY
+        return self._gangs.drop_quota(uid, known[1]) if kind is Kind.RESOURCE_QUOTA else self._drop(kind, uid, known[1])
 
     def uids(self, kind: Kind) -> frozenset[str]:
         """UIDs of the objects of a kind that are known."""
@@ -106,6 +112,8 @@ class Store:
             refused=self._refused(pods),
             extractions=self._extractions.jobs_of(key, uid),
             extraction_pods=self._extractions.pods_of(key, uid),
+            quotas=self._gangs.quotas_of(key.namespace),
+            rivals=self._gangs.rivals(self._dljobs, key, self._missing),
         )
 
     def policy(self) -> packingpolicy.Spec | None:
@@ -134,9 +142,7 @@ class Store:
             case Kind.POD:
                 return self._take_pod(_owner(value), reading.pod(value))
             case Kind.JOB:
-                job, key = reading.job(value), _owner(value)
-                self._jobs.setdefault(key, {})[job.meta.uid] = job
-                return frozenset([key])
+                return self._take_job(_owner(value), reading.job(value))
             case Kind.DEPLOYMENT:
                 deployment = reading.deployment(value)
                 self._deployments[deployment.meta.key] = deployment
@@ -158,6 +164,8 @@ class Store:
                 return self._drop_pod(uid, key)
             case Kind.JOB:
                 _discard(self._jobs, key, uid)
+                if self._gangs.drop_job(key, uid):
+                    return frozenset([key]) | self._gangs.waiting(key.namespace)
             case Kind.DEPLOYMENT:
                 if key in self._deployments and self._deployments[key].meta.uid == uid:
                     del self._deployments[key]
@@ -171,6 +179,14 @@ class Store:
     def _take_dljob(self, job: views.DLJob) -> Keys:
         self._dljobs[job.meta.key] = job
         return frozenset([job.meta.key])
+
+    def _take_job(self, key: Key, job: views.Job) -> Keys:
+        self._jobs.setdefault(key, {})[job.meta.uid] = job
+        made_room = self._gangs.take_job(key, job)
+        return frozenset([key]) | (self._gangs.waiting(key.namespace) if made_room else NOBODY)
+
+    def _missing(self, key: Key, job: views.Job) -> int:
+        return gangs.missing(job, self._pods.get(key, {}).values())
 
     def _take_pod(self, key: Key, pod: views.Pod) -> Keys:
         uid = views.pod_uid(pod)
@@ -191,7 +207,7 @@ class Store:
             return frozenset([key])
         for uuid in _uuids(pod):
             self._holders.get(uuid, {}).pop(views.pod_uid(pod), None)
-        return frozenset([key]) | self._neighbours(_uuids(pod))
+        return frozenset([key]) | self._neighbours(_uuids(pod)) | self._gangs.waiting(key.namespace)
 
     def _take_node(self, value: Mapping[str, Any]) -> Keys:
         try:

@@ -12,6 +12,8 @@ from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_operator.state import grants
 from cotenant_operator.state.carried import FIRST, Carried, Ended
+from cotenant_operator.state.demand import Demand
+from cotenant_operator.state.setbacks import FailedCreation, Setback
 
 Object = Mapping[str, Any]
 
@@ -86,6 +88,9 @@ class Job:
         carried: what it takes over from the attempts before it.
         ended: why it was ended, where that was written on it.
         problem: why one of these two cannot be read: somebody, or another release, wrote it.
+        size: how many pods it has.
+        demand: what a gang asks of the quotas of its namespace; None where it is no gang, or over.
+        setback: how a quota stopped it before.
     """
 
     meta: Meta
@@ -106,6 +111,9 @@ class Job:
     carried: Carried = FIRST
     ended: Ended | None = None
     problem: str | None = None
+    size: int = 1
+    demand: Demand | None = None
+    setback: Setback | None = None
 
     @property
     def finished(self) -> bool:
@@ -115,7 +123,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """An owned Deployment."""
+    """An owned Deployment. `failed_creation`: why pods of it cannot be made."""
 
     meta: Meta
     replicas: int
@@ -124,6 +132,7 @@ class Deployment:
     spec_digest: str
     model_digest: str
     grant: grants.Grant | None
+    failed_creation: FailedCreation | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,6 +46,8 @@ def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Co
     if external:
         message = "the Job is suspended until the controller that manages it admits it"
         return Verdict(dljob.QUEUED, True, reasons.WAITING_FOR_ADMISSION, message)
+    if stage.held is not None:
+        return Verdict(dljob.QUEUED, False, stage.held.reason, stage.held.message)
     return Verdict(dljob.QUEUED, True, *_waiting_for(pods, counts))
 
 

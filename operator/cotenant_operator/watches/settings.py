@@ -15,6 +15,7 @@ RESOURCES: Final = {
     Kind.JOB: ("batch", "v1", "jobs"),
     Kind.DEPLOYMENT: ("apps", "v1", "deployments"),
     Kind.POD: ("", "v1", "pods"),
+    Kind.RESOURCE_QUOTA: ("", "v1", "resourcequotas"),
 }
 
 

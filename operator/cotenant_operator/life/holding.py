@@ -1,0 +1,214 @@
+"""What quotas mean for a workload: whether a gang's Job may run, and what is said of pods that cannot be made. Pure.
+
+A gang starts whole or not at all: its Job is suspended until the quotas of its namespace leave room for all its pods.
+Room is given by age. A younger gang goes first where the older one does not fit, until that one has waited for the
+PackingPolicy's `queue.maxWaitSeconds`. What arithmetic cannot see, the API server says: a gang of which pods are still
+missing a while after the start is suspended again, and tried again after a time that doubles, or when there is more
+room than there was. `suspend` is the user's where he set it, and Kueue's where it manages the Job.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from cotenant_api import dljob, packingpolicy, pod
+from cotenant_operator import labels, reasons
+from cotenant_operator.life import quota
+from cotenant_operator.plans.stages import Blocked
+from cotenant_operator.state import demand, gangs, views
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.state.quotas import Rival
+from cotenant_operator.state.setbacks import FailedCreation, Setback
+
+MISSING_SECONDS: Final = 10
+"""How long pods may be missing before it is asked why, and before a gang is suspended again."""
+BACKOFF_SECONDS: Final = (10, 160)
+"""Bounds of the time before a gang that was suspended again is tried again; doubled each time."""
+LOOK_SECONDS: Final = 30
+FORGOTTEN_SECONDS: Final = 3600
+"""A setback so long ago is no reason to wait longer after the next."""
+YIELDING: Final = 3
+"""After so many setbacks in a row a gang lets younger ones go first while it waits for its time."""
+_QUOTA: Final = re.compile(r"exceeded quota|insufficient quota|status unknown for quota")
+_POD_NAME: Final = re.compile(r'pods "[^"]*"')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hold:
+    """What holds of a Job.
+
+    Attributes:
+        why: why pods are missing; of a suspended Job: why it stays so.
+        setback: the Job is to be suspended again, with this written on it.
+        retry_at: when to look again.
+    """
+
+    why: Blocked | None = None
+    setback: Setback | None = None
+    retry_at: datetime | None = None
+
+
+FREE: Final = Hold()
+
+
+def is_gated(observed: Observed, spec: dljob.Spec, manifest: Mapping[str, Any]) -> bool:
+    """Whether a Job that is to be made begins suspended: some quota limits the gang's pods."""
+    if spec.replicas == 1 or spec.managed_by is not None or not observed.quotas or manifest["spec"]["suspend"]:
+        return False
+    asked = demand.read(manifest["spec"]["template"], pods=spec.replicas)
+    return quota.concern(observed.quotas, asked)
+
+
+def wants_events(observed: Observed, now: datetime) -> str | None:
+    """UID of the Job of which pods have been missing for a while; None: nothing is to be asked."""
+    job, spec, current = observed.job, observed.job.spec, observed.current_job
+    if spec is None or job.meta.deleting or job.finished is not None or job.status_problem is not None:
+        return None
+    if spec.workload_type is pod.WorkloadType.INFERENCE or spec.managed_by is not None or current is None:
+        return None
+    if _is_at_rest(current) or current.suspended or current.start_time is None:
+        return None
+    late = now >= current.start_time + timedelta(seconds=MISSING_SECONDS)
+    return current.meta.uid if late and gangs.missing(current, observed.pods) else None
+
+
+def look(observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime) -> Hold:
+    """What the quotas of its namespace mean for a training job's Job."""
+    if spec.suspend or spec.managed_by is not None or _is_at_rest(current):
+        return FREE
+    if current.suspended:
+        return FREE if current.external else _waiting(observed, current, now)
+    return _started(observed, current, now)
+
+
+def of_deployment(current: views.Deployment, living: int, now: datetime) -> Hold:
+    """What is said of a Deployment with so many pods."""
+    failure = current.failed_creation
+    if failure is None or living >= current.replicas:
+        return FREE
+    told_at = failure.since + timedelta(seconds=MISSING_SECONDS)
+    return Hold(retry_at=told_at) if now < told_at else Hold(why=_words(failure))
+
+
+def _is_at_rest(current: views.Job) -> bool:
+    """Whether nothing of a Job is to start any more."""
+    over = current.complete is not None or current.failed is not None
+    return over or current.ending or current.ended is not None or current.meta.deleting
+
+
+def _waiting(observed: Observed, current: views.Job, now: datetime) -> Hold:
+    asked = current.demand
+    if asked is None or not quota.concern(observed.quotas, asked):
+        return FREE
+    lack = _lack(observed, asked, gangs.missing(current, observed.pods), now)
+    if lack is not None:
+        blocked = Blocked(reason=reasons.QUOTA_EXCEEDED, message=str(lack))
+        return Hold(why=blocked, retry_at=now + timedelta(seconds=LOOK_SECONDS))
+    due = None if current.setback is None else _due(current.setback, observed, asked, now)
+    if current.setback is None or due is None:
+        return FREE
+    seconds = round((due - current.setback.at).total_seconds())
+    message = f"{current.setback.message}; the gang is tried again {seconds} s after it was refused"
+    return Hold(why=Blocked(reason=reasons.QUOTA_EXCEEDED, message=message), retry_at=due)
+
+
+def _lack(observed: Observed, asked: demand.Demand, pods: int, now: datetime) -> quota.Lack | None:
+    """What lacks for the gang, when those that go first have got theirs."""
+    alone = quota.Room(observed.quotas).lack(asked, pods)
+    if alone is not None and alone.for_ever:
+        return alone
+    room = quota.Room(observed.quotas)
+    for rival in observed.rivals:
+        if not rival.waits:
+            # Its pods are being made, and not all of them are charged yet.
+            room.promise(rival.demand, rival.missing)
+    mine = (observed.job.meta.created, observed.job.meta.key)
+    for rival in observed.rivals:
+        if rival.waits and (rival.created, rival.key) < mine and _goes_first(rival, room, observed, now):
+            room.promise(rival.demand, rival.missing)
+    return room.lack(asked, pods)
+
+
+def _goes_first(rival: Rival, room: quota.Room, observed: Observed, now: datetime) -> bool:
+    """Whether room is kept for an older gang that waits."""
+    setback = rival.setback
+    if setback is not None and setback.count > YIELDING and now < _latest(setback):
+        return False
+    lack = room.lack(rival.demand, rival.missing)
+    if lack is None:
+        return True
+    policy = observed.policy or packingpolicy.Spec()
+    patient_until = rival.created + timedelta(seconds=policy.queue.max_wait_seconds)
+    return not lack.for_ever and now >= patient_until
+
+
+def _latest(setback: Setback) -> datetime:
+    """When a gang is tried again, whatever room there is."""
+    first, longest = BACKOFF_SECONDS
+    return setback.at + timedelta(seconds=min(first * 2 ** min(setback.count - 1, 16), longest))
+
+
+def _due(setback: Setback, observed: Observed, asked: demand.Demand, now: datetime) -> datetime | None:
+    """When a gang is tried again; None: now. It is sooner where there is more room than what was not enough."""
+    due = _latest(setback)
+    more = any(setback.left.get(name, amount) < amount for name, amount in _left(observed, asked).items())
+    if more:
+        due = min(due, setback.at + timedelta(seconds=BACKOFF_SECONDS[0]))
+    return due if now < due else None
+
+
+def _left(observed: Observed, asked: demand.Demand) -> dict[str, Decimal]:
+    """What the limits that charge such pods leave."""
+    found = ((limit, one.left(limit.resource)) for limit, one in quota.limits(observed.quotas, asked))
+    return {str(limit): left for limit, left in found if left is not None}
+
+
+def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
+    """Of a Job that runs: nothing while its pods are there, or may still come."""
+    missing, started = gangs.missing(current, observed.pods), current.start_time
+    if not missing or started is None:
+        return FREE
+    patient_until = started + timedelta(seconds=MISSING_SECONDS)
+    if now < patient_until:
+        return Hold(retry_at=patient_until)
+    again, failure = now + timedelta(seconds=LOOK_SECONDS), observed.failed_creation
+    newest = max((seen.meta.created for seen in observed.pods if seen.attempt == current.attempt), default=started)
+    begun = max(started, newest)
+    if failure is None or failure.owner != current.meta.uid or failure.last < begun:
+        return Hold(retry_at=again)
+    why = _words(failure)
+    if current.demand is None or current.external or why.reason != reasons.QUOTA_EXCEEDED:
+        return Hold(why=why, retry_at=again)
+    patient_until = max(begun, failure.since) + timedelta(seconds=MISSING_SECONDS)
+    if now < patient_until:
+        return Hold(retry_at=patient_until)
+    return Hold(why=why, setback=_set_back(observed, current, why.message, now=now))
+
+
+def _set_back(observed: Observed, current: views.Job, message: str, *, now: datetime) -> Setback | None:
+    asked, before = current.demand, current.setback
+    if asked is None:
+        return None
+    held = asked.pods - gangs.missing(current, observed.pods)
+    lately = before is not None and now < before.at + timedelta(seconds=FORGOTTEN_SECONDS)
+    left = _left(observed, asked)
+    for limit, one in quota.limits(observed.quotas, asked):
+        if one.left(limit.resource) is not None:
+            left[str(limit)] += held * asked.amounts[limit.resource]
+    count = before.count + 1 if before is not None and lately else 1
+    return Setback(count=count, at=now, message=message, left=left)
+
+
+def _words(failure: FailedCreation) -> Blocked:
+    """Reason and message, without the name that changes with every try."""
+    message = _POD_NAME.sub("pods", failure.message.removeprefix("Error creating: "))
+    reason = reasons.QUOTA_EXCEEDED if _QUOTA.search(message) else reasons.POD_CREATION_FAILED
+    return Blocked(reason=reason, message=message)
+
+
+def annotation(setback: Setback) -> dict[str, Any]:
+    """What is merged into the Job's metadata when it is suspended again."""
+    return {"annotations": {labels.QUOTA_SETBACK: setback.to_json()}}

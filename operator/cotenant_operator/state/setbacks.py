@@ -1,0 +1,110 @@
+"""What came of pods that a workload was to have: refusals of the API server, and what they led to. Values; pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from cotenant_api import conditions
+from cotenant_operator.state import demand
+
+FAILED_CREATE: Final = "FailedCreate"
+"""Reason of the events that the Job controller writes, and of a Deployment's condition `ReplicaFailure`."""
+MAX_MESSAGE: Final = 512
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setback:
+    """A gang was started and the quota did not take all its pods: written on its Job when it is suspended again.
+
+    Attributes:
+        count: how often in a row.
+        at: when it was suspended.
+        message: the API server's words.
+        left: quota/resource -> what was left then, with what its own pods held: that much is not enough.
+    """
+
+    count: int
+    at: datetime
+    message: str
+    left: Mapping[str, Decimal]
+
+    def to_json(self) -> str:
+        """As an annotation."""
+        left = {name: str(amount) for name, amount in sorted(self.left.items())}
+        value = {
+            "v": _VERSION,
+            "at": conditions.timestamp(self.at),
+            "count": self.count,
+            "left": left,
+            "message": self.message[:MAX_MESSAGE],
+        }
+        return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailedCreation:
+    """The API server refuses pods of a workload.
+
+    Attributes:
+        owner: UID of the Job or Deployment.
+        since: when it began.
+        last: when it last did.
+        message: its words.
+    """
+
+    owner: str
+    since: datetime
+    last: datetime
+    message: str
+
+
+def setback(text: str | None) -> Setback | None:
+    """The annotation; None where there is none, or somebody spoilt it: then the gang is tried once more."""
+    try:
+        value: Any = json.loads(text or "")
+        if value["v"] > _VERSION:
+            return None
+        return Setback(
+            count=max(int(value["count"]), 1),
+            at=datetime.fromisoformat(value["at"]),
+            message=str(value["message"]),
+            left=demand.amounts(value["left"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def of_events(events: Sequence[Mapping[str, Any]], *, owner: str) -> FailedCreation | None:
+    """What the events about one workload say."""
+    told = [(_last(event), event) for event in events if event.get("reason") == FAILED_CREATE]
+    known = [(last, event) for last, event in told if last is not None]
+    if not known:
+        return None
+    last, newest = max(known, key=lambda item: item[0])
+    since = min(_time(event.get("firstTimestamp") or event.get("eventTime")) or seen for seen, event in known)
+    return FailedCreation(owner=owner, since=since, last=last, message=str(newest.get("message") or ""))
+
+
+def of_deployment(value: Mapping[str, Any]) -> FailedCreation | None:
+    """What a Deployment says of its pods."""
+    for item in (value.get("status") or {}).get("conditions") or ():
+        if item["type"] == "ReplicaFailure" and item["status"] == "True" and item.get("reason") == FAILED_CREATE:
+            since = _time(item.get("lastTransitionTime"))
+            if since is not None:
+                last = _time(item.get("lastUpdateTime")) or since
+                uid = value["metadata"]["uid"]
+                return FailedCreation(owner=uid, since=since, last=last, message=item.get("message") or "")
+    return None
+
+
+def _last(event: Mapping[str, Any]) -> datetime | None:
+    series = event.get("series") or {}
+    return _time(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if not text else datetime.fromisoformat(text)
