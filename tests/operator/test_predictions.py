@@ -1,5 +1,6 @@
 """Where graphs come from, bad input among them, and which GPU models a prediction is for."""
 
+import asyncio
 import base64
 import gzip
 import json
@@ -41,6 +42,16 @@ class ConfigMaps:
         """Read one."""
         self.reads += 1
         return self.found.get(key.name)
+
+
+class Counting(predictions.Predictor):
+    """Counts how often it has to predict."""
+
+    predicted = 0
+
+    def _predict(self, data: bytes, source: str, cpu_cores: float | None) -> Any:
+        self.predicted += 1
+        return super()._predict(data, source, cpu_cores)
 
 
 async def outcome_of(*config_maps: Json, present: tuple[GPUModel, ...] = (), **fields: Any) -> outcomes.Outcome:
@@ -90,18 +101,18 @@ async def test_inline_graph_that_is_too_large_says_where_to_put_it() -> None:
 
 async def test_graph_is_predicted_once_in_a_namespace() -> None:
     read = ConfigMaps(objects.config_map())
-    counted = []
-
-    class Counting(predictions.Predictor):
-        def _predict(self, data: bytes, source: str, cpu_cores: float | None) -> Any:
-            counted.append(source)
-            return super()._predict(data, source, cpu_cores)
-
     predictor = Counting(read, devices=KNOWN, knowledge=jobs.FORMULA)
     for namespace in ("team", "team", "other"):
         await predictor.outcome(views.Key(namespace, "train"), spec(), present=())
-    assert len(counted) == 2
+    assert predictor.predicted == 2
     assert read.reads == 3
+
+
+async def test_who_asks_for_the_same_while_it_is_predicted_waits_for_it() -> None:
+    predictor = Counting(ConfigMaps(objects.config_map()), devices=KNOWN, knowledge=jobs.FORMULA)
+    found = await asyncio.gather(*(predictor.outcome(KEY, spec(), present=()) for _ in range(8)))
+    assert predictor.predicted == 1
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ graph must not hold up the watches.
 """
 
 import asyncio
+import functools
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -46,6 +47,7 @@ class Predictor:
         self._read_config_map = read_config_map
         self._devices, self._knowledge = devices, knowledge
         self._cache: OrderedDict[_CacheKey, _Cached] = OrderedDict()
+        self._running: dict[_CacheKey, asyncio.Future[_Cached]] = {}
         self._read: OrderedDict[tuple[str, bytes], bytes | outcomes.Missing] = OrderedDict()
 
     async def outcome(
@@ -111,12 +113,23 @@ class Predictor:
     async def _predicted(self, namespace: str, data: bytes, *, source: str, cpu_cores: float | None) -> _Cached:
         cache_key = (namespace, hashlib.sha256(data).digest(), cpu_cores)
         found = self._cache.get(cache_key)
-        if found is None:
-            found = await asyncio.to_thread(self._predict, data, source, cpu_cores)
-            self._cache[cache_key] = found
-            if len(self._cache) > MAX_CACHED:
-                self._cache.popitem(last=False)
-        return found
+        if found is not None:
+            return found
+        running = self._running.get(cache_key)
+        if running is None:
+            running = asyncio.ensure_future(asyncio.to_thread(self._predict, data, source, cpu_cores))
+            self._running[cache_key] = running
+            running.add_done_callback(functools.partial(self._keep, cache_key))
+        # Whoever asks for the same meanwhile waits for the same; one that gives up ends it for nobody else.
+        return await asyncio.shield(running)
+
+    def _keep(self, cache_key: _CacheKey, done: asyncio.Future[_Cached]) -> None:
+        del self._running[cache_key]
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._cache[cache_key] = done.result()
+        if len(self._cache) > MAX_CACHED:
+            self._cache.popitem(last=False)
 
     def _predict(self, data: bytes, source: str, cpu_cores: float | None) -> _Cached:
         graph = sources.parse(data, source=source)

@@ -6,10 +6,11 @@ Credentials are read again when the server does not accept them any more: tokens
 import asyncio
 import json
 import logging
+import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import kopf
@@ -47,7 +48,16 @@ async def load(kubeconfig: Path | None) -> client.Configuration:
         text = f"no credentials for the API server: {error}; name a file with --kubeconfig"
         raise errors.PermanentError(text) from error
     configuration.connection_pool_maxsize = CONNECTIONS
+    _read_environment_once(configuration)
     return configuration
+
+
+def _read_environment_once(configuration: Any) -> None:
+    """Proxies are looked up here: aiohttp would read them, and ~/.netrc in a thread, before every request."""
+    configuration.client_session_kwargs = {"trust_env": False}
+    parts = urlsplit(configuration.host)
+    if configuration.proxy is None and not urllib.request.proxy_bypass(parts.netloc):
+        configuration.proxy = urllib.request.getproxies().get(parts.scheme)
 
 
 class Connection:
