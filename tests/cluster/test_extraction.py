@@ -10,7 +10,7 @@ from cluster.workloads import SECONDS, Workspace, graph_document, template
 from cotenant_api import names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
-from cotenant_e2e import waiting
+from cotenant_e2e import installation, waiting
 from cotenant_e2e.client import Client, Json
 
 ENTRYPOINT: Json = {"entrypoint": {"callable": "models:build"}}
@@ -87,6 +87,24 @@ def test_graph_that_the_account_writes_is_predicted_from_and_nothing_is_left(wor
     waiting.wait_until(lambda: not made(workspace, "serviceaccounts"), "no account", SECONDS)
     assert len(made(workspace, "configmaps")) == 1
     workspace.wait_for_phase("train", Phase.SUCCEEDED)
+    waiting.wait_until(lambda: not leftovers(workspace), "nothing left", SECONDS)
+
+
+def test_operator_that_is_killed_meanwhile_goes_on_where_it_stopped(workspace: Workspace) -> None:
+    cluster = workspace.installation.cluster
+    workspace.dljob("train", model=ENTRYPOINT, batchSize=32, template=template(run_for="2s"))
+    waiting.wait_until(lambda: bool(made(workspace, "jobs", "batch")), "the Job of the extraction", SECONDS)
+    cluster.kill(installation.OPERATOR)
+    cluster.restart(installation.OPERATOR)
+    waiting.wait_until(lambda: running(workspace), "the pod of the extraction", SECONDS)
+    (job,) = made(workspace, "jobs", "batch")
+    cluster.kill(installation.OPERATOR)
+    document = base64.b64encode(graph_document().packed()).decode()
+    account(workspace, job["metadata"]["name"]).patch(result(workspace), {"binaryData": {"graph.json.gz": document}})
+    end(workspace)
+    cluster.restart(installation.OPERATOR)
+    workspace.wait_for_phase("train", Phase.SUCCEEDED)
+    assert workspace.condition("train", "Predicted")["status"] == "True"
     waiting.wait_until(lambda: not leftovers(workspace), "nothing left", SECONDS)
 
 
