@@ -47,12 +47,12 @@ async def test_graph_is_extracted_predicted_and_the_job_is_made_from_it(cluster:
     assert cluster.events() == ["ExtractionRunning", "Created", "Completed"]
 
 
-async def test_extraction_costs_at_most_eighteen_requests_more_than_a_graph_that_is_there(cluster: Cluster) -> None:
+async def test_extraction_costs_at_most_nineteen_requests_more_than_a_graph_that_is_there(cluster: Cluster) -> None:
     cluster.apply(extractions.dljob())
     await extractions.go_on(cluster)
     await cluster.run("create_pods", "place", "run_pods", "succeed")
     sent = [request for request in cluster.server.requests if "limit" not in request.query]
-    assert len(sent) <= 7 + 18, [f"{request.method} {request.path}" for request in sent]
+    assert len(sent) <= 7 + 19, [f"{request.method} {request.path}" for request in sent]
 
 
 async def test_nothing_starts_before_all_that_the_pod_needs_is_there(cluster: Cluster) -> None:
@@ -69,6 +69,18 @@ async def test_nothing_starts_before_all_that_the_pod_needs_is_there(cluster: Cl
     await cluster.settle()
     companions = ["serviceaccounts", "roles", "rolebindings", "configmaps"]
     assert made == ["configmaps", "jobs", *companions, "suspend False"]
+
+
+@pytest.mark.parametrize("account", ["default", "theirs"])
+async def test_images_are_pulled_with_the_secrets_of_the_users_account(cluster: Cluster, account: str) -> None:
+    secrets = [{"name": f"registry-of-{account}"}]
+    cluster.apply({"metadata": {"name": account}, "imagePullSecrets": secrets}, plural="serviceaccounts")
+    inner = {"containers": [{"name": "main", "image": "busybox"}]}
+    named = {} if account == "default" else {"serviceAccountName": account}
+    cluster.apply(extractions.dljob(template={"spec": inner | named}))
+    await cluster.settle()
+    name = the_job(cluster)["metadata"]["name"]
+    assert (cluster.server.find("serviceaccounts", name) or {})["imagePullSecrets"] == secrets
 
 
 async def test_its_pod_is_no_replica_and_no_attempt(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from cotenant_operator.graphs import extraction
 from cotenant_operator.state import extractions as states
 from cotenant_operator.state import reading, views
 from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
 from operator_kit import extractions, objects
 
 Json = dict[str, Any]
@@ -146,7 +147,7 @@ def test_account_may_patch_the_one_result_and_nothing_else() -> None:
             "spec": {},
         }
     )
-    found = dict(extraction.companions(owner(), asked, made))
+    found = dict(extraction.companions(Observed(job=owner()), asked, made))
     assert found[Kind.ROLE]["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [asked.result.name], "verbs": ["patch"]}
     ]

@@ -17,6 +17,7 @@ from cotenant_operator import labels
 from cotenant_operator.graphs import extraction_pod
 from cotenant_operator.state import extractions, views
 from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
 
 START_SECONDS: Final = 600
 """How long a pod may take to start, its image pulled, beside the time that its container has."""
@@ -115,15 +116,23 @@ def job_name(owner: views.DLJob, asked: Wanted, *, number: int) -> str:
     return owner.meta.key.name[: MAX_NAME - len(end)].rstrip("-.") + end
 
 
-def companions(owner: views.DLJob, asked: Wanted, made: extractions.ExtractionJob) -> tuple[tuple[Kind, Manifest], ...]:
+def companions(observed: Observed, asked: Wanted, made: extractions.ExtractionJob) -> tuple[tuple[Kind, Manifest], ...]:
     """What the pod needs beside its Job, which owns all of it: its identity, what that may do, and its code."""
-    name = made.meta.key.name
+    owner, name = observed.job, made.meta.key.name
     by = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.meta.uid, "controller": True}
     metadata = _metadata(owner, asked.digest, name=name, by=by)
     rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [asked.result.name], "verbs": ["patch"]}
     account = {"kind": "ServiceAccount", "name": name, "namespace": owner.meta.key.namespace}
     return (
-        (Kind.SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        (
+            Kind.SERVICE_ACCOUNT,
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": metadata,
+                "imagePullSecrets": [dict(secret) for secret in observed.pull_secrets],
+            },
+        ),
         (Kind.ROLE, {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}),
         (
             Kind.ROLE_BINDING,

@@ -110,6 +110,11 @@ def seconds(wanted: dljob.Spec) -> int:
     return ONNX_SECONDS if entrypoint is None else entrypoint.timeout_seconds
 
 
+def account(wanted: dljob.Spec) -> str:
+    """The ServiceAccount of the template's pods: pull secrets may be there and not in the template."""
+    return str(wanted.template["spec"].get("serviceAccountName") or "default")
+
+
 def container_of(wanted: dljob.Spec) -> dict[str, Any]:
     """The container that gets the GPU: the user's code is in it."""
     containers: list[dict[str, Any]] = wanted.template["spec"]["containers"]

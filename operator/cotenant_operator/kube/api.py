@@ -130,6 +130,14 @@ class API:
         except NotFoundError:
             return None
 
+    async def pull_secrets(self, account: Key) -> tuple[Json, ...]:
+        """What a ServiceAccount names as Secrets to pull images with; nothing where there is no such account."""
+        try:
+            found = await self.get(Kind.SERVICE_ACCOUNT, account)
+        except NotFoundError:
+            return ()
+        return tuple(found.get("imagePullSecrets") or ())
+
     async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Json:
         """Create an object. Raises ConflictError where its name is taken."""
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))

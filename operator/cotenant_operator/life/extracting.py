@@ -72,6 +72,16 @@ def look(observed: Observed, now: datetime) -> Looked:
     return Looked(observed=replace(observed, outcome=outcome), todo=(*done, *step.todo), retry_at=step.retry_at)
 
 
+def borrowed_account(observed: Observed) -> str | None:
+    """The ServiceAccount whose pull secrets the pod needs that starts now; None: none starts."""
+    asked = extraction.wanted(observed.job)
+    if asked is None or observed.job.spec is None or _is_suspended(observed) or not is_awaited(observed.outcome):
+        return None
+    own = [job for job in observed.extractions if job.digest == asked.digest]
+    starts = bool(own) and own[-1].suspended and not own[-1].meta.deleting and not own[-1].finished
+    return extraction_pod.account(observed.job.spec) if starts else None
+
+
 def is_awaited(outcome: outcomes.Outcome | None) -> bool:
     """Whether the graph has to be extracted, or is being."""
     return isinstance(outcome, outcomes.Missing) and outcome.reason == reasons.EXTRACTION_RUNNING
@@ -128,7 +138,7 @@ def _running(observed: Observed, asked: extraction.Wanted, current: ExtractionJo
         return _Step(message=f"Job {name} extracts the graph: {_progress(observed, current)}")
     creations = (
         actions.Create(kind=kind, manifest=manifest)
-        for kind, manifest in extraction.companions(observed.job, asked, current)
+        for kind, manifest in extraction.companions(observed, asked, current)
     )
     todo = (*creations, *_suspend(current, wanted=False))
     return _Step(message=f"Job {name} extracts the graph: its pod is not there yet", todo=todo)

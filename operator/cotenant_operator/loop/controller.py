@@ -14,7 +14,7 @@ from typing import Final
 from cotenant_api import errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
-from cotenant_operator.life import holding, reconcile
+from cotenant_operator.life import extracting, holding, reconcile
 from cotenant_operator.loop import creations, executor
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
@@ -43,7 +43,7 @@ class Controller:
 
     def __init__(self, *, store: Store, client: api.API, predictor: predictions.Predictor, clock: Clock) -> None:
         self.store = store
-        self._predictor, self._clock = predictor, clock
+        self._client, self._predictor, self._clock = client, predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self._queue = WorkQueue()
@@ -131,7 +131,7 @@ class Controller:
             # The answer took a while: decide on what is there now.
             observed = self._observe(key) or observed
         if reconcile.wants_prediction(observed):
-            observed = await self._predicted(key, observed)
+            observed = await self._with_pull_secrets(key, await self._predicted(key, observed))
         observed = replace(observed, failed_creation=failure)
         plan = reconcile.reconcile(observed, self._clock.now())
         try:
@@ -164,6 +164,12 @@ class Controller:
             message = f"{key} changed while it was predicted"
             raise errors.TemporaryError(message, delay_seconds=0.0)
         return replace(fresh, outcome=outcome)
+
+    async def _with_pull_secrets(self, key: Key, observed: Observed) -> Observed:
+        account = extracting.borrowed_account(observed)
+        if account is None:
+            return observed
+        return replace(observed, pull_secrets=await self._client.pull_secrets(Key(key.namespace, account)))
 
     async def _do(self, key: Key, plan: Plan) -> None:
         for action in plan.actions:

@@ -56,6 +56,7 @@ class Observed:
         gpu_memory_mib: GPU models in the cluster -> memory of the largest GPU of that model.
         refused: those of its pods that a node agent refuses for good -> why.
         extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.
+        pull_secrets: those of the ServiceAccount that an extraction that starts now borrows them from.
         quotas: the ResourceQuotas of its namespace.
         rivals: the other gangs there, where there is a quota, oldest first.
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
@@ -73,6 +74,7 @@ class Observed:
     refused: Mapping[PodUID, str] = field(default_factory=dict)
     extractions: tuple[ExtractionJob, ...] = ()
     extraction_pods: tuple[ExtractionPod, ...] = ()
+    pull_secrets: tuple[Mapping[str, str], ...] = ()
     quotas: tuple[Quota, ...] = ()
     rivals: tuple[Rival, ...] = ()
     failed_creation: FailedCreation | None = None
