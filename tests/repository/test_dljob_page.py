@@ -38,7 +38,10 @@ def test_the_generated_parts_are_up_to_date() -> None:
 
 def test_every_reason_is_there_once_and_no_other() -> None:
     known = {value for name, value in vars(reasons).items() if name.isupper()} | set(PackedReason)
-    assert sorted(words("Reasons and events")) == sorted(known)
+    told = words("Reasons and events")
+    assert len(told) == len(set(told))
+    assert known - set(told) == set(), "add a row to docs/dljob.md, Reasons and events"
+    assert set(told) - known == set(), "no such reason: remove the row from docs/dljob.md"
 
 
 def test_reasons_that_hold_a_job_back_are_said_to_be_events() -> None:
