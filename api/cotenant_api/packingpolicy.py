@@ -84,6 +84,16 @@ class OnMissingPrediction(enum.StrEnum):
 
     EXCLUSIVE = "Exclusive"
     HOLD = "Hold"
+    PROFILE = "Profile"
+    """Alone on a GPU until it has been measured for a minute, then packed by what was measured."""
+
+
+class Correction(enum.StrEnum):
+    """What becomes of a prediction when the job has been measured."""
+
+    NONE = "None"
+    HYBRID = "Hybrid"
+    """The next placement rests on the utilization that was measured alone for a minute, on that GPU model."""
 
 
 Tenants = Annotated[int, Field(ge=1, le=16)]
@@ -101,7 +111,7 @@ class Queue(documents.Model):
     scale_up_after_seconds: Annotated[int, Field(ge=1, le=86400)] = 30
     """When a job that fits nowhere, but would fit another node, is lifted so that an autoscaler sees it."""
     on_missing_prediction: OnMissingPrediction = OnMissingPrediction.EXCLUSIVE
-    """What becomes of a DLJob without a prediction: a whole GPU, or nothing until there is one."""
+    """What becomes of a DLJob without a prediction: a whole GPU, a whole GPU until measured, or nothing."""
 
 
 class Packing(documents.Model):
@@ -149,6 +159,8 @@ class Spec(Packing):
     """The pod label whose equal values may share a GPU, with tenancy Label."""
     queue: Queue = Queue()
     """How waiting jobs are ordered and when they are helped."""
+    correction: Correction = Correction.NONE
+    """Whether a next placement of a DLJob rests on what was measured instead of what was predicted."""
     paused: bool = False
     """Lift and place nothing; what runs goes on."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=16)] = ()

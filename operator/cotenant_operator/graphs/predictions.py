@@ -170,7 +170,7 @@ def chosen(document: prediction.Prediction, models: Collection[GPUModel]) -> out
             "memory, computes in a type that they lack, has operators that are not known, or is unlike what was "
             "measured: reserve a whole GPU (spec.sharing: Exclusive), or profile it first"
         )
-        return outcomes.Missing(reason=reasons.OUT_OF_DOMAIN, message=message)
+        return outcomes.Missing(reason=reasons.OUT_OF_DOMAIN, message=message, graph=document.graph)
     return outcomes.Predicted(prediction=document.model_copy(update={"by_gpu": trusted}))
 
 

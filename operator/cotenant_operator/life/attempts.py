@@ -17,7 +17,7 @@ from typing import Final
 from cotenant_api import booking, dljob, packingpolicy
 from cotenant_api.names import GPUModel
 from cotenant_operator import labels, reasons
-from cotenant_operator.life import causes
+from cotenant_operator.life import causes, profiling
 from cotenant_operator.plans import actions
 from cotenant_operator.state import carried, views
 from cotenant_operator.state.carried import Carried, Cause, Ended
@@ -76,11 +76,25 @@ def early(
     refused, due = causes.refused(observed, current, now)
     if not found and refused is not None:
         found = [refused]
+    if not found:
+        profiled = _profiled(observed, spec, current)
+        return profiled, None if profiled is not None else due
     running = any(pod.phase == "Running" and not pod.meta.deleting for pod in causes.pods_of(observed, current))
-    if not found or (spec.replicas == 1 and running):
+    if spec.replicas == 1 and running:
         # A restarted pod that runs is worth more than a count that is right at once.
         return None, due
     return _ended(observed, spec, current, found[0]), None
+
+
+def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended | None:
+    """The end of an attempt that ran alone to be measured, and has been."""
+    if not current.carried.profile:
+        return None
+    measured = profiling.complete(observed, spec, causes.pods_of(observed, current))
+    if measured is None:
+        return None
+    ended = ending(observed, spec, current, cause=Cause.PROFILED, message=profiling.words(measured))
+    return ended.model_copy(update={"measured": measured})
 
 
 def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended:
@@ -104,7 +118,9 @@ def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: E
     failures = before.failures + ended.failures
     if failures > limit:
         return _used_up(spec, current, ended, limit=limit)
-    after = before.model_copy(update={"failures": failures})
+    measured = ended.measured or profiling.seen(observed, causes.pods_of(observed, current))
+    kept = before.measured if measured is None else measured.over(before.measured)
+    after = before.model_copy(update={"failures": failures, "measured": kept, "profile": False})
     if ended.cause is Cause.OUT_OF_MEMORY:
         return _more_memory(observed, spec, after=after, ended=ended)
     if ended.cause in carried.AT_ONCE:
@@ -132,6 +148,8 @@ def story(attempt: int, ended: Ended, after: Carried) -> str:
     seconds = wait_seconds(ended, after)
     if ended.cause is Cause.OUT_OF_MEMORY:
         return f"{what}; attempt {attempt + 1} gets {_more(ended, after)}"
+    if ended.cause is Cause.PROFILED:
+        return f"{what}; attempt {attempt + 1} is packed by that"
     if ended.cause in carried.AT_ONCE:
         return f"{what}; attempt {attempt + 1} follows"
     limit = " and counts against no limit" if ended.cause in carried.UNCOUNTED else ""

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cotenant_api import dljob
+from cotenant_api import dljob, prediction
 from cotenant_operator import reasons
-from cotenant_operator.life import granting
+from cotenant_operator.life import granting, profiling
 from cotenant_operator.plans.stages import Blocked, Stage
 from cotenant_operator.state import carried, grants, outcomes
 from cotenant_operator.state.observed import Observed
@@ -34,7 +34,9 @@ def granted(
     waited = waiting_for_graph(observed, now)
     if waited is not None:
         return waited
-    decision = granting.decide(spec, observed.policy, observed.outcome, needs(observed, taken_over))
+    measured = taken_over.measured or profiling.of_deployment(observed, spec)
+    outcome = profiling.outcome(observed, spec, measured) or observed.outcome
+    decision = granting.decide(spec, observed.policy, outcome, needs(observed, taken_over))
     if isinstance(decision, granting.Hold):
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
     return decision
@@ -53,7 +55,9 @@ def remembered(observed: Observed) -> Observed:
     """With the prediction of the workload before, where a graph that it was made from cannot be had any more."""
     spec, outcome = observed.job.spec, observed.outcome
     before = observed.deployment or observed.current_job
-    if spec is None or not isinstance(outcome, outcomes.Missing) or not outcome.may_come or before is None:
+    if spec is None or not isinstance(outcome, outcomes.Missing) or before is None:
+        return observed
+    if not outcome.may_come and not _was_measured(observed, spec):
         return observed
     if outcome.reason == reasons.EXTRACTION_RUNNING:
         # It can be had, and may be another one: the image has changed.
@@ -62,6 +66,14 @@ def remembered(observed: Observed) -> Observed:
         return observed
     document = before.grant.document()
     return observed if document is None else replace(observed, outcome=outcomes.Predicted(prediction=document))
+
+
+def _was_measured(observed: Observed, spec: dljob.Spec) -> bool:
+    """Whether an inference job was rolled with what was measured of it: another change does not measure it again."""
+    current, policy = observed.deployment, observed.policy
+    document = None if current is None or current.grant is None else current.grant.document()
+    measured = document is not None and document.source is prediction.Source.PROFILE
+    return measured and policy is not None and profiling.wanted(spec, policy)
 
 
 def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from cotenant_api import booking, dljob, names, packingpolicy, quantity
 from cotenant_api.names import GPUModel
-from cotenant_api.prediction import Prediction
+from cotenant_api.prediction import Prediction, Source
 from cotenant_operator import reasons
 from cotenant_operator.state import outcomes
 from cotenant_operator.state.grants import Grant
@@ -64,7 +64,8 @@ def decide(
             return Hold(reason=reasons.PREDICTION_MISSING, message=text)
         return whole
     document = fitting(outcome.prediction, policy)
-    if len(document.by_gpu) < len(outcome.prediction.by_gpu):
+    if len(document.by_gpu) < len(outcome.prediction.by_gpu) or document.source is Source.PROFILE:
+        # Of other GPU models nothing is known.
         models = ",".join(document.by_gpu)
     share = booking.requested_share(document.by_gpu, policy.packing)
     memory = booked_memory(spec, document, needs)

@@ -24,7 +24,8 @@ def wants_prediction(observed: Observed) -> bool:
     if conditions.find(job.status.conditions, dljob.PREDICTED) is None:
         return True
     if job.spec.workload_type is pod.WorkloadType.INFERENCE:
-        return observed.deployment is None or not serving.is_current(observed.deployment, job.spec)
+        current_one = observed.deployment is not None and serving.is_current(observed.deployment, job.spec)
+        return not current_one or serving.is_measured(observed, job.spec)
     current = observed.current_job
     return current is None or current.failed is not None
 

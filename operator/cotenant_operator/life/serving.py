@@ -4,7 +4,7 @@ from datetime import datetime
 
 from cotenant_api import dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import creation, granting, holding, training
+from cotenant_operator.life import creation, granting, holding, profiling, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import views
@@ -22,7 +22,7 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
     if current.meta.deleting:
         return Stage(workload=True)
-    if not is_current(current, spec):
+    if not is_current(current, spec) or is_measured(observed, spec):
         return _roll(observed, spec, now, current=current)
     if current.replicas != builders.wanted_replicas(spec) and current.grant is not None:
         manifest = builders.deployment(observed.job, spec, current.grant)
@@ -35,6 +35,15 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
     """Whether the Deployment was made from this spec, replicas aside."""
     return current.spec_digest == builders.spec_digest(spec)
+
+
+def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
+    """Whether the pods have whole GPUs for want of a prediction, and have been measured there: they are rolled once."""
+    current, policy = observed.deployment, observed.policy
+    if current is None or current.grant is None or policy is None or spec.suspend or not spec.replicas:
+        return False
+    whole = current.grant.prediction is None and not current.grant.observed_only
+    return whole and profiling.wanted(spec, policy) and profiling.complete(observed, spec, observed.pods) is not None
 
 
 def _create(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:

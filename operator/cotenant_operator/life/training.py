@@ -6,7 +6,7 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, holding
+from cotenant_operator.life import attempts, creation, holding, profiling
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, grants, views
@@ -54,6 +54,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
     decision = creation.granted(observed, spec, now, taken_over)
     if isinstance(decision, Stage):
         return replace(decision, attempt=known)
+    taken_over = _marked(observed, spec, decision, taken_over)
     manifest = builders.job(observed.job, spec, decision, attempt=attempt, taken_over=taken_over)
     if holding.is_gated(observed, spec, manifest):
         manifest["spec"]["suspend"] = True
@@ -63,6 +64,14 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         workload=True,
         notes=(Note(warning=False, reason=reasons.CREATED, message=created(manifest, decision)),),
     )
+
+
+def _marked(observed: Observed, spec: dljob.Spec, grant: grants.Grant, taken_over: carried.Carried) -> carried.Carried:
+    """What the attempt takes over, and whether it runs alone in order to be measured."""
+    alone = grant.prediction is None and not taken_over.exclusive
+    if alone and observed.policy is not None and profiling.begins(spec, observed.policy, observed.outcome):
+        return taken_over.model_copy(update={"profile": True})
+    return taken_over
 
 
 def _service(observed: Observed, spec: dljob.Spec) -> tuple[actions.Create, ...]:
@@ -131,6 +140,8 @@ def _told(ended: carried.Ended, words: str) -> tuple[Note, ...]:
     """An end that is followed by the next attempt at once; one that is waited after is told by the condition Queued."""
     if ended.cause not in carried.AT_ONCE:
         return ()
+    if ended.cause is carried.Cause.PROFILED:
+        return (Note(warning=False, reason=reasons.PROFILED, message=words),)
     return (Note(warning=True, reason=reasons.ATTEMPT_FAILED, message=words),)
 
 

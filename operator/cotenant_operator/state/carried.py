@@ -5,11 +5,12 @@ of pods and GPUNodes meanwhile. What cannot be read ends the DLJob, and is never
 """
 
 import enum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
 from cotenant_api import documents
+from cotenant_operator.state.measured import Measured
 
 MiB = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -58,6 +59,14 @@ class Carried(documents.Document):
     """GPU memory that it needs at least, as the attempts before it have shown."""
     exclusive: bool = False
     """It gets whole GPUs, although it need not by its spec."""
+    profile: bool = False
+    """It has a GPU to itself in order to be measured, and is ended when it has been."""
+    measured: Measured | None = None
+    """What the attempts before it were measured to do alone."""
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object; what only measured jobs have is there only for them."""
+        return _without(super().to_object(), measured=None, profile=False)
 
 
 FIRST: Final = Carried()
@@ -76,8 +85,14 @@ class Ended(documents.Document):
     """The larger of what was measured and what was booked, of one that ran out of GPU memory."""
     gpu_memory_mib: MiB | None = Field(default=None, alias="gpuMemoryMiB")
     """Memory of the GPU that it had to itself, of one that ran out of GPU memory there."""
+    measured: Measured | None = None
+    """What it was measured to do alone, of one that was profiled."""
     message: Annotated[str, Field(max_length=MAX_MESSAGE)] = ""
     """What happened, in words."""
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object; what only measured jobs have is there only for them."""
+        return _without(super().to_object(), measured=None)
 
 
 def of_attempt(text: str | None, *, attempt: int) -> Carried:
@@ -98,3 +113,7 @@ def end(text: str | None) -> Ended | None:
         InvalidInputError: it cannot be read.
     """
     return None if text is None else Ended.from_json(text, source="metadata.annotations[cotenant.dev/ended]")
+
+
+def _without(written: dict[str, Any], **absent: Any) -> dict[str, Any]:
+    return {key: value for key, value in written.items() if key not in absent or value != absent[key]}

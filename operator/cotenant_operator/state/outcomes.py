@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cotenant_api import prediction
+from cotenant_api.names import GraphDigest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,11 +22,13 @@ class Missing:
         reason: of the condition Predicted.
         message: what is wrong and what to do.
         may_come: whether waiting may help, without a change of the DLJob.
+        graph: of a job whose graph is known and cannot be predicted.
     """
 
     reason: str
     message: str
     may_come: bool = False
+    graph: GraphDigest | None = None
 
 
 Outcome: TypeAlias = Predicted | Missing

@@ -1,11 +1,11 @@
 """The prediction and the measurements as a DLJob's status shows them. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from cotenant_api import booking, dljob, packingpolicy, prediction
-from cotenant_api.names import GPUUID, GPUModel
+from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_operator.state import grants, outcomes, views
 from cotenant_operator.state.observed import GPU, Observed
 
@@ -40,20 +40,22 @@ def predicted(
         memory_mib=row.memory_mib.upper,
         source=known.source,
         model=known.model,
-        reason=explained(model, row),
+        reason=explained(model, row, source=known.source),
     )
 
 
-def explained(model: GPUModel, row: prediction.GPUPrediction) -> str:
+def explained(model: GPUModel, row: prediction.GPUPrediction, *, source: prediction.Source) -> str:
     """Why, in words: "compute bound: 41 % of NVIDIA-H200, at most 55 %"."""
-    text = (
-        f"{_REGIMES[row.regime]}: {row.utilization.q50:.0f} % of {model}, at most {math.ceil(row.utilization.upper)} %"
-    )
+    why = "measured alone" if source is prediction.Source.PROFILE else _REGIMES[row.regime]
+    text = f"{why}: {row.utilization.q50:.0f} % of {model}, at most {math.ceil(row.utilization.upper)} %"
     return f"{text}; outside of what the model knows well" if row.out_of_domain else text
 
 
 def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | None:
-    """The largest memory that a replica used, and the GPU's utilization when last seen alone on it."""
+    """The largest memory that a replica used, how long one was alone on its GPU, and the GPU's utilization then.
+
+    The mean over that time, where the agent tells it; else what it was when last seen.
+    """
     before = observed.job.status.observed or dljob.Observed()
     own = {views.pod_uid(pod) for pod in pods}
     peak, utilization = before.memory_peak_mib or 0, before.gpu_utilization_percent
@@ -67,9 +69,27 @@ def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | 
         alone = bool(tenants) and tenants <= own and not gpu.seen.foreign_processes
         if alone and gpu.seen.utilization_percent is not None:
             utilization = gpu.seen.utilization_percent
-    if not peak and utilization is None:
+    seconds, mean = _alone(own, observed)
+    if not peak and utilization is None and seconds is None:
         return observed.job.status.observed
-    return before.model_copy(update={"memory_peak_mib": peak or None, "gpu_utilization_percent": utilization})
+    if seconds is None or seconds < (before.alone_seconds or 0):
+        seconds, mean = before.alone_seconds, before.gpu_utilization_percent if before.alone_seconds else None
+    update = {
+        "memory_peak_mib": peak or None,
+        "gpu_utilization_percent": utilization if mean is None else mean,
+        "alone_seconds": seconds,
+    }
+    return before.model_copy(update=update)
+
+
+def _alone(own: Collection[PodUID], observed: Observed) -> tuple[int | None, int | None]:
+    """The longest that one of these pods was alone on a GPU, and its mean utilization in that time."""
+    seen = [gpu.seen for gpu in observed.gpus.values() if gpu.seen is not None]
+    living = [
+        (it.alone_seconds, it.alone_utilization_percent) for gpu in seen for it in gpu.tenants if it.pod_uid in own
+    ]
+    gone = [(it.alone_seconds, it.alone_utilization_percent) for gpu in seen for it in gpu.ended if it.pod_uid in own]
+    return max((*living, *gone), key=lambda found: found[0] or 0, default=(None, None))
 
 
 def _model(known: prediction.Prediction, pods: Sequence[views.Pod], observed: Observed) -> GPUModel:

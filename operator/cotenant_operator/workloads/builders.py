@@ -51,7 +51,7 @@ def job(
     metadata = _metadata(owner, spec, name=name, attempt=attempt)
     kueue = {key: text for key, text in owner.meta.labels.items() if key.startswith(labels.KUEUE)}
     metadata["labels"].update(kueue)
-    if attempt > 1:
+    if attempt > 1 or taken_over != carried.FIRST:
         metadata["annotations"][labels.CARRIED] = taken_over.to_json()
     content: dict[str, Any] = {
         "completionMode": "Indexed",

@@ -1,0 +1,175 @@
+"""What was measured of a job while it was alone, and the prediction that follows from it. Pure.
+
+A job without a prediction under `queue.onMissingPrediction: Profile` runs on a whole GPU until each replica has been
+measured for a minute; its attempt is then ended, and the next one is packed by what was measured.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from cotenant_api import dljob, gpunode, packingpolicy, pod, prediction
+from cotenant_api.names import GPUModel, GraphDigest, PodUID
+from cotenant_operator.state import outcomes, views
+from cotenant_operator.state.measured import Alone, Measured
+from cotenant_operator.state.observed import Observed
+
+SECONDS: Final = gpunode.MEASURED_SECONDS
+UPPER_POINTS: Final = 10
+"""Added to the measured mean for the upper bound. A minute holds 12 samples; where they spread by 20 points, the
+standard error of their mean is 6 points, and 95 % of such means lie less than 10 below the true one."""
+MEMORY_PERCENT: Final = 120
+"""Of the measured peak, for the upper bound: allocators grow after the first minute (evaluation, longer inputs). What
+needs more runs out of memory, and is placed again with more."""
+NOMINAL_STEP_MILLISECONDS: Final = 100.0
+"""Stands where a step's time is asked for: no agent sees steps."""
+MODEL: Final = "measured"
+"""How a prediction of this kind names its model."""
+
+
+def seen(observed: Observed, pods: Iterable[views.Pod]) -> Measured | None:
+    """What was measured of these pods alone for long enough; of several on one GPU model, the largest of each value."""
+    found = [row for each in pods if each.placement is not None for row in _rows(observed, each)]
+    by_gpu: dict[GPUModel, Alone] = {}
+    for model, row in found:
+        by_gpu[model] = row if model not in by_gpu else _larger(by_gpu[model], row)
+    return Measured(by_gpu=by_gpu) if by_gpu else None
+
+
+def wanted(spec: dljob.Spec, policy: packingpolicy.Spec) -> bool:
+    """Whether the job is to be measured where there is no prediction for it."""
+    profiles = policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.PROFILE
+    packs = policy.mode is packingpolicy.Mode.PACK and spec.sharing is dljob.Sharing.SHARED
+    return profiles and packs and spec.gpus_per_replica == 1
+
+
+def begins(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome | None) -> bool:
+    """Whether a job that gets a whole GPU gets it in order to be measured."""
+    return wanted(spec, policy) and isinstance(outcome, outcomes.Missing)
+
+
+def complete(observed: Observed, spec: dljob.Spec, pods: Iterable[views.Pod]) -> Measured | None:
+    """What was measured, once every replica has been; None before."""
+    living = [each for each in pods if not each.ended and not each.meta.deleting]
+    if len(living) < spec.replicas or not all(each.placement is not None and _rows(observed, each) for each in living):
+        return None
+    return seen(observed, living)
+
+
+def document(measured: Measured, graph: GraphDigest | None, *, uid: str) -> prediction.Prediction:
+    """The prediction of a job that was only measured.
+
+    Args:
+        measured: by GPU model.
+        graph: of the job, where it is known; else the document names a digest that no graph has.
+        uid: of the DLJob.
+    """
+    return prediction.Prediction(
+        graph=graph or GraphDigest("sha256:" + hashlib.sha256(f"no graph: DLJob {uid}".encode()).hexdigest()),
+        source=prediction.Source.PROFILE,
+        model=MODEL,
+        by_gpu={model: _profile(row) for model, row in measured.by_gpu.items()},
+    )
+
+
+def corrected(predicted: prediction.Prediction, measured: Measured) -> prediction.Prediction:
+    """A prediction with the measured utilization, on the GPU models where it was measured; all else as predicted."""
+    rows = {
+        model: row.model_copy(update={"utilization": _utilization(measured.by_gpu[model])})
+        if model in measured.by_gpu
+        else row
+        for model, row in predicted.by_gpu.items()
+    }
+    if rows == predicted.by_gpu:
+        return predicted
+    return predicted.model_copy(update={"by_gpu": rows, "model": f"{predicted.model}+{MODEL}"})
+
+
+def words(measured: Measured) -> str:
+    """What was measured, for people."""
+    return "; ".join(
+        f"{row.utilization_percent} % of {model} and {row.memory_peak_mib} MiB in {row.seconds} s alone"
+        for model, row in sorted(measured.by_gpu.items())
+    )
+
+
+def outcome(observed: Observed, spec: dljob.Spec, measured: Measured | None) -> outcomes.Outcome | None:
+    """The prediction with what was measured in it, as the policy has it; without a measurement as it is."""
+    made, policy = observed.outcome, observed.policy
+    if measured is None or policy is None or made is None:
+        return made
+    if isinstance(made, outcomes.Predicted):
+        if made.prediction.source is prediction.Source.PROFILE:
+            return made
+        hybrid = policy.correction is packingpolicy.Correction.HYBRID
+        return outcomes.Predicted(prediction=corrected(made.prediction, measured)) if hybrid else made
+    allowed = {model: row for model, row in measured.by_gpu.items() if not spec.gpu_models or model in spec.gpu_models}
+    if not allowed or not begins(spec, policy, made):
+        return made
+    found = document(Measured(by_gpu=allowed), made.graph, uid=observed.job.meta.uid)
+    return outcomes.Predicted(prediction=found)
+
+
+def of_deployment(observed: Observed, spec: dljob.Spec) -> Measured | None:
+    """What an inference job's pods were measured to do."""
+    current = observed.deployment
+    if spec.workload_type is not pod.WorkloadType.INFERENCE or current is None:
+        return None
+    return seen(observed, observed.pods)
+
+
+def _profile(row: Alone) -> prediction.GPUPrediction:
+    """One GPU model, from one measurement.
+
+    - utilization: the measured mean; UPPER_POINTS above it, at most 100.
+    - smActivity, dramActivity: not measured; neither can exceed the utilization, so both have its values as bounds.
+    - memory: the measured peak; MEMORY_PERCENT of it.
+    - threadPercentage: 100, nothing is known of how the job does with fewer SMs.
+    - stepMilliseconds, regime: not known; a nominal time, and Compute.
+    """
+    utilization = _utilization(row)
+    upper = -(-row.memory_peak_mib * MEMORY_PERCENT // 100)
+    return prediction.GPUPrediction(
+        utilization=utilization,
+        sm_activity=utilization,
+        dram_activity=utilization,
+        memory_mib=prediction.MemoryRange(q50=row.memory_peak_mib, upper=upper),
+        step_milliseconds=NOMINAL_STEP_MILLISECONDS,
+        thread_percentage=100,
+        regime=prediction.Regime.COMPUTE,
+    )
+
+
+def _utilization(row: Alone) -> prediction.PercentRange:
+    mean = float(row.utilization_percent)
+    return prediction.PercentRange(q50=mean, upper=min(mean + UPPER_POINTS, 100.0))
+
+
+def _rows(observed: Observed, measured: views.Pod) -> list[tuple[GPUModel, Alone]]:
+    """What the agents tell of one pod, on the GPUs that it is placed on."""
+    uid = views.pod_uid(measured)
+    booked = () if measured.placement is None else measured.placement.gpus
+    known = (observed.gpus.get(gpu.uuid) for gpu in booked)
+    present = [gpu.seen for gpu in known if gpu is not None and gpu.seen is not None]
+    rows = ((gpu.model, _row(gpu, uid)) for gpu in present)
+    return [(model, row) for model, row in rows if row is not None and row.seconds >= SECONDS]
+
+
+def _row(gpu: gpunode.GPU, uid: PodUID) -> Alone | None:
+    entries: tuple[gpunode.Tenant | gpunode.Ended, ...] = (*gpu.tenants, *gpu.ended)
+    for entry in entries:
+        if entry.pod_uid == uid and entry.alone_seconds is not None and entry.alone_utilization_percent is not None:
+            return Alone(
+                seconds=entry.alone_seconds,
+                utilization_percent=entry.alone_utilization_percent,
+                memory_peak_mib=entry.memory_peak_mib,
+            )
+    return None
+
+
+def _larger(one: Alone, other: Alone) -> Alone:
+    return Alone(
+        seconds=min(one.seconds, other.seconds),
+        utilization_percent=max(one.utilization_percent, other.utilization_percent),
+        memory_peak_mib=max(one.memory_peak_mib, other.memory_peak_mib),
+    )
