@@ -14,7 +14,7 @@ from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync
 from cotenant_predictor import devices
 from cotenant_predictor.jobs import prediction as jobs
-from operator_kit import ends, objects
+from operator_kit import ends, objects, quotas
 from operator_kit.server import Crashed, Server, Time, Watched
 
 Json = dict[str, Any]
@@ -26,6 +26,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "jobs": Kind.JOB,
     "deployments": Kind.DEPLOYMENT,
     "pods": Kind.POD,
+    "resourcequotas": Kind.RESOURCE_QUOTA,
 }
 
 
@@ -155,11 +156,14 @@ class Cluster(ends.Ends):
             self.server.change("jobs", job["metadata"]["name"], _started(self.time.text()))
             present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
             for index in set(range(job["spec"]["completions"])) - present:
-                self._make_pod(job, index)
+                refusal = self._make_pod(job, index)
+                if refusal is not None:
+                    quotas.tell(self.server, job, refusal, time=self.time.text())
         for deployment in self.server.all("deployments"):
             missing = deployment["spec"]["replicas"] - len(self._pods_of(deployment))
-            for _ in range(missing):
-                self._make_pod(deployment, None)
+            refusals = [self._make_pod(deployment, None) for _ in range(missing)]
+            refusal = next((words for words in refusals if words is not None), None)
+            quotas.fail_replicas(self.server, deployment, refusal, time=self.time.text())
 
     def stop_suspended(self) -> None:
         """What the controllers do with the pods of suspended Jobs and of replicas too many."""
@@ -172,6 +176,10 @@ class Cluster(ends.Ends):
         for deployment in self.server.all("deployments"):
             for pod in self._pods_of(deployment)[deployment["spec"]["replicas"] :]:
                 self.server.delete("pods", pod["metadata"]["name"])
+
+    def count_quota(self) -> None:
+        """What the quota controller does: count the pods that have not ended."""
+        quotas.recount(self.server)
 
     def reap(self) -> None:
         """What kubelets do: end the pods that are being deleted."""
@@ -237,7 +245,7 @@ class Cluster(ends.Ends):
         uid = owner["metadata"]["uid"]
         return [pod for pod in self.server.all("pods") if pod["metadata"]["ownerReferences"][0]["uid"] == uid]
 
-    def _make_pod(self, owner: Json, index: int | None) -> None:
+    def _make_pod(self, owner: Json, index: int | None) -> str | None:
         template = owner["spec"]["template"]
         notes = dict(template["metadata"]["annotations"])
         if index is not None:
@@ -250,7 +258,11 @@ class Cluster(ends.Ends):
             "annotations": notes,
             "ownerReferences": [{"uid": owner["metadata"]["uid"], "controller": True}],
         }
-        self.server.put("pods", {"metadata": metadata, "spec": dict(template["spec"])}, phase="Pending")
+        pod = {"metadata": metadata, "spec": dict(template["spec"])}
+        refusal = quotas.refuse(self.server, pod)
+        if refusal is None:
+            self.server.put("pods", pod, phase="Pending")
+        return refusal
 
 
 def _over(job: Json) -> bool:
@@ -295,6 +307,7 @@ def _end(phase: str) -> Any:
 def _available(ready: int) -> Any:
     def edit(value: Json) -> None:
         value["status"] = {
+            **value.get("status", {}),
             "observedGeneration": value["metadata"]["generation"],
             "availableReplicas": ready,
             "updatedReplicas": value["spec"]["replicas"],

@@ -165,6 +165,7 @@ class Server:
             value
             for value in self.all(plural)
             if matches(value, selector) and namespace in ("", value["metadata"].get("namespace"))
+            if has_fields(value, request.query.get("fieldSelector", ""))
         ]
         if request.metadata_only:
             items = [{"metadata": item["metadata"]} for item in items]
@@ -244,6 +245,18 @@ def matches(value: Json, selector: str) -> bool:
     found = value["metadata"].get("labels") or {}
     wanted = [item.partition("=") for item in selector.split(",") if item]
     return all(name in found and (not equals or found[name] == text) for name, equals, text in wanted)
+
+
+def has_fields(value: Json, selector: str) -> bool:
+    """Whether an object has the fields of a selector: `a.b=x,c=y`."""
+    for part in selector.split(",") if selector else ():
+        path, _, text = part.partition("=")
+        found: Any = value
+        for name in path.split("."):
+            found = found.get(name, {})
+        if found != text:
+            return False
+    return True
 
 
 def merged(old: Any, patch: Any) -> Any:

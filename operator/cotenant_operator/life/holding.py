@@ -101,7 +101,7 @@ def _is_at_rest(current: views.Job) -> bool:
 
 def _waiting(observed: Observed, current: views.Job, now: datetime) -> Hold:
     asked = current.demand
-    if asked is None or not quota.concern(observed.quotas, asked):
+    if asked is None or not observed.quotas:
         return FREE
     lack = _lack(observed, asked, gangs.missing(current, observed.pods), now)
     if lack is not None:
@@ -160,10 +160,19 @@ def _due(setback: Setback, observed: Observed, asked: demand.Demand, now: dateti
     return due if now < due else None
 
 
-def _left(observed: Observed, asked: demand.Demand) -> dict[str, Decimal]:
-    """What the limits that charge such pods leave."""
-    found = ((limit, one.left(limit.resource)) for limit, one in quota.limits(observed.quotas, asked))
-    return {str(limit): left for limit, left in found if left is not None}
+def _left(observed: Observed, asked: demand.Demand, *, held: int = 0) -> dict[str, Decimal]:
+    """What the quotas leave, with what so many pods of the gang hold.
+
+    Defaults of a LimitRange may make the pods ask for what their template does not name: how much of such a limit
+    they hold is not known, so only one that is raised is more.
+    """
+    found: dict[str, Decimal] = {}
+    for one in observed.quotas:
+        for resource, hard in one.hard.items():
+            left, amount = one.left(resource), asked.amounts.get(resource)
+            if left is not None:
+                found[str(quota.Limit(one.key.name, resource))] = hard if amount is None else left + held * amount
+    return found
 
 
 def _started(observed: Observed, current: views.Job, now: datetime) -> Hold:
@@ -194,12 +203,8 @@ def _set_back(observed: Observed, current: views.Job, message: str, *, now: date
         return None
     held = asked.pods - gangs.missing(current, observed.pods)
     lately = before is not None and now < before.at + timedelta(seconds=FORGOTTEN_SECONDS)
-    left = _left(observed, asked)
-    for limit, one in quota.limits(observed.quotas, asked):
-        if one.left(limit.resource) is not None:
-            left[str(limit)] += held * asked.amounts[limit.resource]
     count = before.count + 1 if before is not None and lately else 1
-    return Setback(count=count, at=now, message=message, left=left)
+    return Setback(count=count, at=now, message=message, left=_left(observed, asked, held=held))
 
 
 def _words(failure: FailedCreation) -> Blocked:

@@ -1,0 +1,105 @@
+"""ResourceQuotas on a real control plane: gangs that wait for room, and what is said of pods that are refused."""
+
+from typing import Final
+
+from cluster.workloads import SECONDS, Workspace, template
+from cotenant_api.dljob import Phase
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+
+SHARE: Final = "requests.cotenant.dev/gpu-share"
+
+
+def limit(workspace: Workspace, **hard: str) -> None:
+    """Make a quota and wait until it is counted; `gpu_share` stands for `requests.cotenant.dev/gpu-share`."""
+    limits = {key.replace("gpu_share", SHARE): text for key, text in hard.items()}
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": limits}}
+    path = clients.path_of("resourcequotas", namespace=workspace.namespace)
+    workspace.client.create(path, body)
+    waiting.wait_until(
+        lambda: workspace.client.get(f"{path}/gpus").get("status", {}).get("used"), "a counted quota", SECONDS
+    )
+
+
+def raise_limit(workspace: Workspace, **hard: str) -> None:
+    limits = {key.replace("gpu_share", SHARE): text for key, text in hard.items()}
+    path = clients.path_of("resourcequotas", namespace=workspace.namespace, name="gpus")
+    workspace.client.patch(path, {"spec": {"hard": limits}})
+
+
+def whole(workspace: Workspace, name: str, *, replicas: int = 1, run_for: str = "2s") -> None:
+    """A DLJob of which each pod asks for a whole GPU."""
+    workspace.dljob(name, replicas=replicas, sharing="Exclusive", template=template(run_for=run_for))
+
+
+def test_a_quota_holds_a_gang_back_and_lets_it_go_when_another_job_ends(workspace: Workspace) -> None:
+    limit(workspace, gpu_share="300")
+    whole(workspace, "first", run_for="8s")
+    workspace.wait_for_phase("first", Phase.RUNNING)
+    whole(workspace, "gang", replicas=3)
+    held = workspace.wait_for_condition("gang", "Queued", "False", "QuotaExceeded")
+    assert held["message"] == f"{SHARE}: 3 pods ask for 300, 200 of 300 are left in ResourceQuota gpus"
+    assert [pod for pod in workspace.client.items(workspace.pods()) if pod["metadata"]["name"].startswith("gang")] == []
+    workspace.wait_for_phase("first", Phase.SUCCEEDED)
+    workspace.wait_for_phase("gang", Phase.SUCCEEDED)
+    assert workspace.status("gang")["attempts"] == 1
+    told = {event["reason"] for event in workspace.events() if event["involvedObject"]["name"] == "gang"}
+    assert {"Created", "QuotaExceeded", "Completed"} <= told
+
+
+def test_a_quota_that_is_too_small_for_ever_says_so_until_it_is_raised(workspace: Workspace) -> None:
+    limit(workspace, pods="1")
+    whole(workspace, "gang", replicas=2)
+    held = workspace.wait_for_condition("gang", "Queued", "False", "QuotaExceeded")
+    assert "allows 1 in all: raise it, or ask for less" in held["message"]
+    raise_limit(workspace, pods="2")
+    workspace.wait_for_phase("gang", Phase.SUCCEEDED)
+
+
+def test_two_gangs_of_one_quota_run_one_after_the_other(workspace: Workspace) -> None:
+    limit(workspace, gpu_share="300")
+    for name in ("a", "b"):
+        whole(workspace, name, replicas=2, run_for="1s")
+    for name in ("a", "b"):
+        workspace.wait_for_phase(name, Phase.SUCCEEDED)
+        assert workspace.status(name)["attempts"] == 1
+
+
+def test_a_gang_whose_pods_are_refused_is_stopped_whole_and_goes_on_later(workspace: Workspace) -> None:
+    """A LimitRange makes the pods ask for more than their template says: only the API server knows."""
+    default = {"type": "Container", "defaultRequest": {"cpu": "400m"}, "default": {"cpu": "400m"}}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "cpu"}, "spec": {"limits": [default]}}
+    workspace.client.create(clients.path_of("limitranges", namespace=workspace.namespace), body)
+    limit(workspace, **{"requests.cpu": "1"})
+    whole(workspace, "gang", replicas=3)
+    held = workspace.wait_for_condition("gang", "Queued", "False", "QuotaExceeded")
+    assert "exceeded quota: gpus" in held["message"]
+    waiting.wait_until(lambda: not workspace.client.items(workspace.pods()), "no pods", SECONDS)
+    raise_limit(workspace, **{"requests.cpu": "2"})
+    workspace.wait_for_phase("gang", Phase.SUCCEEDED)
+    assert workspace.status("gang")["attempts"] == 1
+
+
+def test_a_single_replica_says_why_it_has_no_pod(workspace: Workspace) -> None:
+    limit(workspace, gpu_share="50")
+    whole(workspace, "train")
+    held = workspace.wait_for_condition("train", "Queued", "False", "QuotaExceeded")
+    assert held["message"].startswith("pods is forbidden: exceeded quota: gpus")
+
+
+def test_a_missing_service_account_is_no_matter_of_quota(workspace: Workspace) -> None:
+    spec = template(serviceAccountName="nobody")
+    workspace.dljob("train", sharing="Exclusive", template=spec)
+    held = workspace.wait_for_condition("train", "Queued", "False", "PodCreationFailed")
+    assert "nobody" in held["message"]
+
+
+def test_a_deployment_under_a_quota_serves_with_what_it_gets_and_says_what_is_refused(workspace: Workspace) -> None:
+    limit(workspace, gpu_share="200")
+    workspace.dljob("serve", workloadType="Inference", replicas=3, sharing="Exclusive", template=template(run_for=""))
+    held = workspace.wait_for_condition("serve", "Queued", "False", "QuotaExceeded")
+    assert "exceeded quota: gpus" in held["message"]
+    workspace.wait_for_phase("serve", Phase.RUNNING)
+    raise_limit(workspace, gpu_share="300")
+    workspace.wait_for_condition("serve", "Placed", "True")
+    workspace.wait_for_condition("serve", "Queued", "False", "Placed")

@@ -1,0 +1,437 @@
+"""Quotas: a gang starts whole or not at all, oldest first; missing pods say why. Against a cluster in memory."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_operator import labels
+from cotenant_operator.kube import api
+from operator_kit import objects, quotas
+from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
+
+Json = dict[str, Any]
+
+SHARE = "requests.cotenant.dev/gpu-share"
+WHOLE: Json = {"sharing": "Exclusive", "model": None}
+
+
+def gang(name: str = "train", *, replicas: int = 4, **spec: Any) -> Json:
+    """A gang of which each pod asks for 100."""
+    return objects.dljob(name, replicas=replicas, **WHOLE, **spec)
+
+
+def limit(cluster: Cluster, **hard: str) -> None:
+    cluster.apply(quotas.quota(**hard), plural="resourcequotas")
+
+
+def suspended(cluster: Cluster, name: str = "train-1") -> bool:
+    job = cluster.server.find("jobs", name)
+    assert job is not None
+    return bool(job["spec"]["suspend"])
+
+
+def alive(cluster: Cluster, name: str) -> int:
+    pods = [pod for pod in cluster.server.all("pods") if pod["metadata"]["name"].startswith(f"{name}-")]
+    return sum(pod["status"]["phase"] in ("Pending", "Running") for pod in pods)
+
+
+def queued(cluster: Cluster, name: str = "train") -> tuple[str, str]:
+    found = cluster.condition("Queued", name=name)
+    return found["status"], found["reason"]
+
+
+def set_spec(cluster: Cluster, name: str = "train", **fields: Any) -> None:
+    cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
+
+
+async def occupy(cluster: Cluster, *, name: str = "other") -> None:
+    """A single replica that holds 100."""
+    cluster.apply(objects.dljob(name, **WHOLE))
+    await cluster.run("create_pods", "place", "run_pods")
+
+
+async def test_a_gang_waits_until_its_quota_has_room_for_all_of_it(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    await occupy(cluster)
+    cluster.apply(gang())
+    await cluster.run("create_pods")
+    assert suspended(cluster)
+    assert queued(cluster) == ("False", "QuotaExceeded")
+    message = cluster.condition("Queued")["message"]
+    assert message == f"{SHARE}: 4 pods ask for 400, 300 of 400 are left in ResourceQuota team-gpus"
+    assert "QuotaExceeded" in cluster.events()
+    await cluster.run("succeed", "count_quota", "create_pods", "place", "run_pods", "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_a_gang_that_fits_starts_at_once(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400", pods="10")
+    cluster.apply(gang())
+    await cluster.settle()
+    assert not suspended(cluster)
+    await cluster.run("create_pods", "place", "run_pods", "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+    assert cluster.events() == ["Created", "NoModel", "Completed"]
+
+
+async def test_without_a_quota_nothing_is_suspended_and_nothing_more_is_asked(cluster: Cluster) -> None:
+    cluster.apply(gang())
+    cluster.server.requests.clear()
+    await cluster.settle()
+    assert not suspended(cluster)
+    created = [request for request in cluster.server.requests if request.path.endswith("/jobs")]
+    assert [dict(request.body or {})["spec"]["suspend"] for request in created] == [False]
+    await cluster.run("create_pods", "place", "run_pods")
+    await cluster.advance(3600)
+    await cluster.run("succeed")
+    assert not [request for request in cluster.server.requests if request.path.endswith("/events") and request.query]
+    assert not [
+        request for request in cluster.server.requests if request.method == "PATCH" and "/jobs/" in request.path
+    ]
+
+
+async def test_a_quota_that_does_not_limit_what_the_pods_ask_for_suspends_nothing(cluster: Cluster) -> None:
+    cluster.apply(quotas.quota("storage", **{"requests.storage": "10Gi", "services": "1"}), plural="resourcequotas")
+    cluster.apply(gang())
+    cluster.server.requests.clear()
+    await cluster.settle()
+    assert not [
+        request for request in cluster.server.requests if request.method == "PATCH" and "/jobs/" in request.path
+    ]
+
+
+async def test_a_quota_that_is_too_small_for_ever_says_so(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="300")
+    cluster.apply(gang())
+    await cluster.settle()
+    message = cluster.condition("Queued")["message"]
+    assert (
+        message == f"{SHARE}: 4 pods ask for 400, ResourceQuota team-gpus allows 300 in all: raise it, or ask for less"
+    )
+
+
+@pytest.mark.parametrize("change", ["raised", "deleted"])
+async def test_a_gang_goes_on_when_its_quota_is_changed(cluster: Cluster, change: str) -> None:
+    limit(cluster, gpu_share="300")
+    cluster.apply(gang())
+    await cluster.settle()
+    if change == "raised":
+        quotas.resize(cluster.server, gpu_share="400")
+    else:
+        cluster.server.delete("resourcequotas", "team-gpus")
+    await cluster.settle()
+    assert not suspended(cluster)
+
+
+async def test_the_users_own_suspend_wins(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="300")
+    cluster.apply(gang())
+    await cluster.settle()
+    set_spec(cluster, suspend=True)
+    await cluster.settle()
+    quotas.resize(cluster.server, gpu_share="400")
+    await cluster.advance(600)
+    assert suspended(cluster)
+    assert cluster.dljob()["status"]["phase"] == "Suspended"
+    set_spec(cluster, suspend=False)
+    await cluster.settle()
+    assert not suspended(cluster)
+
+
+async def test_suspend_of_a_job_that_kueue_manages_is_never_touched(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    value = gang()
+    value["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    cluster.apply(value)
+    await cluster.advance(600)
+    assert suspended(cluster)
+    assert queued(cluster) == ("True", "WaitingForAdmission")
+    cluster.server.change("jobs", "train-1", lambda job: job["spec"].update(suspend=False))
+    quotas.resize(cluster.server, gpu_share="100")
+    await cluster.run("create_pods")
+    for _ in range(4):
+        await cluster.advance(30)
+    assert not suspended(cluster)
+    assert queued(cluster) == ("False", "QuotaExceeded")
+
+
+async def test_pods_that_others_took_the_room_of_stop_the_gang_after_a_while(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    # Somebody else's pod comes between, and no watch has told of it.
+    stolen(cluster)
+    await cluster.run("create_pods")
+    assert alive(cluster, "train") == 3
+    await cluster.advance(9)
+    assert not suspended(cluster)
+    await cluster.advance(1)
+    assert suspended(cluster)
+    assert queued(cluster) == ("False", "QuotaExceeded")
+    assert "exceeded quota: team-gpus" in cluster.condition("Queued")["message"]
+    await cluster.run("stop_suspended", "count_quota")
+    assert alive(cluster, "train") == 0
+
+
+def stolen(cluster: Cluster) -> None:
+    """A pod of nobody's that holds 100."""
+    container = {"name": "main", "resources": {"limits": {"cotenant.dev/gpu-share": "100"}}}
+    metadata = {"name": "thief", "ownerReferences": [{"uid": "nobody"}]}
+    pod = {"metadata": metadata, "spec": {"containers": [container], "nodeName": "n1"}}
+    assert quotas.refuse(cluster.server, pod) is None
+    cluster.server.put("pods", pod, phase="Running")
+
+
+def start(cluster: Cluster) -> None:
+    """What the Job controller writes when it takes a Job up that was resumed."""
+    time = cluster.time.text()
+    cluster.server.change("jobs", "train-1", lambda job: job.update(status={"startTime": time}))
+
+
+def refuse(cluster: Cluster, message: str) -> None:
+    """A FailedCreate event of the Job."""
+    quotas.tell(cluster.server, cluster.server.find("jobs", "train-1") or {}, message, time=cluster.time.text())
+
+
+async def refused(cluster: Cluster, times: int) -> list[float]:
+    """Let admission refuse every pod of a gang that fits by the numbers; how long it waited before each try."""
+    waits = []
+    for _ in range(times):
+        assert not suspended(cluster)
+        start(cluster)
+        refuse(cluster, 'Error creating: pods "x" is forbidden: exceeded quota: hidden')
+        await cluster.settle()
+        while not suspended(cluster):
+            await cluster.advance(5)
+        cluster.server.change("jobs", "train-1", lambda job: job.update(status={}))
+        begun = cluster.time.seconds
+        while suspended(cluster):
+            await cluster.advance(5)
+        waits.append(cluster.time.seconds - begun)
+    return waits
+
+
+async def test_time_between_tries_doubles_and_is_bounded_also_across_restarts(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    waits = await refused(cluster, 3)
+    cluster.restart()
+    await cluster.start()
+    waits += await refused(cluster, 3)
+    assert waits == [10, 20, 40, 80, 160, 160]
+
+
+async def test_a_gang_that_was_refused_is_tried_sooner_where_there_is_more_room(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    await refused(cluster, 4)
+    start(cluster)
+    refuse(cluster, "exceeded quota: hidden")
+    await cluster.settle()
+    await cluster.advance(10)
+    assert suspended(cluster)
+    cluster.server.change("jobs", "train-1", lambda job: job.update(status={}))
+    quotas.resize(cluster.server, gpu_share="500")
+    await cluster.settle()
+    assert suspended(cluster)
+    await cluster.advance(10)
+    assert not suspended(cluster)
+
+
+async def test_a_gang_that_is_refused_for_what_its_template_does_not_name_waits_as_long(cluster: Cluster) -> None:
+    """As where a LimitRange gives containers a request for CPU."""
+    cluster.apply(quotas.quota(**{"requests.cpu": "1"}), plural="resourcequotas")
+    cluster.apply(gang())
+    await cluster.settle()
+    assert await refused(cluster, 3) == [10, 20, 40]
+
+
+async def test_two_gangs_that_compete_run_one_after_the_other_oldest_first(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="600")
+    cluster.apply(gang("first"))
+    cluster.apply(gang("second"))
+    await cluster.settle()
+    assert (suspended(cluster, "first-1"), suspended(cluster, "second-1")) == (False, True)
+    assert "600 of 600 are left" in cluster.condition("Queued", name="second")["message"]
+    assert "400 of these for gangs that go first" in cluster.condition("Queued", name="second")["message"]
+    await cluster.run("create_pods", "place", "run_pods")
+    assert (alive(cluster, "first"), alive(cluster, "second")) == (4, 0)
+    await cluster.run("succeed", "count_quota", "create_pods", "place", "run_pods", "succeed")
+    assert [cluster.dljob(name)["status"]["phase"] for name in ("first", "second")] == ["Succeeded", "Succeeded"]
+
+
+async def test_gangs_that_hold_half_of_a_quota_each_do_not_block_each_other(cluster: Cluster) -> None:
+    """As after an outage, when both were resumed: both have some of their pods and neither has all."""
+    limit(cluster, gpu_share="600")
+    cluster.apply(gang("first"))
+    cluster.time.seconds += 1
+    cluster.apply(gang("second"))
+    await cluster.settle()
+    cluster.server.change("jobs", "second-1", lambda job: job["spec"].update(suspend=False))
+    quotas.resize(cluster.server, gpu_share="300")
+    await cluster.run("create_pods")
+    quotas.resize(cluster.server, gpu_share="600")
+    await cluster.run("create_pods")
+    assert 0 < alive(cluster, "second") < 4
+    for _ in range(12):
+        await cluster.advance(10)
+        await cluster.run("stop_suspended", "count_quota", "create_pods", "place", "run_pods")
+        whole = [name for name in ("first", "second") if alive(cluster, name) == 4]
+        if whole:
+            await cluster.run("succeed", "count_quota")
+    assert [cluster.dljob(name)["status"]["phase"] for name in ("first", "second")] == ["Succeeded", "Succeeded"]
+    ended = {name: cluster.dljob(name)["status"]["completionTime"] for name in ("first", "second")}
+    assert ended["first"] != ended["second"]
+
+
+async def test_a_smaller_gang_goes_first_until_the_older_has_waited_long_enough(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    await occupy(cluster)
+    cluster.apply(gang("large"))
+    cluster.time.seconds += 1
+    cluster.apply(gang("small", replicas=2))
+    await cluster.run("create_pods", "place", "run_pods")
+    assert (alive(cluster, "large"), alive(cluster, "small")) == (0, 2)
+    await cluster.advance(3600)
+    cluster.apply(gang("late", replicas=2))
+    await cluster.advance(60)
+    await cluster.run("create_pods")
+    assert suspended(cluster, "late-1")
+    await cluster.run("place", "run_pods", "succeed", "count_quota", "create_pods")
+    assert (alive(cluster, "large"), alive(cluster, "late")) == (4, 0)
+
+
+async def test_a_gang_that_never_fits_keeps_no_room_from_others(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="300")
+    cluster.apply(gang("never"))
+    await cluster.advance(7200)
+    cluster.apply(gang("small", replicas=2))
+    await cluster.settle()
+    assert (suspended(cluster, "never-1"), suspended(cluster, "small-1")) == (True, False)
+
+
+async def test_a_single_replica_says_why_its_pod_is_missing_until_it_is_there(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="50")
+    cluster.apply(objects.dljob(**WHOLE))
+    await cluster.run("create_pods")
+    assert queued(cluster) == ("True", "Submitted")
+    await cluster.advance(10)
+    assert queued(cluster) == ("False", "QuotaExceeded")
+    assert cluster.condition("Queued")["message"].startswith("pods is forbidden: exceeded quota: team-gpus")
+    assert not suspended(cluster)
+    quotas.resize(cluster.server, gpu_share="100")
+    await cluster.run("create_pods", "place")
+    assert queued(cluster) == ("False", "Placed")
+
+
+async def test_another_refusal_of_pods_is_no_quota_and_stops_no_gang(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang())
+    await cluster.settle()
+    start(cluster)
+    refuse(
+        cluster,
+        'Error creating: pods "train-1-0-" is forbidden: error looking up service account team/trainer: not found',
+    )
+    await cluster.settle()
+    await cluster.advance(10)
+    await cluster.advance(300)
+    assert not suspended(cluster)
+    assert queued(cluster) == ("False", "PodCreationFailed")
+    assert "service account team/trainer: not found" in cluster.condition("Queued")["message"]
+
+
+async def test_it_is_asked_seldom_why_pods_are_missing(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="50")
+    cluster.apply(objects.dljob(**WHOLE))
+    await cluster.run("create_pods")
+    cluster.server.requests.clear()
+    for _ in range(60):
+        await cluster.advance(10)
+    asked = [request for request in cluster.server.requests if request.path.endswith("/events") and request.query]
+    assert 10 <= len(asked) <= 21
+    assert {request.query["limit"] for request in asked} == {"50"}
+
+
+async def test_an_old_refusal_says_nothing_about_a_pod_that_failed_since(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="50")
+    cluster.apply(objects.dljob(**WHOLE))
+    await cluster.run("create_pods")
+    await cluster.advance(20)
+    quotas.resize(cluster.server, gpu_share="100")
+    await cluster.run("create_pods", "place", "run_pods", "crash")
+    await cluster.advance(60)
+    assert queued(cluster)[1] != "QuotaExceeded"
+
+
+async def test_a_deployment_says_which_of_its_pods_a_quota_refuses(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="200")
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=3, **WHOLE))
+    await cluster.run("create_pods", "place", "run_pods")
+    await cluster.advance(10)
+    assert queued(cluster, "serve") == ("False", "QuotaExceeded")
+    assert cluster.dljob("serve")["status"]["phase"] == "Running"
+    quotas.resize(cluster.server, gpu_share="300")
+    await cluster.run("create_pods", "place", "run_pods")
+    assert queued(cluster, "serve") == ("False", "Placed")
+
+
+async def test_what_somebody_spoilt_on_a_job_is_no_setback(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    await occupy(cluster)
+    cluster.apply(gang())
+    await cluster.settle()
+    spoilt = {labels.QUOTA_SETBACK: '{"v":1,"count":"many"}'}
+    cluster.server.change("jobs", "train-1", lambda job: job["metadata"]["annotations"].update(spoilt))
+    await cluster.run("succeed", "count_quota")
+    assert not suspended(cluster)
+
+
+LIFE = ("create_pods", "place", "run_pods", "succeed", "count_quota") * 2
+
+
+async def live(fault_at: int, fault: Fault) -> int:
+    """Two gangs in a quota for one of them, and somebody who takes room; one fault at the n-th write."""
+    cluster, writes = Cluster(), 0
+
+    def decide(request: api.Request) -> Fault | None:
+        nonlocal writes
+        if request.method == "GET":
+            return None
+        writes += 1
+        return fault if writes == fault_at else None
+
+    cluster.server.fault = decide
+    cluster.apply(objects.policy(), plural="packingpolicies")
+    cluster.apply(objects.gpu_node(), plural="gpunodes")
+    limit(cluster, gpu_share="400")
+    cluster.apply(gang("first"))
+    cluster.time.seconds += 1
+    cluster.apply(gang("second"))
+    await cluster.start()
+    await cluster.settle()
+    stolen(cluster)
+    await cluster.run("create_pods")
+    await cluster.advance(10)
+    await cluster.run("stop_suspended")
+    cluster.server.delete("pods", "thief")
+    await cluster.run("reap", "count_quota")
+    for program in LIFE * 2:
+        await cluster.advance(40)
+        await cluster.run("stop_suspended", program)
+        assert not (alive(cluster, "first") and alive(cluster, "second"))
+    assert [cluster.dljob(name)["status"]["phase"] for name in ("first", "second")] == ["Succeeded", "Succeeded"]
+    return writes
+
+
+@pytest.mark.parametrize(
+    ("effect", "status"), [(True, -1), (False, -1), (True, 0)], ids=["crash after", "crash before", "lost reply"]
+)
+async def test_a_fault_at_any_write_loses_no_gang(effect: bool, status: int) -> None:
+    total = await live(0, Fault(effect=False, status=-1))
+    assert total > 12
+    for at in range(1, total + 1):
+        await live(at, Fault(effect=effect, status=status))

@@ -1,0 +1,102 @@
+"""ResourceQuotas in a cluster in memory: what admission, the quota controller and the Job controller do with them.
+
+Counts pods and what their containers ask for; no scopes, no init containers.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+from cotenant_api import quantity
+from operator_kit.server import Server
+
+Json = dict[str, Any]
+
+
+def quota(name: str = "team-gpus", **hard: str) -> Json:
+    """A ResourceQuota; `gpu_share` stands for `requests.cotenant.dev/gpu-share`."""
+    limits = {key.replace("gpu_share", "requests.cotenant.dev/gpu-share"): text for key, text in hard.items()}
+    return {
+        "metadata": {"name": name},
+        "spec": {"hard": limits},
+        "status": {"hard": limits, "used": dict.fromkeys(limits, "0")},
+    }
+
+
+def resize(server: Server, name: str = "team-gpus", **hard: str) -> None:
+    """What an administrator does, and the quota controller after it."""
+    wanted = quota(name, **hard)["spec"]["hard"]
+
+    def edit(value: Json) -> None:
+        value["spec"] = {"hard": wanted}
+        value["status"] = {**value["status"], "hard": wanted}
+
+    server.change("resourcequotas", name, edit)
+
+
+def refuse(server: Server, pod: Json) -> str | None:
+    """Charge every quota for a pod; the words of the one that refuses it, and then nothing is charged."""
+    found = server.all("resourcequotas")
+    for one in found:
+        hard, used = one["status"]["hard"], one["status"]["used"]
+        for resource, amount in _asked(pod).items():
+            if resource in hard and _number(used[resource]) + amount > _number(hard[resource]):
+                numbers = f"requested: {resource}={amount}, used: {resource}={used[resource]}"
+                name = f"pods {pod['metadata']['name']!r}".replace("'", '"')
+                words = f"exceeded quota: {one['metadata']['name']}, {numbers}, limited: {resource}={hard[resource]}"
+                return f"Error creating: {name} is forbidden: {words}"
+    for one in found:
+        _charge(server, one, _asked(pod))
+    return None
+
+
+def recount(server: Server) -> None:
+    """What the quota controller does: count the pods that have not ended."""
+    living = [pod for pod in server.all("pods") if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+    for one in server.all("resourcequotas"):
+        empty = {**one, "status": {**one["status"], "used": dict.fromkeys(one["status"]["hard"], "0")}}
+        total = {name: sum(_asked(pod).get(name, Decimal(0)) for pod in living) for name in one["status"]["hard"]}
+        _charge(server, empty, {name: Decimal(amount) for name, amount in total.items()})
+
+
+def tell(server: Server, owner: Json, message: str, *, time: str) -> None:
+    """The Job controller's event; told again, it is the same with a later time."""
+    name = f"{owner['metadata']['name']}.failed-create"
+    if server.find("events", name) is not None:
+        server.change("events", name, lambda event: event.update(lastTimestamp=time, message=message))
+        return
+    about = {"kind": "Job", "uid": owner["metadata"]["uid"], "name": owner["metadata"]["name"]}
+    event = {"metadata": {"name": name}, "involvedObject": about, "reason": "FailedCreate", "message": message}
+    server.put("events", {**event, "firstTimestamp": time, "lastTimestamp": time})
+
+
+def fail_replicas(server: Server, deployment: Json, message: str | None, *, time: str) -> None:
+    """The Deployment controller's condition; None: the pods are there again."""
+    told = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
+
+    def edit(value: Json) -> None:
+        status = value.setdefault("status", {})
+        before = [item for item in status.get("conditions", ()) if item["type"] == "ReplicaFailure"]
+        since = before[0]["lastTransitionTime"] if before else time
+        status["conditions"] = [] if message is None else [{**told, "lastTransitionTime": since}]
+
+    if message is not None or (deployment.get("status") or {}).get("conditions"):
+        server.change("deployments", deployment["metadata"]["name"], edit)
+
+
+def _charge(server: Server, one: Json, amounts: dict[str, Decimal]) -> None:
+    used = one["status"]["used"]
+    now = {name: str(_number(text) + amounts.get(name, Decimal(0))) for name, text in used.items()}
+    server.change("resourcequotas", one["metadata"]["name"], lambda value: value["status"].update(used=now))
+
+
+def _asked(pod: Json) -> dict[str, Decimal]:
+    total = {"pods": Decimal(1)}
+    for container in pod["spec"]["containers"]:
+        resources = container.get("resources") or {}
+        for name, text in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+            total[f"requests.{name}"] = total.get(f"requests.{name}", Decimal(0)) + _number(text)
+    return total
+
+
+def _number(text: Any) -> Decimal:
+    return quantity.parse(text, field="quota")
