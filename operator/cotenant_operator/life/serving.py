@@ -29,7 +29,14 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
-    return Stage(workload=True, held=hold.why, retry_at=hold.retry_at)
+    return Stage(workload=True, held=hold.why, notes=_untold(observed, current), retry_at=hold.retry_at)
+
+
+def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
+    """That it was made, until there is a status: it is told also across a crash."""
+    if observed.job.status.observed_generation is not None or current.grant is None:
+        return ()
+    return (training.begin("Deployment", current.meta.key.name, current.grant),)
 
 
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
@@ -53,7 +60,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     if isinstance(decision, Stage):
         return decision
     manifest = builders.deployment(observed.job, spec, decision)
-    note = Note(warning=False, reason=reasons.CREATED, message=training.created(manifest, decision))
+    note = training.begin("Deployment", manifest["metadata"]["name"], decision)
     return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=None),), workload=True, notes=(note,))
 
 
@@ -65,7 +72,8 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     bound = any(pod.node is not None and not pod.ended for pod in observed.pods)
     grant = granting.renewed(current.grant, decision, bound=bound)
     manifest = builders.deployment(observed.job, spec, grant)
-    text = training.created(manifest, grant).replace("created", "updated", 1)
+    name = f"Deployment {manifest['metadata']['name']}"
+    text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)
     return Stage(
         actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True, notes=(note,)

@@ -62,7 +62,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
         workload=True,
-        notes=(Note(warning=False, reason=reasons.CREATED, message=created(manifest, decision)),),
+        notes=(begin("Job", manifest["metadata"]["name"], decision),),
     )
 
 
@@ -87,9 +87,13 @@ def _outdated(observed: Observed) -> tuple[actions.Delete, ...]:
     return tuple(actions.Delete(kind=Kind.JOB, name=job.meta.key.name, uid=job.meta.uid) for job in old)
 
 
-def created(manifest: actions.Manifest, grant: grants.Grant) -> str:
+def begin(kind: str, name: str, grant: grants.Grant) -> Note:
+    """Tells that a workload was made."""
+    return Note(warning=False, reason=reasons.CREATED, message=created(f"{kind} {name}", grant))
+
+
+def created(name: str, grant: grants.Grant) -> str:
     """What was created, in words."""
-    name = f"{manifest['kind']} {manifest['metadata']['name']}"
     gpus = f"{grant.gpus} GPU" if grant.gpus == 1 else f"{grant.gpus} GPUs"
     if grant.observed_only:
         return f"created {name}: {gpus} of the default scheduler a replica (PackingPolicy mode: Observe)"
@@ -146,13 +150,14 @@ def _told(ended: carried.Ended, words: str) -> tuple[Note, ...]:
 
 
 def _untold(observed: Observed, current: views.Job) -> tuple[Note, ...]:
-    """The former attempt's end, until the status names the present one: it is told also across a crash."""
+    """The former attempt's end and this one's begin, until the status names it: they are told also across a crash."""
     if (observed.job.status.attempts or 0) >= current.attempt:
         return ()
+    begun = () if current.grant is None else (begin("Job", current.meta.key.name, current.grant),)
     former = next((job for job in observed.jobs if job.attempt == current.attempt - 1), None)
     if former is None or former.ended is None:
-        return ()
-    return _told(former.ended, attempts.story(former.attempt, former.ended, current.carried))
+        return begun
+    return (*_told(former.ended, attempts.story(former.attempt, former.ended, current.carried)), *begun)
 
 
 def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
