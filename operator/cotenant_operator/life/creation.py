@@ -4,11 +4,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cotenant_api import dljob, prediction
+from cotenant_api import booking, dljob, prediction
 from cotenant_operator import reasons
 from cotenant_operator.life import granting, profiling
 from cotenant_operator.plans.stages import Blocked, Stage
 from cotenant_operator.state import carried, grants, outcomes
+from cotenant_operator.state.measured import Measured
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.workloads import builders
 
@@ -34,20 +35,38 @@ def granted(
     waited = waiting_for_graph(observed, now)
     if waited is not None:
         return waited
-    measured = taken_over.measured or profiling.of_deployment(observed, spec)
+    measured = _measured(observed, spec, taken_over)
     outcome = profiling.outcome(observed, spec, measured) or observed.outcome
     decision = granting.decide(spec, observed.policy, outcome, needs(observed, taken_over))
     if isinstance(decision, granting.Hold):
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
-    return decision
+    return replace(decision, graph=outcomes.graph_of(observed.outcome))
+
+
+def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> Measured | None:
+    """What was measured of the job itself, and on other GPU models of former jobs of its graph."""
+    own = taken_over.measured or profiling.of_deployment(observed, spec)
+    return observed.learned.measured if own is None else own.over(observed.learned.measured)
 
 
 def needs(observed: Observed, taken_over: carried.Carried) -> granting.Needs:
     """What has been learned about the job's needs."""
     return granting.Needs(
         memory_mib=taken_over.memory_mib,
+        learned_mib=_learned_mib(observed),
         exclusive=taken_over.exclusive,
         gpu_memory_mib=observed.gpu_memory_mib,
+    )
+
+
+def _learned_mib(observed: Observed) -> int | None:
+    """What former jobs of the graph teach, as far as a shared GPU can hold it: else the job would wait for ever."""
+    learned, policy = observed.learned.memory_mib, observed.policy
+    if learned is None or policy is None:
+        return None
+    sizes = observed.gpu_memory_mib.items()
+    return min(
+        learned, max((booking.bookable_mib(mib, policy.packing(model)) for model, mib in sizes), default=learned)
     )
 
 

@@ -119,4 +119,4 @@ def renewed(old: Grant | None, new: Grant, *, bound: bool) -> Grant:
         new.observed_only,
     )
     shared = old.prediction is not None
-    return replace(old, gpu_memory=new.gpu_memory) if same_question and shared else new
+    return replace(old, gpu_memory=new.gpu_memory, graph=new.graph) if same_question and shared else new

@@ -4,10 +4,11 @@ A grant is fixed when a workload is made; it is read back from the workload, nev
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cotenant_api import errors, names
+from cotenant_api.names import GraphDigest
 from cotenant_api.prediction import Prediction
 
 NVIDIA_GPU: Final = "nvidia.com/gpu"
@@ -23,6 +24,7 @@ class Grant:
         gpu_models: the annotation's text; None: any model.
         observed_only: mode Observe: `nvidia.com/gpu` of the default scheduler instead of a share.
         gpu_memory: the annotation's text; None: what the prediction says.
+        graph: what the pods compute, where it is known; they do not say it themselves.
     """
 
     share: int
@@ -30,6 +32,7 @@ class Grant:
     gpu_models: str | None
     observed_only: bool = False
     gpu_memory: str | None = None
+    graph: GraphDigest | None = field(default=None, compare=False)
 
     @property
     def gpus(self) -> int:

@@ -1,6 +1,7 @@
 """What was measured of a job while it had a GPU to itself, by GPU model. Values only; annotations of Jobs hold them."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -29,3 +30,19 @@ class Measured(documents.Model):
         if other is None:
             return self
         return self.model_copy(update={"by_gpu": {**other.by_gpu, **self.by_gpu}})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """What former jobs of the same graph and namespace teach.
+
+    Attributes:
+        memory_mib: to be booked at least; None: nothing is known.
+        measured: what they did alone.
+    """
+
+    memory_mib: int | None = None
+    measured: Measured | None = None
+
+
+NOTHING: Final = Learned()

@@ -8,6 +8,7 @@ from cotenant_api import gpunode, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.extractions import ExtractionJob, ExtractionPod
+from cotenant_operator.state.measured import NOTHING, Learned
 from cotenant_operator.state.quotas import Quota, Rival
 from cotenant_operator.state.setbacks import FailedCreation
 
@@ -38,10 +39,15 @@ class GPU:
     Attributes:
         seen: as its agent published it; None: not yet.
         holders: pods placed on it or listed by its agent: UID -> namespace/name.
+        simulated: whether it exists.
+        driver, cuda: versions on its node.
     """
 
     seen: gpunode.GPU | None
     holders: Mapping[PodUID, str]
+    simulated: bool = False
+    driver: str | None = None
+    cuda: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +61,7 @@ class Observed:
         outcome: None where it was not asked for.
         gpu_memory_mib: GPU models in the cluster -> memory of the largest GPU of that model.
         refused: those of its pods that a node agent refuses for good -> why.
+        learned: from former jobs of its graph, where it was asked for.
         extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.
         pull_secrets: those of the ServiceAccount that an extraction that starts now borrows them from.
         quotas: the ResourceQuotas of its namespace.
@@ -72,6 +79,7 @@ class Observed:
     gpus: Mapping[GPUUID, GPU] = field(default_factory=dict)
     gpu_memory_mib: Mapping[GPUModel, int] = field(default_factory=dict)
     refused: Mapping[PodUID, str] = field(default_factory=dict)
+    learned: Learned = NOTHING
     extractions: tuple[ExtractionJob, ...] = ()
     extraction_pods: tuple[ExtractionPod, ...] = ()
     pull_secrets: tuple[Mapping[str, str], ...] = ()

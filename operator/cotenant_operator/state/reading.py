@@ -3,10 +3,11 @@
 The API server has checked its own kinds; what others wrote into ours may be anything, and is refused by name.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, placement
-from cotenant_api.names import NodeName
+from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
 from cotenant_operator.state import carried, demand, endings, grants, setbacks, views
 
@@ -80,6 +81,7 @@ def job(value: views.Object) -> views.Job:
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
         backoff_limit=spec.get("backoffLimit"),
         failures=status.get("failed") or 0,
+        graph=_graph(value),
         carried=taken_over,
         ended=ended,
         problem=problem,
@@ -101,7 +103,7 @@ def deployment(value: views.Object) -> views.Deployment:
         rolled_out=caught_up and (status.get("updatedReplicas") or 0) >= replicas,
         spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
         model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
-        grant=grants.read(spec["template"]),
+        grant=_of_graph(grants.read(spec["template"]), _graph(value)),
         failed_creation=setbacks.of_deployment(value),
     )
 
@@ -145,6 +147,9 @@ def gpu_node(value: views.Object) -> views.GPUNode:
         version=version(value),
         gpus={gpu.uuid: gpu for gpu in status.gpus},
         refused={refused.pod_uid: refused.reason for refused in status.refused},
+        simulated=status.simulated,
+        driver=status.driver_version,
+        cuda=status.cuda_version,
     )
 
 
@@ -188,6 +193,15 @@ def _memory(value: views.Object, *, attempt: int) -> tuple[carried.Carried, carr
         return taken_over, carried.end(_annotation(value, labels.ENDED)), None
     except errors.InvalidInputError as error:
         return carried.FIRST, None, str(error)
+
+
+def _graph(value: views.Object) -> GraphDigest | None:
+    found = _annotation(value, labels.GRAPH)
+    return None if found is None else GraphDigest(found)
+
+
+def _of_graph(grant: grants.Grant | None, graph: GraphDigest | None) -> grants.Grant | None:
+    return None if grant is None else replace(grant, graph=graph)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -125,7 +125,10 @@ class Store:
         seen = None if node is None else node.gpus.get(uuid)
         listed = {} if seen is None else {tenant.pod_uid: f"{tenant.namespace}/{tenant.pod}" for tenant in seen.tenants}
         placed = {uid: str(self._pod_name(key, uid)) for uid, key in self._holders.get(uuid, {}).items()}
-        return GPU(seen=seen, holders={**listed, **placed})
+        holders = {**listed, **placed}
+        if node is None:
+            return GPU(seen=seen, holders=holders)
+        return GPU(seen=seen, holders=holders, simulated=node.simulated, driver=node.driver, cuda=node.cuda)
 
     def _refused(self, pods: Iterable[views.Pod]) -> dict[PodUID, str]:
         """Of these pods, those that the agent of their node refuses for good."""

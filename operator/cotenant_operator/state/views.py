@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
-from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_api.names import GPUUID, GraphDigest, NodeName, PodUID
 from cotenant_operator.state import grants
 from cotenant_operator.state.carried import FIRST, Carried, Ended
 from cotenant_operator.state.demand import Demand
@@ -85,6 +85,7 @@ class Job:
         external: another controller (Kueue) decides when it runs.
         backoff_limit: how many failures the Job controller restarts its pods after.
         failures: pods that the Job controller has counted as failed.
+        graph: what its pods compute, where it is known.
         carried: what it takes over from the attempts before it.
         ended: why it was ended, where that was written on it.
         problem: why one of these two cannot be read: somebody, or another release, wrote it.
@@ -108,6 +109,7 @@ class Job:
     external: bool
     backoff_limit: int | None = None
     failures: int = 0
+    graph: GraphDigest | None = None
     carried: Carried = FIRST
     ended: Ended | None = None
     problem: str | None = None
@@ -197,6 +199,9 @@ class GPUNode:
     version: int
     gpus: Mapping[GPUUID, gpunode.GPU]
     refused: Mapping[PodUID, str] = field(default_factory=dict)
+    simulated: bool = False
+    driver: str | None = None
+    cuda: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -51,6 +51,7 @@ def job(
     metadata = _metadata(owner, spec, name=name, attempt=attempt)
     kueue = {key: text for key, text in owner.meta.labels.items() if key.startswith(labels.KUEUE)}
     metadata["labels"].update(kueue)
+    metadata["annotations"] |= _graph(grant)
     if attempt > 1 or taken_over != carried.FIRST:
         metadata["annotations"][labels.CARRIED] = taken_over.to_json()
     content: dict[str, Any] = {
@@ -96,6 +97,7 @@ def deployment(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant) -> dic
         "template": template.pod_template(owner, spec, grant, attempt=0, gang=None),
     }
     metadata = _metadata(owner, spec, name=owner.meta.key.name, attempt=0)
+    metadata["annotations"] |= _graph(grant)
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
 
 
@@ -112,6 +114,10 @@ def backoff_limit(spec: dljob.Spec) -> int:
 def restarts(spec: dljob.Spec, taken_over: carried.Carried) -> int:
     """How many failures the Job controller may answer with another pod: none in a gang, else what is left."""
     return 0 if spec.replicas > 1 else max(backoff_limit(spec) - taken_over.failures, 0)
+
+
+def _graph(grant: grants.Grant) -> dict[str, str]:
+    return {} if grant.graph is None else {labels.GRAPH: str(grant.graph)}
 
 
 def _digest(content: Any) -> str:
