@@ -1,6 +1,7 @@
 """The operator as a process: connection, observed state, watches and workers put together."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import socket
@@ -84,13 +85,17 @@ async def serve(options: Options) -> None:
         async with asyncio.TaskGroup() as group:
             working = group.create_task(_work(client, work))
             sweeping = group.create_task(sweeper.run())
+            keeping = group.create_task(work.keeper.run())
 
             async def finish() -> None:
                 """End our own tasks first: kopf would take them for its own that hang."""
                 work.stop()
                 sweeping.cancel()
+                keeping.cancel()
                 await asyncio.wait([working], timeout=FINISH_SECONDS)
                 working.cancel()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(work.keeper.write_due(all_of_it=True), timeout=FINISH_SECONDS)
 
             await kopf.operator(
                 registry=handlers.registry(work, sweeper, login=log_in, finish=finish),

@@ -206,7 +206,11 @@ class Server:
                 return 409, {"message": f"the object has been modified: {name}"}
         allowed = "status" if subresource == "status" else "spec"
         new = copy.deepcopy(found)
-        new[allowed] = merged(new.get(allowed) or {}, patch.get(allowed) or {})
+        if allowed in patch or allowed in new:
+            new[allowed] = merged(new.get(allowed) or {}, patch.get(allowed) or {})
+        for name in ("data", "binaryData"):
+            if name in patch:
+                new[name] = merged(new.get(name) or {}, patch[name])
         for name in ("labels", "annotations"):
             if name in wanted and not subresource:
                 new["metadata"][name] = merged(new["metadata"].get(name) or {}, wanted[name])

@@ -75,16 +75,22 @@ class Predictor:
         models = considered(spec.gpu_models, present=present, known=self._devices)
         if isinstance(models, outcomes.Missing):
             return models
-        ref = result or sources.config_map_of(spec)
-        if result is not None:
-            data = await self._extracted(key, spec, result)
-        else:
-            data = sources.inline_text(spec) if ref is None else await self._document(key, ref)
+        data = await self.document(key, spec, result=result)
         if isinstance(data, outcomes.Missing):
             return data
+        ref = result or sources.config_map_of(spec)
         source = "spec.model.features" if ref is None else f"ConfigMap {ref.name}, key {ref.key}"
         found = await self._predicted(key.namespace, data, source=source, cpu_cores=cpu_cores(spec))
         return found if isinstance(found, outcomes.Missing) else chosen(found, models)
+
+    async def document(
+        self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
+    ) -> bytes | outcomes.Missing:
+        """The graph document of a DLJob, as it is stored; arguments and errors as of `outcome`."""
+        if result is not None:
+            return await self._extracted(key, spec, result)
+        ref = sources.config_map_of(spec)
+        return sources.inline_text(spec) if ref is None else await self._document(key, ref)
 
     async def _document(self, key: views.Key, ref: dljob.ConfigMapRef) -> bytes | outcomes.Missing:
         config_map = await self._read_config_map(views.Key(key.namespace, ref.name))

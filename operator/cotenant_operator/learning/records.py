@@ -4,7 +4,7 @@ A line is about one pod. Utilization is known only of time in which the pod had 
 co-tenants: its memory peak is of the whole run, its utilization of `durationSeconds` alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from cotenant_api import gpunode, measurement, placement
@@ -22,22 +22,30 @@ _NOT_ALONE: Final = f"not {SECONDS} s alone on the GPU"
 _NO_PEAK: Final = "no memory was seen in use"
 
 
-def of(observed: Observed) -> tuple[measurement.Measurement, ...]:
-    """A line for each pod whose run has ended, and for each replica of an inference job that was measured."""
+def of(observed: Observed, *, known: Collection[str]) -> tuple[measurement.Measurement, ...]:
+    """A line for each pod whose run has ended, and for each replica of an inference job that was measured.
+
+    Args:
+        observed: the DLJob.
+        known: UIDs of pods that have a line already.
+    """
+    pods = [pod for pod in observed.pods if pod.meta.uid not in known]
+    if not pods:
+        return ()
     current = observed.current_job
     if current is not None:
         if current.graph is None or not current.finished:
             return ()
         if current.ended is not None and current.ended.cause in _NO_OUTCOME:
             return ()
-        own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
+        own = [pod for pod in pods if pod.meta.owner_uid == current.meta.uid]
         ends = [(pod, _outcome(pod, current)) for pod in own]
         return _lines(observed, ends, graph=current.graph)
     deployment = observed.deployment
     grant = None if deployment is None else deployment.grant
     if grant is None or grant.graph is None:
         return ()
-    found = _lines(observed, [(pod, measurement.Outcome.OK) for pod in observed.pods], graph=grant.graph)
+    found = _lines(observed, [(pod, measurement.Outcome.OK) for pod in pods], graph=grant.graph)
     return tuple(line for line in found if line.values.utilization is not None)
 
 

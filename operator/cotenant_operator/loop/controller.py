@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from cotenant_api import errors
+from cotenant_api import dljob, errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import extracting, holding, reconcile
-from cotenant_operator.loop import creations, executor
+from cotenant_operator.loop import creations, executor, keeper
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
+from cotenant_operator.state import outcomes
 from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
@@ -28,6 +29,8 @@ _LOGGER = logging.getLogger(__name__)
 WORKERS: Final = 32
 LAZY_SECONDS: Final = 15.0
 """Least time between two writes of a status in which only figures, neighbours or words change."""
+URGENT_SECONDS: Final = 1.0
+"""Least time between two writes of any status: what comes in the same second, as of a gang's members, is one write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,7 @@ class Controller:
         self._client, self._predictor, self._clock = client, predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
+        self.keeper = keeper.Keeper(client, document=self._document, observe=self._observe, monotonic=clock.monotonic)
         self._queue = WorkQueue()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -133,6 +137,7 @@ class Controller:
         if reconcile.wants_prediction(observed):
             observed = await self._with_pull_secrets(key, await self._predicted(key, observed))
         observed = replace(observed, failed_creation=failure)
+        self.keeper.look_at(observed)
         plan = reconcile.reconcile(observed, self._clock.now())
         try:
             await self._do(key, plan)
@@ -163,7 +168,13 @@ class Controller:
         if fresh is None or (fresh.job.meta.uid, fresh.job.spec, fresh.extractions) != before:
             message = f"{key} changed while it was predicted"
             raise errors.TemporaryError(message, delay_seconds=0.0)
-        return replace(fresh, outcome=outcome)
+        learned = self.keeper.learned(key.namespace, outcomes.graph_of(outcome))
+        return replace(fresh, outcome=outcome, learned=learned)
+
+    async def _document(self, key: Key, spec: dljob.Spec) -> bytes | outcomes.Missing:
+        job = self.store.dljob(key)
+        asked = None if job is None or job.spec != spec else extraction.wanted(job)
+        return await self._predictor.document(key, spec, result=None if asked is None else asked.result)
 
     async def _with_pull_secrets(self, key: Key, observed: Observed) -> Observed:
         account = extracting.borrowed_account(observed)
@@ -172,9 +183,8 @@ class Controller:
         return replace(observed, pull_secrets=await self._client.pull_secrets(Key(key.namespace, account)))
 
     async def _do(self, key: Key, plan: Plan) -> None:
-        for action in plan.actions:
-            if isinstance(action, actions.PatchStatus) and not self._may_write(key, action):
-                continue
+        todo = plan.actions if self._may_tell(key, plan) else ()
+        for action in todo:
             await self._executor.execute(key, action)
             if not isinstance(action, actions.PatchStatus):
                 _LOGGER.info("%s: %s", key, describe(action))
@@ -183,11 +193,16 @@ class Controller:
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
             self._wake.set()
 
-    def _may_write(self, key: Key, action: actions.PatchStatus) -> bool:
-        """Whether a status is written now; one that can wait is looked at again when its time has come."""
+    def _may_tell(self, key: Key, plan: Plan) -> bool:
+        """Whether a plan that only tells is done now; else it is looked at again when its time has come."""
+        status = next((action for action in plan.actions if isinstance(action, actions.PatchStatus)), None)
+        if status is None:
+            return True
         now = self._clock.monotonic()
-        due = self._written.get(key, now - LAZY_SECONDS) + LAZY_SECONDS
-        if action.urgent or now >= due:
+        pause = URGENT_SECONDS if status.urgent else LAZY_SECONDS
+        due = self._written.get(key, now - pause) + pause
+        only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
+        if now >= due or not only_tells:
             self._written[key] = now
             return True
         self._queue.add(key, at=due)
