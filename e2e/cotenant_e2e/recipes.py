@@ -15,6 +15,7 @@ GO_GARBAGE_COLLECTION = "400"
 NOT_INHERITED = frozenset({"GOFLAGS", "GOROOT", "GOOS", "GOARCH", "GOWORK", "GOEXPERIMENT"})
 KUBERNETES = "k8s.io/kubernetes"
 CONTAINERD = "github.com/containerd/containerd/v2"
+KUEUE = "sigs.k8s.io/kueue"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 _NETWORK = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|proxyconnect|TLS handshake|x509:")
@@ -60,6 +61,8 @@ TARGETS = (
     _containerd("containerd"),
     _containerd("containerd-shim-runc-v2"),
     _containerd("ctr"),
+    # Without the simulator of kube-scheduler, which is off by default and half of what there is to compile.
+    Target("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue", tags="exclude_scheduler_library"),
 )
 
 

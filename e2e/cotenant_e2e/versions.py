@@ -51,6 +51,9 @@ NODE_PROGRAMS: Final = (
 )
 """What a real node needs beside `PROGRAMS`."""
 
+KUEUE: Final = Program("kueue", Requirement("0.19.x", (0, 19, 0), (0, 20, 0)))
+"""For its own tests alone."""
+
 GO: Final = Program("go", Requirement(">= 1.26.8", (1, 26, 8), (2, 0, 0)), ask=("version",))
 
 
