@@ -49,7 +49,10 @@ class Cluster(ends.Ends):
         self.store = Store()
         predictor = predictions.Predictor(self.client.config_map, devices=devices.load(), knowledge=jobs.FORMULA)
         clock = controller.Clock(now=self.time.now, monotonic=self.time.monotonic)
-        self.work = controller.Controller(store=self.store, client=self.client, predictor=predictor, clock=clock)
+        # Every change of a status is seen, without waiting for the next second.
+        self.work = controller.Controller(
+            store=self.store, client=self.client, predictor=predictor, clock=clock, urgent_seconds=0
+        )
         self.sweeper = resync.Sweeper(self.client, self.store, enqueue=self.work.enqueue)
 
     async def start(self) -> None:

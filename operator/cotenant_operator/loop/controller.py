@@ -42,10 +42,27 @@ class Clock:
 
 
 class Controller:
-    """Reconciles DLJobs."""
+    """Reconciles DLJobs.
 
-    def __init__(self, *, store: Store, client: api.API, predictor: predictions.Predictor, clock: Clock) -> None:
+    Args:
+        store: what is known of the cluster.
+        client: asks the API server.
+        predictor: predicts.
+        clock: tells the time.
+        urgent_seconds: least time between two writes of a status.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        client: api.API,
+        predictor: predictions.Predictor,
+        clock: Clock,
+        urgent_seconds: float = URGENT_SECONDS,
+    ) -> None:
         self.store = store
+        self._urgent_seconds = urgent_seconds
         self._client, self._predictor, self._clock = client, predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
@@ -199,7 +216,7 @@ class Controller:
         if status is None:
             return True
         now = self._clock.monotonic()
-        pause = URGENT_SECONDS if status.urgent else LAZY_SECONDS
+        pause = self._urgent_seconds if status.urgent else LAZY_SECONDS
         due = self._written.get(key, now - pause) + pause
         only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
         if now >= due or not only_tells:
