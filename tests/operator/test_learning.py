@@ -280,7 +280,7 @@ async def test_what_is_exported_is_what_training_reads(cluster: Cluster, tmp_pat
     await life(cluster)
     await keep(cluster)
     file = tmp_path / "all.jsonl"
-    file.write_text("\n".join(ledger.exported(cluster.server.find("configmaps", ledger.NAME) or {})))
+    file.write_text("\n".join(ledger.collected([cluster.server.find("configmaps", ledger.NAME) or {}])))
     read = measurements.load([file])
     assert (read.groups, read.gpu_models) == (("toy",), (objects.MODEL,))
     assert json.loads(gzip.decompress(objects.toy_graph().packed()))["digest"] == read.records[0].graph

@@ -5,7 +5,7 @@ binaryData["<digest>.json.gz"]      the graphs that the lines name, each once
 """
 
 import base64
-import gzip
+import binascii
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cotenant_api import errors, measurement, names
+from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_operator import labels
 from cotenant_operator.state.measured import Alone, Learned, Measured
@@ -108,19 +109,31 @@ def patch(found: Mapping[str, Any], wanted: Json) -> Json:
     }
 
 
-def exported(config_map: Mapping[str, Any]) -> list[str]:
-    """The graphs and the lines of a ConfigMap as `cotenant train` reads them: the graphs first, each on a line.
+def collected(config_maps: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The graphs and the lines of ConfigMaps as `cotenant train` reads them: the graphs first, each once.
 
     A line's group is the network that its graph is named after, so that batch sizes of one are held out together. A
-    line whose graph is not here is left out: it teaches nothing.
+    line whose graph is not there is left out: it teaches nothing.
     """
-    documents = {
-        graph: json.loads(gzip.decompress(base64.b64decode(text))) for graph, text in graphs(config_map).items()
-    }
-    lines = [line for line in read(config_map).lines if line.graph in documents]
-    used = sorted({line.graph for line in lines})
-    named = (line.model_copy(update={"group": _group(documents[line.graph], line)}) for line in lines)
-    return [json.dumps(documents[graph], separators=(",", ":")) for graph in used] + [line.to_json() for line in named]
+    packed: dict[GraphDigest, str] = {}
+    lines: list[measurement.Measurement] = []
+    for config_map in config_maps:
+        packed |= graphs(config_map)
+        lines += read(config_map).lines
+    documents = {graph: _unpacked(text) for graph, text in sorted(packed.items())}
+    usable = {graph: document for graph, document in documents.items() if document is not None}
+    kept = [line for line in lines if line.graph in usable]
+    used = sorted({line.graph for line in kept})
+    named = (line.model_copy(update={"group": _group(usable[line.graph], line)}) for line in kept)
+    return [json.dumps(usable[graph], separators=(",", ":")) for graph in used] + [line.to_json() for line in named]
+
+
+def _unpacked(text: str) -> Json | None:
+    """A graph document; None where somebody else wrote what cannot be read."""
+    try:
+        return dict(Graph.read(base64.b64decode(text), source=NAME).to_object())
+    except (errors.InvalidInputError, binascii.Error):
+        return None
 
 
 def _group(document: Json, line: measurement.Measurement) -> str:
