@@ -15,7 +15,7 @@ export UV_NO_PROGRESS := 1
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-node bench-predictions model evaluation examples protos manifests reference lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-node bench-operator bench-predictions model evaluation examples protos manifests reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extend
 bench-node: $(VENV)/.wheel ## calls, added start time and weight of the node agent on a real node, as root (about five minutes)
 	@scripts/install-node-packages
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-node --dir $(RUN_DIR)/bench-node --write docs/node-agent.md
+
+bench-operator: $(VENV)/.wheel ## 1,000 DLJobs at once and 10,000 that are over, on a real control plane (about five minutes)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-operator --dir $(RUN_DIR)/bench-operator --write operator/README.md
 
 model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)
 	OMP_NUM_THREADS=1 $(BIN)/cotenant train $(MODEL_DATA) --from-scratch --name default-1 --out $(RUN_DIR)/model

@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 
 from cluster.workloads import Workspace
+from cotenant_api import names
 from cotenant_e2e import client as clients
 from cotenant_e2e import installation, nodes, startup, testing
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.installation import Installation
 
 _numbers = itertools.count(1)
+OPERATOR = f"system:serviceaccount:{names.RELEASE_NAMESPACE}:{names.OPERATOR_ACCOUNT}"
 
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Six simulated nodes with 20 simulated GPUs, and every process of ours."""
     directory: Path = tmp_path_factory.mktemp("cluster")
-    with testing.control_plane(directory, startup.Options(nodes=nodes.demo())) as cluster:
+    with testing.control_plane(directory, startup.Options(nodes=nodes.demo(), audited=OPERATOR)) as cluster:
         yield installation.install(cluster)
 
 

@@ -16,7 +16,7 @@ from cotenant_e2e import client as clients
 from cotenant_e2e.audit import Request
 from cotenant_e2e.benchmark import field, usage
 from cotenant_e2e.benchmark.dljobs import objects
-from cotenant_e2e.benchmark.dljobs.place import SECONDS, Place
+from cotenant_e2e.benchmark.dljobs.place import Place
 from cotenant_e2e.client import Json
 
 STATUS = "patch dljobs/status"
@@ -163,9 +163,7 @@ def _pause(place: Place, *, paused: bool) -> None:
 def _pods(place: Place) -> list[Json]:
     client = place.cluster.client
     return [
-        pod
-        for namespace in objects.NAMESPACES
-        for pod in client.items(clients.path_of("pods", namespace=namespace))
+        pod for namespace in objects.NAMESPACES for pod in client.items(clients.path_of("pods", namespace=namespace))
     ]
 
 

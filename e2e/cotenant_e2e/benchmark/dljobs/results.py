@@ -47,7 +47,7 @@ class Measurement:
         jobs, total = f"{crowd.jobs:,}", f"{finished.jobs:,}"
         minutes = finished.idle_seconds / 60
         return [
-            Figure(what=f"{jobs} DLJobs, all predicted and gated", value=crowd.gated.seconds, unit="s", bar=SECONDS_BAR),
+            Figure(what=f"{jobs} DLJobs, all gated", value=crowd.gated.seconds, unit="s", bar=SECONDS_BAR),
             Figure(what="from the last pod's end, all settled", value=crowd.settled.seconds, unit="s", bar=SECONDS_BAR),
             Figure(what="the operator's memory, at most", value=crowd.peak_mib, unit="MiB", bar=MEMORY_BAR_MIB),
             Figure(
@@ -57,7 +57,12 @@ class Measurement:
                 bar=REQUESTS_BAR,
             ),
             Figure(what="its requests for a DLJob, the most", value=crowd.most_for_one, unit="", bar=REQUESTS_BAR),
-            Figure(what=f"its memory with {total} that are over, at most", value=finished.peak_mib, unit="MiB", bar=MEMORY_BAR_MIB),
+            Figure(
+                what=f"its memory with {total} over, at most",
+                value=finished.peak_mib,
+                unit="MiB",
+                bar=MEMORY_BAR_MIB,
+            ),
             Figure(what="at rest", value=finished.rss_mib, unit="MiB"),
             Figure(
                 what="its CPU then, of one core",

@@ -33,12 +33,13 @@ def conditions(measured: Measurement) -> str:
     crowd, finished = measured.crowd, measured.finished
     idle = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.requests.items())) or "none"
     return (
-        f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the agents "
-        f"of {measured.nodes} simulated nodes and the client that creates {crowd.jobs:,} DLJobs, 64 at a time. Packing is "
-        f"paused until all are gated and no pod ends before all run ({crowd.placed_seconds:.0f} s later); then all pods end "
-        "at the same time, the worst case. Requests are counted by the API server's audit log, which is on. With "
-        f"{finished.jobs:,} finished DLJobs the API server took {finished.api_server_cpu_seconds:.1f} s of CPU in "
-        f"{finished.idle_seconds:.0f} s; the operator asked: {idle}. Its start took {finished.start_cpu_seconds:.1f} s of CPU."
+        f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the "
+        f"agents of {measured.nodes} simulated nodes and the client that creates {crowd.jobs:,} DLJobs, 64 at a time. "
+        f"Packing is paused until all are gated and no pod ends before all run ({crowd.placed_seconds:.0f} s later); "
+        "then all pods end at the same time, the worst case. Requests are counted by the API server's audit log, which "
+        f"is on. With {finished.jobs:,} finished DLJobs the API server took {finished.api_server_cpu_seconds:.1f} s of "
+        f"CPU in {finished.idle_seconds:.0f} s; the operator asked: {idle}. Its start took "
+        f"{finished.start_cpu_seconds:.1f} s of CPU."
     )
 
 
