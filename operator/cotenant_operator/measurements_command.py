@@ -50,10 +50,10 @@ async def _collected(kubeconfig: Path | None, namespace: str | None) -> list[str
             found = await client.config_map(Key(namespace, ledger.NAME))
             config_maps = [] if found is None else [found]
         else:
-            pages = client.pages(Kind.CONFIG_MAP, selector=ledger.LABEL)
+            pages = client.pages(Kind.CONFIG_MAP, name=ledger.NAME)
             config_maps = [item async for page in pages for item in page]
     except api.APIError as error:
         raise errors.PermanentError(f"ConfigMaps cannot be read: {error}") from error
     finally:
         await send.close()
-    return ledger.collected(config_maps)
+    return ledger.collected(found for found in config_maps if ledger.is_ours(found))

@@ -16,7 +16,7 @@ import kopf
 from cotenant_api import errors
 from cotenant_operator.graphs import predictions
 from cotenant_operator.kube import api, connection
-from cotenant_operator.loop import controller
+from cotenant_operator.loop import controller, model_names
 from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync, settings
 from cotenant_predictor import devices
@@ -63,7 +63,7 @@ async def serve(options: Options) -> None:
         InvalidInputError: the model cannot be used.
         PermanentError: no credentials, or the port is taken.
     """
-    knowledge = models.load(options.model).knowledge()
+    model = models.load(options.model)
     load = functools.partial(connection.load, options.kubeconfig)
     # Before anything starts: what is wrong here is told in one line.
     await load()
@@ -73,7 +73,7 @@ async def serve(options: Options) -> None:
     work = controller.Controller(
         store=store,
         client=client,
-        predictor=predictions.Predictor(client.config_map, devices=devices.load(), knowledge=knowledge),
+        predictor=predictions.Predictor(client.config_map, devices=devices.load(), knowledge=model.knowledge()),
         clock=controller.Clock(now=utc_now, monotonic=time.monotonic),
     )
     sweeper = resync.Sweeper(client, store, enqueue=work.enqueue)
@@ -86,12 +86,14 @@ async def serve(options: Options) -> None:
             working = group.create_task(_work(client, work))
             sweeping = group.create_task(sweeper.run())
             keeping = group.create_task(work.keeper.run())
+            naming = group.create_task(model_names.Names(client, active=model.reference, folder=options.model).run())
 
             async def finish() -> None:
                 """End our own tasks first: kopf would take them for its own that hang."""
                 work.stop()
                 sweeping.cancel()
                 keeping.cancel()
+                naming.cancel()
                 await asyncio.wait([working], timeout=FINISH_SECONDS)
                 working.cancel()
                 with contextlib.suppress(TimeoutError):

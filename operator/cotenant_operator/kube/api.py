@@ -100,18 +100,20 @@ class API:
         self.sent = 0
 
     async def pages(
-        self, kind: Kind, *, metadata_only: bool = False, selector: str | None = None
+        self, kind: Kind, *, metadata_only: bool = False, name: str | None = None
     ) -> AsyncIterator[list[Json]]:
         """Every object of a kind, as of now or later, page by page: all at once would be large.
 
         Args:
             kind: whose.
             metadata_only: the metadata is enough.
-            selector: of labels; None: those by which we know our own, where the kind has others.
+            name: those of one name, of every namespace; None: those with our label, where others have some, too.
         """
         query = {"limit": str(PAGE)}
-        if selector is not None or kind in LABELLED:
-            query["labelSelector"] = selector or names.DLJOB_LABEL
+        if name is not None:
+            query["fieldSelector"] = f"metadata.name={name}"
+        elif kind in LABELLED:
+            query["labelSelector"] = names.DLJOB_LABEL
         while True:
             path = path_of(kind, Key("", ""))
             page = await self._ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))

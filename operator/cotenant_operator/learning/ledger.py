@@ -61,6 +61,11 @@ class Ledger:
 EMPTY: Final = Ledger()
 
 
+def is_ours(config_map: Mapping[str, Any]) -> bool:
+    """Whether a ConfigMap of this name was made for this."""
+    return LABEL in (config_map["metadata"].get("labels") or {})
+
+
 def read(config_map: Mapping[str, Any] | None) -> Ledger:
     """The lines of a ConfigMap; those that cannot be read are left out, somebody else wrote them."""
     text = str(((config_map or {}).get("data") or {}).get(KEY) or "")

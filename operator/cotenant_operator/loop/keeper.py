@@ -71,9 +71,9 @@ class Keeper:
 
     async def read_all(self) -> None:
         """Take in the ConfigMaps of all namespaces. Raises TemporaryError, APIError."""
-        async for page in self._client.pages(Kind.CONFIG_MAP, selector=ledger.LABEL):
+        async for page in self._client.pages(Kind.CONFIG_MAP, name=ledger.NAME):
             for found in page:
-                if found["metadata"]["name"] == ledger.NAME:
+                if ledger.is_ours(found):
                     self._know(found["metadata"]["namespace"], ledger.read(found))
 
     def learned(self, namespace: str, graph: GraphDigest | None) -> Learned:
@@ -138,7 +138,7 @@ class Keeper:
     async def _write(self, namespace: str, pending: _Pending) -> None:
         self._look_again(pending)
         found = await self._client.config_map(Key(namespace, ledger.NAME))
-        if found is not None and ledger.LABEL not in (found["metadata"].get("labels") or {}):
+        if found is not None and not ledger.is_ours(found):
             _LOGGER.warning("ConfigMap %s/%s is somebody else's: nothing is kept there", namespace, ledger.NAME)
             return
         lines = ledger.read(found).with_lines(pending.lines.values())

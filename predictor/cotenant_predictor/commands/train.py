@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 from cotenant_api import errors
 
 if TYPE_CHECKING:
+    from cotenant_predictor.datasets.measurements import Measurements
     from cotenant_predictor.models.store import Model
 
 SUMMARY = "learn a model from measured jobs, alone and together, and from public sets"
 
+
+NOT_BETTER = 3
+"""The exit code when what would be learned does not beat the model in use."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
@@ -29,6 +33,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from-scratch", action="store_true", help="leave empty what DATA do not teach; else the default model has it"
     )
+    parser.add_argument(
+        "--only-if-better",
+        action="store_true",
+        help=f"unless it beats the model in use on networks that neither has seen, write nothing and exit {NOT_BETTER}",
+    )
+    parser.add_argument(
+        "--than", metavar="DIR", help="the model in use, with --only-if-better; default: the model that ships"
+    )
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
 
 
@@ -44,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     read = measurements.load(paths, simulated=arguments.simulated) if paths else None
     base = None if arguments.from_scratch else store.load()
     data = training.Data(sets=names, measurements=read)
+    if arguments.only_if_better and not _is_better(read, arguments.than):
+        return NOT_BETTER
     _make(arguments.out)
     learned = training.learn(arguments.name, data, base=base, progress=_progress)
     model = store.write(arguments.out / store.FILE, learned)
@@ -51,6 +65,28 @@ def run(arguments: argparse.Namespace) -> int:
         print(line)
     print(f"wrote {arguments.out / store.FILE}: {model.reference}", flush=True)
     return 0
+
+
+def _is_better(read: "Measurements | None", than: str | None) -> bool:
+    """Compare, and say how it came out."""
+    from cotenant_predictor.evaluation import comparison
+    from cotenant_predictor.models import store
+
+    if read is None:
+        raise errors.InvalidInputError("--only-if-better", "", "compares by measurements: name a file of them")
+    active = store.load(than)
+    try:
+        found = comparison.compare(read, active, progress=_progress)
+    except errors.InvalidInputError as error:
+        # Too little yet, as on the first days of a cluster.
+        print(f"nothing can be compared: {error}")
+        return False
+    for each in found:
+        rows = f"{each.rows} rows of {each.groups} networks that neither has seen"
+        print(f"{each.target}: {each.metric} {each.candidate:.3f}, {active.reference} {each.active:.3f}, on {rows}")
+    better = comparison.is_better(found)
+    print("better than the model in use" if better else "not better than the model in use: nothing is written")
+    return better
 
 
 def _make(folder: Path) -> None:

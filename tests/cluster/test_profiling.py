@@ -1,0 +1,73 @@
+"""Jobs that are measured alone, on a real control plane: the agents are simulated, and so is what they measure."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from cluster.workloads import Workspace, graph_document, placement_of, template
+from cotenant_api import names
+from cotenant_api.dljob import Phase
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+
+POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
+MEASURED_SECONDS = 150
+"""A minute alone, the samples before it, and what the way there takes on a busy machine."""
+
+
+@pytest.fixture
+def measuring(workspace: Workspace) -> Iterator[Workspace]:
+    """A namespace while the policy measures jobs without prediction, and corrects predictions."""
+    changed = {"queue": {"onMissingPrediction": "Profile"}, "correction": "Hybrid"}
+    workspace.client.patch(POLICY, {"spec": changed})
+    yield workspace
+    restored = {"queue": {"onMissingPrediction": "Exclusive"}, "correction": "None"}
+    workspace.client.patch(POLICY, {"spec": restored})
+
+
+def kept(workspace: Workspace) -> list[str]:
+    """The lines that are kept of the namespace."""
+    found = workspace.client.items(clients.path_of("configmaps", namespace=workspace.namespace))
+    return [
+        line
+        for each in found
+        if each["metadata"]["name"] == "cotenant-measurements"
+        for line in each["data"]["measurements.jsonl"].splitlines()
+    ]
+
+
+def test_a_job_without_model_is_measured_alone_and_then_packed(measuring: Workspace) -> None:
+    measuring.dljob("unknown", gpuModels=["Tesla-T4"], template=template(run_for="600s"))
+    alone = measuring.wait_for_phase("unknown", Phase.RUNNING)
+    assert [gpu["share"] for gpu in alone["replicas"][0]["gpus"]] == [100]
+
+    def packed() -> bool:
+        status = measuring.status("unknown")
+        return status.get("attempts") == 2 and status["phase"] == Phase.RUNNING
+
+    waiting.wait_until(packed, "the second attempt runs", MEASURED_SECONDS)
+    status = measuring.status("unknown")
+    pod = measuring.client.get(measuring.pods(status["replicas"][0]["pod"]))
+    # A simulated pod without prediction is as busy as its share: 100 hundredths of the GPU.
+    document = json.loads(pod["metadata"]["annotations"][names.PREDICTION])
+    assert (document["source"], list(document["byGPU"])) == ("Profile", ["Tesla-T4"])
+    row = document["byGPU"]["Tesla-T4"]
+    booked = placement_of(pod)["gpus"][0]
+    assert booked["memoryMiB"] == row["memoryMiB"]["upper"] < 15360
+    assert status["prediction"]["source"] == "Profile"
+    assert "Profiled" in {event["reason"] for event in measuring.events()}
+
+
+def test_a_later_job_of_the_graph_is_corrected_by_what_was_measured(measuring: Workspace) -> None:
+    model = measuring.graph("graph", graph_document(flops=10**6, repeat=10))
+    measuring.dljob("first", model=model, gpuModels=["Tesla-T4"], template=template(run_for="90s"))
+    measuring.wait_for_phase("first", Phase.SUCCEEDED, MEASURED_SECONDS)
+    measured = measuring.status("first")["observed"]
+    assert measured["aloneSeconds"] >= 60
+    measuring.dljob("second", model=model, gpuModels=["Tesla-T4"], template=template(run_for="5s"))
+    running = measuring.wait_for_phase("second", Phase.SUCCEEDED)
+    assert running["prediction"]["model"].endswith("+measured")
+    assert running["prediction"]["utilizationPercent"] == measured["gpuUtilizationPercent"]
+    waiting.wait_until(lambda: len(kept(measuring)) == 2, "both measurements are kept", 60)
+    assert all(json.loads(line)["simulated"] for line in kept(measuring))

@@ -1,0 +1,72 @@
+"""Whether a model would be better than the one in use: on networks that neither has seen, or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from cotenant_predictor.commands import train
+from cotenant_predictor.datasets import measurements
+from cotenant_predictor.evaluation import comparison
+from cotenant_predictor.models import store
+from predictor_kit import synthetic
+from predictor_kit.commands import called
+
+GRAPHS = synthetic.graphs(12, scales=(1, 2))
+TARGETS = ("utilization", "memoryPeakMiB")
+
+
+def one(active: float, candidate: float) -> comparison.Comparison:
+    return comparison.Comparison(
+        target="utilization", metric="rmsle", rows=8, groups=2, active=active, candidate=candidate
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lines = list(synthetic.alone(GRAPHS, targets=TARGETS))
+    return synthetic.write(tmp_path_factory.mktemp("data") / "runs.jsonl", GRAPHS, lines)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([(1.0, 0.5)], True),
+        ([(1.0, 0.99)], False),
+        ([(1.0, 1.0)], False),
+        ([(1.0, 0.5), (1.0, 1.01)], True),
+        ([(1.0, 0.5), (1.0, 1.1)], False),
+        ([], False),
+    ],
+)
+def test_better_is_better_at_something_and_worse_at_nothing(scores: list[tuple[float, float]], expected: bool) -> None:
+    assert comparison.is_better([one(*each) for each in scores]) is expected
+
+
+def test_what_the_formula_misses_is_learned_and_that_is_better(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "candidate"
+    assert called(train, str(data), "--simulated", "--only-if-better", "--out", str(out)) == 0
+    assert store.load(out).simulated
+    assert "better than the model in use" in capsys.readouterr().out
+
+
+def test_groups_that_the_model_in_use_has_seen_are_no_test_of_it(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    active = tmp_path / "active"
+    assert called(train, str(data), "--simulated", "--out", str(active)) == 0
+    assert comparison.compare(measurements.load([data], simulated=True), store.load(active)) == []
+    out = tmp_path / "candidate"
+    arguments = (str(data), "--simulated", "--only-if-better", "--than", str(active), "--out", str(out))
+    assert called(train, *arguments) == train.NOT_BETTER
+    assert not out.exists()
+    assert "not better" in capsys.readouterr().out
+
+
+def test_one_network_alone_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graphs = [synthetic.scaled(GRAPHS[0], factor) for factor in range(1, 9)]
+    file = synthetic.write(tmp_path / "one.jsonl", graphs, list(synthetic.alone(graphs, targets=TARGETS)))
+    arguments = (str(file), "--simulated", "--only-if-better", "--out", str(tmp_path / "out"))
+    assert called(train, *arguments) == train.NOT_BETTER
+    assert "at least 2 labels" in capsys.readouterr().out
