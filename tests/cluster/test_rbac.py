@@ -42,6 +42,7 @@ def may(
         (SCHEDULER, "create", "pods/eviction"),
         (OPERATOR, "create", "jobs.batch"),
         (OPERATOR, "patch", "dljobs.cotenant.dev/status"),
+        (OPERATOR, "patch", "packingpolicies.cotenant.dev/status"),
         (OPERATOR, "get", "configmaps"),
         (OPERATOR, "create", "configmaps"),
         (OPERATOR, "patch", "configmaps"),

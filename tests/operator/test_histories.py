@@ -36,7 +36,7 @@ STEPS = st.one_of(
     st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
         lambda fault: ("fault", fault)
     ),
-    st.sampled_from(("Exclusive", "Hold")).map(lambda choice: ("policy", choice)),
+    st.sampled_from(("Exclusive", "Hold", "Profile")).map(lambda choice: ("policy", choice)),
     st.booleans().map(lambda present: ("graph", present)),
     st.just(("settle", None)),
     st.just(("settle", None)),

@@ -245,6 +245,19 @@ async def test_a_conflict_is_written_again_over_what_is_there(cluster: Cluster) 
     assert len(kept(cluster).lines) == 2
 
 
+async def test_a_line_that_the_bounds_left_out_is_not_written_again(cluster: Cluster) -> None:
+    for number in range(ledger.MAX_OF_A_GRAPH + 2):
+        await life(cluster, f"job-{number}")
+    await keep(cluster)
+    before = [each.id for each in kept(cluster).lines]
+    assert len(before) == ledger.MAX_OF_A_GRAPH
+    cluster.server.requests.clear()
+    cluster.work.enqueue(cluster.store.keys())
+    await keep(cluster)
+    await keep(cluster)
+    assert not [request for request in cluster.server.requests if writes(request)]
+
+
 def test_the_oldest_lines_of_a_graph_go_first() -> None:
     found = ledger.EMPTY
     for number in range(20):

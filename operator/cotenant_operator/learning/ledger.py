@@ -84,6 +84,11 @@ def graphs(config_map: Mapping[str, Any] | None) -> dict[GraphDigest, str]:
     return {GraphDigest(f"sha256:{key.removesuffix(SUFFIX)}"): text for key, text in found if key.endswith(SUFFIX)}
 
 
+def packed(document: Graph) -> str:
+    """A graph as a ConfigMap holds it."""
+    return base64.b64encode(document.packed()).decode()
+
+
 def manifest(namespace: str, ledger: Ledger, documents: Mapping[GraphDigest, str]) -> Json:
     """The ConfigMap; owned by nobody, so that it outlives the DLJobs that it tells of."""
     text = "".join(f"{line.to_json()}\n" for line in ledger.lines)

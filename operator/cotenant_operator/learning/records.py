@@ -4,7 +4,7 @@ A line is about one pod. Utilization is known only of time in which the pod had 
 co-tenants: its memory peak is of the whole run, its utilization of `durationSeconds` alone.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from cotenant_api import gpunode, measurement, placement
@@ -22,7 +22,7 @@ _NOT_ALONE: Final = f"not {SECONDS} s alone on the GPU"
 _NO_PEAK: Final = "no memory was seen in use"
 
 
-def of(observed: Observed, *, known: Collection[str]) -> tuple[measurement.Measurement, ...]:
+def of(observed: Observed, *, known: Container[str]) -> tuple[measurement.Measurement, ...]:
     """A line for each pod whose run has ended, and for each replica of an inference job that was measured.
 
     Args:

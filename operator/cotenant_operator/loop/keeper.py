@@ -5,9 +5,9 @@ the pods and their GPUNode tell of it. Learning holds up no DLJob: what cannot b
 """
 
 import asyncio
-import base64
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +28,8 @@ KEEP_SECONDS: Final = 30.0
 """Least time between two writes of a namespace's measurements, and the longest that one waits."""
 LOOK_SECONDS: Final = 5.0
 READ_RETRY_SECONDS: Final = 10.0
+REMEMBERED: Final = 8192
+"""Pods of a namespace that have had their line."""
 
 Document = Callable[[Key, dljob.Spec], Awaitable[bytes | outcomes.Missing]]
 """The graph document of a DLJob."""
@@ -41,12 +43,14 @@ class _Pending:
 
     Attributes:
         since: the time of the first, in seconds.
+        ids: of the lines.
         keys: the DLJobs that it is about: their agents may tell more of it until it is written.
         specs: a DLJob of each graph, by which the graph's document can be had.
     """
 
     since: float
     lines: dict[str, measurement.Measurement] = field(default_factory=dict)
+    ids: dict[str, None] = field(default_factory=dict)
     keys: set[tuple[Key, str]] = field(default_factory=set)
     specs: dict[GraphDigest, tuple[Key, dljob.Spec]] = field(default_factory=dict)
 
@@ -67,7 +71,7 @@ class Keeper:
         self._client, self._document, self._observe, self._monotonic = client, document, observe, monotonic
         self._ledgers: dict[str, ledger.Ledger] = {}
         self._pending: dict[str, _Pending] = {}
-        self._written: dict[str, set[str]] = {}
+        self._written: dict[str, dict[str, None]] = {}
 
     async def read_all(self) -> None:
         """Take in the ConfigMaps of all namespaces. Raises TemporaryError, APIError."""
@@ -86,12 +90,13 @@ class Keeper:
         """Take in what a DLJob's pods were measured to do, once."""
         key = observed.job.meta.key
         pending = self._pending.get(key.namespace)
-        known = self._written.get(key.namespace, set()) | (pending.lines.keys() if pending is not None else set())
-        found = records.of(observed, known=known)
+        waiting = {} if pending is None else pending.ids
+        found = records.of(observed, known=ChainMap(waiting, self._written.get(key.namespace, {})))
         if not found:
             return
         pending = self._pending.setdefault(key.namespace, _Pending(since=self._monotonic()))
         pending.lines.update({line.id: line for line in found})
+        pending.ids.update({line.id: None for line in found})
         pending.keys.add((key, observed.job.meta.uid))
         if observed.job.spec is not None:
             pending.specs.update({line.graph: (key, observed.job.spec) for line in found})
@@ -131,6 +136,7 @@ class Keeper:
         pending.since = self._monotonic()
         if newer is not None:
             pending.lines.update(newer.lines)
+            pending.ids.update(newer.ids)
             pending.keys |= newer.keys
             pending.specs.update(newer.specs)
         self._pending[namespace] = pending
@@ -150,7 +156,7 @@ class Keeper:
         else:
             await self._client.merge(Kind.CONFIG_MAP, Key(namespace, ledger.NAME), ledger.patch(found, wanted))
         self._know(namespace, lines)
-        self._written[namespace] |= pending.lines.keys()
+        self._remember(namespace, pending.lines)
 
     def _look_again(self, pending: _Pending) -> None:
         """With what the agents have told since: the last figures of a pod come after its end."""
@@ -167,9 +173,16 @@ class Keeper:
             data = b"" if graph in known else await self._document(key, spec)
             document = None if isinstance(data, outcomes.Missing) or not data else sources.parse(data, source=str(key))
             if document is not None and not isinstance(document, outcomes.Missing) and document.digest == graph:
-                found[graph] = base64.b64encode(document.packed()).decode()
+                found[graph] = ledger.packed(document)
         return found
 
     def _know(self, namespace: str, lines: ledger.Ledger) -> None:
         self._ledgers[namespace] = lines
-        self._written[namespace] = set(lines.ids)
+        self._remember(namespace, lines.ids)
+
+    def _remember(self, namespace: str, ids: Iterable[str]) -> None:
+        """Also of lines that the bounds left out: their pods may be there for long, and are not written again."""
+        written = self._written.setdefault(namespace, {})
+        written.update(dict.fromkeys(ids))
+        for old in list(written)[: max(len(written) - REMEMBERED, 0)]:
+            del written[old]
