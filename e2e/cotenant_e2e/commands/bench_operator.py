@@ -22,7 +22,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=1000, metavar="N", help="DLJobs at once (default: 1000)")
     parser.add_argument("--finished", type=int, default=10_000, metavar="N", help="that are over (default: 10000)")
     parser.add_argument(
-        "--nodes", type=int, default=50, metavar="N", help="simulated nodes of eight GPUs (default: 50)"
+        "--nodes", type=int, default=100, metavar="N", help="simulated nodes of eight GPUs (default: 100)"
     )
     parser.add_argument("--idle", type=float, default=60, metavar="SECONDS", help="to watch at rest (default: 60)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")

@@ -29,6 +29,9 @@ _LOGGER = logging.getLogger(__name__)
 WORKERS: Final = 32
 LAZY_SECONDS: Final = 15.0
 """Least time between two writes of a status in which only figures, neighbours or words change."""
+LAZY_SPACING_SECONDS: Final = 0.1
+"""Between any two such writes of all DLJobs: a thousand whose places in the queue change are not more important than
+those that are just coming."""
 URGENT_SECONDS: Final = 1.0
 """Least time between two writes of any status: what comes in the same second, as of a gang's members, is one write."""
 
@@ -73,6 +76,8 @@ class Controller:
         self._working = 0
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
         self._written: dict[Key, float] = {}
+        self._slots: dict[Key, float] = {}
+        self._next_slot = 0.0
 
     @property
     def queued(self) -> int:
@@ -145,6 +150,7 @@ class Controller:
         if observed is None:
             self._refusals.pop(key, None)
             self._written.pop(key, None)
+            self._slots.pop(key, None)
             return
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
@@ -216,15 +222,23 @@ class Controller:
         if status is None:
             return True
         now = self._clock.monotonic()
-        pause = self._urgent_seconds if status.urgent else LAZY_SECONDS
-        due = self._written.get(key, now - pause) + pause
+        last = self._written.get(key)
+        due = self._slot(key, now, last) if not status.urgent else now if last is None else last + self._urgent_seconds
         only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
         if now >= due or not only_tells:
             self._written[key] = now
+            self._slots.pop(key, None)
             return True
         self._queue.add(key, at=due)
         self._wake.set()
         return False
+
+    def _slot(self, key: Key, now: float, last: float | None) -> float:
+        """When a DLJob's turn is to write what can wait; it keeps its turn until it has written."""
+        if key not in self._slots:
+            self._slots[key] = max(now if last is None else last + LAZY_SECONDS, self._next_slot)
+            self._next_slot = self._slots[key] + LAZY_SPACING_SECONDS
+        return self._slots[key]
 
     def _retry(self, key: Key, message: str, *, delay_seconds: float = 0.0) -> None:
         now = self._clock.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cotenant_api import names
-from cotenant_e2e import audit, installation, startup, waiting
+from cotenant_e2e import audit, components, installation, startup, waiting
 from cotenant_e2e import client as clients
 from cotenant_e2e.audit import Request
 from cotenant_e2e.benchmark import objects as common
@@ -20,6 +20,7 @@ from cotenant_e2e.cluster import Cluster
 
 USER: Final = f"system:serviceaccount:{names.RELEASE_NAMESPACE}:{names.OPERATOR_ACCOUNT}"
 SECONDS: Final = 600
+_AT_REST: Final = (installation.OPERATOR, components.CONTROLLER_MANAGER)
 QUIET_SECONDS: Final = 2.0
 """When the operator has asked nothing for so long, it may be done: that is looked at."""
 
@@ -57,9 +58,9 @@ class Place:
         return usage.cpu_seconds({status.name: status.pid for status in self.cluster.status() if status.alive})
 
     def settle(self) -> None:
-        """Wait until the operator and the control plane are at rest."""
-        pids = {s.name: s.pid for s in self.cluster.status() if s.alive and s.name != installation.AGENTS}
-        usage.settle(pids)
+        """Wait until the operator, and what makes its pods, are at rest; agents and schedulers never are."""
+        pids = {s.name: s.pid for s in self.cluster.status() if s.alive and s.name in _AT_REST}
+        usage.settle(pids, seconds=SECONDS)
 
     def weigh(self) -> weight.Weight:
         """What the operator takes."""
