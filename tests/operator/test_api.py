@@ -150,3 +150,19 @@ async def test_dljob_deleted_meanwhile_ends_the_work(cluster: Cluster) -> None:
     await cluster.step()
     await cluster.settle()
     assert cluster.work.queued == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "count"),
+    [({}, 1), ({"continue": "x", "remainingItemCount": 9}, 10), ({"continue": "x"}, None)],
+)
+async def test_objects_are_counted_by_a_listing_of_one(metadata: Json, count: int | None) -> None:
+    send = Answers([(200, {"metadata": metadata, "items": [{}]})])
+    assert await api.API(send).count(Kind.DLJOB) == count
+    assert send.requests[0].query == {"limit": "1"}
+
+
+async def test_what_is_chosen_by_a_label_is_not_counted() -> None:
+    send = Answers([])
+    assert await api.API(send).count(Kind.POD) is None
+    assert send.requests == []

@@ -129,6 +129,15 @@ class API:
         found = await self._ask(Request(method="GET", path=path, query=query, metadata_only=True))
         return list(found.get("items") or ())
 
+    async def count(self, kind: Kind) -> int | None:
+        """How many objects of a kind there are, by a listing of one; None: the API server does not say."""
+        if kind in LABELLED:
+            return None
+        request = Request(method="GET", path=path_of(kind, Key("", "")), query={"limit": "1"}, metadata_only=True)
+        page = await self._ask(request)
+        more = (page.get("metadata") or {}).get("remainingItemCount", None if page["metadata"].get("continue") else 0)
+        return None if more is None else len(page.get("items") or []) + int(more)
+
     async def get(self, kind: Kind, key: Key) -> Json:
         """One object. Raises NotFoundError."""
         return await self._ask(Request(method="GET", path=path_of(kind, key), query={}))

@@ -12,7 +12,6 @@ from cotenant_e2e.benchmark.dljobs.finished import Finished
 CORES: Final = os.cpu_count() or 1
 SECONDS_BAR: Final = 60
 MEMORY_BAR_MIB: Final = 300
-REQUESTS_BAR: Final = 8
 IDLE_CPU_BAR_PERCENT: Final = 1.0
 IDLE_REQUESTS_BAR: Final = 10
 """A minute: watches that begin anew, and the sweep every five minutes."""
@@ -54,9 +53,8 @@ class Measurement:
                 what="its requests for a DLJob, on average",
                 value=sum(crowd.requests.values()) / crowd.jobs,
                 unit="",
-                bar=REQUESTS_BAR,
             ),
-            Figure(what="its requests for a DLJob, the most", value=crowd.most_for_one, unit="", bar=REQUESTS_BAR),
+            Figure(what="its requests for a DLJob, the most", value=crowd.most_for_one, unit=""),
             Figure(
                 what=f"its memory with {total} over, at most",
                 value=finished.peak_mib,

@@ -37,9 +37,10 @@ def conditions(measured: Measurement) -> str:
         f"agents of {measured.nodes} simulated nodes and the client that creates {crowd.jobs:,} DLJobs, 64 at a time. "
         f"Packing is paused until all are gated and no pod ends before all run ({crowd.placed_seconds:.0f} s later); "
         "then all pods end at the same time, the worst case. Requests are counted by the API server's audit log, which "
-        f"is on. With {finished.jobs:,} finished DLJobs the API server took {finished.api_server_cpu_seconds:.1f} s of "
-        f"CPU in {finished.idle_seconds:.0f} s; the operator asked: {idle}. Its start took "
-        f"{finished.start_cpu_seconds:.1f} s of CPU."
+        "is on. Here each DLJob waits in the queue and says so: the bar of 8 requests is for one placed at once "
+        f"(`tests/cluster/test_ends.py`). With {finished.jobs:,} finished DLJobs the API server took "
+        f"{finished.api_server_cpu_seconds:.1f} s of CPU in {finished.idle_seconds:.0f} s; the operator asked: {idle}. "
+        f"Its start took {finished.start_cpu_seconds:.1f} s of CPU."
     )
 
 
