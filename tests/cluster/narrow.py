@@ -31,7 +31,7 @@ _NAMESPACED: Final = frozenset(
         "apis/cotenant.dev/v1alpha1/dljobs",
     )
 )
-_NOT_PASSED_ON: Final = ("host", "content-length", "transfer-encoding", "content-encoding", "connection")
+_NOT_PASSED_ON: Final = ("host", "content-length", "transfer-encoding", "connection")
 
 
 @dataclass
