@@ -268,18 +268,24 @@ async def test_gpu_in_mig_mode_has_no_daemon() -> None:
     assert await daemons.shared(Driver())() == {"GPU-b"}
 
 
-def start_command(machine: gpu_machine.Machine) -> "subprocess.Popen[str]":
+@contextlib.contextmanager
+def started_command(machine: gpu_machine.Machine) -> "Iterator[subprocess.Popen[str]]":
     command = [sys.executable, "-c", PROGRAM, "--mps-root", str(machine.mps_root)]
-    return subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--nvml", str(building.nvml()), "--control", *machine.program],
         env=machine.environment(),
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+            process.wait(timeout=20)
+        finally:
+            process.kill()
 
 
 async def test_command_serves_all_gpus_and_ends_on_sigterm(machine: gpu_machine.Machine) -> None:
-    with start_command(machine) as process:
+    with started_command(machine) as process:
         for index in (0, 1):
             await answering(machine, index)
         process.terminate()
@@ -290,19 +296,26 @@ async def test_command_serves_all_gpus_and_ends_on_sigterm(machine: gpu_machine.
 
 
 async def test_clients_outlive_a_command_that_is_killed_and_started_again(machine: gpu_machine.Machine) -> None:
-    with start_command(machine) as first:
-        await answering(machine)
+    with started_command(machine) as first:
+        for index in (0, 1):
+            await answering(machine, index)
         tenant = machine.tenant()
         first.kill()
     pids = [daemon_pid(machine, index) for index in (0, 1)]
-    with start_command(machine) as second:
-        if second.stderr is None:
-            raise ValueError("its log is read here")
-        while "another control daemon is in" not in await asyncio.to_thread(second.stderr.readline):
-            pass
-        assert (tenant.process.poll(), machine.control("get_client_list", str(machine.server()))) != (0, "")
+    with started_command(machine) as second:
+        await logged(second, "another control daemon is in")
+        assert machine.control(f"get_client_list {machine.server()}").split() == [str(tenant.pid)]
         second.terminate()
+    assert tenant.process.poll() is None
     tenant.process.terminate()
     assert await ended(tenant) == ""
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
+
+
+async def logged(process: "subprocess.Popen[str]", words: str) -> None:
+    """Wait until it says so."""
+    if process.stderr is None:
+        raise ValueError("its log is read here")
+    while words not in (line := await asyncio.to_thread(process.stderr.readline)):
+        assert line, f"it ended with {process.wait()} and never said {words!r}"
