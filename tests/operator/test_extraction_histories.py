@@ -6,9 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operator_kit import extractions, objects
-from operator_kit.cluster import Cluster
-from operator_kit.server import Fault
+from operator_kit import extractions, objects, steps
 
 PROGRAMS = {
     "start": extractions.start,
@@ -24,30 +22,12 @@ STEPS = st.one_of(
     st.booleans().map(lambda value: ("edit", {"suspend": value})),
     st.sampled_from(("a:b", "c:d")).map(lambda name: ("edit", {"model": {"entrypoint": {"callable": name}}})),
     st.sampled_from(("jobs", "configmaps")).map(lambda plural: ("delete", plural)),
-    st.integers(1, 8).map(lambda count: ("deliver", count)),
-    st.integers(1, 4).map(lambda count: ("miss", count)),
-    st.integers(1, 6).map(lambda count: ("work", count)),
-    st.sampled_from((1, 15, 400)).map(lambda seconds: ("wait", seconds)),
-    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
-        lambda fault: ("fault", fault)
-    ),
-    st.just(("settle", None)),
-    st.just(("settle", None)),
-    st.just(("restart", None)),
-    st.just(("relist", None)),
+    steps.STEPS,
 )
 
 
-class History:
+class History(steps.Befallen):
     """A cluster with one DLJob whose graph has to be extracted, and the faults to come."""
-
-    def __init__(self) -> None:
-        self.cluster = Cluster()
-        self.faults: list[Fault] = []
-        self.missed = False
-        self.cluster.server.fault = lambda request: (
-            self.faults.pop(0) if self.faults and request.method not in ("GET", "DELETE") else None
-        )
 
     async def begin(self) -> None:
         """A policy, a node, the DLJob."""
@@ -67,31 +47,8 @@ class History:
             cluster.server.change("dljobs", "train", lambda found: found.update(spec={**found["spec"], **value}))
         elif kind == "delete":
             self.delete(value)
-        elif kind == "miss":
-            self.missed = True
-            cluster.lose(value)
-        elif kind == "wait":
-            cluster.time.seconds += value
-        elif kind == "fault":
-            self.faults.append(Fault(effect=value[0], status=value[1]))
         else:
-            await self.to_the_operator(kind, value)
-
-    async def to_the_operator(self, kind: str, value: Any) -> None:
-        """What the operator is told, and its work."""
-        cluster = self.cluster
-        if kind == "deliver":
-            await cluster.deliver(value)
-        elif kind == "settle":
-            await cluster.settle()
-        elif kind == "relist":
-            await cluster.relist()
-        elif kind == "work":
-            for _ in range(value):
-                await cluster.step()
-        else:
-            cluster.restart()
-            await cluster.start()
+            await self.befall(kind, value)
 
     def delete(self, plural: str) -> None:
         """Somebody deletes an extraction's Job, or its result."""
@@ -102,10 +59,8 @@ class History:
     async def settle(self) -> None:
         """The faults end, and everybody goes on."""
         cluster = self.cluster
-        self.faults.clear()
         cluster.server.change("dljobs", "train", lambda found: found.update(spec={**found["spec"], "suspend": False}))
-        if self.missed:
-            await cluster.relist()
+        await self.end_faults()
         for _ in range(4):
             await cluster.advance(400)
             cluster.server.reap()
@@ -126,10 +81,10 @@ class History:
         assert cluster.server.requests == []
 
 
-async def play(steps: list[tuple[str, Any]]) -> None:
+async def play(story: list[steps.Step]) -> None:
     history = History()
     await history.begin()
-    for kind, value in steps:
+    for kind, value in story:
         await history.step(kind, value)
         alive = [
             job for job in extractions.jobs(history.cluster) if not job["spec"]["suspend"] and not job.get("status")
@@ -141,5 +96,5 @@ async def play(steps: list[tuple[str, Any]]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=30))
-def test_every_history_of_an_extraction_settles_and_leaves_nothing(steps: list[tuple[str, Any]]) -> None:
-    asyncio.run(play(steps))
+def test_every_history_of_an_extraction_settles_and_leaves_nothing(story: list[steps.Step]) -> None:
+    asyncio.run(play(story))

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant_operator.kube import api
-from operator_kit import objects
-from operator_kit.cluster import Cluster
+from operator_kit import objects, steps
 from operator_kit.server import Fault
 
 Json = dict[str, Any]
@@ -28,36 +27,19 @@ STEPS = st.one_of(
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
     st.sampled_from(("train-1", "gang-1", "gang-2")).map(lambda name: ("delete job", name)),
-    st.integers(1, 8).map(lambda count: ("deliver", count)),
-    st.integers(1, 4).map(lambda count: ("lose", count)),
-    st.tuples(st.integers(1, 20), st.integers(1, 4)).map(lambda part: ("repeat", part)),
-    st.integers(1, 6).map(lambda count: ("work", count)),
-    st.sampled_from((1, 15, 40, 400)).map(lambda seconds: ("wait", seconds)),
-    st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
-        lambda fault: ("fault", fault)
-    ),
     st.sampled_from(("Exclusive", "Hold", "Profile")).map(lambda choice: ("policy", choice)),
     st.booleans().map(lambda present: ("graph", present)),
-    st.just(("settle", None)),
-    st.just(("settle", None)),
     st.just(("go on", None)),
-    st.just(("restart", None)),
-    st.just(("relist", None)),
+    steps.STEPS,
 )
 
 
-class History:
+class History(steps.Befallen):
     """One history: a cluster, the faults to come, and what must never change again."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster()
-        self.faults: list[Fault] = []
-        self.cluster.server.fault = lambda request: None if request.method == "GET" else self._next_fault()
+        super().__init__()
         self.ended: dict[str, str] = {}
-        self.lost = False
-
-    def _next_fault(self) -> Fault | None:
-        return self.faults.pop(0) if self.faults else None
 
     async def begin(self) -> None:
         """Three DLJobs and what they need."""
@@ -72,10 +54,10 @@ class History:
     async def step(self, kind: str, value: Any) -> None:
         """One thing that happens."""
         cluster = self.cluster
-        if kind in ("deliver", "settle", "go on", "work", "repeat", "restart", "relist"):
-            await self._to_the_operator(kind, value)
-        elif kind == "program":
+        if kind == "program":
             getattr(cluster, value)()
+        elif kind == "go on":
+            await cluster.run("create_pods", "place", "run_pods")
         elif kind in ("suspend", "resume"):
             self._edit(value, suspend=kind == "suspend")
         elif kind == "touch":
@@ -86,34 +68,8 @@ class History:
             self._set_policy(value)
         elif kind == "graph":
             self._set_graph(present=value)
-        elif kind == "lose":
-            self.lost = True
-            cluster.lose(value)
-        elif kind == "wait":
-            cluster.time.seconds += value
         else:
-            self.faults.append(Fault(effect=value[0], status=value[1]))
-
-    async def _to_the_operator(self, kind: str, value: Any) -> None:
-        cluster = self.cluster
-        if kind == "deliver":
-            await cluster.deliver(value)
-        elif kind == "settle":
-            await cluster.settle()
-        elif kind == "go on":
-            await cluster.run("create_pods", "place", "run_pods")
-        elif kind == "work":
-            for _ in range(value):
-                await cluster.step()
-        elif kind == "repeat":
-            start = max(cluster.delivered - value[0], 0)
-            for event in cluster.server.watched[start : min(start + value[1], cluster.delivered)]:
-                await cluster.tell(event)
-        elif kind == "relist":
-            await cluster.relist()
-        else:
-            cluster.restart()
-            await cluster.start()
+            await self.befall(kind, value)
 
     def _edit(self, name: str, **fields: Any) -> None:
         if self.cluster.dljob(name):
@@ -148,12 +104,10 @@ class History:
 
     async def settle(self) -> None:
         """The faults end, a watch that lost events is found out, and the other programs go on."""
-        self.faults.clear()
         self._set_graph(present=True)
         for name in ("train", "gang", "serve"):
             self._edit(name, suspend=False)
-        if self.lost:
-            await self.cluster.relist()
+        await self.end_faults()
         for _ in range(4):
             await self.cluster.advance(400)
             await self.cluster.run("stop_suspended", "enforce_deadlines", "reap")
@@ -177,11 +131,11 @@ def over(pod: Json) -> bool:
     return pod["status"]["phase"] in ("Succeeded", "Failed")
 
 
-async def play(before: int, steps: list[tuple[str, Any]]) -> None:
+async def play(before: int, story: list[steps.Step]) -> None:
     history = History()
     await history.begin()
     await history.cluster.run(*LIFE[:before])
-    for kind, value in steps:
+    for kind, value in story:
         await history.step(kind, value)
         history.check_promises()
     await history.settle()
@@ -190,8 +144,8 @@ async def play(before: int, steps: list[tuple[str, Any]]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 4), st.lists(STEPS, max_size=30))
-def test_every_history_keeps_the_promises_and_settles(before: int, steps: list[tuple[str, Any]]) -> None:
-    asyncio.run(play(before, steps))
+def test_every_history_keeps_the_promises_and_settles(before: int, story: list[steps.Step]) -> None:
+    asyncio.run(play(before, story))
 
 
 async def live(fault_at: int, fault: Fault) -> int:
