@@ -128,6 +128,16 @@ async def test_the_next_job_of_the_graph_books_what_the_former_one_used(cluster:
     assert booked(cluster, "again-1") == "9900Mi"
 
 
+async def test_what_was_learned_is_booked_only_as_far_as_an_allowed_gpu_can_hold_it(cluster: Cluster) -> None:
+    node = objects.gpu_node(gpus={"GPU-1": "NVIDIA-H200", "GPU-2": "NVIDIA-L4"})
+    node["status"]["gpus"][1]["memoryMiB"] = 8000
+    cluster.server.change("gpunodes", objects.NODE, lambda value: value.update(status=node["status"]), namespace="")
+    await life(cluster)
+    await life(cluster, "again", gpuModels=["NVIDIA-L4"])
+    # 9900 MiB were learned, and of 8000 MiB 5 % are headroom.
+    assert booked(cluster, "again-1") == "7600Mi"
+
+
 async def test_a_job_of_another_graph_learns_nothing(cluster: Cluster) -> None:
     await life(cluster)
     other = objects.toy_graph(flops=2**27)

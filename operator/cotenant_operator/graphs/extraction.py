@@ -18,6 +18,7 @@ from cotenant_operator.graphs import extraction_pod
 from cotenant_operator.state import extractions, views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders
 
 START_SECONDS: Final = 600
 """How long a pod may take to start, its image pulled, beside the time that its container has."""
@@ -79,7 +80,7 @@ def result(owner: views.DLJob, asked: Wanted) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": _metadata(owner, asked.digest, name=asked.result.name, by=_dljob(owner)),
+        "metadata": _metadata(owner, asked.digest, name=asked.result.name, by=builders.owner_reference(owner)),
     }
 
 
@@ -91,7 +92,7 @@ def selector(owner: views.DLJob) -> str:
 def job(owner: views.DLJob, asked: Wanted, *, number: int) -> Manifest:
     """The Job of one try. Made suspended: what its pod needs is made before it starts."""
     name = job_name(owner, asked, number=number)
-    metadata = _metadata(owner, asked.digest, name=name, by=_dljob(owner))
+    metadata = _metadata(owner, asked.digest, name=name, by=builders.owner_reference(owner))
     metadata["labels"][labels.EXTRACTION_NUMBER] = str(number)
     pod = {**asked.pod, "serviceAccountName": name}
     pod["volumes"] = [*pod["volumes"], {"name": extraction_pod.CODE, "configMap": {"name": name}}]
@@ -183,15 +184,4 @@ def _metadata(owner: views.DLJob, digest: str, *, name: str, by: Mapping[str, An
         "namespace": owner.meta.key.namespace,
         "labels": _labels(owner, digest),
         "ownerReferences": [dict(by)],
-    }
-
-
-def _dljob(owner: views.DLJob) -> dict[str, Any]:
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": "DLJob",
-        "name": owner.meta.key.name,
-        "uid": owner.meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
     }

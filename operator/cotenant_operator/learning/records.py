@@ -73,7 +73,7 @@ def _line(
     if pod.placement is None or len(pod.placement.gpus) != 1:
         return None
     booked, seen = pod.placement.gpus[0], observed.gpus.get(pod.placement.gpus[0].uuid)
-    entry = None if seen is None or seen.seen is None else _entry(seen.seen, pod)
+    entry = None if seen is None else next(iter(seen.told_of((views.pod_uid(pod),))), None)
     if seen is None or seen.seen is None or entry is None:
         return None
     whole = pod.placement.backend is placement.Backend.WHOLE
@@ -93,12 +93,6 @@ def _line(
         reasons=reasons,
         environment=_environment(seen, pod),
     )
-
-
-def _entry(gpu: gpunode.GPU, pod: views.Pod) -> gpunode.Tenant | gpunode.Ended | None:
-    uid = views.pod_uid(pod)
-    entries: tuple[gpunode.Tenant | gpunode.Ended, ...] = (*gpu.tenants, *gpu.ended)
-    return next((entry for entry in entries if entry.pod_uid == uid), None)
 
 
 def _values(entry: gpunode.Tenant | gpunode.Ended) -> tuple[measurement.Values, dict[str, str]]:

@@ -9,15 +9,15 @@ attempt early. A gang's attempt ends with its first member.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from cotenant_api import booking, dljob, packingpolicy
+from cotenant_api import dljob
 from cotenant_api.names import GPUModel
 from cotenant_operator import labels, reasons
-from cotenant_operator.life import causes, profiling
+from cotenant_operator.life import causes, granting, profiling
 from cotenant_operator.plans import actions
 from cotenant_operator.state import carried, views
 from cotenant_operator.state.carried import Carried, Cause, Ended
@@ -245,7 +245,7 @@ def _used_up(spec: dljob.Spec, current: views.Job, ended: Ended, *, limit: int) 
 
 def _more_memory(observed: Observed, spec: dljob.Spec, *, after: Carried, ended: Ended) -> Carried | Over:
     policy, used = spec.oom_policy, after.out_of_memory
-    usable = _usable(observed, spec)
+    usable = granting.allowed(spec, observed.gpu_memory_mib)
     if ended.gpu_memory_mib is not None:
         larger = [mib for mib in usable.values() if mib > ended.gpu_memory_mib]
         if not larger or _observed_only(observed):
@@ -265,18 +265,12 @@ _SMALLER: Final = (
 )
 
 
-def _usable(observed: Observed, spec: dljob.Spec) -> dict[GPUModel, int]:
-    """GPU models of the cluster that the job may use, and the memory of each, in MiB."""
-    known = observed.gpu_memory_mib
-    return {model: mib for model, mib in known.items() if not spec.gpu_models or model in spec.gpu_models}
-
-
-def _largest_bookable_mib(observed: Observed, usable: dict[GPUModel, int]) -> int | None:
-    policy = observed.policy or packingpolicy.Spec()
+def _largest_bookable_mib(observed: Observed, usable: Mapping[GPUModel, int]) -> int | None:
+    """Of the GPU models that the prediction is for, where there is one."""
     current = observed.current_job
     document = None if current is None or current.grant is None else current.grant.document()
-    shared: Iterable[GPUModel] = usable if document is None else (model for model in usable if model in document.by_gpu)
-    return max((booking.bookable_mib(usable[model], policy.packing(model)) for model in shared), default=None)
+    shared = {model: mib for model, mib in usable.items() if document is None or model in document.by_gpu}
+    return granting.largest_bookable_mib(shared, observed.policy)
 
 
 def _observed_only(observed: Observed) -> bool:

@@ -111,10 +111,7 @@ def refused(observed: Observed, current: views.Job, now: datetime) -> tuple[Find
 def peak_mib(observed: Observed, pods: Iterable[views.Pod]) -> int:
     """The most GPU memory that one of these pods was seen to use; 0 where nobody has looked."""
     own = {views.pod_uid(pod) for pod in pods}
-    seen = [gpu.seen for gpu in observed.gpus.values() if gpu.seen is not None]
-    living = (tenant.memory_peak_mib for gpu in seen for tenant in gpu.tenants if tenant.pod_uid in own)
-    gone = (ended.memory_peak_mib for gpu in seen for ended in gpu.ended if ended.pod_uid in own)
-    return max((*living, *gone), default=0)
+    return max((entry.memory_peak_mib for gpu in observed.gpus.values() for entry in gpu.told_of(own)), default=0)
 
 
 def booked_mib(pods: Iterable[views.Pod]) -> int:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cotenant_api import booking, dljob, prediction
+from cotenant_api import dljob, prediction
 from cotenant_operator import reasons
 from cotenant_operator.life import granting, profiling
 from cotenant_operator.plans.stages import Blocked, Stage
@@ -37,7 +37,7 @@ def granted(
         return waited
     measured = _measured(observed, spec, taken_over)
     outcome = profiling.outcome(observed, spec, measured) or observed.outcome
-    decision = granting.decide(spec, observed.policy, outcome, needs(observed, taken_over))
+    decision = granting.decide(spec, observed.policy, outcome, needs(observed, spec, taken_over))
     if isinstance(decision, granting.Hold):
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
     return replace(decision, graph=outcomes.graph_of(observed.outcome))
@@ -49,25 +49,26 @@ def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried)
     return observed.learned.measured if own is None else own.over(observed.learned.measured)
 
 
-def needs(observed: Observed, taken_over: carried.Carried) -> granting.Needs:
+def needs(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> granting.Needs:
     """What has been learned about the job's needs."""
     return granting.Needs(
         memory_mib=taken_over.memory_mib,
-        learned_mib=_learned_mib(observed),
+        learned_mib=_learned_mib(observed, spec),
         exclusive=taken_over.exclusive,
         gpu_memory_mib=observed.gpu_memory_mib,
     )
 
 
-def _learned_mib(observed: Observed) -> int | None:
-    """What former jobs of the graph teach, as far as a shared GPU can hold it: else the job would wait for ever."""
-    learned, policy = observed.learned.memory_mib, observed.policy
-    if learned is None or policy is None:
+def _learned_mib(observed: Observed, spec: dljob.Spec) -> int | None:
+    """What former jobs of the graph teach, as far as a shared GPU that the job may use can hold it.
+
+    Else it would wait for ever.
+    """
+    learned = observed.learned.memory_mib
+    if learned is None or observed.policy is None:
         return None
-    sizes = observed.gpu_memory_mib.items()
-    return min(
-        learned, max((booking.bookable_mib(mib, policy.packing(model)) for model, mib in sizes), default=learned)
-    )
+    largest = granting.largest_bookable_mib(granting.allowed(spec, observed.gpu_memory_mib), observed.policy)
+    return learned if largest is None else min(learned, largest)
 
 
 def remembered(observed: Observed) -> Observed:

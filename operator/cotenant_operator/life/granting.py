@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from cotenant_api import booking, dljob, names, packingpolicy, quantity
 from cotenant_api.names import GPUModel
@@ -38,6 +38,8 @@ class Needs:
 
 
 NOTHING_LEARNED: Final = Needs()
+
+_Of = TypeVar("_Of")
 
 
 def decide(
@@ -87,13 +89,23 @@ def booked_memory(spec: dljob.Spec, document: Prediction, needs: Needs) -> str |
 
 def _roomy_models(spec: dljob.Spec, needs: Needs) -> str | None:
     """The GPU models that the job may use and that have the memory that it needs; the largest where none has."""
-    known = needs.gpu_memory_mib
-    usable = {model: mib for model, mib in known.items() if not spec.gpu_models or model in spec.gpu_models}
+    usable = allowed(spec, needs.gpu_memory_mib)
     wanted = min(needs.memory_mib or 0, max(usable.values(), default=0))
     roomy = sorted(model for model, mib in usable.items() if mib >= wanted)
     if len(roomy) == len(usable):
         return ",".join(spec.gpu_models) or None
     return ",".join(roomy)
+
+
+def allowed(spec: dljob.Spec, by_model: Mapping[GPUModel, _Of]) -> dict[GPUModel, _Of]:
+    """Of what is known by GPU model, that of the models that the job may use."""
+    return {model: known for model, known in by_model.items() if not spec.gpu_models or model in spec.gpu_models}
+
+
+def largest_bookable_mib(memory_mib: Mapping[GPUModel, int], policy: packingpolicy.Spec | None) -> int | None:
+    """The most memory that a shared GPU of these models can book; None where there is none."""
+    packing = (policy or packingpolicy.Spec()).packing
+    return max((booking.bookable_mib(mib, packing(model)) for model, mib in memory_mib.items()), default=None)
 
 
 def fitting(document: Prediction, policy: packingpolicy.Spec) -> Prediction:

@@ -10,9 +10,10 @@ from typing import Final
 
 from cotenant_api import dljob, gpunode, packingpolicy, pod, prediction
 from cotenant_api.names import GPUModel, GraphDigest, PodUID
+from cotenant_operator.life import granting
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.measured import Alone, Measured
-from cotenant_operator.state.observed import Observed
+from cotenant_operator.state.observed import GPU, Observed
 
 SECONDS: Final = gpunode.MEASURED_SECONDS
 UPPER_POINTS: Final = 10
@@ -103,7 +104,7 @@ def outcome(observed: Observed, spec: dljob.Spec, measured: Measured | None) -> 
             return made
         hybrid = policy.correction is packingpolicy.Correction.HYBRID
         return outcomes.Predicted(prediction=corrected(made.prediction, measured)) if hybrid else made
-    allowed = {model: row for model, row in measured.by_gpu.items() if not spec.gpu_models or model in spec.gpu_models}
+    allowed = granting.allowed(spec, measured.by_gpu)
     if not allowed or not begins(spec, policy, made):
         return made
     found = document(Measured(by_gpu=allowed), made.graph, uid=observed.job.meta.uid)
@@ -150,15 +151,14 @@ def _rows(observed: Observed, measured: views.Pod) -> list[tuple[GPUModel, Alone
     uid = views.pod_uid(measured)
     booked = () if measured.placement is None else measured.placement.gpus
     known = (observed.gpus.get(gpu.uuid) for gpu in booked)
-    present = [gpu.seen for gpu in known if gpu is not None and gpu.seen is not None]
-    rows = ((gpu.model, _row(gpu, uid)) for gpu in present)
+    present = [gpu for gpu in known if gpu is not None]
+    rows = ((gpu.seen.model, _row(gpu, uid)) for gpu in present if gpu.seen is not None)
     return [(model, row) for model, row in rows if row is not None and row.seconds >= SECONDS]
 
 
-def _row(gpu: gpunode.GPU, uid: PodUID) -> Alone | None:
-    entries: tuple[gpunode.Tenant | gpunode.Ended, ...] = (*gpu.tenants, *gpu.ended)
-    for entry in entries:
-        if entry.pod_uid == uid and entry.alone_seconds is not None and entry.alone_utilization_percent is not None:
+def _row(gpu: GPU, uid: PodUID) -> Alone | None:
+    for entry in gpu.told_of((uid,)):
+        if entry.alone_seconds is not None and entry.alone_utilization_percent is not None:
             return Alone(
                 seconds=entry.alone_seconds,
                 utilization_percent=entry.alone_utilization_percent,

@@ -1,6 +1,6 @@
 """What one decision about a DLJob rests on. Values only."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -48,6 +48,13 @@ class GPU:
     simulated: bool = False
     driver: str | None = None
     cuda: str | None = None
+
+    def told_of(self, uids: Collection[PodUID]) -> tuple[gpunode.Tenant | gpunode.Ended, ...]:
+        """What its agent tells of these pods: of those that hold it first, then of those that held it lately."""
+        if self.seen is None:
+            return ()
+        entries: tuple[gpunode.Tenant | gpunode.Ended, ...] = (*self.seen.tenants, *self.seen.ended)
+        return tuple(entry for entry in entries if entry.pod_uid in uids)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

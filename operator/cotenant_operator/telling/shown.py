@@ -62,9 +62,7 @@ def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | 
     for gpu in observed.gpus.values():
         if gpu.seen is None:
             continue
-        peaks = [tenant.memory_peak_mib for tenant in gpu.seen.tenants if tenant.pod_uid in own]
-        peaks += [ended.memory_peak_mib for ended in gpu.seen.ended if ended.pod_uid in own]
-        peak = max([peak, *peaks])
+        peak = max([peak, *(entry.memory_peak_mib for entry in gpu.told_of(own))])
         tenants = {tenant.pod_uid for tenant in gpu.seen.tenants}
         alone = bool(tenants) and tenants <= own and not gpu.seen.foreign_processes
         if alone and gpu.seen.utilization_percent is not None:
@@ -84,12 +82,9 @@ def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | 
 
 def _alone(own: Collection[PodUID], observed: Observed) -> tuple[int | None, int | None]:
     """The longest that one of these pods was alone on a GPU, and its mean utilization in that time."""
-    seen = [gpu.seen for gpu in observed.gpus.values() if gpu.seen is not None]
-    living = [
-        (it.alone_seconds, it.alone_utilization_percent) for gpu in seen for it in gpu.tenants if it.pod_uid in own
-    ]
-    gone = [(it.alone_seconds, it.alone_utilization_percent) for gpu in seen for it in gpu.ended if it.pod_uid in own]
-    return max((*living, *gone), key=lambda found: found[0] or 0, default=(None, None))
+    entries = (entry for gpu in observed.gpus.values() for entry in gpu.told_of(own))
+    found = ((entry.alone_seconds, entry.alone_utilization_percent) for entry in entries)
+    return max(found, key=lambda alone: alone[0] or 0, default=(None, None))
 
 
 def _model(known: prediction.Prediction, pods: Sequence[views.Pod], observed: Observed) -> GPUModel:

@@ -101,6 +101,18 @@ def deployment(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant) -> dic
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
 
 
+def owner_reference(owner: views.DLJob) -> dict[str, Any]:
+    """Makes the DLJob the controlling owner of an object: the garbage collector deletes it after the DLJob."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "DLJob",
+        "name": owner.meta.key.name,
+        "uid": owner.meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 def wanted_replicas(spec: dljob.Spec) -> int:
     """How many replicas of an inference job are to run."""
     return 0 if spec.suspend else spec.replicas
@@ -130,14 +142,5 @@ def _metadata(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) 
         "namespace": owner.meta.key.namespace,
         "labels": template.workload_labels(owner, attempt=attempt),
         "annotations": {labels.SPEC_DIGEST: spec_digest(spec), labels.MODEL_DIGEST: model_digest(spec)},
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": "DLJob",
-                "name": owner.meta.key.name,
-                "uid": owner.meta.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": [owner_reference(owner)],
     }
