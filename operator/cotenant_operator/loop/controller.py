@@ -15,7 +15,7 @@ from cotenant_api import dljob, errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import extracting, holding, reconcile
-from cotenant_operator.loop import creations, executor, keeper
+from cotenant_operator.loop import creations, executor, keeper, pace
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
@@ -27,13 +27,6 @@ from cotenant_operator.state.views import Key
 _LOGGER = logging.getLogger(__name__)
 
 WORKERS: Final = 32
-LAZY_SECONDS: Final = 15.0
-"""Least time between two writes of a status in which only figures, neighbours or words change."""
-LAZY_SPACING_SECONDS: Final = 0.1
-"""Between any two such writes of all DLJobs: a thousand whose places in the queue change are not more important than
-those that are just coming."""
-URGENT_SECONDS: Final = 1.0
-"""Least time between two writes of any status: what comes in the same second, as of a gang's members, is one write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +55,9 @@ class Controller:
         client: api.API,
         predictor: predictions.Predictor,
         clock: Clock,
-        urgent_seconds: float = URGENT_SECONDS,
+        urgent_seconds: float = pace.URGENT_SECONDS,
     ) -> None:
         self.store = store
-        self._urgent_seconds = urgent_seconds
         self._client, self._predictor, self._clock = client, predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
@@ -75,9 +67,7 @@ class Controller:
         self._stopping = False
         self._working = 0
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
-        self._written: dict[Key, float] = {}
-        self._slots: dict[Key, float] = {}
-        self._next_slot = 0.0
+        self._pace = pace.Pace(urgent_seconds=urgent_seconds)
 
     @property
     def queued(self) -> int:
@@ -149,8 +139,7 @@ class Controller:
         observed = self._observe(key)
         if observed is None:
             self._refusals.pop(key, None)
-            self._written.pop(key, None)
-            self._slots.pop(key, None)
+            self._pace.forget(key)
             return
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
@@ -222,23 +211,14 @@ class Controller:
         if status is None:
             return True
         now = self._clock.monotonic()
-        last = self._written.get(key)
-        due = self._slot(key, now, last) if not status.urgent else now if last is None else last + self._urgent_seconds
+        due = self._pace.due(key, now, urgent=status.urgent)
         only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
         if now >= due or not only_tells:
-            self._written[key] = now
-            self._slots.pop(key, None)
+            self._pace.wrote(key, now)
             return True
         self._queue.add(key, at=due)
         self._wake.set()
         return False
-
-    def _slot(self, key: Key, now: float, last: float | None) -> float:
-        """When a DLJob's turn is to write what can wait; it keeps its turn until it has written."""
-        if key not in self._slots:
-            self._slots[key] = max(now if last is None else last + LAZY_SECONDS, self._next_slot)
-            self._next_slot = self._slots[key] + LAZY_SPACING_SECONDS
-        return self._slots[key]
 
     def _retry(self, key: Key, message: str, *, delay_seconds: float = 0.0) -> None:
         now = self._clock.monotonic()

@@ -9,7 +9,7 @@ import logging
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from cotenant_api import dljob, errors, measurement
 from cotenant_api.names import GraphDigest
@@ -43,14 +43,13 @@ class _Pending:
 
     Attributes:
         since: the time of the first, in seconds.
-        ids: of the lines.
+        lines: by their ids.
         keys: the DLJobs that it is about: their agents may tell more of it until it is written.
         specs: a DLJob of each graph, by which the graph's document can be had.
     """
 
     since: float
     lines: dict[str, measurement.Measurement] = field(default_factory=dict)
-    ids: dict[str, None] = field(default_factory=dict)
     keys: set[tuple[Key, str]] = field(default_factory=set)
     specs: dict[GraphDigest, tuple[Key, dljob.Spec]] = field(default_factory=dict)
 
@@ -90,13 +89,12 @@ class Keeper:
         """Take in what a DLJob's pods were measured to do, once."""
         key = observed.job.meta.key
         pending = self._pending.get(key.namespace)
-        waiting = {} if pending is None else pending.ids
-        found = records.of(observed, known=ChainMap(waiting, self._written.get(key.namespace, {})))
+        waiting = {} if pending is None else pending.lines
+        found = records.of(observed, known=ChainMap[str, Any](waiting, self._written.get(key.namespace, {})))
         if not found:
             return
         pending = self._pending.setdefault(key.namespace, _Pending(since=self._monotonic()))
         pending.lines.update({line.id: line for line in found})
-        pending.ids.update({line.id: None for line in found})
         pending.keys.add((key, observed.job.meta.uid))
         if observed.job.spec is not None:
             pending.specs.update({line.graph: (key, observed.job.spec) for line in found})
@@ -136,7 +134,6 @@ class Keeper:
         pending.since = self._monotonic()
         if newer is not None:
             pending.lines.update(newer.lines)
-            pending.ids.update(newer.ids)
             pending.keys |= newer.keys
             pending.specs.update(newer.specs)
         self._pending[namespace] = pending
