@@ -3,9 +3,6 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,10 @@ from cotenant_deviceplugin.agent import Agent, GPUs, Identity
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster, stores
 from cotenant_deviceplugin.retry import Retry
-from cotenant_deviceplugin.simulated import config, models, process
 from cotenant_deviceplugin.simulated import gpus as simulated
+from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
+from deviceplugin.simulated_agent import Started
 
 NODE = cluster.node_path(fakes.NODE)
 GPUNODE = cluster.gpunode_path(fakes.NODE)
@@ -26,42 +24,6 @@ LEASE = cluster.lease_path(fakes.NODE, Namespace(names.RELEASE_NAMESPACE))
 PODS = "/api/v1/pods"
 POD = f"{fakes.POD_PATH}/train"
 LOST = errors.TemporaryError("connection reset", delay_seconds=0)
-
-Started = Callable[[], AbstractAsyncContextManager[Agent]]
-
-
-@pytest.fixture
-def api() -> fakes.FakeCluster:
-    made = fakes.FakeCluster()
-    made.put(NODE, fakes.node())
-    return made
-
-
-@pytest.fixture
-def clock() -> fakes.FakeClock:
-    return fakes.FakeClock()
-
-
-@pytest.fixture
-def started(api: fakes.FakeCluster, clock: fakes.FakeClock) -> Started:
-    """An agent that runs; at the end it is killed as by SIGKILL: nothing is tidied up."""
-
-    @asynccontextmanager
-    async def start() -> AsyncIterator[Agent]:
-        configured = config.SimulatedAgent(
-            node=fakes.NODE, gpu_model=GPUModel("Tesla-T4"), gpus=2, kubeconfig=Path("unused")
-        )
-        retry = Retry(clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
-        agent = process.assembled(configured, Namespace(names.RELEASE_NAMESPACE), api=api, retry=retry)
-        task = asyncio.create_task(agent.run())
-        await fakes.settled()
-        try:
-            yield agent
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    return start
 
 
 def tenants(api: fakes.FakeCluster, gpu: int = 0) -> list[str]:

@@ -1,31 +1,23 @@
 """How long a tenant had its GPU to itself, what the GPU did then, and when that is told."""
 
-import asyncio
-import logging
-import random
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cotenant_api import gpunode, names
-from cotenant_api.names import GPUUID, GPUModel, Namespace, PodUID
-from cotenant_deviceplugin.agent import Agent
+from cotenant_api import gpunode
+from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.publishing import alone, status, tenants
-from cotenant_deviceplugin.retry import Retry
-from cotenant_deviceplugin.simulated import config, process
 from deviceplugin import fakes
+from deviceplugin.simulated_agent import Started
 
 GPU = GPUUID("GPU-1")
 UID = PodUID("uid-train")
 STATUS = f"{cluster.gpunode_path(fakes.NODE)}/status"
 POD = f"{fakes.POD_PATH}/train"
-Started = Callable[[], AbstractAsyncContextManager[Agent]]
 
 
 def gpu(*uids: str, **fields: Any) -> gpunode.GPU:
@@ -115,40 +107,6 @@ def test_an_ended_tenant_keeps_its_time_alone() -> None:
     before = gpu(UID, alone_seconds=75, alone_utilization_percent=41, memory_peak_mib=5000)
     ended = tenants.with_ended(gpu(), before, fakes.START).ended[0]
     assert (ended.alone_seconds, ended.alone_utilization_percent, ended.memory_peak_mib) == (75, 41, 5000)
-
-
-@pytest.fixture
-def api() -> fakes.FakeCluster:
-    made = fakes.FakeCluster()
-    made.put(cluster.node_path(fakes.NODE), fakes.node())
-    return made
-
-
-@pytest.fixture
-def clock() -> fakes.FakeClock:
-    return fakes.FakeClock()
-
-
-@pytest.fixture
-def started(api: fakes.FakeCluster, clock: fakes.FakeClock) -> Started:
-    """A simulated agent that runs; at the end it is killed: nothing is tidied up."""
-
-    @asynccontextmanager
-    async def start() -> AsyncIterator[Agent]:
-        configured = config.SimulatedAgent(
-            node=fakes.NODE, gpu_model=GPUModel("Tesla-T4"), gpus=1, kubeconfig=Path("unused")
-        )
-        retry = Retry(clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
-        agent = process.assembled(configured, Namespace(names.RELEASE_NAMESPACE), api=api, retry=retry)
-        task = asyncio.create_task(agent.run())
-        await fakes.settled()
-        try:
-            yield agent
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    return start
 
 
 def train(**changes: Any) -> dict[str, Any]:
