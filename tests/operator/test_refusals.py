@@ -254,3 +254,13 @@ async def test_prediction_of_another_graph_is_not_used_again(cluster: Cluster) -
     assert cluster.condition("Predicted")["reason"] == "ConfigMapNotFound"
     second = cluster.server.find("jobs", "train-2") or {}
     assert second["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == {names.GPU_SHARE: "100"}
+
+
+@pytest.mark.parametrize(
+    "words", ["exceeded quota: small", "insufficient quota to match these scopes", "status unknown for quota: small"]
+)
+async def test_every_refusal_of_a_quota_says_so(cluster: Cluster, words: str) -> None:
+    creation_fails(cluster, Fault(effect=False, status=403, message=f'jobs.batch "train-1" is forbidden: {words}'))
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "QuotaExceeded"

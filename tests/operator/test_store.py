@@ -112,6 +112,22 @@ def test_policy_of_another_name_is_no_policy() -> None:
     assert store.policy() is None
 
 
+def test_deletion_of_another_policy_leaves_the_one_in_force() -> None:
+    store = Store()
+    store.put(Kind.POLICY, stored(objects.policy(), namespace="", uid="p"))
+    store.put(Kind.POLICY, stored({**objects.policy(), "metadata": {"name": "other"}}, namespace="", uid="o"))
+    assert store.remove(Kind.POLICY, "o") == NOBODY
+    assert store.policy() is not None
+
+
+def test_late_deletion_of_a_former_policy_leaves_the_one_made_since() -> None:
+    store = Store()
+    store.put(Kind.POLICY, stored(objects.policy(), namespace="", uid="old"))
+    store.put(Kind.POLICY, stored(objects.policy(), namespace="", uid="new", version=2))
+    assert store.remove(Kind.POLICY, "old") == NOBODY
+    assert store.policy() is not None
+
+
 def test_policy_written_again_concerns_nobody() -> None:
     store = Store()
     store.put(Kind.DLJOB, stored(objects.dljob()))

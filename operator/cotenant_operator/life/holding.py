@@ -18,7 +18,7 @@ from cotenant_api import dljob, packingpolicy, pod
 from cotenant_operator import labels, reasons
 from cotenant_operator.life import quota
 from cotenant_operator.plans.stages import Blocked
-from cotenant_operator.state import demand, gangs, views
+from cotenant_operator.state import demand, gangs, setbacks, views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.quotas import Rival
 from cotenant_operator.state.setbacks import FailedCreation, Setback
@@ -32,7 +32,6 @@ FORGOTTEN_SECONDS: Final = 3600
 """A setback so long ago is no reason to wait longer after the next."""
 YIELDING: Final = 3
 """After so many setbacks in a row a gang lets younger ones go first while it waits for its time."""
-_QUOTA: Final = re.compile(r"exceeded quota|insufficient quota|status unknown for quota")
 _POD_NAME: Final = re.compile(r'pods "[^"]*"')
 
 
@@ -210,7 +209,7 @@ def _set_back(observed: Observed, current: views.Job, message: str, *, now: date
 def _words(failure: FailedCreation) -> Blocked:
     """Reason and message, without the name that changes with every try."""
     message = _POD_NAME.sub("pods", failure.message.removeprefix("Error creating: "))
-    reason = reasons.QUOTA_EXCEEDED if _QUOTA.search(message) else reasons.POD_CREATION_FAILED
+    reason = reasons.QUOTA_EXCEEDED if setbacks.is_of_quota(message) else reasons.POD_CREATION_FAILED
     return Blocked(reason=reason, message=message)
 
 

@@ -19,7 +19,7 @@ from cotenant_operator.loop import creations, executor, keeper, pace
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
-from cotenant_operator.state import outcomes
+from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
@@ -170,9 +170,8 @@ class Controller:
         spec = observed.job.spec
         if spec is None:
             return observed
-        asked = extraction.wanted(observed.job)
-        result = None if asked is None else asked.result
-        outcome = await self._predictor.outcome(key, spec, present=self.store.gpu_models(), result=result)
+        result, present = _result(observed.job), self.store.gpu_models()
+        outcome = await self._predictor.outcome(key, spec, present=present, result=result)
         # The prediction took a while: decide on what is there now, if it is still the same spec. A result that was
         # not there yet may be there if its extraction has ended meanwhile.
         fresh = self._observe(key)
@@ -185,8 +184,8 @@ class Controller:
 
     async def _document(self, key: Key, spec: dljob.Spec) -> bytes | outcomes.Missing:
         job = self.store.dljob(key)
-        asked = None if job is None or job.spec != spec else extraction.wanted(job)
-        return await self._predictor.document(key, spec, result=None if asked is None else asked.result)
+        result = None if job is None or job.spec != spec else _result(job)
+        return await self._predictor.document(key, spec, result=result)
 
     async def _with_pull_secrets(self, key: Key, observed: Observed) -> Observed:
         account = extracting.borrowed_account(observed)
@@ -225,6 +224,12 @@ class Controller:
         delay = self._queue.failed(key, now=now, delay_seconds=delay_seconds)
         _LOGGER.warning("%s: tried again in %.1f s: %s", key, delay, message)
         self._wake.set()
+
+
+def _result(job: views.DLJob) -> dljob.ConfigMapRef | None:
+    """Where the graph is put that has to be extracted; None: it comes from elsewhere."""
+    asked = extraction.wanted(job)
+    return None if asked is None else asked.result
 
 
 def describe(action: actions.Action) -> str:

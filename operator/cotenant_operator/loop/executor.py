@@ -12,7 +12,7 @@ from cotenant_api import conditions, names
 from cotenant_operator import labels, reasons
 from cotenant_operator.kube import api
 from cotenant_operator.plans import actions
-from cotenant_operator.state import reading
+from cotenant_operator.state import reading, setbacks
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import Refusal
 from cotenant_operator.state.store import Store
@@ -124,7 +124,7 @@ def refused(error: api.APIError) -> Refused:
     message = str(error)
     if isinstance(error, api.InvalidError):
         return Refused(reasons.INVALID_TEMPLATE, f"the API server refuses it: {message}", retry_seconds=None)
-    if "exceeded quota" in message:
+    if setbacks.is_of_quota(message):
         return Refused(reasons.QUOTA_EXCEEDED, message, retry_seconds=QUOTA_RETRY_SECONDS)
     return Refused(reasons.CREATION_FORBIDDEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
 

@@ -16,6 +16,7 @@ from cotenant_api.names import GraphDigest
 from cotenant_operator.graphs import sources
 from cotenant_operator.kube import api
 from cotenant_operator.learning import ledger, records
+from cotenant_operator.loop import patience
 from cotenant_operator.state import outcomes
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.measured import Learned
@@ -34,7 +35,6 @@ REMEMBERED: Final = 8192
 Document = Callable[[Key, dljob.Spec], Awaitable[bytes | outcomes.Missing]]
 """The graph document of a DLJob."""
 Observe = Callable[[Key], Observed | None]
-Pause = Callable[[float], Awaitable[None]]
 
 
 @dataclass
@@ -99,16 +99,10 @@ class Keeper:
         if observed.job.spec is not None:
             pending.specs.update({line.graph: (key, observed.job.spec) for line in found})
 
-    async def run(self, *, pause: Pause = asyncio.sleep) -> None:
+    async def run(self, *, pause: patience.Pause = asyncio.sleep) -> None:
         """Read what is there, then write what is due, for ever."""
-        while True:
-            try:
-                await self.read_all()
-            except (api.APIError, errors.TemporaryError) as error:
-                _LOGGER.warning("measurements cannot be read, tried again: %s", error)
-                await pause(READ_RETRY_SECONDS)
-                continue
-            break
+        what = "reading measurements"
+        await patience.persist(self.read_all, what=what, retry_seconds=READ_RETRY_SECONDS, pause=pause)
         while True:
             await pause(LOOK_SECONDS)
             await self.write_due()

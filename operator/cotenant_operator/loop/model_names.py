@@ -5,12 +5,12 @@ The candidate is only named: it is used when a person puts it into the active on
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
 from cotenant_api import errors, packingpolicy
 from cotenant_operator.kube import api
+from cotenant_operator.loop import patience
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.views import Key
 from cotenant_predictor.models import store
@@ -20,8 +20,6 @@ _LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 300.0
 CANDIDATE: Final = "candidate"
 """The folder beside that of `--model` in which retraining leaves what is better."""
-
-Pause = Callable[[float], Awaitable[None]]
 
 
 class Names:
@@ -36,13 +34,11 @@ class Names:
     def __init__(self, client: api.API, *, active: str, folder: Path | None) -> None:
         self._client, self._active, self._folder = client, active, folder
 
-    async def run(self, *, pause: Pause = asyncio.sleep) -> None:
+    async def run(self, *, pause: patience.Pause = asyncio.sleep) -> None:
         """Tell it now, and every few minutes, for ever."""
         while True:
-            try:
-                await self.tell()
-            except (api.APIError, errors.TemporaryError) as error:
-                _LOGGER.warning("PackingPolicy cannot be told which model predicts: %s", error)
+            what = "telling the PackingPolicy which model predicts"
+            await patience.persist(self.tell, what=what, retry_seconds=LOOK_SECONDS, pause=pause)
             await pause(LOOK_SECONDS)
 
     async def tell(self) -> None:

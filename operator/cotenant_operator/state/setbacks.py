@@ -1,6 +1,7 @@
 """What came of pods that a workload was to have: refusals of the API server, and what they led to. Values; pure."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,8 @@ FAILED_CREATE: Final = "FailedCreate"
 """Reason of the events that the Job controller writes, and of a Deployment's condition `ReplicaFailure`."""
 MAX_MESSAGE: Final = 512
 _VERSION: Final = 1
+_QUOTA: Final = re.compile(r"exceeded quota|insufficient quota|status unknown for quota")
+"""Words of the API server's ResourceQuota plugin."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +63,11 @@ class FailedCreation:
     since: datetime
     last: datetime
     message: str
+
+
+def is_of_quota(message: str) -> bool:
+    """Whether it is a ResourceQuota for which the API server refuses an object."""
+    return _QUOTA.search(message) is not None
 
 
 def setback(text: str | None) -> Setback | None:

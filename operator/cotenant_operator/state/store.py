@@ -6,7 +6,7 @@ object never replaces a newer one, and a deleted object does not come back by an
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from cotenant_api import errors, gpunode, names, packingpolicy
@@ -42,6 +42,24 @@ class Store:
         self._models: Counter[tuple[GPUModel, int]] = Counter()
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
         self._gone: OrderedDict[str, None] = OrderedDict()
+        self._take: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Keys]]] = {
+            Kind.DLJOB: self._take_dljob,
+            Kind.JOB: self._take_job,
+            Kind.DEPLOYMENT: self._take_deployment,
+            Kind.POD: self._take_pod,
+            Kind.POLICY: self._take_policy,
+            Kind.GPU_NODE: self._take_node,
+            Kind.RESOURCE_QUOTA: self._gangs.take_quota,
+        }
+        self._drop: Final[Mapping[Kind, Callable[[str, Key], Keys]]] = {
+            Kind.DLJOB: self._drop_dljob,
+            Kind.JOB: self._drop_job,
+            Kind.DEPLOYMENT: self._drop_deployment,
+            Kind.POD: self._drop_pod,
+            Kind.POLICY: self._drop_policy,
+            Kind.GPU_NODE: self._drop_node,
+            Kind.RESOURCE_QUOTA: self._gangs.drop_quota,
+        }
 
     def put(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
         """Take in an object as read or watched; the DLJobs that it concerns."""
@@ -50,10 +68,7 @@ class Store:
         if uid in self._gone or (known is not None and version < known[0]):
             return NOBODY
         key = _key(kind, value)
-        if kind is Kind.RESOURCE_QUOTA:
-            concerned = self._gangs.take_quota(value)
-        else:
-            concerned = frozenset([key]) if self._extractions.take(kind, key, value) else self._take(kind, value)
+        concerned = frozenset([key]) if self._extractions.take(kind, key, value) else self._take[kind](value)
         self._versions[kind][uid] = (version, key)
         return concerned
 
@@ -65,7 +80,8 @@ class Store:
         known = self._versions[kind].pop(uid, None)
         if known is None:
             return NOBODY
-        return self._gangs.drop_quota(uid, known[1]) if kind is Kind.RESOURCE_QUOTA else self._drop(kind, uid, known[1])
+        self._extractions.drop(known[1], uid)
+        return self._drop[kind](uid, known[1])
 
     def uids(self, kind: Kind) -> frozenset[str]:
         """UIDs of the objects of a kind that are known."""
@@ -138,60 +154,42 @@ class Store:
     def _pod_name(self, key: Key, uid: PodUID) -> Key:
         return self._pods[key][uid].meta.key
 
-    def _take(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
-        match kind:
-            case Kind.DLJOB:
-                return self._take_dljob(reading.dl_job(value))
-            case Kind.POD:
-                return self._take_pod(_owner(value), reading.pod(value))
-            case Kind.JOB:
-                return self._take_job(_owner(value), reading.job(value))
-            case Kind.DEPLOYMENT:
-                deployment = reading.deployment(value)
-                self._deployments[deployment.meta.key] = deployment
-                return frozenset([deployment.meta.key])
-            case Kind.GPU_NODE:
-                return self._take_node(value)
-            case Kind.POLICY:
-                return self._take_policy(value)
-            case _:
-                raise errors.PermanentError(f"{kind.value} is not kept")
-
-    def _drop(self, kind: Kind, uid: str, key: Key) -> Keys:
-        self._extractions.drop(key, uid)
-        match kind:
-            case Kind.DLJOB:
-                if key in self._dljobs and self._dljobs[key].meta.uid == uid:
-                    del self._dljobs[key]
-            case Kind.POD:
-                return self._drop_pod(uid, key)
-            case Kind.JOB:
-                _discard(self._jobs, key, uid)
-                if self._gangs.drop_job(key, uid):
-                    return frozenset([key]) | self._gangs.waiting(key.namespace)
-            case Kind.DEPLOYMENT:
-                if key in self._deployments and self._deployments[key].meta.uid == uid:
-                    del self._deployments[key]
-            case Kind.GPU_NODE:
-                return self._drop_node(uid, key)
-            case Kind.POLICY:
-                self._policy = None
-                return self.unfinished()
-        return frozenset([key])
-
-    def _take_dljob(self, job: views.DLJob) -> Keys:
+    def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
+        job = reading.dl_job(value)
         self._dljobs[job.meta.key] = job
         return frozenset([job.meta.key])
 
-    def _take_job(self, key: Key, job: views.Job) -> Keys:
+    def _drop_dljob(self, uid: str, key: Key) -> Keys:
+        if key in self._dljobs and self._dljobs[key].meta.uid == uid:
+            del self._dljobs[key]
+        return frozenset([key])
+
+    def _take_job(self, value: Mapping[str, Any]) -> Keys:
+        key, job = _owner(value), reading.job(value)
         self._jobs.setdefault(key, {})[job.meta.uid] = job
         made_room = self._gangs.take_job(key, job)
         return frozenset([key]) | (self._gangs.waiting(key.namespace) if made_room else NOBODY)
 
+    def _drop_job(self, uid: str, key: Key) -> Keys:
+        _discard(self._jobs, key, uid)
+        made_room = self._gangs.drop_job(key, uid)
+        return frozenset([key]) | (self._gangs.waiting(key.namespace) if made_room else NOBODY)
+
+    def _take_deployment(self, value: Mapping[str, Any]) -> Keys:
+        deployment = reading.deployment(value)
+        self._deployments[deployment.meta.key] = deployment
+        return frozenset([deployment.meta.key])
+
+    def _drop_deployment(self, uid: str, key: Key) -> Keys:
+        if key in self._deployments and self._deployments[key].meta.uid == uid:
+            del self._deployments[key]
+        return frozenset([key])
+
     def _missing(self, key: Key, job: views.Job) -> int:
         return gangs.missing(job, self._pods.get(key, {}).values())
 
-    def _take_pod(self, key: Key, pod: views.Pod) -> Keys:
+    def _take_pod(self, value: Mapping[str, Any]) -> Keys:
+        key, pod = _owner(value), reading.pod(value)
         uid = views.pod_uid(pod)
         before = self._pods.get(key, {}).get(uid)
         self._pods.setdefault(key, {})[uid] = pod
@@ -258,6 +256,12 @@ class Store:
         same = self._policy is not None and self._policy.spec == policy.spec
         self._policy = policy
         return NOBODY if same else self._without_workload()
+
+    def _drop_policy(self, uid: str, _: Key) -> Keys:
+        if self._policy is None or self._policy.uid != uid:
+            return NOBODY
+        self._policy = None
+        return self.unfinished()
 
     def _without_workload(self) -> Keys:
         return frozenset(key for key in self.unfinished() if key not in self._deployments and not self._jobs.get(key))

@@ -3,12 +3,14 @@ that a deletion which no watch reported is noticed.
 """
 
 import asyncio
+import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from cotenant_api import errors
 from cotenant_operator.kube import api
+from cotenant_operator.loop import patience
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.store import Keys, Store
 
@@ -19,22 +21,18 @@ SETTLE_SECONDS: Final = 3.0
 """How long the listing that a new watch begins with may go on before the kind is swept."""
 START_RETRY_SECONDS: Final = 2.0
 
-Pause = Callable[[float], Awaitable[None]]
 
-
-async def read_all(client: api.API, store: Store, *, pause: Pause = asyncio.sleep) -> None:
+async def read_all(client: api.API, store: Store, *, pause: patience.Pause = asyncio.sleep) -> None:
     """Take in every object of every kind; waits until the kinds are there and may be read."""
     for kind in WATCHED:
-        while True:
-            try:
-                async for page in client.pages(kind):
-                    for item in page:
-                        store.put(kind, item)
-            except (api.NotFoundError, api.ForbiddenError, errors.TemporaryError) as error:
-                _LOGGER.warning("waiting for %s to be readable: %s", kind.value, error)
-                await pause(START_RETRY_SECONDS)
-                continue
-            break
+        what, read = f"reading every {kind.value}", functools.partial(_read, client, store, kind)
+        await patience.persist(read, what=what, retry_seconds=START_RETRY_SECONDS, pause=pause)
+
+
+async def _read(client: api.API, store: Store, kind: Kind) -> None:
+    async for page in client.pages(kind):
+        for item in page:
+            store.put(kind, item)
 
 
 async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:
