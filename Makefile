@@ -79,7 +79,7 @@ bench-node: $(VENV)/.wheel ## calls, added start time and weight of the node age
 	@scripts/install-node-packages
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-node --dir $(RUN_DIR)/bench-node --write docs/node-agent.md
 
-bench-operator: $(VENV)/.wheel ## 1,000 DLJobs at once and 10,000 that are over, on a real control plane (about five minutes)
+bench-operator: $(VENV)/.wheel ## 1,000 DLJobs at once and 10,000 that are over, on a real control plane (about twenty minutes)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-operator --dir $(RUN_DIR)/bench-operator --write operator/README.md
 
 model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)

@@ -46,6 +46,7 @@ def measured(seconds: float = 30.0) -> results.Measurement:
         jobs=100,
         start_seconds=3,
         start_cpu_seconds=2,
+        start_requests={"list dljobs": 20},
         rss_mib=100,
         peak_mib=120,
         idle_seconds=60,
@@ -93,6 +94,14 @@ def test_a_figure_beyond_its_bar_stands_out() -> None:
     slow = "\n".join(tables.lines(measured(seconds=61.0)))
     assert "**61.0 s**" in slow
     assert "**" not in "\n".join(tables.lines(measured()))
+
+
+def test_requests_at_rest_are_counted_with_what_each_is_for() -> None:
+    page = tables.lines(measured())
+    assert (
+        "| `watch pods` | 1 | a watch begins anew every 5 minutes, and where nothing was heard of it for 75 s |" in page
+    )
+    assert "until it was at rest it asked: 20 `list dljobs`." in "\n".join(page)
 
 
 def test_what_is_printed_as_json_has_each_figure() -> None:

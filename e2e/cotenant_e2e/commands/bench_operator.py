@@ -24,7 +24,16 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", type=int, default=100, metavar="N", help="simulated nodes of eight GPUs (default: 100)"
     )
-    parser.add_argument("--idle", type=float, default=60, metavar="SECONDS", help="to watch at rest (default: 60)")
+    parser.add_argument(
+        "--idle", type=float, default=60, metavar="SECONDS", help="to watch while all run (default: 60)"
+    )
+    parser.add_argument(
+        "--rest",
+        type=float,
+        default=600,
+        metavar="SECONDS",
+        help="to watch when all are over (default: 600, in which every watch begins anew twice)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this page, between its markers")
 
@@ -48,7 +57,7 @@ def run(arguments: Namespace) -> int:
 def _measure(where: place.Place, arguments: Namespace) -> results.Measurement:
     where.prepare()
     at_once = crowd.measure(where, jobs=arguments.jobs, idle_seconds=arguments.idle, report=_say)
-    over = finished.measure(where, jobs=arguments.finished, idle_seconds=arguments.idle, report=_say)
+    over = finished.measure(where, jobs=arguments.finished, idle_seconds=arguments.rest, report=_say)
     return results.Measurement(nodes=arguments.nodes, crowd=at_once, finished=over)
 
 

@@ -14,7 +14,7 @@ SECONDS_BAR: Final = 60
 MEMORY_BAR_MIB: Final = 300
 IDLE_CPU_BAR_PERCENT: Final = 1.0
 IDLE_REQUESTS_BAR: Final = 10
-"""A minute: watches that begin anew, and the sweep every five minutes."""
+"""A minute. What it may be for is in `tables.PURPOSES`."""
 
 
 @dataclass(frozen=True, kw_only=True)

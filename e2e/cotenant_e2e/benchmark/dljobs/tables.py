@@ -1,9 +1,21 @@
 """The measurement as Markdown: figures beside their bars, then who worked, then what was asked. Pure."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from cotenant_e2e.benchmark.dljobs import results
 from cotenant_e2e.benchmark.dljobs.results import Figure, Measurement
+
+PURPOSES: Final = {
+    "watch": "a watch begins anew every 5 minutes, and where nothing was heard of it for 75 s",
+    "list": "how many there are, every 30 minutes: as many as are known, or a deletion was missed",
+    "get packingpolicies": "which model predicts, and which one waits: every 5 minutes",
+    "patch packingpolicies/status": "the same, where it changed",
+    "get configmaps": "measurements of jobs that have just ended, at most every 30 s for a namespace",
+    "create configmaps": "the same",
+    "patch configmaps": "the same",
+}
+"""What an operator asks that has nothing to do, by verb and resource, or by verb alone."""
 
 
 def lines(measured: Measurement) -> list[str]:
@@ -24,6 +36,10 @@ def lines(measured: Measurement) -> list[str]:
             for what, count in sorted(measured.crowd.requests.items(), key=lambda item: (-item[1], item[0]))
         ),
         "",
+        f"| at rest, with {measured.finished.jobs:,} over | in {measured.finished.idle_seconds:.0f} s | for |",
+        "|---|---:|---|",
+        *(_purpose(what, count) for what, count in sorted(measured.finished.requests.items())),
+        "",
         conditions(measured),
     ]
 
@@ -31,7 +47,7 @@ def lines(measured: Measurement) -> list[str]:
 def conditions(measured: Measurement) -> str:
     """A paragraph."""
     crowd, finished = measured.crowd, measured.finished
-    idle = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.requests.items())) or "none"
+    start = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.start_requests.items())) or "nothing"
     return (
         f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the "
         f"agents of {measured.nodes} simulated nodes and the client that creates {crowd.jobs:,} DLJobs, 64 at a time. "
@@ -39,9 +55,13 @@ def conditions(measured: Measurement) -> str:
         "then all pods end at the same time, the worst case. Requests are counted by the API server's audit log, which "
         "is on. Here each DLJob waits in the queue and says so: the bar of 8 requests is for one placed at once "
         f"(`tests/cluster/test_ends.py`). With {finished.jobs:,} finished DLJobs the API server took "
-        f"{finished.api_server_cpu_seconds:.1f} s of CPU in {finished.idle_seconds:.0f} s; the operator asked: {idle}. "
-        f"Its start took {finished.start_cpu_seconds:.1f} s of CPU."
+        f"{finished.api_server_cpu_seconds:.1f} s of CPU in {finished.idle_seconds:.0f} s. The operator's start took "
+        f"{finished.start_cpu_seconds:.1f} s of CPU; from then until it was at rest it asked: {start}."
     )
+
+
+def _purpose(what: str, count: int) -> str:
+    return f"| `{what}` | {count} | {PURPOSES.get(what) or PURPOSES.get(what.partition(' ')[0], 'not expected')} |"
 
 
 def _figure(figure: Figure) -> str:
