@@ -16,6 +16,7 @@ from cotenant_extender.kube import pods
 HIGH = "test-high"
 NODE = {"kubernetes.io/hostname": "t4-0"}
 LONG = {"demo.cotenant.dev/run-for": "3600s"}
+POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
 CLASSES = clients.path_of("priorityclasses", group="scheduling.k8s.io")
 
 
@@ -26,6 +27,15 @@ def high(workspace: Workspace) -> Iterator[str]:
     workspace.client.create(CLASSES, body)
     yield HIGH
     workspace.client.delete(clients.path_of("priorityclasses", group="scheduling.k8s.io", name=HIGH))
+
+
+@pytest.fixture
+def soon(workspace: Workspace) -> Iterator[None]:
+    """What fits nowhere is shown to the autoscaler after two seconds."""
+    before = workspace.client.get(POLICY)["spec"]["queue"]["scaleUpAfterSeconds"]
+    workspace.client.patch(POLICY, {"spec": {"queue": {"scaleUpAfterSeconds": 2}}})
+    yield
+    workspace.client.patch(POLICY, {"spec": {"queue": {"scaleUpAfterSeconds": before}}})
 
 
 def fill(workspace: Workspace, **labels: str) -> list[str]:
@@ -100,6 +110,7 @@ def test_an_eviction_meant_for_a_pod_that_runs_does_not_take_one_that_has_succee
     waiting.wait_until(lambda: "done" not in left(workspace), "deleted", SECONDS)
 
 
+@pytest.mark.usefixtures("soon")
 def test_what_fits_nowhere_is_shown_to_the_autoscaler_and_placed_when_it_fits(workspace: Workspace) -> None:
     low = fill(workspace)
     workspace.pod("more", 100 * len(low), annotations={names.GPU_MODELS: "Tesla-T4"})
