@@ -26,6 +26,8 @@ JSON: Final = "application/json"
 MAX_MESSAGE: Final = 1024
 PAGE: Final = 500
 EVENTS: Final = 50
+_OURS: Final = {"fieldManager": labels.FIELD_MANAGER}
+"""With every request that writes: `managedFields` tell who wrote what."""
 _RETRY_SECONDS: Final = 1.0
 
 _PATHS: Final = {
@@ -160,16 +162,14 @@ class API:
     async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Json:
         """Create an object. Raises ConflictError where its name is taken."""
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
-        query = {"fieldManager": labels.FIELD_MANAGER}
-        return await self._ask(Request(method="POST", path=path, query=query, body=manifest))
+        return await self._ask(Request(method="POST", path=path, query=_OURS, body=manifest))
 
     async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str | None) -> Json:
         """Apply an object: the one of this UID, whoever else wrote to it; or a new one that nobody else wrote to."""
         metadata = dict(manifest["metadata"])
-        query = {"fieldManager": labels.FIELD_MANAGER}
+        query = _OURS if uid is None else _OURS | {"force": "true"}
         if uid is not None:
             metadata["uid"] = uid
-            query["force"] = "true"
         path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
         body = {**manifest, "metadata": metadata}
         return await self._ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
@@ -177,8 +177,7 @@ class API:
     async def merge(self, kind: Kind, key: Key, patch: Mapping[str, Any], *, subresource: str = "") -> Json:
         """Merge a patch; `metadata.uid` and `metadata.resourceVersion` in it are conditions (ConflictError)."""
         path = path_of(kind, key) + (f"/{subresource}" if subresource else "")
-        query = {"fieldManager": labels.FIELD_MANAGER}
-        return await self._ask(Request(method="PATCH", path=path, query=query, body=patch, content_type=MERGE))
+        return await self._ask(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=MERGE))
 
     async def delete(self, kind: Kind, key: Key, *, uid: str) -> None:
         """Delete the object of this UID in the background; none there is as good."""
@@ -199,7 +198,7 @@ class API:
         """Create an event; the same name again is the same event told before."""
         path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
         try:
-            await self._ask(Request(method="POST", path=path, query={}, body=event))
+            await self._ask(Request(method="POST", path=path, query=_OURS, body=event))
         except ConflictError:
             return
 
