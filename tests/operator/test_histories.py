@@ -6,11 +6,13 @@ alive, nothing starts again after the end. Checked at the end, when the faults s
 """
 
 import asyncio
+import json
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cotenant_operator import labels
 from cotenant_operator.kube import api
 from operator_kit import objects, steps
 from operator_kit.server import Fault
@@ -18,11 +20,13 @@ from operator_kit.server import Fault
 Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
-PROGRAMS = ("create_pods", "stop_suspended", "place", "run_pods", "succeed", "fail", "reap")
+PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap")
 ENDS = ("crash", "never_start", "run_out_of_memory", "kill_for_host_memory", "fault", "evict", "enforce_deadlines")
+SERVING = ("outgrow", "evict_servers")
 STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
     st.sampled_from(ENDS).map(lambda name: ("program", name)),
+    st.sampled_from(SERVING).map(lambda name: ("program", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
@@ -40,6 +44,8 @@ class History(steps.Befallen):
     def __init__(self) -> None:
         super().__init__()
         self.ended: dict[str, str] = {}
+        self.outgrown = 0
+        self.shortage: Json = {}
 
     async def begin(self) -> None:
         """Three DLJobs and what they need."""
@@ -56,6 +62,7 @@ class History(steps.Befallen):
         cluster = self.cluster
         if kind == "program":
             getattr(cluster, value)()
+            self.outgrown += value == "outgrow"
         elif kind == "go on":
             await cluster.run("create_pods", "place", "run_pods")
         elif kind in ("suspend", "resume"):
@@ -101,6 +108,16 @@ class History(steps.Befallen):
             elif phase in ("Succeeded", "Failed"):
                 self.ended[name] = phase
         assert len(self.cluster.server.all("deployments")) <= 1
+        self._check_shortage()
+
+    def _check_shortage(self) -> None:
+        """Each time that the pods ran out of GPU memory is answered once, and nothing of it is forgotten."""
+        there = self.cluster.server.find("deployments", "serve")
+        notes = {} if there is None else there["metadata"]["annotations"]
+        before, self.shortage = self.shortage, json.loads(notes.get(labels.SHORTAGE, "{}"))
+        assert self.shortage.get("outOfMemory", 0) <= self.outgrown
+        for known in ("outOfMemory", "memoryMiB", "exclusive"):
+            assert (self.shortage.get(known) or 0) >= (before.get(known) or 0)
 
     async def settle(self) -> None:
         """The faults end, a watch that lost events is found out, and the other programs go on."""
@@ -110,7 +127,7 @@ class History(steps.Befallen):
         await self.end_faults()
         for _ in range(4):
             await self.cluster.advance(400)
-            await self.cluster.run("stop_suspended", "enforce_deadlines", "reap")
+            await self.cluster.run("stop_suspended", "enforce_deadlines", "roll_out", "reap")
             await self.cluster.run("create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 

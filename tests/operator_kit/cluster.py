@@ -180,6 +180,14 @@ class Cluster(ends.Ends):
             for pod in self._pods_of(deployment)[deployment["spec"]["replicas"] :]:
                 self.server.delete("pods", pod["metadata"]["name"])
 
+    def roll_out(self) -> None:
+        """What the Deployment controller does: take away the pods of former templates."""
+        for deployment in self.server.all("deployments"):
+            wanted = deployment["spec"]["template"]["metadata"]["annotations"].items()
+            for pod in self._pods_of(deployment):
+                if not wanted <= pod["metadata"]["annotations"].items():
+                    self.server.delete("pods", pod["metadata"]["name"])
+
     def count_quota(self) -> None:
         """What the quota controller does: count the pods that have not ended."""
         quotas.recount(self.server)

@@ -26,6 +26,22 @@ class Ends:
         """Every running pod prints a CUDA error and fails."""
         self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message=CUDA))
 
+    def outgrow(self) -> None:
+        """Every running pod of a Deployment prints a CUDA error, and its kubelet starts the container again."""
+        for pod in self._servers():
+            if _running(pod):
+                ended = {"exitCode": 1, "reason": "Error", "message": CUDA}
+                state = {"name": "main", "state": {"running": {}}, "lastState": {"terminated": ended}}
+                self.server.change("pods", pod["metadata"]["name"], _with_container(state))
+
+    def evict_servers(self) -> None:
+        """Every running pod of a Deployment is evicted by the Eviction API."""
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        for pod in self._servers():
+            if _running(pod):
+                self.server.change("pods", pod["metadata"]["name"], _with_condition(target))
+                self.server.delete("pods", pod["metadata"]["name"])
+
     def crash(self) -> None:
         """Every running pod fails by its own doing."""
         self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="ValueError: no data\n"))
@@ -91,6 +107,10 @@ class Ends:
                 self.server.change("pods", pod["metadata"]["name"], _failed_by(edit))
         self.count_failures()
 
+    def _servers(self) -> Iterable[Json]:
+        owners = {deployment["metadata"]["uid"] for deployment in self.server.all("deployments")}
+        return [pod for pod in self.server.all("pods") if _owner(pod) in owners]
+
     def _jobs_pods(self) -> Iterable[Json]:
         owners = {job["metadata"]["uid"] for job in self.attempts()}
         return [pod for pod in self.server.all("pods") if _owner(pod) in owners]
@@ -120,6 +140,16 @@ def _failed_by(edit: Callable[[Json], None]) -> Callable[[Json], None]:
         edit(pod)
 
     return change
+
+
+def _with_container(state: Json) -> Callable[[Json], None]:
+    return lambda pod: pod.update(status={**pod["status"], "containerStatuses": [state]})
+
+
+def _with_condition(condition: Json) -> Callable[[Json], None]:
+    return lambda pod: pod.update(
+        status={**pod["status"], "conditions": [*pod["status"].get("conditions", ()), condition]}
+    )
 
 
 def _terminated(pod: Json, **ended: Any) -> None:

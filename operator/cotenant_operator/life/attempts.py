@@ -8,16 +8,13 @@ The Job controller restarts the pods of a single replica; only what must not cou
 attempt early. A gang's attempt ends with its first member.
 """
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from cotenant_api import dljob
-from cotenant_api.names import GPUModel
 from cotenant_operator import labels, reasons
-from cotenant_operator.life import causes, granting, profiling
+from cotenant_operator.life import causes, growing, profiling
 from cotenant_operator.plans import actions
 from cotenant_operator.state import carried, views
 from cotenant_operator.state.carried import Carried, Cause, Ended
@@ -54,7 +51,7 @@ def end_early(current: views.Job, ended: Ended) -> actions.Change:
 def ending(observed: Observed, spec: dljob.Spec, current: views.Job, *, cause: Cause, message: str) -> Ended:
     """The end of an attempt by decision of the operator, with the failures that count until now."""
     failures = _failures(observed, spec, current, cause)
-    return Ended(cause=cause, failures=failures, message=_cut(message))
+    return Ended(cause=cause, failures=failures, message=growing.cut(message))
 
 
 def record(current: views.Job, ended: Ended) -> tuple[actions.Change, ...]:
@@ -104,12 +101,14 @@ def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
         return _ended(observed, spec, current, found[0])
     said = current.failed.message if current.failed is not None else ""
     if not found:
-        return Ended(cause=Cause.FAILED, failures=_failures(observed, spec, current, Cause.FAILED), message=_cut(said))
+        return Ended(
+            cause=Cause.FAILED, failures=_failures(observed, spec, current, Cause.FAILED), message=growing.cut(said)
+        )
     # Of a single replica the last of its pods decided; of a gang the strongest cause.
     alike = found if spec.replicas == 1 else [finding for finding in found if finding.cause is found[0].cause]
     last = max(alike, key=_lateness)
     words = f"{said}; {last.message}" if said else last.message
-    return Ended(cause=last.cause, failures=_failures(observed, spec, current, last.cause), message=_cut(words))
+    return Ended(cause=last.cause, failures=_failures(observed, spec, current, last.cause), message=growing.cut(words))
 
 
 def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: Ended) -> Carried | Over:
@@ -122,7 +121,7 @@ def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: E
     kept = before.measured if measured is None else measured.over(before.measured)
     after = before.model_copy(update={"failures": failures, "measured": kept, "profile": False})
     if ended.cause is Cause.OUT_OF_MEMORY:
-        return _more_memory(observed, spec, after=after, ended=ended)
+        return _more_memory(observed, spec, current, after=after, ended=ended)
     if ended.cause in carried.AT_ONCE:
         return after
     if ended.cause in carried.UNCOUNTED:
@@ -147,21 +146,13 @@ def story(attempt: int, ended: Ended, after: Carried) -> str:
     what = f"attempt {attempt} {_WORDS.get(ended.cause, 'failed')}: {ended.message}".removesuffix(": ")
     seconds = wait_seconds(ended, after)
     if ended.cause is Cause.OUT_OF_MEMORY:
-        return f"{what}; attempt {attempt + 1} gets {_more(ended, after)}"
+        return f"{what}; attempt {attempt + 1} gets {growing.words(ended, after)}"
     if ended.cause is Cause.PROFILED:
         return f"{what}; attempt {attempt + 1} is packed by that"
     if ended.cause in carried.AT_ONCE:
         return f"{what}; attempt {attempt + 1} follows"
     limit = " and counts against no limit" if ended.cause in carried.UNCOUNTED else ""
     return f"{what}; the next attempt follows after {seconds} s{limit}"
-
-
-def _more(ended: Ended, after: Carried) -> str:
-    if not after.exclusive:
-        return f"{after.memory_mib} MiB of GPU memory"
-    if ended.gpu_memory_mib is None:
-        return "a GPU to itself"
-    return f"a GPU of at least {after.memory_mib} MiB to itself"
 
 
 def may_be_a_victim(observed: Observed, current: views.Job, ended: Ended) -> bool:
@@ -212,13 +203,7 @@ def _ended(observed: Observed, spec: dljob.Spec, current: views.Job, finding: ca
         return ending(observed, spec, current, cause=finding.cause, message=finding.message)
     failures = _failures(observed, spec, current, finding.cause)
     pods = causes.pods_of(observed, current)
-    peak, booked = causes.peak_mib(observed, pods), causes.booked_mib(pods)
-    alone = causes.alone_on_mib(observed, finding.pod, current)
-    had = f"{booked} MiB were booked" if alone is None else f"it had a GPU of {alone} MiB to itself"
-    used = f", {peak} MiB measured" if peak else ""
-    message = _cut(finding.message, f"; {had}{used}")
-    memory = max(peak, booked) or None
-    return Ended(cause=finding.cause, failures=failures, memory_mib=memory, gpu_memory_mib=alone, message=message)
+    return growing.ran_out(observed, finding, pods, current.grant).model_copy(update={"failures": failures})
 
 
 def _failures(observed: Observed, spec: dljob.Spec, current: views.Job, cause: Cause) -> int:
@@ -243,41 +228,11 @@ def _used_up(spec: dljob.Spec, current: views.Job, ended: Ended, *, limit: int) 
     return Over(reason=reasons.BACKOFF_LIMIT_EXCEEDED, message=message)
 
 
-def _more_memory(observed: Observed, spec: dljob.Spec, *, after: Carried, ended: Ended) -> Carried | Over:
-    policy, used = spec.oom_policy, after.out_of_memory
-    usable = granting.allowed(spec, observed.gpu_memory_mib)
-    if ended.gpu_memory_mib is not None:
-        larger = [mib for mib in usable.values() if mib > ended.gpu_memory_mib]
-        if not larger or _observed_only(observed):
-            message = f"attempt {observed.known_attempts} ran out of GPU memory: {ended.message}; {_SMALLER}"
-            return Over(reason=reasons.OUT_OF_MEMORY, message=message)
-        needs = {"memory_mib": ended.gpu_memory_mib + 1, "exclusive": True}
-        return after.model_copy(update={"out_of_memory": used + 1, **needs})
-    known = max(ended.memory_mib or 0, after.memory_mib or 0)
-    wanted = math.ceil(known * policy.growth_percent / 100) if known else None
-    largest = _largest_bookable_mib(observed, usable)
-    exclusive = wanted is None or used >= policy.max_resubmissions or (largest is not None and wanted > largest)
-    return after.model_copy(update={"out_of_memory": used + 1, "memory_mib": wanted, "exclusive": exclusive})
-
-
-_SMALLER: Final = (
-    "no GPU that the job may use has more; make the job smaller (its batch size, say) or allow larger GPUs"
-)
-
-
-def _largest_bookable_mib(observed: Observed, usable: Mapping[GPUModel, int]) -> int | None:
-    """Of the GPU models that the prediction is for, where there is one."""
-    current = observed.current_job
-    document = None if current is None or current.grant is None else current.grant.document()
-    shared = {model: mib for model, mib in usable.items() if document is None or model in document.by_gpu}
-    return granting.largest_bookable_mib(shared, observed.policy)
-
-
-def _observed_only(observed: Observed) -> bool:
-    """Whether the default scheduler places the pods: nobody would look at the GPU models that they may use."""
-    current = observed.current_job
-    return current is not None and current.grant is not None and current.grant.observed_only
-
-
-def _cut(text: str, end: str = "") -> str:
-    return f"{text[: carried.MAX_MESSAGE - len(end)]}{end}"
+def _more_memory(
+    observed: Observed, spec: dljob.Spec, current: views.Job, *, after: Carried, ended: Ended
+) -> Carried | Over:
+    more = growing.more(observed, spec, after=after, ended=ended, grant=current.grant)
+    if more is not None:
+        return more
+    message = f"attempt {observed.known_attempts} ran out of GPU memory: {ended.message}; {growing.SMALLER}"
+    return Over(reason=reasons.OUT_OF_MEMORY, message=message)

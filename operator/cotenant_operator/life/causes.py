@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_api import gpunode, packingpolicy, placement
-from cotenant_operator.state import endings, views
+from cotenant_operator.state import endings, grants, views
 from cotenant_operator.state.carried import Cause
 from cotenant_operator.state.observed import Observed
 
@@ -57,6 +57,16 @@ def of_pod(observed: Observed, pod: views.Pod) -> Finding | None:
     if pod.end.disrupted is not None:
         return _taken_away(observed, pod, pod.end)
     return _out_of_memory(pod, pod.end) or _by_others(observed, pod, pod.end) or _by_itself(pod)
+
+
+def ran_out(observed: Observed, pod: views.Pod) -> Finding | None:
+    """That a Deployment's pod ran out of GPU memory: it may run all the same, kubelet starts its containers again."""
+    found = of_pod(observed, pod)
+    if found is not None and found.cause is Cause.OUT_OF_MEMORY:
+        return found
+    if pod.ran_out is None:
+        return None
+    return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=f"pod {pod.meta.key.name}: {pod.ran_out}")
 
 
 def _taken_away(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding:
@@ -120,10 +130,10 @@ def booked_mib(pods: Iterable[views.Pod]) -> int:
     return max(booked, default=0)
 
 
-def alone_on_mib(observed: Observed, pod: views.Pod, current: views.Job) -> int | None:
+def alone_on_mib(observed: Observed, pod: views.Pod, grant: grants.Grant | None) -> int | None:
     """Memory of the GPU that the pod had to itself; None where it shared one."""
     if pod.placement is None:
-        whole = current.grant is None or current.grant.prediction is None
+        whole = grant is None or grant.prediction is None
     else:
         whole = pod.placement.backend is placement.Backend.WHOLE
     if not whole:

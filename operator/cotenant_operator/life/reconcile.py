@@ -24,8 +24,8 @@ def wants_prediction(observed: Observed) -> bool:
     if conditions.find(job.status.conditions, dljob.PREDICTED) is None:
         return True
     if job.spec.workload_type is pod.WorkloadType.INFERENCE:
-        current_one = observed.deployment is not None and serving.is_current(observed.deployment, job.spec)
-        return not current_one or serving.is_measured(observed, job.spec)
+        there = observed.deployment
+        return there is None or serving.is_to_be_rolled(observed, job.spec, there)
     current = observed.current_job
     return current is None or current.failed is not None
 

@@ -2,13 +2,14 @@
 
 from datetime import datetime
 
-from cotenant_api import dljob
+from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import creation, granting, holding, profiling, training
+from cotenant_operator.life import creation, granting, holding, outgrowing, profiling, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import views
 from cotenant_operator.state.observed import Observed
+from cotenant_operator.state.shortages import Shortage
 from cotenant_operator.workloads import builders
 
 
@@ -22,10 +23,12 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
     if current.meta.deleting:
         return Stage(workload=True)
-    if not is_current(current, spec) or is_measured(observed, spec):
+    if is_to_be_rolled(observed, spec, current):
         return _roll(observed, spec, now, current=current)
-    if current.replicas != builders.wanted_replicas(spec) and current.grant is not None:
-        manifest = builders.deployment(observed.job, spec, current.grant)
+    shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
+    changed = current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage
+    if changed and current.grant is not None:
+        manifest = builders.deployment(observed.job, spec, current.grant, revision=current.revision, shortage=shortage)
         return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
@@ -39,6 +42,19 @@ def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
     return (training.begin("Deployment", current.meta.key.name, current.grant),)
 
 
+def is_to_be_rolled(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> bool:
+    """Whether its pods are to be made anew: from another spec, or placed by what they have shown."""
+    same = is_current(current, spec)
+    return not same or is_measured(observed, spec) or outgrowing.asks(observed, spec, current)
+
+
+def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shortage:
+    """With its time, where it is new."""
+    if shortage == current.shortage or not shortage.message:
+        return shortage
+    return shortage.model_copy(update={"at": conditions.timestamp(now)})
+
+
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
     """Whether the Deployment was made from this spec, replicas aside."""
     return current.spec_digest == builders.spec_digest(spec)
@@ -50,6 +66,9 @@ def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
     if current is None or current.grant is None or policy is None or spec.suspend or not spec.replicas:
         return False
     whole = current.grant.prediction is None and not current.grant.observed_only
+    if current.shortage.exclusive:
+        # They have whole GPUs because nothing less was enough.
+        return False
     return whole and profiling.wanted(spec, policy) and profiling.complete(observed, spec, observed.pods) is not None
 
 
@@ -65,13 +84,17 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
 
 
 def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment) -> Stage:
-    decision = creation.granted(observed, spec, now)
+    shortage = outgrowing.learned(observed, spec, current)
+    grown = shortage.out_of_memory > current.shortage.out_of_memory
+    shortage = _dated(shortage, current, now) if grown else shortage.settled()
+    decision = creation.granted(observed, spec, now, shortage.taken_over)
     if isinstance(decision, Stage):
         # The pods of the former spec go on; the condition Predicted says what is missing.
         return Stage(workload=True, retry_at=decision.retry_at, blocked=decision.blocked)
     bound = any(pod.node is not None and not pod.ended for pod in observed.pods)
     grant = granting.renewed(current.grant, decision, bound=bound)
-    manifest = builders.deployment(observed.job, spec, grant)
+    revision = current.revision + 1
+    manifest = builders.deployment(observed.job, spec, grant, revision=revision, shortage=shortage)
     name = f"Deployment {manifest['metadata']['name']}"
     text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)

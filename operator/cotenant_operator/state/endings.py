@@ -37,6 +37,17 @@ def of_pod(status: views.Object) -> views.PodEnd | None:
     )
 
 
+def ran_out(status: views.Object) -> str | None:
+    """The line in which a container that has ended, or did before it was started again, said it of the GPU's memory."""
+    for container in _containers(status):
+        for state in ("state", "lastState"):
+            ended = (container.get(state) or {}).get("terminated") or {}
+            said = exhaustion.line(ended.get("message") or "") if ended.get("exitCode") else None
+            if said is not None and ended.get("reason") != _HOST_KILLED:
+                return said
+    return None
+
+
 def why(status: views.Object) -> str | None:
     """Why it failed, in words; None where it did not, or nobody has said."""
     if status.get("phase") != "Failed":

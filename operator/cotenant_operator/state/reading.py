@@ -9,7 +9,7 @@ from datetime import datetime
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, placement
 from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
-from cotenant_operator.state import carried, demand, endings, grants, setbacks, views
+from cotenant_operator.state import carried, demand, endings, grants, setbacks, shortages, views
 
 
 def meta(value: views.Object) -> views.Meta:
@@ -105,6 +105,8 @@ def deployment(value: views.Object) -> views.Deployment:
         model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
         failed_creation=setbacks.of_deployment(value),
+        revision=_revision(spec["template"]),
+        shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
     )
 
 
@@ -130,6 +132,8 @@ def pod(value: views.Object) -> views.Pod:
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
         why=endings.why(status),
         end=endings.of_pod(status),
+        revision=_revision(value),
+        ran_out=endings.ran_out(status),
     )
 
 
@@ -193,6 +197,11 @@ def _memory(value: views.Object, *, attempt: int) -> tuple[carried.Carried, carr
         return taken_over, carried.end(_annotation(value, labels.ENDED)), None
     except errors.InvalidInputError as error:
         return carried.FIRST, None, str(error)
+
+
+def _revision(value: views.Object) -> int:
+    """Of a pod, or of a pod template."""
+    return number(((value.get("metadata") or {}).get("annotations") or {}).get(labels.REVISION, ""))
 
 
 def _graph(value: views.Object) -> GraphDigest | None:

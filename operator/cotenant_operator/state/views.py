@@ -14,6 +14,7 @@ from cotenant_operator.state import grants
 from cotenant_operator.state.carried import FIRST, Carried, Ended
 from cotenant_operator.state.demand import Demand
 from cotenant_operator.state.setbacks import FailedCreation, Setback
+from cotenant_operator.state.shortages import NONE, Shortage
 
 Object = Mapping[str, Any]
 
@@ -125,7 +126,13 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """An owned Deployment. `failed_creation`: why pods of it cannot be made."""
+    """An owned Deployment.
+
+    Attributes:
+        failed_creation: why pods of it cannot be made.
+        revision: number of its pod template, from 0.
+        shortage: what running out of GPU memory has taught.
+    """
 
     meta: Meta
     replicas: int
@@ -135,6 +142,8 @@ class Deployment:
     model_digest: str
     grant: grants.Grant | None
     failed_creation: FailedCreation | None = None
+    revision: int = 0
+    shortage: Shortage = NONE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,6 +177,8 @@ class Pod:
         scheduled_at: when it was bound.
         why: why its container ended, where it failed.
         end: of one that failed, or is being taken away.
+        revision: of a Deployment's: number of the template that it was made from.
+        ran_out: the line in which a container that has ended, and may run again, said that the GPU had no memory left.
     """
 
     meta: Meta
@@ -183,6 +194,8 @@ class Pod:
     scheduled_at: datetime | None
     why: str | None
     end: PodEnd | None = None
+    revision: int = 0
+    ran_out: str | None = None
 
     @property
     def ended(self) -> bool:

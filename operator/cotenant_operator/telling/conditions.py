@@ -66,8 +66,10 @@ def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions
     return Verdict(dljob.PLACED, False, reasons.WAITING_FOR_PLACEMENT, _progress(counts, counts.placed, "placed"))
 
 
-def ready(stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.Deployment | None) -> Verdict:
-    """Whether every replica does its work."""
+def ready(
+    stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.Deployment | None, short: str | None
+) -> Verdict:
+    """Whether every replica does its work; `short`: that a Deployment's pods have run out of GPU memory."""
     idle = _idle(stage, spec)
     if idle is not None:
         return Verdict(dljob.READY, False, idle[0], _SEE_QUEUED)
@@ -77,6 +79,8 @@ def ready(stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.D
     message = _progress(counts, min(done, counts.wanted), "ready")
     if done >= counts.wanted and rolled_out:
         return Verdict(dljob.READY, True, reasons.PODS_READY, message)
+    if short is not None:
+        return Verdict(dljob.READY, False, reasons.OUT_OF_MEMORY, short)
     return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)
 
 

@@ -11,7 +11,7 @@ from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import grants, views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.outcomes import Predicted
-from cotenant_operator.telling import replicas, shown
+from cotenant_operator.telling import replicas, shortfall, shown
 from cotenant_operator.telling.conditions import Verdict, placed, queued, ready, suspended
 
 
@@ -53,7 +53,7 @@ def _verdicts(
     return (
         queue,
         place,
-        ready(stage, spec, counts, deployment=observed.deployment),
+        ready(stage, spec, counts, deployment=observed.deployment, short=shortfall.words(observed)),
         suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
     )
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cotenant_api import dljob, documents, names
 from cotenant_operator import labels
-from cotenant_operator.state import carried, grants, views
+from cotenant_operator.state import carried, grants, shortages, views
 from cotenant_operator.workloads import template
 
 DEFAULT_BACKOFF_LIMIT: Final = 6
@@ -29,6 +29,12 @@ def spec_digest(spec: dljob.Spec) -> str:
 def model_digest(spec: dljob.Spec) -> str:
     """A digest of what a prediction is made from, but for the content of a ConfigMap."""
     asked = {"model", "batch_size", "precision", "input_shapes", "gpu_models"}
+    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked))
+
+
+def work_digest(spec: dljob.Spec) -> str:
+    """A digest of what says how much GPU memory a replica needs, wherever it is placed."""
+    asked = {"model", "batch_size", "precision", "input_shapes"}
     return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked))
 
 
@@ -88,16 +94,36 @@ def headless_service(owner: views.DLJob, spec: dljob.Spec) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": content}
 
 
-def deployment(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant) -> dict[str, Any]:
-    """The Deployment of an inference job; without replicas while it is suspended."""
+def deployment(
+    owner: views.DLJob,
+    spec: dljob.Spec,
+    grant: grants.Grant,
+    *,
+    revision: int = 0,
+    shortage: shortages.Shortage = shortages.NONE,
+) -> dict[str, Any]:
+    """The Deployment of an inference job; without replicas while it is suspended.
+
+    Args:
+        owner: the DLJob.
+        spec: what it says.
+        grant: what its pods ask for.
+        revision: number of the pod template, from 0.
+        shortage: what running out of GPU memory has taught.
+    """
     selector = {names.DLJOB_LABEL: owner.meta.key.name, labels.DLJOB_UID: owner.meta.uid}
+    made = template.pod_template(owner, spec, grant, attempt=0, gang=None)
+    if revision:
+        made["metadata"]["annotations"][labels.REVISION] = str(revision)
     content = {
         "replicas": wanted_replicas(spec),
         "selector": {"matchLabels": selector},
-        "template": template.pod_template(owner, spec, grant, attempt=0, gang=None),
+        "template": made,
     }
     metadata = _metadata(owner, spec, name=owner.meta.key.name, attempt=0)
     metadata["annotations"] |= _graph(grant)
+    if shortage != shortages.NONE:
+        metadata["annotations"][labels.SHORTAGE] = shortage.to_json()
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
 
 
