@@ -57,19 +57,20 @@ def suspended(workspace: Workspace) -> list[bool]:
 
 
 def test_a_dljob_waits_for_kueue_runs_when_admitted_and_completes(queue: Workspace) -> None:
-    submit(queue, "first", replicas=2, run_for="6s")
+    submit(queue, "first", replicas=2, run_for="")
     queue.wait_for_phase("first", Phase.RUNNING)
     assert admitted(queue) == 1
     submit(queue, "second")
     queue.wait_for_condition("second", "Queued", "True", "WaitingForAdmission")
     assert admitted(queue) == 1
     assert sorted(suspended(queue)) == [False, True]
+    queue.end_pods("first")
     queue.wait_for_phase("first", Phase.SUCCEEDED)
     queue.wait_for_phase("second", Phase.SUCCEEDED)
 
 
 def test_an_eviction_by_kueue_is_shown_as_such_and_not_fought(queue: Workspace) -> None:
-    submit(queue, "first", replicas=2, run_for="5s")
+    submit(queue, "first", replicas=2, run_for="")
     queue.wait_for_phase("first", Phase.RUNNING)
     set_stopped(queue, "HoldAndDrain")
     queue.wait_for_condition("first", "Queued", "True", "WaitingForAdmission")
@@ -77,5 +78,7 @@ def test_an_eviction_by_kueue_is_shown_as_such_and_not_fought(queue: Workspace) 
     assert suspended(queue) == [True]
     assert queue.status("first")["attempts"] == 1
     set_stopped(queue, "None")
+    queue.wait_for_phase("first", Phase.RUNNING)
+    queue.end_pods("first")
     queue.wait_for_phase("first", Phase.SUCCEEDED)
     assert queue.status("first")["attempts"] == 1

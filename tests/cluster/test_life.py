@@ -8,7 +8,7 @@ from cotenant_e2e import waiting
 
 
 def test_a_training_job_is_predicted_placed_and_succeeds(workspace: Workspace) -> None:
-    workspace.dljob("train", model=workspace.graph("graph"), template=template(run_for="2s"))
+    workspace.dljob("train", model=workspace.graph("graph"), template=template(run_for=""))
     running = workspace.wait_for_phase("train", Phase.RUNNING)
     replica = running["replicas"][0]
     pod = workspace.client.get(workspace.pods(replica["pod"]))
@@ -18,6 +18,7 @@ def test_a_training_job_is_predicted_placed_and_succeeds(workspace: Workspace) -
     assert placement["gpus"][0]["uuid"] == replica["gpus"][0]["uuid"]
     assert running["prediction"]["source"] == "Model"
     assert running["prediction"]["utilizationPercent"] <= running["prediction"]["upperPercent"]
+    workspace.end_pods("train")
     finished = workspace.wait_for_phase("train", Phase.SUCCEEDED)
     assert finished["completionTime"]
     assert workspace.condition("train", "Complete")["status"] == "True"

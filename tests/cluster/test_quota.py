@@ -34,12 +34,13 @@ def whole(workspace: Workspace, name: str, *, replicas: int = 1, run_for: str = 
 
 def test_a_quota_holds_a_gang_back_and_lets_it_go_when_another_job_ends(workspace: Workspace) -> None:
     limit(workspace, gpu_share="300")
-    whole(workspace, "first", run_for="8s")
+    whole(workspace, "first", run_for="")
     workspace.wait_for_phase("first", Phase.RUNNING)
     whole(workspace, "gang", replicas=3)
     held = workspace.wait_for_condition("gang", "Queued", "False", "QuotaExceeded")
     assert held["message"] == f"{SHARE}: 3 pods ask for 300, 200 of 300 are left in ResourceQuota gpus"
     assert [pod for pod in workspace.client.items(workspace.pods()) if pod["metadata"]["name"].startswith("gang")] == []
+    workspace.end_pods("first")
     workspace.wait_for_phase("first", Phase.SUCCEEDED)
     workspace.wait_for_phase("gang", Phase.SUCCEEDED)
     assert workspace.status("gang")["attempts"] == 1

@@ -18,6 +18,7 @@ from cotenant_e2e.installation import Installation
 from cotenant_e2e.watching import Follower
 
 SECONDS = 60
+RUN_FOR = "demo.cotenant.dev/run-for"
 CONTAINER = {"name": "main", "image": "registry.example/train:1"}
 
 
@@ -51,7 +52,7 @@ def graph_document(name: str = "small", *, flops: int = 10**9, repeat: int = 100
 
 def template(*, run_for: str = "1s", **spec: Any) -> Json:
     """A pod template that kwok runs for so long."""
-    annotations = {"demo.cotenant.dev/run-for": run_for} if run_for else {}
+    annotations = {RUN_FOR: run_for} if run_for else {}
     return {"metadata": {"annotations": annotations}, "spec": {"containers": [CONTAINER], **spec}}
 
 
@@ -102,6 +103,12 @@ class Workspace:
     def pod(self, name: str, share: int | str = 40, **changes: Any) -> Json:
         """Create a pod of nobody's that asks for a share; changes other than `annotations` go into its spec."""
         return self.client.create(self.pods(), pod_object(name, share, **changes))
+
+    def end_pods(self, dljob: str) -> None:
+        """Pods of a DLJob that run for ever (`template(run_for="")`) succeed now."""
+        notes = {"metadata": {"annotations": {RUN_FOR: "0s"}}}
+        for pod in self.client.items(self.pods(), labelSelector=f"{names.DLJOB_LABEL}={dljob}"):
+            self.client.patch(self.pods(pod["metadata"]["name"]), notes)
 
     # --- asking
 
