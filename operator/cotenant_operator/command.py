@@ -3,8 +3,9 @@
 import argparse
 import asyncio
 import logging
-import os
 from pathlib import Path
+
+from cotenant_operator import arguments as shared
 
 SUMMARY = "run the operator: DLJobs become predicted, gated Jobs and Deployments"
 
@@ -13,13 +14,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--kubeconfig",
-        type=Path,
-        default=os.environ.get("KUBECONFIG") or None,
-        metavar="FILE",
-        help="credentials of the API server; default: $KUBECONFIG, else the pod's ServiceAccount",
-    )
+    shared.add_kubeconfig(parser)
     parser.add_argument(
         "--liveness-port", type=_port, metavar="PORT", help="serve /healthz on this port; default: not at all"
     )

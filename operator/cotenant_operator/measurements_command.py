@@ -2,24 +2,18 @@
 
 import argparse
 import asyncio
-import os
 import sys
 from pathlib import Path
 
 from cotenant_api import errors
+from cotenant_operator import arguments as shared
 
 SUMMARY = "collect the measurements of jobs, with their graphs, from a cluster: a file for `cotenant train`"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "--kubeconfig",
-        type=Path,
-        default=os.environ.get("KUBECONFIG") or None,
-        metavar="FILE",
-        help="credentials of the API server; default: $KUBECONFIG, else the pod's ServiceAccount",
-    )
+    shared.add_kubeconfig(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", default="default", metavar="NS", help="whose (default: default)")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="of every namespace")

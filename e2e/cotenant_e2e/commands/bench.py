@@ -1,17 +1,13 @@
 """Ratios of speed against plain kube-scheduler, on this machine."""
 
-import json
 import os
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from pathlib import Path
 
-from cotenant_api import sections
 from cotenant_e2e import binaries, progress, startup
 from cotenant_e2e import cluster as clusters
 from cotenant_e2e.benchmark import field, objects, results, rounds, tables
 from cotenant_e2e.commands import arguments as shared
+from cotenant_e2e.commands import output
 
 COMMAND = "make bench"
 SUMMARY = "measure pods per second through Cotenant against plain kube-scheduler"
@@ -39,14 +35,12 @@ def configure(parser: ArgumentParser) -> None:
         metavar="NAME",
         help=f"only these of {', '.join(rounds.Contender)}",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="put the tables into this page, between its markers")
+    output.add(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Print the ratios, with their conditions."""
-    if arguments.write is not None:
-        sections.require(arguments.write, command=COMMAND)
+    output.require_page(arguments, command=COMMAND)
     programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
     measured = []
     for nodes in arguments.nodes:
@@ -56,7 +50,8 @@ def run(arguments: Namespace) -> int:
             place = field.Field(cluster)
             place.prepare()
             measured.append(_measure(place, arguments, nodes))
-    _show(measured, arguments)
+    document = {"v": 1, "measurements": [one.to_object() for one in measured]}
+    output.show(arguments, lines=tables.lines(measured), document=document, command=COMMAND)
     return 0
 
 
@@ -66,21 +61,9 @@ def _measure(place: field.Field, arguments: Namespace, nodes: int) -> results.Me
         found = {}
         for contender in arguments.contenders:
             found[contender] = one = rounds.measure(place, contender, pods=arguments.pods)
-            _say(f"{nodes} nodes, turn {turn} of {arguments.turns}: {contender}: {one.pods_per_second:.0f} pods/s")
+            output.say(
+                f"{nodes} nodes, turn {turn} of {arguments.turns}: {contender}: {one.pods_per_second:.0f} pods/s"
+            )
         turns.append(found)
     gpus = nodes * objects.GPUS_PER_NODE
     return results.Measurement(nodes=nodes, gpus=gpus, cores=os.cpu_count() or 1, turns=turns)
-
-
-def _show(measured: Sequence[results.Measurement], arguments: Namespace) -> None:
-    lines = tables.lines(measured)
-    if arguments.json:
-        print(json.dumps({"v": 1, "measurements": [one.to_object() for one in measured]}))
-    else:
-        print("\n".join(lines))
-    if arguments.write is not None:
-        sections.replace(arguments.write, lines, command=COMMAND)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

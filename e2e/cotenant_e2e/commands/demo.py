@@ -1,7 +1,6 @@
 """The main job: real Kubernetes places real models on simulated GPUs, from nothing to the last summary."""
 
 import os
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -12,6 +11,7 @@ from cotenant_e2e import binaries, components, installation, nodes, progress, st
 from cotenant_e2e import cluster as clusters
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.commands import arguments as shared
+from cotenant_e2e.commands import output
 from cotenant_e2e.demo import examples, follow, screen
 
 SUMMARY = "start Kubernetes and Cotenant, run the examples on simulated GPUs, show what becomes of them"
@@ -34,10 +34,10 @@ def run(arguments: Namespace) -> int:
     programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
     clusters.down(arguments.directory)
     began = time.monotonic()
-    started = startup.start(arguments.directory, programs, startup.Options(nodes=nodes.demo()), report=_say)
+    started = startup.start(arguments.directory, programs, startup.Options(nodes=nodes.demo()), report=output.say)
     try:
         installation.install(started)
-        _say(f"{time.monotonic() - began:5.1f} s  from nothing to Kubernetes with Cotenant on it, ready")
+        output.say(f"{time.monotonic() - began:5.1f} s  from nothing to Kubernetes with Cotenant on it, ready")
         succeeded = _follow(started, console, arguments)
     except BaseException:
         started.stop()
@@ -67,10 +67,6 @@ def _follow(cluster: Cluster, console: Console, arguments: Namespace) -> bool:
     memory = ", ".join(f"{name} {mib} MiB" for name, mib in cluster.memory_mib().items())
     console.print(f"memory: {memory}", soft_wrap=True)
     return found.succeeded
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 _KEPT = """
