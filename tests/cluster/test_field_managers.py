@@ -1,0 +1,62 @@
+"""Who wrote what of an object says its `managedFields`: our field manager, on every kind that the operator writes."""
+
+from typing import Final
+
+from cluster import extraction
+from cluster.workloads import SECONDS, Workspace, template
+from cotenant_api import names
+from cotenant_api.dljob import Phase
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+from cotenant_e2e.client import Json
+
+OURS: Final = "cotenant-operator"
+RBAC: Final = "rbac.authorization.k8s.io"
+OF_AN_EXTRACTION: Final = (("configmaps", ""), ("serviceaccounts", ""), ("roles", RBAC), ("rolebindings", RBAC))
+
+
+def writers(value: Json) -> set[tuple[str, str, str]]:
+    """Manager, operation and subresource of each who wrote to an object."""
+    fields = value["metadata"]["managedFields"]
+    return {(one["manager"], one["operation"], one.get("subresource", "")) for one in fields}
+
+
+def of_dljobs(workspace: Workspace, plural: str, group: str = "") -> list[Json]:
+    """The objects of a kind that belong to DLJobs."""
+    path = clients.path_of(plural, group=group, namespace=workspace.namespace)
+    found = workspace.client.items(path, labelSelector=names.DLJOB_LABEL)
+    assert found, plural
+    return found
+
+
+def test_what_is_made_for_an_extraction_names_the_operator(workspace: Workspace) -> None:
+    workspace.dljob("train", model={"entrypoint": {"callable": "models:build"}}, batchSize=32)
+    waiting.wait_until(lambda: extraction.pods(workspace, "train"), "a pod that extracts", SECONDS)
+    for plural, group in OF_AN_EXTRACTION:
+        for value in of_dljobs(workspace, plural, group):
+            assert writers(value) == {(OURS, "Update", "")}, value["metadata"]["name"]
+    (job,) = of_dljobs(workspace, "jobs", "batch")
+    assert (OURS, "Update", "") in writers(job)
+
+
+def test_workloads_statuses_and_events_name_the_operator(workspace: Workspace) -> None:
+    model = workspace.graph("graph")
+    workspace.dljob("gang", model=model, replicas=2, template=template(run_for="2s"))
+    workspace.dljob("serve", model=model, workloadType="Inference", template=template(run_for=""))
+    workspace.wait_for_phase("serve", Phase.RUNNING)
+    workspace.wait_for_phase("gang", Phase.SUCCEEDED)
+    (job,), (deployment,) = of_dljobs(workspace, "jobs", "batch"), of_dljobs(workspace, "deployments", "apps")
+    services = workspace.client.items(clients.path_of("services", namespace=workspace.namespace))
+    assert {one for one in writers(job) if not one[2]} == {(OURS, "Update", "")}
+    assert (OURS, "Apply", "") in writers(deployment)
+    assert [writers(service) for service in services] == [{(OURS, "Update", "")}]
+    for name in ("gang", "serve"):
+        written = writers(workspace.client.get(workspace.dljobs(name)))
+        assert {one for one in written if one[2]} == {(OURS, "Update", "status")}
+    told = [event for event in workspace.events() if event["involvedObject"]["kind"] == "DLJob"]
+    assert {one for event in told for one in writers(event)} == {(OURS, "Update", "")}
+
+
+def test_the_policys_status_names_the_operator(workspace: Workspace) -> None:
+    path = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
+    assert (OURS, "Update", "status") in writers(workspace.client.get(path))
