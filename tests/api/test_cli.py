@@ -49,7 +49,7 @@ sys.exit(cli.main({argv!r}))
         ("numpy", ["predict", "graph.json"], "predictor"),
         ("fastapi", ["extender"], "extender"),
         ("kopf", ["operator"], "operator"),
-        ("aiohttp", ["simulated-agents", "--config", "agents.yaml"], "deviceplugin"),
+        ("h11", ["simulated-agents", "--config", "agents.yaml"], "deviceplugin"),
     ],
 )
 def test_a_missing_extra_says_which_to_install(missing: str, argv: list[str], extra: str) -> None:

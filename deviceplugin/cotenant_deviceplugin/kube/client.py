@@ -1,20 +1,17 @@
-"""The API server through aiohttp, with plain objects: a client library would take a third of the agent's memory.
+"""The API server over HTTP, with plain objects: a client library would take a third of the agent's memory.
 
 Foreign errors are translated here and nowhere else. Nothing is tried again here.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import aiohttp
-import yarl
-from aiohttp import http_exceptions
-
 from cotenant_api import errors
-from cotenant_deviceplugin.kube import access, cluster
+from cotenant_deviceplugin.kube import access, cluster, transport
 
 REQUEST_SECONDS = 10
 WATCH_SECONDS = 240
@@ -28,9 +25,6 @@ LINE_BYTES = 4 * 1024 * 1024
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-_TOO_LONG = (ValueError, http_exceptions.HttpProcessingError)
-"""A line of a watch beyond `LINE_BYTES`, in words that depend on aiohttp's release."""
-_UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError, *_TOO_LONG)
 _REFUSED = frozenset({400, 403, 405, 409, 415, 422})
 _EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", cluster.BOOKMARK})
 
@@ -44,14 +38,11 @@ class KubernetesCluster:
 
     def __init__(self, source: access.Source) -> None:
         self._source = source
-        self._access: access.Access | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._reached: tuple[transport.Connections, access.Access] | None = None
 
     async def close(self) -> None:
         """End its connections."""
-        ending, self._session = self._session, None
-        if ending is not None:
-            await ending.close()
+        self._forget()
 
     async def get(self, path: str) -> cluster.Object:
         """One object."""
@@ -86,87 +77,96 @@ class KubernetesCluster:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        response = await self._send("GET", f"{selection.path}?{urlencode(query)}", timeout_seconds=2 * WATCH_SECONDS)
+        connections, via = await self._connected()
         try:
-            yield cluster.OPENED, {}
-            while line := await _line(response.content):
-                yield _event(line)
-        finally:
-            # Not released: what is left of the stream must not be read into the pool.
-            response.close()
+            request = _request("GET", f"{selection.path}?{urlencode(query)}", via)
+            async with connections.stream(request, timeout_seconds=IDLE_SECONDS) as (head, stream):
+                if head.status >= 300:
+                    raise self._refused(request, head, await stream.rest())
+                yield cluster.OPENED, {}
+                async for line in _lines(stream):
+                    yield _event(line)
+        except transport.BROKEN as error:
+            raise self._unreachable(error) from error
 
     async def _request(
         self, method: str, path: str, *, body: cluster.Object | None = None, content_type: str = _JSON
     ) -> cluster.Object:
-        response = await self._send(method, path, body=body, content_type=content_type, timeout_seconds=REQUEST_SECONDS)
+        connections, via = await self._connected()
         try:
-            return _object(await response.read())
-        except _UNREACHABLE as error:
-            raise _unreachable(error) from error
+            request = _request(method, path, via, body=body, content_type=content_type)
+            head, text = await connections.fetch(request, timeout_seconds=REQUEST_SECONDS)
+        except transport.BROKEN as error:
+            raise self._unreachable(error) from error
+        if head.status >= 300:
+            raise self._refused(request, head, text)
+        return _object(text)
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        timeout_seconds: float,
-        body: cluster.Object | None = None,
-        content_type: str = _JSON,
-    ) -> aiohttp.ClientResponse:
-        """The response, its body unread; an error status is raised."""
-        session, via = await self._connected()
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=REQUEST_SECONDS)
-        headers = {"Accept": _JSON, "Content-Type": content_type}
-        data = None if body is None else json.dumps(body).encode()
-        # The path is encoded as it stands: a selector's characters must not be changed.
-        url = yarl.URL(f"{via.server}{path}", encoded=True)
-        try:
-            if via.token is not None:
-                headers["Authorization"] = f"Bearer {via.token()}"
-            response = await session.request(
-                method,
-                url,
-                headers=headers,
-                data=data,
-                timeout=timeout,
-                server_hostname=via.server_name,
-                allow_redirects=False,  # the token is for this server alone
-            )
-            if response.status < 300:
-                return response
-            text = await response.read()
-        except aiohttp.ClientConnectorCertificateError as error:
-            # The cluster's CA may have been renewed, and kubelet with it the file.
-            await self.close()
-            raise _unreachable(error) from error
-        except _UNREACHABLE as error:
-            raise _unreachable(error) from error
-        if response.status == 401:
-            await self.close()
-        raise _refusal(method, response, _object_or_empty(text))
-
-    async def _connected(self) -> tuple[aiohttp.ClientSession, access.Access]:
-        if self._session is None or self._access is None:
+    async def _connected(self) -> tuple[transport.Connections, access.Access]:
+        if self._reached is None:
             via = await asyncio.to_thread(self._source)
-            if self._session is None:
-                self._session = aiohttp.ClientSession(
-                    connector=aiohttp.TCPConnector(ssl=via.tls or False),
-                    headers={"User-Agent": cluster.FIELD_MANAGER},
-                    read_bufsize=LINE_BYTES // 2,  # aiohttp takes lines of twice its buffer
-                )
-            self._access = via
-        return self._session, self._access
+            # Somebody else may have read it meanwhile.
+            if self._reached is None:
+                made = transport.Connections(via.server, tls=via.tls, server_name=via.server_name)
+                self._reached = made, via
+        return self._reached
+
+    def _forget(self) -> None:
+        """Read the access anew for the next request."""
+        ending, self._reached = self._reached, None
+        if ending is not None:
+            ending[0].close()
+
+    def _refused(self, request: transport.Request, head: transport.Head, text: bytes) -> errors.CotenantError:
+        if head.status == 401:
+            self._forget()
+        return _refusal(request, head, _object_or_empty(text))
+
+    def _unreachable(self, error: BaseException) -> errors.TemporaryError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            # The cluster's CA may have been renewed, and kubelet with it the file.
+            self._forget()
+        text = errors.shortened(f"{type(error).__name__}: {error}")
+        return errors.TemporaryError(f"the API server cannot be reached: {text}", delay_seconds=0)
 
 
-async def _line(stream: aiohttp.StreamReader) -> bytes:
-    """The next line of a watch; empty at its end, also when it has been silent for long."""
+def _request(
+    method: str,
+    path: str,
+    via: access.Access,
+    *,
+    body: cluster.Object | None = None,
+    content_type: str = _JSON,
+) -> transport.Request:
+    """`path`: as it stands, a selector in it is encoded already. Raises OSError: the token cannot be read."""
+    headers = {"Accept": _JSON, "Content-Type": content_type, "User-Agent": cluster.FIELD_MANAGER}
+    if via.token is not None:
+        headers["Authorization"] = f"Bearer {via.token()}"
+    data = b"" if body is None else json.dumps(body).encode()
+    return transport.Request(method=method, target=path, headers=headers, body=data)
+
+
+async def _lines(stream: transport.Stream) -> AsyncIterator[bytes]:
+    """The lines of a watch until it ends, or has been silent for long."""
+    line = bytearray()
+    while part := await _part(stream):
+        first, *more = part.split(b"\n")
+        line += first
+        for each in more:
+            yield bytes(line)
+            line = bytearray(each)
+        if len(line) > LINE_BYTES:
+            raise OSError(f"an event of a watch is longer than {LINE_BYTES} bytes")
+    if line:
+        yield bytes(line)
+
+
+async def _part(stream: transport.Stream) -> bytes:
     try:
         async with asyncio.timeout(IDLE_SECONDS):
-            return await stream.readline()
+            return await stream.part()
     except TimeoutError:
         return b""
-    except _UNREACHABLE as error:
-        raise _unreachable(error) from error
 
 
 def _event(line: bytes) -> cluster.Event:
@@ -181,9 +181,9 @@ def _event(line: bytes) -> cluster.Event:
     raise errors.TemporaryError(message, delay_seconds=RETRY_SECONDS)
 
 
-def _refusal(method: str, response: aiohttp.ClientResponse, reply: cluster.Object) -> errors.CotenantError:
-    status = response.status
-    message = f"{method} {response.url.path}: {status} {errors.shortened(reply.get('message') or response.reason)}"
+def _refusal(request: transport.Request, head: transport.Head, reply: cluster.Object) -> errors.CotenantError:
+    status, path = head.status, request.target.partition("?")[0]
+    message = f"{request.method} {path}: {status} {errors.shortened(reply.get('message') or head.reason)}"
     if status == 404:
         return cluster.NotFoundError(message)
     if status == 409 and reply.get("reason") == "AlreadyExists":
@@ -192,13 +192,8 @@ def _refusal(method: str, response: aiohttp.ClientResponse, reply: cluster.Objec
         return cluster.ExpiredError(message)
     if status in _REFUSED and reply.get("reason") != "Conflict":
         return cluster.RefusedError(message)
-    wait = response.headers.get("Retry-After", "")
+    wait = head.headers.get("retry-after", "")
     return errors.TemporaryError(message, delay_seconds=float(wait) if wait.isdigit() else RETRY_SECONDS)
-
-
-def _unreachable(error: BaseException) -> errors.TemporaryError:
-    text = errors.shortened(f"{type(error).__name__}: {error}")
-    return errors.TemporaryError(f"the API server cannot be reached: {text}", delay_seconds=0)
 
 
 def _object(text: bytes) -> cluster.Object:

@@ -1,13 +1,18 @@
 """The agent's HTTP side: `/metrics`, `/healthz`, `/readyz`. It answers questions and changes nothing."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
+import h11
 import prometheus_client
-from aiohttp import web
 
 from cotenant_api import errors
+
+READ_BYTES = 16 * 1024
+IDLE_SECONDS = 120.0
+"""Who is silent for so long is not waited for; Prometheus asks every minute, or more often."""
 
 Fault = Callable[[], Awaitable[str | None]]
 
@@ -46,38 +51,80 @@ class Address:
 @contextlib.asynccontextmanager
 async def serving(address: Address, questions: Questions) -> AsyncIterator[tuple[str, int]]:
     """Serve until the block ends; host and port. Raises PermanentError where the address cannot be had."""
-    app = web.Application()
-    app.router.add_get("/metrics", _metrics(questions.metrics))
-    app.router.add_get("/healthz", _asked(questions.unwell))
-    app.router.add_get("/readyz", _asked(questions.unready))
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
+    open_ones: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_served(reader, writer, questions))
+        open_ones.add(task)
+        task.add_done_callback(open_ones.discard)
+
     try:
-        site = web.TCPSite(runner, address.host, address.port)
-        try:
-            await site.start()
-        except OSError as error:
-            message = f"--metrics-address: {address.host}:{address.port}: {error.strerror}"
-            raise errors.PermanentError(message) from error
-        host, port = runner.addresses[0][:2]
+        server = await asyncio.start_server(accept, address.host, address.port)
+    except OSError as error:
+        message = f"--metrics-address: {address.host}:{address.port}: {error.strerror}"
+        raise errors.PermanentError(message) from error
+    try:
+        host, port = server.sockets[0].getsockname()[:2]
         yield str(host), int(port)
     finally:
-        await runner.cleanup()
+        server.close()
+        for task in open_ones:
+            task.cancel()
+        await asyncio.gather(*open_ones, return_exceptions=True)
 
 
-_Handler = Callable[[web.Request], Awaitable[web.Response]]
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
 
 
-def _metrics(text: Callable[[], bytes]) -> _Handler:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=text(), headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
+async def _served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, questions: Questions) -> None:
+    """One connection, to its end."""
+    protocol = h11.Connection(h11.SERVER)
+    # Who leaves, is silent, or speaks no HTTP is not answered.
+    with contextlib.closing(writer), contextlib.suppress(OSError, TimeoutError, h11.ProtocolError):
+        while True:
+            async with asyncio.timeout(IDLE_SECONDS):
+                request = await _request(protocol, reader)
+            if request is None:
+                return
+            answer = await _answer(request, questions)
+            headers = [("Content-Type", answer.content_type), ("Content-Length", str(len(answer.body)))]
+            body = b"" if request.method == b"HEAD" else answer.body
+            said = (h11.Response(status_code=answer.status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
+            writer.write(b"".join(protocol.send(each) or b"" for each in said))
+            async with asyncio.timeout(IDLE_SECONDS):
+                await writer.drain()
+            if protocol.our_state is not h11.DONE:
+                return
+            protocol.start_next_cycle()
 
-    return answer
+
+async def _request(protocol: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+    """The next one, read to its end, whatever it says; None: there is none any more."""
+    request = None
+    while True:
+        event = protocol.next_event()
+        if event is h11.NEED_DATA:
+            protocol.receive_data(await reader.read(READ_BYTES))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.EndOfMessage):
+            return request
+        elif not isinstance(event, h11.Data):
+            return None
 
 
-def _asked(fault: Fault) -> _Handler:
-    async def answer(_: web.Request) -> web.Response:
-        found = await fault()
-        return web.Response(text=f"{found or 'ok'}\n", status=200 if found is None else 503)
-
-    return answer
+async def _answer(request: h11.Request, questions: Questions) -> _Answer:
+    path = request.target.partition(b"?")[0]
+    if request.method not in {b"GET", b"HEAD"}:
+        return _Answer(405, b"only GET is answered\n")
+    if path == b"/metrics":
+        return _Answer(200, questions.metrics(), prometheus_client.CONTENT_TYPE_LATEST)
+    faults = {b"/healthz": questions.unwell, b"/readyz": questions.unready}
+    if path not in faults:
+        return _Answer(404, b"/metrics, /healthz and /readyz are answered\n")
+    found = await faults[path]()
+    return _Answer(200 if found is None else 503, f"{found or 'ok'}\n".encode())
