@@ -18,9 +18,11 @@ GROUP = "cotenant.commands"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; its exit code. 2: the arguments are wrong; 1: a CotenantError, printed as one line."""
+    words = sys.argv[1:] if argv is None else argv
     commands = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
-    parser = _parser(commands)
-    known = parser.parse_args(argv)
+    # A process that stays for long should not hold what the other commands import.
+    named = {name: entry for name, entry in commands.items() if words and words[0] == name}
+    known = _parser(named or commands).parse_args(words)
     entry = commands[known.command]
     try:
         return cast("Command", entry.load()).run(known)
