@@ -51,4 +51,7 @@ ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
 PACKED: Final = f"{GROUP}/Packed"
 """The pod condition that the extender writes."""
 
+GPU_MEMORY_OVERUSE: Final = "GPUMemoryOveruse"
+"""Reason of a node agent's event about a pod that uses more GPU memory than was booked; told before it evicts it."""
+
 MAX_ANNOTATION_BYTES: Final = 8 * 1024

@@ -22,11 +22,11 @@ Json = dict[str, Any]
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
 PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap")
 ENDS = ("crash", "never_start", "run_out_of_memory", "kill_for_host_memory", "fault", "evict", "enforce_deadlines")
-SERVING = ("outgrow", "evict_servers")
+MEMORY = ("outgrow", "evict_servers", "use_more", "overuse")
 STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
     st.sampled_from(ENDS).map(lambda name: ("program", name)),
-    st.sampled_from(SERVING).map(lambda name: ("program", name)),
+    st.sampled_from(MEMORY).map(lambda name: ("program", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
@@ -49,7 +49,7 @@ class History(steps.Befallen):
 
     async def begin(self) -> None:
         """Three DLJobs and what they need."""
-        self.cluster.apply(objects.policy(), plural="packingpolicies")
+        self.cluster.apply(objects.policy(memoryOveruse="Evict"), plural="packingpolicies")
         self.cluster.apply(objects.gpu_node(), plural="gpunodes")
         self.cluster.apply(objects.config_map(), plural="configmaps")
         self.cluster.apply(objects.dljob("train"))
@@ -62,7 +62,7 @@ class History(steps.Befallen):
         cluster = self.cluster
         if kind == "program":
             getattr(cluster, value)()
-            self.outgrown += value == "outgrow"
+            self.outgrown += value in ("outgrow", "evict_servers")
         elif kind == "go on":
             await cluster.run("create_pods", "place", "run_pods")
         elif kind in ("suspend", "resume"):
@@ -83,7 +83,7 @@ class History(steps.Befallen):
             self.cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
 
     def _set_policy(self, on_missing_prediction: str) -> None:
-        spec = {"queue": {"onMissingPrediction": on_missing_prediction}}
+        spec = {"queue": {"onMissingPrediction": on_missing_prediction}, "memoryOveruse": "Evict"}
         self.cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
 
     def _set_graph(self, *, present: bool) -> None:

@@ -172,9 +172,43 @@ async def test_a_watchdogs_eviction_is_out_of_memory(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run(*START)
     publish(cluster, 6000)
-    await cluster.run("evict", *END)
+    await cluster.run("overuse", "evict", *END)
     assert jobs(cluster) == ["train-1", "train-2"]
     assert memory(cluster, "train-2") == "9000Mi"
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_a_preemption_of_one_that_used_more_than_was_booked_is_none(cluster: Cluster, replicas: int) -> None:
+    cluster.server.change(
+        "packingpolicies", "default", lambda v: v.update(spec={"memoryOveruse": "Evict"}), namespace=""
+    )
+    cluster.apply(objects.dljob(replicas=replicas))
+    await cluster.run(*START)
+    publish(cluster, 6000)
+    cluster.server.requests.clear()
+    await cluster.run("evict", *END)
+    await cluster.advance(30)
+    asked = [request.query.get("fieldSelector", "") for request in cluster.server.requests]
+    assert len([selector for selector in asked if names.GPU_MEMORY_OVERUSE in selector]) == replicas
+    await cluster.run(*START, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+    assert [memory(cluster, name) for name in jobs(cluster)] == [None] * (1 if replicas == 1 else 2)
+    told = [event["message"] for event in cluster.server.all("events") if event["reason"] == "AttemptFailed"]
+    assert not any("memory" in message for message in told)
+
+
+async def test_what_somebody_else_tells_of_a_pods_memory_is_no_evidence(cluster: Cluster) -> None:
+    cluster.server.change(
+        "packingpolicies", "default", lambda v: v.update(spec={"memoryOveruse": "Evict"}), namespace=""
+    )
+    cluster.apply(objects.dljob())
+    await cluster.run(*START)
+    publish(cluster, 6000)
+    cluster.overuse()
+    for event in cluster.server.all("events"):
+        cluster.server.change("events", event["metadata"]["name"], lambda value: value.update(source={}))
+    await cluster.run("evict", *END)
+    assert jobs(cluster) == ["train-1"]
 
 
 async def test_an_eviction_within_what_was_booked_is_nothing_to_end_an_attempt_for(cluster: Cluster) -> None:

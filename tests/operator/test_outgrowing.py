@@ -201,6 +201,18 @@ async def test_not_ready_for_another_reason_later_is_not_out_of_memory(cluster: 
     assert ready(cluster) == ("False", "PodsNotReady")
 
 
+@pytest.mark.parametrize(("programs", "expected"), [(("overuse",), "9000Mi"), ((), None)])
+async def test_a_watchdogs_eviction_teaches_and_a_preemption_does_not(
+    cluster: Cluster, programs: tuple[str, ...], expected: str | None
+) -> None:
+    spec = {"memoryOveruse": "Evict"}
+    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    await serve(cluster)
+    publish(cluster, 6000)
+    await cluster.run(*programs, "evict_servers", "reap", *START)
+    assert memory(cluster) == expected
+
+
 async def test_the_hosts_memory_is_no_gpu_memory(cluster: Cluster) -> None:
     await serve(cluster)
     ended = {"exitCode": 137, "reason": "OOMKilled", "message": "CUDA out of memory"}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from cotenant_api import names
 from operator_kit import objects
 from operator_kit.server import Server, Time
 
@@ -76,6 +77,23 @@ class Ends:
             pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), target]
 
         self._end(_running, disrupt)
+
+    def use_more(self) -> None:
+        """The agent publishes that every running pod uses more GPU memory than was booked."""
+        running = [pod["metadata"]["uid"] for pod in self.server.all("pods") if _running(pod)]
+        ended = [{"podUID": uid, "memoryPeakMiB": 6000, "time": self.time.text()} for uid in running]
+        self.server.change(
+            "gpunodes", objects.NODE, lambda node: node["status"]["gpus"][0].update(ended=ended), namespace=""
+        )
+
+    def overuse(self) -> None:
+        """The agent's watchdog tells of every running pod that it uses too much GPU memory; it evicts it next."""
+        for pod in self.server.all("pods"):
+            name = f"{pod['metadata']['name']}.overuse"
+            if _running(pod) and self.server.find("events", name) is None:
+                about = {"kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+                told = {"metadata": {"name": name}, "involvedObject": about, "reason": names.GPU_MEMORY_OVERUSE}
+                self.server.put("events", {**told, "source": {"component": names.NODE_AGENT_ACCOUNT}})
 
     def count_failures(self) -> None:
         """What the Job controller does: count failed pods, and give up a Job with too many."""

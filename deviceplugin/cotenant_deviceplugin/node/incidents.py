@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cotenant_api import errors, gpunode
+from cotenant_api import errors, gpunode, names
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.kube import actions, manifests
 from cotenant_deviceplugin.node.watchdog import Overuse
 from cotenant_deviceplugin.retry import Log, Retry
 
-OVERUSE, FAULT, BLOCKS, REFUSED = "GPUMemoryOveruse", "GPUFault", "BlocksGPURecovery", "GPURefused"
+OVERUSE, FAULT, BLOCKS, REFUSED = names.GPU_MEMORY_OVERUSE, "GPUFault", "BlocksGPURecovery", "GPURefused"
 """Reasons of events and, of the first and third, of evictions."""
 ATTEMPTS = 5
 MAX_WAITING = 1024

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_api import gpunode, packingpolicy, placement
+from cotenant_api.names import PodUID
 from cotenant_operator.state import endings, grants, views
 from cotenant_operator.state.carried import Cause
 from cotenant_operator.state.observed import Observed
@@ -67,6 +68,15 @@ def ran_out(observed: Observed, pod: views.Pod) -> Finding | None:
     if pod.ran_out is None:
         return None
     return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=f"pod {pod.meta.key.name}: {pod.ran_out}")
+
+
+def unproven(observed: Observed) -> frozenset[PodUID]:
+    """Evicted pods of which their agent's events have to tell whether they were evicted for their memory."""
+    job = observed.job
+    if job.meta.deleting or job.finished is not None or job.spec is None:
+        return frozenset()
+    uids = (views.pod_uid(pod) for pod in observed.pods if _may_be_overuse(observed, pod))
+    return frozenset(uid for uid in uids if uid not in observed.overused)
 
 
 def _taken_away(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding:
@@ -173,18 +183,26 @@ def _gpus(observed: Observed, pod: views.Pod) -> list[_Known]:
 
 
 def _overuse(observed: Observed, pod: views.Pod) -> str | None:
-    """What an agent's watchdog evicted the pod for; None where it was somebody else."""
-    end, policy = pod.end, observed.policy
-    if end is None or end.disrupted != endings.EVICTED or pod.placement is None or policy is None:
+    """What an agent's watchdog evicted the pod for; None where it was somebody else, such as the packing queue.
+
+    All evictions look alike on the pod. An agent tells of a pod before it evicts it: where it has not, it was not it.
+    """
+    if not _may_be_overuse(observed, pod) or not observed.overused.get(views.pod_uid(pod), False):
         return None
     peak, booked = peak_mib(observed, [pod]), booked_mib([pod])
+    return f"it used {peak} MiB of GPU memory, and {booked} MiB were booked"
+
+
+def _may_be_overuse(observed: Observed, pod: views.Pod) -> bool:
+    """Whether the pod was evicted, had used more memory than was booked, and a watchdog evicts for that."""
+    end, policy = pod.end, observed.policy
+    if end is None or end.disrupted != endings.EVICTED or pod.placement is None or policy is None:
+        return False
     evicts = any(
         policy.packing(gpu.seen.model).memory_overuse is packingpolicy.MemoryOveruse.EVICT
         for gpu in _gpus(observed, pod)
     )
-    if not evicts or peak <= booked:
-        return None
-    return f"it used {peak} MiB of GPU memory, and {booked} MiB were booked"
+    return evicts and peak_mib(observed, [pod]) > booked_mib([pod])
 
 
 def _fault(observed: Observed, pod: views.Pod) -> str | None:

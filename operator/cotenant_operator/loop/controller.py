@@ -14,8 +14,8 @@ from typing import Final
 from cotenant_api import dljob, errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
-from cotenant_operator.life import extracting, holding, reconcile
-from cotenant_operator.loop import creations, executor, keeper, pace
+from cotenant_operator.life import causes, extracting, holding, reconcile
+from cotenant_operator.loop import creations, executor, keeper, overuses, pace
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
@@ -60,6 +60,7 @@ class Controller:
         self.store = store
         self._client, self._predictor, self._clock = client, predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
+        self._overuses = overuses.Overuses(client)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self.keeper = keeper.Keeper(client, document=self._document, observe=self._observe, monotonic=clock.monotonic)
         self._queue = WorkQueue()
@@ -143,12 +144,17 @@ class Controller:
             return
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
-        if asked is not None:
+        evicted = causes.unproven(observed)
+        overused = await self._overuses.of(key.namespace, evicted) if evicted else {}
+        if asked is not None or evicted:
             # The answer took a while: decide on what is there now.
             observed = self._observe(key) or observed
+        observed = replace(observed, overused=overused)
         if reconcile.wants_prediction(observed):
             observed = await self._with_pull_secrets(key, await self._predicted(key, observed))
-        observed = replace(observed, failed_creation=failure)
+        observed = replace(observed, failed_creation=failure, overused=overused)
+        if causes.unproven(observed):
+            raise errors.TemporaryError(f"{key}: a pod was evicted meanwhile", delay_seconds=0.0)
         self.keeper.look_at(observed)
         plan = reconcile.reconcile(observed, self._clock.now())
         try:

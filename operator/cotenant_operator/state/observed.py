@@ -74,6 +74,7 @@ class Observed:
         quotas: the ResourceQuotas of its namespace.
         rivals: the other gangs there, where there is a quota, oldest first.
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
+        overused: of evicted pods that had used more GPU memory than was booked: whether their agent had told so before.
     """
 
     job: views.DLJob
@@ -93,6 +94,7 @@ class Observed:
     quotas: tuple[Quota, ...] = ()
     rivals: tuple[Rival, ...] = ()
     failed_creation: FailedCreation | None = None
+    overused: Mapping[PodUID, bool] = field(default_factory=dict)
 
     @property
     def current_job(self) -> views.Job | None:
