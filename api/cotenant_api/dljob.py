@@ -108,7 +108,7 @@ class SLO(documents.Model):
     percentile: Annotated[int, Field(ge=1, le=100)] = 99
     """Percentage of requests that are answered within it."""
     requests_per_second: Quantity | None = None
-    """Requests that come."""
+    """Requests that come: a replica is booked for all of them, unless the graph declares others."""
 
 
 class OOMPolicy(documents.Model):
@@ -150,7 +150,7 @@ class Spec(documents.Model):
     container: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Container of the template that gets the GPU; default: the first."""
     slo: SLO | None = None
-    """What an inference job promises. Not acted on in this release."""
+    """What an inference job promises. Only the requests that come are acted on in this release."""
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
     """What happens when the job runs out of GPU memory."""
     suspend: bool = False

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import names
+from cotenant_api import graph, names
+from cotenant_operator import labels
 from cotenant_operator.kube import api
-from operator_kit import extractions
+from operator_kit import extractions, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -105,6 +106,24 @@ async def test_inference_job_waits_for_its_graph_too(cluster: Cluster) -> None:
     await cluster.run("create_pods", "place", "run_pods")
     assert cluster.dljob()["status"]["phase"] == "Running"
     assert extractions.left(cluster) == extractions.NOTHING | {"results": 1}
+
+
+@pytest.mark.parametrize(("declared", "expected"), [("20", 20.0), ("500m", 0.5), (None, None)])
+async def test_declared_requests_are_part_of_the_graph_that_was_extracted(
+    cluster: Cluster, declared: str | None, expected: float | None
+) -> None:
+    slo = None if declared is None else {"requestsPerSecond": declared}
+    cluster.apply(extractions.dljob(workloadType="Inference", slo=slo))
+    await cluster.settle()
+    extractions.start(cluster)
+    served = objects.toy_graph().model_copy(update={"mode": graph.Mode.INFERENCE, "optimizer": None})
+    extractions.write(cluster, served.sealed().packed())
+    extractions.succeed(cluster)
+    await cluster.settle()
+    rate = None if expected is None else graph.Inference(requests_per_second=expected)
+    wanted = served.model_copy(update={"inference": rate}).sealed().digest
+    (made,) = cluster.server.all("deployments")
+    assert made["metadata"]["annotations"][labels.GRAPH] == wanted
 
 
 async def test_second_attempt_reads_the_graph_again_and_extracts_nothing(cluster: Cluster) -> None:

@@ -202,3 +202,36 @@ def test_config_map_lists_the_keys_that_it_has() -> None:
     found = sources.from_config_map(dljob.ConfigMapRef(name="toy", key="c"), config_map)
     assert isinstance(found, outcomes.Missing)
     assert "(it has a, b)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "expected"),
+    [("Inference", None, 20.0), ("Inference", 3.0, 3.0), ("Training", None, None)],
+)
+async def test_declared_requests_fill_in_what_a_graph_leaves_open(
+    mode: str, own: float | None, expected: float | None
+) -> None:
+    load = None if own is None else graph.Inference(requests_per_second=own)
+    stored = objects.toy_graph().model_copy(update={"mode": graph.Mode(mode), "inference": load}).sealed()
+    asked = spec(workloadType="Inference", slo={"requestsPerSecond": "20"})
+    config_maps = ConfigMaps(objects.config_map(data=stored.packed()))
+    predictor = Counting(config_maps, devices=KNOWN, knowledge=jobs.FORMULA)
+    data = await predictor.document(KEY, asked, result=None)
+    assert isinstance(data, bytes)
+    found = graph.Graph.read(data, source="test").inference
+    assert (None if found is None else found.requests_per_second) == expected
+    first = await predictor.outcome(KEY, asked, present=(H200,))
+    assert await predictor.outcome(KEY, asked, present=(H200,)) == first
+    assert predictor.predicted == 1
+
+
+async def test_fewer_requests_take_less_of_a_gpu() -> None:
+    stored = objects.toy_graph().model_copy(update={"mode": graph.Mode.INFERENCE}).sealed()
+    config_map = objects.config_map(data=stored.packed())
+    rows = []
+    for rate in ("1", "100000"):
+        asked: Json = {"workloadType": "Inference", "slo": {"requestsPerSecond": rate}}
+        found = await outcome_of(config_map, present=(H200,), **asked)
+        assert isinstance(found, outcomes.Predicted)
+        rows.append(found.prediction.by_gpu[H200].utilization.q50)
+    assert rows[0] < rows[1]

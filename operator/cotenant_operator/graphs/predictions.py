@@ -21,7 +21,7 @@ from cotenant_predictor.jobs import prediction as jobs
 
 MAX_CACHED = 2048
 MAX_READ = 16
-"""Documents made of ONNX files: a DLJob is looked at several times before its workload is there."""
+"""Documents made of others, such as ONNX files: a DLJob is looked at several times before its workload is there."""
 _READ_WITH = {"workload_type", "batch_size", "precision", "input_shapes"}
 """What of a spec such a document depends on."""
 
@@ -86,7 +86,18 @@ class Predictor:
     async def document(
         self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
     ) -> bytes | outcomes.Missing:
-        """The graph document of a DLJob, as it is stored; arguments and errors as of `outcome`."""
+        """The graph document of a DLJob, with the load that its spec declares; arguments and errors as of `outcome`."""
+        found = await self._source(key, spec, result=result)
+        rate = sources.requests_per_second(spec)
+        if rate is None or isinstance(found, outcomes.Missing):
+            return found
+        make = functools.partial(sources.with_requests, found, rate, source=str(key))
+        return await self._made(key.namespace, found + f" requests {rate}".encode(), make)
+
+    async def _source(
+        self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
+    ) -> bytes | outcomes.Missing:
+        """The document as it is stored, or was extracted."""
         if result is not None:
             return await self._extracted(key, spec, result)
         ref = sources.config_map_of(spec)
@@ -107,14 +118,21 @@ class Predictor:
         if result.key != extraction.ONNX_KEY:
             return found
         shapes = documents.canonical(spec.model_dump(mode="json", include=_READ_WITH)).encode()
-        cache_key = (key.namespace, hashlib.sha256(found + shapes).digest())
-        read = self._read.get(cache_key)
-        if read is None:
-            read = await asyncio.to_thread(onnx_files.document, found, spec, name=key.name)
-            self._read[cache_key] = read
+        make = functools.partial(onnx_files.document, found, spec, name=key.name)
+        return await self._made(key.namespace, found + shapes, make)
+
+    async def _made(
+        self, namespace: str, content: bytes, make: Callable[[], bytes | outcomes.Missing]
+    ) -> bytes | outcomes.Missing:
+        """A document that is made, in a thread; of the same content it is the same."""
+        cache_key = (namespace, hashlib.sha256(content).digest())
+        made = self._read.get(cache_key)
+        if made is None:
+            made = await asyncio.to_thread(make)
+            self._read[cache_key] = made
             if len(self._read) > MAX_READ:
                 self._read.popitem(last=False)
-        return read
+        return made
 
     async def _predicted(self, namespace: str, data: bytes, *, source: str, cpu_cores: float | None) -> _Cached:
         cache_key = (namespace, hashlib.sha256(data).digest(), cpu_cores)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cotenant_api import dljob, errors, graph
+from cotenant_api import dljob, errors, graph, pod, quantity
 from cotenant_operator import reasons
 from cotenant_operator.graphs import extraction_pod
 from cotenant_operator.state import outcomes
@@ -76,6 +76,29 @@ def parse(data: bytes, *, source: str) -> graph.Graph | Missing:
         return graph.Graph.read(data, source=source)
     except errors.InvalidInputError as error:
         return unreadable(str(error))
+
+
+def requests_per_second(spec: dljob.Spec) -> float | None:
+    """The load that an inference job declares; None where it declares none."""
+    declared = None if spec.slo is None else spec.slo.requests_per_second
+    if declared is None or spec.workload_type is not pod.WorkloadType.INFERENCE:
+        return None
+    try:
+        return float(quantity.parse(declared, field="spec.slo.requestsPerSecond")) or None
+    except errors.InvalidInputError:
+        # The API server has refused such a spec.
+        return None
+
+
+def with_requests(data: bytes, rate: float, *, source: str) -> bytes | Missing:
+    """A graph document with a declared load; one that says its own, or is of training, as it is."""
+    found = parse(data, source=source)
+    if isinstance(found, Missing):
+        return found
+    if found.mode is not graph.Mode.INFERENCE or found.inference is not None:
+        return data
+    declared = graph.Inference(requests_per_second=rate)
+    return found.model_copy(update={"inference": declared}).sealed().to_json().encode()
 
 
 def unreadable(problem: str) -> Missing:

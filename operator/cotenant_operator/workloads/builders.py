@@ -29,7 +29,9 @@ def spec_digest(spec: dljob.Spec) -> str:
 def model_digest(spec: dljob.Spec) -> str:
     """A digest of what a prediction is made from, but for the content of a ConfigMap."""
     asked = {"model", "batch_size", "precision", "input_shapes", "gpu_models"}
-    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked))
+    found = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked)
+    rate = None if spec.slo is None else spec.slo.requests_per_second
+    return _digest(found if rate is None else {**found, "requestsPerSecond": rate})
 
 
 def work_digest(spec: dljob.Spec) -> str:
