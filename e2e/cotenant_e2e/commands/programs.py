@@ -11,11 +11,13 @@ SUMMARY = "find or build the Kubernetes programs; print where they are"
 def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--node", action="store_true", help="also those of a real node")
+    parser.add_argument("--kueue", action="store_true", help="also Kueue")
 
 
 def run(arguments: Namespace) -> int:
     """One path in each line."""
-    wanted = (*versions.PROGRAMS, *(versions.NODE_PROGRAMS if arguments.node else ()))
+    node = versions.NODE_PROGRAMS if arguments.node else ()
+    wanted = (*versions.PROGRAMS, *node, *((versions.KUEUE,) if arguments.kueue else ()))
     for path in binaries.find(environment=os.environ, progress=progress.of_terminal(), programs=wanted).values():
         print(path)
     return 0
