@@ -16,6 +16,7 @@ COMMANDS = (
     "bench-extender",
     "bench-node",
     "bench-operator",
+    "bench-operator-rest",
     "bench-predictions",
     "demo",
     "programs",

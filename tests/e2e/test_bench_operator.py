@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from cotenant_e2e import audit
 from cotenant_e2e.benchmark.dljobs import crowd, finished, objects, results, tables
 
@@ -29,10 +31,10 @@ def log(folder: Path, *lines: str) -> Path:
     return path
 
 
-def measured(seconds: float = 30.0) -> results.Measurement:
+def at_once(seconds: float = 30.0) -> results.AtOnce:
     span = crowd.Span(seconds=seconds, cpu_seconds={"cotenant-operator": 2.0, "kwok": 0.5}, requests={crowd.STATUS: 9})
     requests = {"create jobs": 10, crowd.STATUS: 40}
-    at_once = crowd.Crowd(
+    found = crowd.Crowd(
         jobs=10,
         gated=span,
         placed_seconds=5,
@@ -42,7 +44,11 @@ def measured(seconds: float = 30.0) -> results.Measurement:
         most_for_one=8,
         peak_mib=200,
     )
-    over = finished.Finished(
+    return results.AtOnce(nodes=2, crowd=found)
+
+
+def at_rest(requests: int = 1) -> results.AtRest:
+    found = finished.Finished(
         jobs=100,
         start_seconds=3,
         start_cpu_seconds=2,
@@ -52,9 +58,9 @@ def measured(seconds: float = 30.0) -> results.Measurement:
         idle_seconds=60,
         cpu_seconds=0.3,
         api_server_cpu_seconds=1,
-        requests={"watch pods": 1},
+        requests={"watch pods": requests},
     )
-    return results.Measurement(nodes=2, crowd=at_once, finished=over)
+    return results.AtRest(nodes=2, lately=3, finished=found)
 
 
 def test_requests_are_read_with_their_subresource(tmp_path: Path) -> None:
@@ -91,22 +97,24 @@ def test_requests_for_a_job_and_its_events_count_for_its_dljob(tmp_path: Path) -
 
 
 def test_a_figure_beyond_its_bar_stands_out() -> None:
-    slow = "\n".join(tables.lines(measured(seconds=61.0)))
-    assert "**61.0 s**" in slow
-    assert "**" not in "\n".join(tables.lines(measured()))
+    assert "**61.0 s**" in "\n".join(tables.at_once(at_once(seconds=61.0)))
+    assert "**" not in "\n".join(tables.at_once(at_once()))
+    assert "**11.0**" in "\n".join(tables.at_rest(at_rest(requests=11)))
+    assert "**" not in "\n".join(tables.at_rest(at_rest()))
 
 
 def test_requests_at_rest_are_counted_with_what_each_is_for() -> None:
-    page = tables.lines(measured())
+    page = tables.at_rest(at_rest())
     assert (
         "| `watch pods` | 1 | a watch begins anew every 5 minutes, and where nothing was heard of it for 75 s |" in page
     )
     assert "until it was at rest it asked: 20 `list dljobs`." in "\n".join(page)
 
 
-def test_what_is_printed_as_json_has_each_figure() -> None:
-    document = json.loads(json.dumps(measured().to_object()))
-    assert len(document["figures"]) == len(measured().figures())
+@pytest.mark.parametrize("measured", [at_once(), at_rest()])
+def test_what_is_printed_as_json_has_each_figure(measured: results.AtOnce | results.AtRest) -> None:
+    document = json.loads(json.dumps(measured.to_object()))
+    assert len(document["figures"]) == len(measured.figures())
     assert all(figure["holds"] for figure in document["figures"])
 
 

@@ -1,4 +1,4 @@
-"""What `make bench-operator` has measured, and its figures beside their bars. Pure."""
+"""What `make bench-operator` and `make bench-operator-rest` have measured, and its figures beside their bars. Pure."""
 
 import dataclasses
 import os
@@ -33,20 +33,22 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """Everything."""
+class AtOnce:
+    """Many DLJobs at once, on so many nodes."""
 
     nodes: int
     crowd: Crowd
-    finished: Finished
 
     def figures(self) -> list[Figure]:
         """In the order of a DLJob's life."""
-        crowd, finished = self.crowd, self.finished
-        jobs, total = f"{crowd.jobs:,}", f"{finished.jobs:,}"
-        minutes = finished.idle_seconds / 60
+        crowd = self.crowd
         return [
-            Figure(what=f"{jobs} DLJobs, all gated", value=crowd.gated.seconds, unit="s", bar=SECONDS_BAR),
+            Figure(
+                what=f"{crowd.jobs:,} DLJobs, all gated",
+                value=crowd.gated.seconds,
+                unit="s",
+                bar=SECONDS_BAR,
+            ),
             Figure(what="from the last pod's end, all settled", value=crowd.settled.seconds, unit="s", bar=SECONDS_BAR),
             Figure(what="the operator's memory, at most", value=crowd.peak_mib, unit="MiB", bar=MEMORY_BAR_MIB),
             Figure(
@@ -55,26 +57,6 @@ class Measurement:
                 unit="",
             ),
             Figure(what="its requests for a DLJob, the most", value=crowd.most_for_one, unit=""),
-            Figure(
-                what=f"its memory with {total} over, at most",
-                value=finished.peak_mib,
-                unit="MiB",
-                bar=MEMORY_BAR_MIB,
-            ),
-            Figure(what="at rest", value=finished.rss_mib, unit="MiB"),
-            Figure(
-                what="its CPU then, of one core",
-                value=100 * finished.cpu_seconds / finished.idle_seconds,
-                unit="%",
-                bar=IDLE_CPU_BAR_PERCENT,
-            ),
-            Figure(
-                what="its requests then, a minute",
-                value=sum(finished.requests.values()) / minutes,
-                unit="",
-                bar=IDLE_REQUESTS_BAR,
-            ),
-            Figure(what="from its start to its first action then", value=finished.start_seconds, unit="s"),
         ]
 
     def spans(self) -> list[tuple[str, Span]]:
@@ -88,8 +70,38 @@ class Measurement:
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object."""
-        figures = [dataclasses.asdict(figure) | {"holds": figure.holds} for figure in self.figures()]
-        return {"v": 1, "cores": CORES, "figures": figures, **dataclasses.asdict(self)}
+        return _document(self.figures()) | dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtRest:
+    """Many DLJobs that are over, on so many nodes; `lately` of them have ended just before."""
+
+    nodes: int
+    lately: int
+    finished: Finished
+
+    def figures(self) -> list[Figure]:
+        """Memory, then what is spent in vain."""
+        finished = self.finished
+        cpu_percent = 100 * finished.cpu_seconds / finished.idle_seconds
+        a_minute = sum(finished.requests.values()) / (finished.idle_seconds / 60)
+        return [
+            Figure(what="the operator's memory, at most", value=finished.peak_mib, unit="MiB", bar=MEMORY_BAR_MIB),
+            Figure(what="at rest", value=finished.rss_mib, unit="MiB"),
+            Figure(what="its CPU at rest, of one core", value=cpu_percent, unit="%", bar=IDLE_CPU_BAR_PERCENT),
+            Figure(what="its requests at rest, a minute", value=a_minute, unit="", bar=IDLE_REQUESTS_BAR),
+            Figure(what="from its start to its first action", value=finished.start_seconds, unit="s"),
+        ]
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object."""
+        return _document(self.figures()) | dataclasses.asdict(self)
+
+
+def _document(figures: list[Figure]) -> dict[str, Any]:
+    shown = [dataclasses.asdict(figure) | {"holds": figure.holds} for figure in figures]
+    return {"v": 1, "cores": CORES, "figures": shown}
 
 
 PROCESSES: Final = (

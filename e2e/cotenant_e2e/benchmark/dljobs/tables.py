@@ -1,10 +1,10 @@
 """The measurement as Markdown: figures beside their bars, then who worked, then what was asked. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cotenant_e2e.benchmark.dljobs import results
-from cotenant_e2e.benchmark.dljobs.results import Figure, Measurement
+from cotenant_e2e.benchmark.dljobs.results import AtOnce, AtRest, Figure
 
 PURPOSES: Final = {
     "watch": "a watch begins anew every 5 minutes, and where nothing was heard of it for 75 s",
@@ -18,12 +18,10 @@ PURPOSES: Final = {
 """What an operator asks that has nothing to do, by verb and resource, or by verb alone."""
 
 
-def lines(measured: Measurement) -> list[str]:
-    """All of it."""
+def at_once(measured: AtOnce) -> list[str]:
+    """Of many DLJobs at once."""
     return [
-        "| | measured | bar |",
-        "|---|---:|---:|",
-        *(_figure(figure) for figure in measured.figures()),
+        *_figures(measured.figures()),
         "",
         f"| CPU seconds of | {' | '.join(results.PROCESSES)} | others |",
         f"|---|{'---:|' * (len(results.PROCESSES) + 1)}",
@@ -36,28 +34,39 @@ def lines(measured: Measurement) -> list[str]:
             for what, count in sorted(measured.crowd.requests.items(), key=lambda item: (-item[1], item[0]))
         ),
         "",
-        f"| at rest, with {measured.finished.jobs:,} over | in {measured.finished.idle_seconds:.0f} s | for |",
-        "|---|---:|---|",
-        *(_purpose(what, count) for what, count in sorted(measured.finished.requests.items())),
-        "",
-        conditions(measured),
+        (
+            f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the "
+            f"agents of {measured.nodes} simulated nodes and the client that creates {measured.crowd.jobs:,} DLJobs, 64 at "
+            "a time. Packing is paused until all are gated and no pod ends before all run "
+            f"({measured.crowd.placed_seconds:.0f} s later); then all pods end at the same time, the worst case. Requests "
+            "are counted by the API server's audit log, which is on. Here each DLJob waits in the queue and says so: the "
+            "bar of 8 requests is for one placed at once (`tests/cluster/test_ends.py`)."
+        ),
     ]
 
 
-def conditions(measured: Measurement) -> str:
-    """A paragraph."""
-    crowd, finished = measured.crowd, measured.finished
+def at_rest(measured: AtRest) -> list[str]:
+    """Of many DLJobs that are over."""
+    finished = measured.finished
     start = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.start_requests.items())) or "nothing"
-    return (
-        f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the "
-        f"agents of {measured.nodes} simulated nodes and the client that creates {crowd.jobs:,} DLJobs, 64 at a time. "
-        f"Packing is paused until all are gated and no pod ends before all run ({crowd.placed_seconds:.0f} s later); "
-        "then all pods end at the same time, the worst case. Requests are counted by the API server's audit log, which "
-        "is on. Here each DLJob waits in the queue and says so: the bar of 8 requests is for one placed at once "
-        f"(`tests/cluster/test_ends.py`). With {finished.jobs:,} finished DLJobs the API server took "
-        f"{finished.api_server_cpu_seconds:.1f} s of CPU in {finished.idle_seconds:.0f} s. The operator's start took "
-        f"{finished.start_cpu_seconds:.1f} s of CPU; from then until it was at rest it asked: {start}."
-    )
+    return [
+        *_figures(measured.figures()),
+        "",
+        f"| the operator's requests at rest | in {finished.idle_seconds:.0f} s | for |",
+        "|---|---:|---|",
+        *(_purpose(what, count) for what, count in sorted(finished.requests.items())),
+        "",
+        (
+            f"Kubernetes 1.36 on {results.CORES} cores for everything, with the agents of {measured.nodes} simulated nodes "
+            f"and {finished.jobs:,} DLJobs that are over, {measured.lately} of them lately. The operator is started anew; "
+            f"its start took {finished.start_cpu_seconds:.1f} s of its CPU, and until it was at rest it asked: {start}. "
+            f"The API server took {finished.api_server_cpu_seconds:.1f} s of CPU at rest, for all its clients."
+        ),
+    ]
+
+
+def _figures(figures: Sequence[Figure]) -> list[str]:
+    return ["| | measured | bar |", "|---|---:|---:|", *(_figure(figure) for figure in figures)]
 
 
 def _purpose(what: str, count: int) -> str:
