@@ -48,7 +48,9 @@ async def test_without_a_quota_nothing_is_suspended_and_nothing_more_is_asked(cl
     await cluster.run("create_pods", "place", "run_pods")
     await cluster.advance(3600)
     await cluster.run("succeed")
-    assert not [request for request in cluster.server.requests if request.path.endswith("/events") and request.query]
+    assert not [
+        request for request in cluster.server.requests if request.path.endswith("/events") and request.method == "GET"
+    ]
     assert not [
         request for request in cluster.server.requests if request.method == "PATCH" and "/jobs/" in request.path
     ]
@@ -62,6 +64,45 @@ async def test_a_quota_that_does_not_limit_what_the_pods_ask_for_suspends_nothin
     assert not [
         request for request in cluster.server.requests if request.method == "PATCH" and "/jobs/" in request.path
     ]
+
+
+async def test_defaults_of_a_limit_range_count_as_admission_counts_them(cluster: Cluster) -> None:
+    limit(cluster, **{"requests.cpu": "6", "limits.memory": "8Gi"})
+    defaults = quotas.limit_range(requests={"cpu": "2"}, limits={"cpu": "4", "memory": "1Gi"})
+    cluster.apply(defaults, plural="limitranges")
+    cluster.apply(gang())
+    await cluster.settle()
+    assert suspended(cluster)
+    expected = "requests.cpu: 4 pods ask for 8, ResourceQuota team-gpus allows 6 in all: raise it, or ask for less"
+    assert cluster.condition("Queued")["message"] == expected
+    cluster.server.delete("limitranges", "team-defaults")
+    await cluster.advance(31)
+    assert not suspended(cluster)
+
+
+async def test_limit_ranges_are_asked_for_where_a_gang_waits_and_rarely(cluster: Cluster) -> None:
+    def asked() -> int:
+        return sum(request.path.endswith("/limitranges") for request in cluster.server.requests)
+
+    cluster.apply(gang("free"))
+    await cluster.settle()
+    assert asked() == 0
+    limit(cluster, gpu_share="300")
+    for name in ("one", "two", "three"):
+        cluster.apply(gang(name))
+    cluster.apply(objects.dljob("single", **WHOLE))
+    await cluster.settle()
+    assert asked() == 1
+    await cluster.advance(600)
+    assert asked() <= 2
+
+
+async def test_a_gang_starts_where_limit_ranges_may_not_be_read(cluster: Cluster) -> None:
+    limit(cluster, gpu_share="400")
+    cluster.server.fault = lambda request: Fault(effect=False, status=403) if "limitranges" in request.path else None
+    cluster.apply(gang())
+    await cluster.settle()
+    assert not suspended(cluster)
 
 
 async def test_a_quota_that_is_too_small_for_ever_says_so(cluster: Cluster) -> None:
@@ -250,7 +291,9 @@ async def test_it_is_asked_seldom_why_pods_are_missing(cluster: Cluster) -> None
     cluster.server.requests.clear()
     for _ in range(60):
         await cluster.advance(10)
-    asked = [request for request in cluster.server.requests if request.path.endswith("/events") and request.query]
+    asked = [
+        request for request in cluster.server.requests if request.path.endswith("/events") and request.method == "GET"
+    ]
     assert 10 <= len(asked) <= 21
     assert {request.query["limit"] for request in asked} == {"50"}
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant_operator.life import quota
-from cotenant_operator.state import demand, quotas
+from cotenant_operator.state import defaults, demand, quotas
 
 Json = dict[str, Any]
 
@@ -198,3 +198,29 @@ def test_priority_classes_are_selected_as_labels_are(operator: str, values: list
     expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
     limited = a_quota(hard={SHARE: "1"}, scopeSelector={"matchExpressions": [expression]})
     assert (lack(gpu_pods(priorityClassName=name), limited) != "") == holds
+
+
+def test_defaults_of_limit_ranges_fill_in_what_containers_leave_open() -> None:
+    found = defaults.read(
+        [
+            {"metadata": {"name": "b"}, "spec": {"limits": [item("Container", requests={"cpu": "9", "memory": "1"})]}},
+            {"metadata": {"name": "a"}, "spec": {"limits": [item("Container", requests={"cpu": "1"}, cpu="2")]}},
+            {"metadata": {"name": "c"}, "spec": {"limits": [item("Pod", requests={"cpu": "99"}), {"type": "Pod"}]}},
+        ]
+    )
+    open_one: Json = {"containers": [{}, {"resources": {"limits": {"cpu": "5"}}}], "initContainers": [{}]}
+    asked = read(open_one).with_defaults(found)
+    named = ("requests.cpu", "limits.cpu", "requests.memory")
+    assert [int(asked.amounts[name]) for name in named] == [6, 7, 2]
+    assert read(open_one).amounts.get("requests.memory") is None
+    assert not asked.best_effort
+
+
+@given(SPECS)
+def test_no_defaults_change_nothing(spec: Json) -> None:
+    assert read(spec).with_defaults(defaults.NONE) == read(spec)
+    assert read(spec).with_defaults(defaults.Defaults(requests={"cpu": "0"})).amounts == read(spec).amounts
+
+
+def item(kind: str, *, requests: Json, **limits: str) -> Json:
+    return {"type": kind, "defaultRequest": requests, "default": limits}

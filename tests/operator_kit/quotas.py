@@ -3,6 +3,8 @@
 Counts pods and what their containers ask for; no scopes, no init containers.
 """
 
+import copy
+import itertools
 from decimal import Decimal
 from typing import Any
 
@@ -33,8 +35,27 @@ def resize(server: Server, name: str = "team-gpus", **hard: str) -> None:
     server.change("resourcequotas", name, edit)
 
 
+def limit_range(name: str = "team-defaults", *, requests: Json, limits: Json) -> Json:
+    """A LimitRange, as the API server stores it."""
+    item = {"type": "Container", "defaultRequest": requests, "default": limits}
+    return {"metadata": {"name": name}, "spec": {"limits": [item]}}
+
+
+def fill_in(server: Server, pod: Json) -> None:
+    """What admission does: the defaults of the LimitRanges go into containers that leave them open."""
+    items = [item for one in server.all("limitranges") for item in one["spec"]["limits"]]
+    containers = copy.deepcopy(pod["spec"]["containers"])
+    for container, item in itertools.product(containers, items):
+        resources = container.setdefault("resources", {})
+        given = resources.get("limits") or {}
+        resources["requests"] = {**item["defaultRequest"], **given, **(resources.get("requests") or {})}
+        resources["limits"] = {**item["default"], **given}
+    pod["spec"]["containers"] = containers
+
+
 def refuse(server: Server, pod: Json) -> str | None:
     """Charge every quota for a pod; the words of the one that refuses it, and then nothing is charged."""
+    fill_in(server, pod)
     found = server.all("resourcequotas")
     for one in found:
         hard, used = one["status"]["hard"], one["status"]["used"]

@@ -194,6 +194,11 @@ class API:
         found = await self._ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
         return found.get("items") or []
 
+    async def limit_ranges(self, namespace: str) -> list[Json]:
+        """The LimitRanges of a namespace."""
+        found = await self._ask(Request(method="GET", path=f"/api/v1/namespaces/{namespace}/limitranges", query={}))
+        return found.get("items") or []
+
     async def emit(self, event: Mapping[str, Any]) -> None:
         """Create an event; the same name again is the same event told before."""
         path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"

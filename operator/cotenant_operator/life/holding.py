@@ -9,7 +9,7 @@ room than there was. `suspend` is the user's where he set it, and Kueue's where 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -18,7 +18,7 @@ from cotenant_api import dljob, packingpolicy, pod
 from cotenant_operator import labels, reasons
 from cotenant_operator.life import quota
 from cotenant_operator.plans.stages import Blocked
-from cotenant_operator.state import demand, gangs, setbacks, views
+from cotenant_operator.state import defaults, demand, gangs, setbacks, views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.quotas import Rival
 from cotenant_operator.state.setbacks import FailedCreation, Setback
@@ -57,8 +57,28 @@ def is_gated(observed: Observed, spec: dljob.Spec, manifest: Mapping[str, Any]) 
     """Whether a Job that is to be made begins suspended: some quota limits the gang's pods."""
     if spec.replicas == 1 or spec.managed_by is not None or not observed.quotas or manifest["spec"]["suspend"]:
         return False
-    asked = demand.read(manifest["spec"]["template"], pods=spec.replicas)
+    asked = demand.read(manifest["spec"]["template"], pods=spec.replicas).with_defaults(observed.defaults)
     return quota.concern(observed.quotas, asked)
+
+
+def wants_defaults(observed: Observed) -> bool:
+    """Whether it depends on quotas when a gang starts, and so on what admission will put into its pods."""
+    job, spec, current = observed.job, observed.job.spec, observed.current_job
+    if spec is None or job.meta.deleting or job.finished is not None or job.status_problem is not None:
+        return False
+    if spec.workload_type is pod.WorkloadType.INFERENCE or spec.managed_by is not None or spec.suspend:
+        return False
+    if spec.replicas == 1 or not observed.quotas:
+        return False
+    made = current is not None and current.failed is None
+    return current is None or not made or (current.suspended and not current.external)
+
+
+def with_defaults(observed: Observed, found: defaults.Defaults) -> Observed:
+    """With what this gang and its rivals ask for when admission has put defaults into their pods."""
+    jobs = (replace(job, demand=job.demand and job.demand.with_defaults(found)) for job in observed.jobs)
+    rivals = (replace(rival, demand=rival.demand.with_defaults(found)) for rival in observed.rivals)
+    return replace(observed, defaults=found, jobs=tuple(jobs), rivals=tuple(rivals))
 
 
 def wants_events(observed: Observed, now: datetime) -> str | None:

@@ -15,11 +15,12 @@ from cotenant_api import dljob, errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import creations, executor, keeper, overuses, pace
+from cotenant_operator.loop import creations, executor, keeper, limit_ranges, overuses, pace
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
 from cotenant_operator.state import outcomes, views
+from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
 from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
@@ -61,6 +62,7 @@ class Controller:
         self._client, self._predictor, self._clock = client, predictor, clock
         self._executor = executor.Executor(client, store, now=clock.now)
         self._overuses = overuses.Overuses(client)
+        self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self.keeper = keeper.Keeper(client, document=self._document, observe=self._observe, monotonic=clock.monotonic)
         self._queue = WorkQueue()
@@ -144,15 +146,17 @@ class Controller:
             return
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
-        evicted = causes.unproven(observed)
+        evicted, limited = causes.unproven(observed), holding.wants_defaults(observed)
+        defaults = await self._limit_ranges.of(key.namespace) if limited else NO_DEFAULTS
         overused = await self._overuses.of(key.namespace, evicted) if evicted else {}
-        if asked is not None or evicted:
+        if asked is not None or evicted or limited:
             # The answer took a while: decide on what is there now.
             observed = self._observe(key) or observed
         observed = replace(observed, overused=overused)
         if reconcile.wants_prediction(observed):
             observed = await self._with_pull_secrets(key, await self._predicted(key, observed))
         observed = replace(observed, failed_creation=failure, overused=overused)
+        observed = holding.with_defaults(observed, defaults)
         if causes.unproven(observed):
             raise errors.TemporaryError(f"{key}: a pod was evicted meanwhile", delay_seconds=0.0)
         self.keeper.look_at(observed)

@@ -1,16 +1,17 @@
 """What a ResourceQuota charges for one pod of a template. Pure.
 
 The rules are those of Kubernetes 1.36: `pkg/quota/v1/evaluator/core/pods.go`, `component-helpers/resource/helpers.go`.
-What cannot be known from a template (defaults of a LimitRange, the overhead of a RuntimeClass, a default priority
-class) is left out: the API server decides.
+What cannot be known from a template (the overhead of a RuntimeClass, a default priority class) is left out: the API
+server decides.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
 from cotenant_api import errors, quantity
+from cotenant_operator.state import defaults
 
 Amounts = dict[str, Decimal]
 
@@ -18,6 +19,7 @@ _REQUESTS: Final = "requests."
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 """Only of these a quota may also count limits."""
 _POD_LEVEL: Final = ("cpu", "memory")
+_READ: Final = ("resources", "overhead", "priorityClassName", "activeDeadlineSeconds", "affinity")
 _HUGE_PAGES: Final = "hugepages-"
 
 
@@ -32,6 +34,7 @@ class Demand:
         terminating: the pods have a deadline of their own.
         best_effort: no container asks for CPU or memory.
         crosses_namespaces: it has an affinity to pods of other namespaces.
+        asking: what of the pod's spec this was read from.
     """
 
     pods: int
@@ -40,11 +43,28 @@ class Demand:
     terminating: bool
     best_effort: bool
     crosses_namespaces: bool
+    asking: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def with_defaults(self, found: defaults.Defaults) -> "Demand":
+        """What the pods ask for when admission has put defaults into them."""
+        return self if found == defaults.NONE else _read(defaults.applied(self.asking, found), pods=self.pods)
 
 
 def read(template: Mapping[str, Any], *, pods: int) -> Demand:
     """What so many pods of a template ask for."""
-    spec = template["spec"]
+    return _read(_asking(template["spec"]), pods=pods)
+
+
+def _asking(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a pod's spec that is read here; a template may be large, and is not kept."""
+    kept = {name: spec[name] for name in _READ if spec.get(name) is not None}
+    for kind in ("containers", "initContainers"):
+        fields = ("resources", "restartPolicy")
+        kept[kind] = [{name: one[name] for name in fields if name in one} for one in spec.get(kind) or ()]
+    return kept
+
+
+def _read(spec: Mapping[str, Any], *, pods: int) -> Demand:
     charged = {"pods": Decimal(1), "count/pods": Decimal(1), **_charged(_requests(spec), _limits(spec))}
     return Demand(
         pods=pods,
@@ -53,6 +73,7 @@ def read(template: Mapping[str, Any], *, pods: int) -> Demand:
         terminating=spec.get("activeDeadlineSeconds") is not None,
         best_effort=_best_effort(spec),
         crosses_namespaces=_crosses_namespaces(spec.get("affinity") or {}),
+        asking=spec,
     )
 
 

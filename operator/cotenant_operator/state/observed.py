@@ -7,6 +7,8 @@ from datetime import datetime
 from cotenant_api import gpunode, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_operator.state import outcomes, views
+from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
+from cotenant_operator.state.defaults import Defaults
 from cotenant_operator.state.extractions import ExtractionJob, ExtractionPod
 from cotenant_operator.state.measured import NOTHING, Learned
 from cotenant_operator.state.quotas import Quota, Rival
@@ -74,6 +76,7 @@ class Observed:
         quotas: the ResourceQuotas of its namespace.
         rivals: the other gangs there, where there is a quota, oldest first.
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
+        defaults: what the LimitRanges of its namespace put into containers, where that was asked for.
         overused: of evicted pods that had used more GPU memory than was booked: whether their agent had told so before.
     """
 
@@ -94,6 +97,7 @@ class Observed:
     quotas: tuple[Quota, ...] = ()
     rivals: tuple[Rival, ...] = ()
     failed_creation: FailedCreation | None = None
+    defaults: Defaults = NO_DEFAULTS
     overused: Mapping[PodUID, bool] = field(default_factory=dict)
 
     @property
