@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import functools
 import json
-from collections.abc import Collection, Iterable, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +23,7 @@ DELAY_SECONDS = 1.0
 PREFIX, SUFFIX = "cotenant.dev-share_", ".json"
 PARTIAL, PARTIAL_SUFFIX = ".cotenant.dev-share_", ".partial"
 """A runtime reads *.json and *.yaml alone, so it never sees a file that is half written."""
-SUFFIXES = frozenset({".json", ".yaml"})
+SUFFIXES = (".json", ".yaml")
 BASE_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Where runtimes look; a later one wins."""
 
@@ -81,16 +83,17 @@ class SpecificationFiles:
         await asyncio.to_thread(self._remove, tuple(nonces))
 
     def _missing(self, gpus: Mapping[GPUUID, int]) -> frozenset[GPUUID]:
-        absent = set()
+        absent, read = set(), functools.cache(self._specifications)
         for uuid, index in gpus.items():
             try:
-                self._base(uuid, index)
+                self._base(read, uuid, index)
             except errors.TemporaryError:
                 absent.add(uuid)
         return frozenset(absent)
 
     def _write(self, nonce: Nonce, gpus: Mapping[GPUUID, int], edits: Edits) -> None:
-        bases = [self._base(uuid, index) for uuid, index in gpus.items()]
+        read = functools.cache(self._specifications)
+        bases = [self._base(read, uuid, index) for uuid, index in gpus.items()]
         try:
             text = json.dumps(cdi.specification(nonce, bases, edits), indent=1, sort_keys=True)
         except errors.InvalidInputError as error:
@@ -121,11 +124,14 @@ class SpecificationFiles:
     def _partial(self, nonce: Nonce) -> Path:
         return self._folder / f"{PARTIAL}{nonce}{PARTIAL_SUFFIX}"
 
-    def _base(self, gpu: GPUUID, index: int) -> cdi.Base:
-        """Of the last folder that has it; two files of one folder that both do exclude each other for runtimes too."""
+    def _base(self, read: Callable[[Path], list[cdi.Object]], gpu: GPUUID, index: int) -> cdi.Base:
+        """Of the last folder that has it; two files of one folder that both do exclude each other for runtimes too.
+
+        `read`: gives a folder's specifications; each folder is read once for all GPUs.
+        """
         for folder in reversed(self._base_folders):
             try:
-                found = [base for each in self._specifications(folder) if (base := cdi.base_of(each, gpu, index))]
+                found = [base for each in read(folder) if (base := cdi.base_of(each, gpu, index))]
             except errors.InvalidInputError as error:
                 raise errors.TemporaryError(f"{folder}: {error}", delay_seconds=DELAY_SECONDS) from error
             if len(found) > 1:
@@ -143,11 +149,9 @@ class SpecificationFiles:
             if not folder.is_dir():
                 return []
             # Our own files are many, and are none of NVIDIA's.
-            paths = [
-                path
-                for path in sorted(folder.iterdir())
-                if path.suffix in SUFFIXES and not path.name.startswith((PREFIX, PARTIAL))
-            ]
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if not entry.name.startswith((PREFIX, PARTIAL)))
+            paths = [folder / name for name in names if name.endswith(SUFFIXES)]
             return [content for path in paths if (content := self._content(path)) is not None]
 
     def _content(self, path: Path) -> cdi.Object | None:

@@ -17,8 +17,11 @@ import h11
 READ_BYTES = 64 * 1024
 KEPT_SECONDS = 15.0
 """A connection that was not used for so long is not used again: the server may be about to end it."""
-AT_ONCE = 8
-"""So many requests are on their way, each on its connection; further ones wait. Streams are not among them."""
+AT_ONCE = 4
+"""So many requests are on their way, each on its connection; further ones wait. Streams are not among them.
+
+asyncio holds a buffer of 256 KiB for each connection with TLS (`asyncio.sslproto.SSLProtocol.max_size`).
+"""
 
 BROKEN = (OSError, TimeoutError, h11.ProtocolError)
 """What comes of a server that is not there, ends a connection, is silent for too long, or speaks no HTTP."""

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from concurrent import futures
 from contextlib import AsyncExitStack
 
 import cotenant_api
@@ -27,6 +28,8 @@ from cotenant_deviceplugin.retry import Retry
 LOCK = "agent.lock"
 LEAVE_SECONDS = 3.0
 """How long the end waits for the API server to take the last word."""
+THREADS = 4
+"""For files and /proc: asyncio would take up to 32, as there are cores. The driver has threads of its own."""
 
 
 def run(settings: Settings) -> int:
@@ -39,6 +42,7 @@ def run(settings: Settings) -> int:
 async def _until_told(settings: Settings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(futures.ThreadPoolExecutor(THREADS, thread_name_prefix="files"))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     serving = asyncio.create_task(_serve(settings, stop))
