@@ -207,8 +207,10 @@ class Daemon:
         self.server_log(server, f"Client {{PID: {culprit.pid}, Context ID: 1}} encountered a fatal GPU error")
         for client in server.affected:
             self.server_log(server, f"Status of client {{{client.pid}, 1}} is FAULT")
-            client.tell("fault")
         await self.ask(server, f"xid {self.gpu} {xid}")
+        # Last, for a client that is told ends: its end is heard once this has returned.
+        for client in server.affected:
+            client.tell("fault")
 
     async def leave(self, server: Server, client: Client, *, clean: bool) -> None:
         """A client is gone.
@@ -236,15 +238,16 @@ class Daemon:
         await self.settle()
 
     async def _drop(self, server: Server, client: Client) -> None:
-        if client in server.clients:
-            server.clients.remove(client)
-            if server is self.server:
-                await self.ask(server, f"gone {self.gpu} {client.pid}")
         if client in server.affected:
             server.affected.remove(client)
             if server.status == "FAULT" and not server.affected:
                 server.status = "ACTIVE"
                 self.server_log(server, "All clients of the failed context have ended; server is ACTIVE")
+        if client in server.clients:
+            server.clients.remove(client)
+            # Last, for who sees in the driver's list that a client is gone may be the next one.
+            if server is self.server:
+                await self.ask(server, f"gone {self.gpu} {client.pid}")
 
     async def settle(self) -> None:
         """Whoever waits looks again; a server that is to close ends with its last client."""

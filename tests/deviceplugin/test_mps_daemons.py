@@ -96,7 +96,7 @@ async def test_each_gpu_has_a_daemon_of_its_own(machine: gpu_machine.Machine) ->
 async def test_clients_of_any_user_reach_the_daemon_and_share_its_server(machine: gpu_machine.Machine) -> None:
     async with running(settings(machine), GPUs(machine.uuid())):
         await answering(machine)
-        root, other = machine.cuda("--hold", "60"), machine.cuda("--hold", "60", user=OTHER_USER)
+        root, other = machine.cuda(*gpu_machine.HOLD), machine.cuda(*gpu_machine.HOLD, user=OTHER_USER)
         assert root.report()["server"] == other.report()["server"]
         for program in (root, other):
             program.process.terminate()

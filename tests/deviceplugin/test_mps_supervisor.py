@@ -145,7 +145,7 @@ async def test_whole_gpu_serves_several_processes_without_mps(machine: gpu_machi
     machine.control_daemon()
     await supervised(machine).settle(SHARED)
     assert (await supervised(machine).settle(WHOLE)).ready
-    reports = [machine.cuda("--hold", "60", mps=False).report() for _ in range(2)]
+    reports = [machine.cuda(*gpu_machine.HOLD, mps=False).report() for _ in range(2)]
     assert [report["mps"] for report in reports] == [False, False]
 
 
@@ -256,7 +256,7 @@ async def test_control_daemon_that_dies_takes_its_server_and_is_recovered_from(m
 
 async def test_foreign_process_keeps_the_server_from_starting(machine: gpu_machine.Machine) -> None:
     machine.control_daemon()
-    foreign = machine.cuda("--hold", "60", mps=False)
+    foreign = machine.cuda(*gpu_machine.HOLD, mps=False)
     foreign.report()
     decision = await supervised(machine).settle(SHARED)
     assert (decision.ready, decision.actions) == (False, ())

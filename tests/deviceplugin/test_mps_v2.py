@@ -102,7 +102,7 @@ async def test_server_whose_process_is_gone_while_it_is_listed_is_at_fault(machi
 async def test_server_that_initializes_is_starting(machine: gpu_machine.Machine) -> None:
     machine.control_daemon()
     (machine.state.root / "mps_initializing").touch()
-    program = machine.cuda("--hold", "60")
+    program = machine.cuda(*gpu_machine.HOLD)
     mps = backend(machine)
     await quick.until(lambda: machine.control("get_server_list") != "")
     seen = await mps.observe(machine.uuid())

@@ -35,7 +35,7 @@ async def ask() -> AsyncIterator[Ask]:
 
 async def until_it_is(wanted: object, asked: Callable[[], Awaitable[tuple[object, object]]]) -> None:
     """Ask until the first part of the answer is as wanted."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(quick.PATIENCE_SECONDS):
         while (await asked())[0] != wanted:  # noqa: ASYNC110 -- nobody tells
             await asyncio.sleep(0.05)
 
@@ -51,7 +51,7 @@ async def test_it_serves_kubelet_and_prometheus_and_ends_cleanly_on_sigterm(
     try:
         await quick.until(around.ready)
         await quick.until(lambda: "metrics at " in around.log.read_text())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(quick.PATIENCE_SECONDS):
             await around.kubelet.has_tokens(100)
         await until_it_is(200, lambda: ask(f"{around.url()}/readyz"))
         assert await ask(f"{around.url()}/healthz") == (200, "ok\n")
@@ -61,7 +61,7 @@ async def test_it_serves_kubelet_and_prometheus_and_ends_cleanly_on_sigterm(
         assert "cotenant_gpu_utilization_ratio{" in text
         assert 'cotenant_device_plugin_rpc_duration_seconds_count{method="GetDevicePluginOptions",result="OK"}' in text
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.to_thread(process.wait, quick.PATIENCE_SECONDS) == 0
         assert "Traceback" not in around.log.read_text()
         # Told before kubelet lost the shares: nothing is placed here meanwhile.
         (ready,) = around.api.status()["conditions"]
@@ -95,7 +95,7 @@ async def test_it_ends_although_the_api_server_does_not_answer(around: agent_pro
         await quick.until(around.ready)
         around.api.down = errors.TemporaryError("down", delay_seconds=0)
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.to_thread(process.wait, quick.PATIENCE_SECONDS) == 0
     finally:
         process.kill()
         process.wait()
@@ -125,7 +125,7 @@ async def test_an_address_that_is_taken_is_named(around: agent_process.AgentProc
         port = around.url().rpartition(":")[2]
         other = around.folder / "other"
         taken = around.start("--state-dir", str(other), "--metrics-address", f"127.0.0.1:{port}")
-        assert await asyncio.to_thread(taken.wait, 20) == 1
+        assert await asyncio.to_thread(taken.wait, quick.PATIENCE_SECONDS) == 1
         assert f"--metrics-address: 127.0.0.1:{port}" in around.log.read_text()
     finally:
         process.kill()
@@ -137,7 +137,7 @@ async def test_after_a_client_has_crashed_a_canary_of_cuda_opens_the_gpu_again(
 ) -> None:
     process = around.start()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(quick.PATIENCE_SECONDS):
             await around.kubelet.has_tokens(100)
         await quick.until(lambda: around.gpu()["mps"] == "Active")
         crashed = around.machine.cuda("--crash")

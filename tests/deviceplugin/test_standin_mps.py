@@ -166,7 +166,7 @@ async def test_client_of_another_user_waits_without_multiuser_server(machine: gp
     machine.control_daemon(multiuser=False)
     first = machine.tenant()
     server = machine.server()
-    other = machine.cuda("--hold", "60", user=OTHER_USER)
+    other = machine.cuda(*gpu_machine.HOLD, user=OTHER_USER)
     log = machine.log() / "control.log"
     await quick.until(lambda: f"from user {OTHER_USER}: push client to pending list" in log.read_text())
     assert clients(machine) == {first.pid}
@@ -178,7 +178,7 @@ async def test_client_of_another_user_waits_without_multiuser_server(machine: gp
 def test_clients_of_all_users_share_a_multiuser_server(machine: gpu_machine.Machine) -> None:
     shared(machine)
     first = machine.tenant()
-    other = machine.cuda("--hold", "60", user=OTHER_USER)
+    other = machine.cuda(*gpu_machine.HOLD, user=OTHER_USER)
     assert other.report()["server"] == machine.server()
     assert clients(machine) == {first.pid, other.pid}
 
@@ -193,7 +193,7 @@ def test_clients_of_a_server_that_dies_lose_their_connection(machine: gpu_machin
 
 def test_server_does_not_start_beside_another_process(machine: gpu_machine.Machine) -> None:
     machine.state.gpu(0).compute_mode = state.ComputeMode.EXCLUSIVE_PROCESS
-    machine.cuda("--hold", "60", mps=False).report()
+    machine.cuda(*gpu_machine.HOLD, mps=False).report()
     machine.control_daemon()
     assert machine.control("start_server -uid 0") == "Failed to start server\n"
     assert "CUDA_ERROR_MPS_CONNECTION_FAILED" in machine.cuda().end()
@@ -203,7 +203,7 @@ def test_server_that_is_shut_down_takes_no_new_clients_and_ends_with_its_last(ma
     shared(machine)
     tenant, server = machine.tenant(), machine.server()
     machine.control(f"shutdown_server {server}")
-    waiting = machine.cuda("--hold", "60")
+    waiting = machine.cuda(*gpu_machine.HOLD)
     assert machine.server() == server
     tenant.process.terminate()
     assert waiting.report()["server"] != server

@@ -17,6 +17,8 @@ from cotenant_deviceplugin.mps.supervisor import Look
 from cotenant_standin import building, driver, mps_control, state
 from node_kit import quick
 
+HOLD = ("--hold", "600")
+"""Arguments of a CUDA program that outlives the test, however slow the machine is; it is killed at the end."""
 _E2E = str(Path(driver.__file__).parent.parent)
 _MODES = {
     ComputeMode.DEFAULT: state.ComputeMode.DEFAULT,
@@ -45,7 +47,7 @@ class CUDAProgram:
 
     def end(self) -> str:
         """Wait for its end; its errors."""
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=quick.PATIENCE_SECONDS)
         return said
 
 
@@ -104,7 +106,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=20,
+            timeout=quick.PATIENCE_SECONDS,
         )
         return ran.stdout
 
@@ -132,7 +134,7 @@ class Machine:
 
     def tenant(self, *arguments: str, index: int = 0, limits: Mapping[str, str] | None = None) -> CUDAProgram:
         """A CUDA program that holds its GPU when this returns."""
-        program = self.cuda("--hold", "60", *arguments, index=index, limits=limits)
+        program = self.cuda(*HOLD, *arguments, index=index, limits=limits)
         if program.report() is None:
             raise RuntimeError(program.end())
         return program

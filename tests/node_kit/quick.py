@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+PATIENCE_SECONDS = 60.0
+"""Only what will never come takes so long, also on a machine that others keep busy."""
+
 
 class QuickClock:
     """Real time, but every wait is a fiftieth as long."""
@@ -21,8 +24,8 @@ class QuickClock:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for what other tasks, or the system, bring about. Raises TimeoutError after 20 s."""
-    async with asyncio.timeout(20):
+    """Wait for what other tasks, or the system, bring about. Raises TimeoutError after `PATIENCE_SECONDS`."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 -- nothing tells of every condition
             await asyncio.sleep(0.002)
 
