@@ -34,21 +34,13 @@ def at_once(measured: AtOnce) -> list[str]:
             for what, count in sorted(measured.crowd.requests.items(), key=lambda item: (-item[1], item[0]))
         ),
         "",
-        (
-            f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the "
-            f"agents of {measured.nodes} simulated nodes and the client that creates {measured.crowd.jobs:,} DLJobs, 64 at "
-            "a time. Packing is paused until all are gated and no pod ends before all run "
-            f"({measured.crowd.placed_seconds:.0f} s later); then all pods end at the same time, the worst case. Requests "
-            "are counted by the API server's audit log, which is on. Here each DLJob waits in the queue and says so: the "
-            "bar of 8 requests is for one placed at once (`tests/cluster/test_ends.py`)."
-        ),
+        _of_many(measured),
     ]
 
 
 def at_rest(measured: AtRest) -> list[str]:
     """Of many DLJobs that are over."""
     finished = measured.finished
-    start = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.start_requests.items())) or "nothing"
     return [
         *_figures(measured.figures()),
         "",
@@ -56,13 +48,30 @@ def at_rest(measured: AtRest) -> list[str]:
         "|---|---:|---|",
         *(_purpose(what, count) for what, count in sorted(finished.requests.items())),
         "",
-        (
-            f"Kubernetes 1.36 on {results.CORES} cores for everything, with the agents of {measured.nodes} simulated nodes "
-            f"and {finished.jobs:,} DLJobs that are over, {measured.lately} of them lately. The operator is started anew; "
-            f"its start took {finished.start_cpu_seconds:.1f} s of its CPU, and until it was at rest it asked: {start}. "
-            f"The API server took {finished.api_server_cpu_seconds:.1f} s of CPU at rest, for all its clients."
-        ),
+        _of_rest(measured),
     ]
+
+
+def _of_many(measured: AtOnce) -> str:
+    return (
+        f"Kubernetes 1.36 on {results.CORES} cores for everything: control plane, extender, our kube-scheduler, the "
+        f"agents of {measured.nodes} simulated nodes and the client that creates {measured.crowd.jobs:,} DLJobs, 64 at "
+        "a time. Packing is paused until all are gated and no pod ends before all run "
+        f"({measured.crowd.placed_seconds:.0f} s later); then all pods end at the same time, the worst case. Requests "
+        "are counted by the API server's audit log, which is on. Here each DLJob waits in the queue and says so: the "
+        "bar of 8 requests is for one placed at once (`tests/cluster/test_ends.py`)."
+    )
+
+
+def _of_rest(measured: AtRest) -> str:
+    finished = measured.finished
+    start = ", ".join(f"{count} `{what}`" for what, count in sorted(finished.start_requests.items())) or "nothing"
+    return (
+        f"Kubernetes 1.36 on {results.CORES} cores for everything, with the agents of {measured.nodes} simulated "
+        f"nodes and {finished.jobs:,} DLJobs that are over, {measured.lately} of them lately. The operator is started "
+        f"anew; its start took {finished.start_cpu_seconds:.1f} s of its CPU, and until it was at rest it asked: "
+        f"{start}. The API server took {finished.api_server_cpu_seconds:.1f} s of CPU at rest, for all its clients."
+    )
 
 
 def _figures(figures: Sequence[Figure]) -> list[str]:
