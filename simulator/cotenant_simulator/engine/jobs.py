@@ -1,0 +1,45 @@
+"""Jobs as they are, beside what is believed of them. Frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant_api import pod, prediction
+from cotenant_api.names import GPUModel, Namespace
+
+NAMESPACE: Final = Namespace("simulated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind:
+    """What many jobs have in common: one graph, with what is believed of it and what is true.
+
+    Attributes:
+        name: of the model and its batch.
+        predicted: what is believed before any of them ran; None: nothing.
+        real: what they need where they run alone, by GPU model; of every range the median is the truth.
+    """
+
+    name: str
+    predicted: prediction.Prediction | None
+    real: Mapping[GPUModel, prediction.GPUPrediction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Job:
+    """One job on one GPU, or on n whole GPUs of one node.
+
+    Attributes:
+        arrives: seconds since the beginning.
+        seconds: how long it runs alone with all threads, by GPU model.
+        gpus: how many GPUs; more than one are whole.
+    """
+
+    name: str
+    kind: Kind
+    arrives: float
+    seconds: Mapping[GPUModel, float]
+    namespace: Namespace = NAMESPACE
+    gpus: int = 1
+    priority: int = 0
+    workload_type: pod.WorkloadType = pod.WorkloadType.TRAINING

@@ -1,0 +1,150 @@
+"""Pods come, are placed by the extender's queue, change what is booked for them, and end. Time is a parameter."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from cotenant_api import errors, names, placement, pod, prediction
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import booked, records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import constraints, policies, view
+from cotenant_extender.queue import order, planning
+from cotenant_simulator.twin import sites
+
+NO_HOST_NEED: Final = view.HostNeed(cpu_millis=0, memory_bytes=0)
+_ANY_NODE: Final = constraints.Constraints()
+_NO_LABELS: Final = MappingProxyType[str, str]({})
+
+
+class Leader:
+    """The queue and the ledger of one cluster.
+
+    Args:
+        nodes: all there are.
+        policy: in force from beginning to end.
+    """
+
+    def __init__(self, nodes: Sequence[sites.Node], policy: policies.InForce) -> None:
+        self._policy, self._queue = policy, planning.Queue()
+        self._ledger = ledger.Ledger()
+        self._ledger.policy_changed(policy)
+        sites.enter(self._ledger, nodes)
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait, as of the last pass."""
+        return len(self._queue.line.entries)
+
+    def submit(self, demand: pod.Demand, *, like: Hashable, since: float, priority: int = 0, now: float) -> None:
+        """A gated pod appears.
+
+        Args:
+            demand: what it asks for; its `queued_since` says nothing here.
+            like: pods with equal values ask for the same, in one namespace, but for their names.
+            since: when its job first asked.
+            priority: of the pod.
+            now: the time, in seconds.
+        """
+        request = view.Request(
+            demand=demand,
+            labels=_NO_LABELS,
+            priority=priority,
+            since=since,
+            host=NO_HOST_NEED,
+            constraints=_ANY_NODE,
+            fit_key=like,
+        )
+        self._ledger.pod(_gated(request), now=now)
+
+    def place(self, *, now: float) -> list[placement.Placement]:
+        """Lift and bind all whom the queue places now."""
+        placed = []
+        cut = True
+        while cut:
+            plan = self._queue.plan(self._ledger, self._policy, now=now)
+            cut = plan.cut
+            for lift in plan.lifts:
+                if lift.earmark is not None:
+                    self._bind(lift.record, lift.earmark.placed, now=now)
+                    placed.append(lift.earmark.placed)
+        return placed
+
+    def rebook(self, uid: PodUID, *, predicted: prediction.Prediction, share: int, memory_mib: int, now: float) -> None:
+        """From now on a pod on one GPU is booked for less, in place, and counts as this prediction says.
+
+        Raises:
+            InvalidInputError: it is not on one GPU, or would be booked for more.
+        """
+        record = self._ledger.pods[uid]
+        standing = () if record.placement is None else booked.bookings(record.placement)
+        if len(standing) != 1 or record.placement is None:
+            raise errors.InvalidInputError("pod", uid, "must hold one GPU to be booked otherwise")
+        (entry,) = standing
+        if share > entry.share or memory_mib > entry.memory_mib:
+            raise errors.InvalidInputError("share", share, f"must not exceed the {entry.share} hundredths booked")
+        shared = placement.GPUBooking(
+            uuid=entry.uuid,
+            share=share,
+            active_thread_percentage=entry.thread_percentage,
+            memory_mib=memory_mib,
+            client_priority=entry.client_priority,
+        )
+        changed = placement.Placement(
+            pod_uid=uid,
+            node=record.placement.node,
+            container=record.placement.container,
+            policy_generation=record.placement.policy_generation,
+            backend=placement.Backend.MPS if share < names.HUNDREDTHS else placement.Backend.WHOLE,
+            processes_per_gpu=record.placement.processes_per_gpu,
+            gpus=(shared,),
+        )
+        request = order.request_of(record)
+        asked = replace(request, demand=replace(request.demand, predicted=predicted, share=share))
+        version = record.version + 1
+        self._ledger.pod(replace(record, share=share, request=asked, placement=changed, version=version), now=now)
+
+    def end(self, uid: PodUID) -> None:
+        """A pod has finished, and is gone."""
+        record = self._ledger.pods[uid]
+        self._ledger.pod_gone(uid, last=replace(record, phase="Succeeded", version=record.version + 1))
+
+    def _bind(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
+        bound = replace(
+            record,
+            node=NodeName(placed.node),
+            phase=records.RUNNING,
+            gates=(),
+            version=record.version + 1,
+            placement=placed,
+            started=now,
+        )
+        self._ledger.pod(bound, now=now)
+
+
+def _gated(request: view.Request) -> records.Pod:
+    demand = request.demand
+    return records.Pod(
+        uid=demand.uid,
+        namespace=demand.namespace,
+        name=demand.name,
+        version=1,
+        node=None,
+        phase="Pending",
+        deleting=False,
+        share=demand.share,
+        request=request,
+        invalid=None,
+        gates=(names.PACKING_GATE,),
+        host=request.host,
+        priority=request.priority,
+        since=request.since,
+        earmark=None,
+        placement=None,
+        labels=_NO_LABELS,
+        started=None,
+        preempts=False,
+        unschedulable=None,
+        packed=None,
+    )
