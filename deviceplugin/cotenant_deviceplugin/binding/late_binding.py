@@ -83,6 +83,8 @@ class LateBinding:
 
     def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
         """The grants that stand on a GPU, and those that are being made ready for it."""
+        if not self._proving:
+            return self._book.ledger.tenants.get(gpu, ())
         return tuple(grant for grant in self._given_away() if any(booking.uuid == gpu for booking in grant.booked.gpus))
 
     def grants(self) -> tuple[Grant, ...]:

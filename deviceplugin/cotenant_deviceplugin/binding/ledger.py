@@ -4,6 +4,7 @@ Pure. Every ledger that exists is consistent: one that is not cannot be made (In
 """
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -60,10 +61,19 @@ class Ledger:
         """The allocations whose pod has a grant."""
         return tuple(each for each in self.allocations if each.grant is not None)
 
-    @property
+    @functools.cached_property
     def grants(self) -> tuple[Grant, ...]:
         """The grants that stand."""
         return tuple(each.grant for each in self.allocations if each.grant is not None)
+
+    @functools.cached_property
+    def tenants(self) -> Mapping[GPUUID, tuple[Grant, ...]]:
+        """The grants that stand, by GPU: every GPU's are asked for every second, and a ledger never changes."""
+        found: dict[GPUUID, list[Grant]] = {}
+        for grant in self.grants:
+            for gpu in {booking.uuid for booking in grant.booked.gpus}:
+                found.setdefault(gpu, []).append(grant)
+        return {gpu: tuple(grants) for gpu, grants in found.items()}
 
     @property
     def held(self) -> Tokens:
