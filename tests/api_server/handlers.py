@@ -1,5 +1,6 @@
 """Requests by method and path, as a Kubernetes API server answers them, at once and without I/O."""
 
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -44,6 +45,12 @@ class Target:
         return self.namespace, self.name
 
 
+@functools.lru_cache(maxsize=4096)
+def named(path: str) -> Target:
+    """What a path names; most are asked for again and again."""
+    return Target(path)
+
+
 class Handlers:
     """Answers requests over a store.
 
@@ -59,7 +66,7 @@ class Handlers:
     def answer(self, request: transport.Request) -> transport.Answer:
         """Carry out a request."""
         try:
-            target = Target(request.path)
+            target = named(request.path)
             body: Object = orjson.loads(request.body) if request.body else {}
             return self._routed(request, target, body)
         except answers.RefusedError as refused:

@@ -43,7 +43,7 @@ class Agent:
         self._dirty = asyncio.Event()
         self._published = asyncio.Condition()
         self._asked = self._done = 0
-        self._informer = informers.Informer(link, process, (paths.PODS,), self._heard)
+        self._informer = informers.Informer(link, process, (paths.PODS,), self._heard, node=machine.name)
         self.ready = False
 
     async def run(self) -> None:
@@ -185,7 +185,7 @@ class Agent:
     def _heard(self, change: store.Change) -> None:
         pod = change.value
         uid = PodUID(pod["metadata"]["uid"])
-        if change.kind == "DELETED" or pod["spec"].get("nodeName") != self._machine.name:
+        if change.kind == "DELETED":
             self._pods.pop(uid, None)
         else:
             self._pods[uid] = pod

@@ -19,12 +19,19 @@ class Informer:
     Args:
         link: its latency and its partitions count.
         heard: is called in the process.
+        node: as by a field selector: it hears only of pods that are bound to this node; None: of all.
     """
 
     def __init__(
-        self, link: network.Link, process: processes.Process, collections_: Sequence[str], heard: Heard
+        self,
+        link: network.Link,
+        process: processes.Process,
+        collections_: Sequence[str],
+        heard: Heard,
+        *,
+        node: str | None = None,
     ) -> None:
-        self._link, self._process, self._heard = link, process, heard
+        self._link, self._process, self._heard, self._node = link, process, heard, node
         self._collections = tuple(collections_)
         self._objects = link.network.objects
         self._loop = asyncio.get_running_loop()
@@ -46,6 +53,8 @@ class Informer:
 
     def _take(self, change: store.Change) -> None:
         if change.collection not in self._collections:
+            return
+        if self._node is not None and change.value["spec"].get("nodeName") != self._node:
             return
         self._waiting.append(change)
         if not self._pumping:

@@ -40,7 +40,7 @@ class Kubelet:
         self._pods: dict[PodUID, Object] = {}
         self._busy: set[PodUID] = set()
         self._loop = asyncio.get_running_loop()
-        self._informer = informers.Informer(link, process, (paths.PODS,), self._heard)
+        self._informer = informers.Informer(link, process, (paths.PODS,), self._heard, node=machine.name)
 
     async def run(self) -> None:
         """Until killed."""
@@ -55,8 +55,6 @@ class Kubelet:
     def _heard(self, change: store.Change) -> None:
         pod = change.value
         uid = PodUID(pod["metadata"]["uid"])
-        if pod["spec"].get("nodeName") != self._machine.name:
-            return
         known = self._pods.get(uid)
         if change.kind == "DELETED":
             self._pods.pop(uid, None)

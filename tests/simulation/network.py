@@ -132,7 +132,7 @@ class Link:
         await asyncio.sleep(self.latency())
         if not self.open or self.rng.random() < self.network.weather.trouble / 4:
             raise transport.UnansweredError("connection refused")
-        target = handlers.Target(request.path)
+        target = handlers.named(request.path)
         found = _Stream(self, target, until=float(target.query.get("timeoutSeconds", 300)))
         self.streams.append(found)
         found.begin(int(target.query["resourceVersion"]))
@@ -286,7 +286,7 @@ class _Stream:
 
 def _longest(request: transport.Request) -> float:
     """How late a request may take effect."""
-    text = handlers.Target(request.path).query.get("timeout", "")
+    text = handlers.named(request.path).query.get("timeout", "")
     return min(float(text.removesuffix("s")), request.timeout_seconds) if text else LATE_SECONDS
 
 
