@@ -94,10 +94,10 @@ class Stream(AbstractContextManager["Stream"]):
         if kind is None and self._failures:
             raise self._failures[0]
 
-    def run_dry(self) -> None:
-        """Create no more; returns when every pod has ended."""
+    def run_dry(self, seconds: float) -> None:
+        """Create no more; returns when every pod has ended, which must be within so many seconds."""
         self._enough.set()
-        waiting.wait_until(lambda: self._failures or not self.alive(), "every pod ended", SECONDS)
+        waiting.wait_until(lambda: self._failures or not self.alive(), "every pod ended", seconds)
 
     def alive(self) -> set[tuple[str, str]]:
         """Pods that have neither finished nor been deleted."""

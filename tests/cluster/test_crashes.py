@@ -108,7 +108,7 @@ def test_whatever_fails_no_promise_is_broken_and_every_pod_is_placed_in_the_end(
                 wait_for_placed(watchdog, watchdog.placed() + JOBS // 2)
                 fault(cluster)
             wait_for_placed(watchdog, watchdog.placed() + JOBS // 2)
-            stream.run_dry()
+            stream.run_dry(LONG_SECONDS)
         crowd_is_placed(watchdog, workspaces)
         assert watchdog.violations == []
     assert installed.metric("cotenant_extender_ledger_recounts_total") >= 1
