@@ -1,5 +1,6 @@
 """Attempts and their ends on a real control plane: the test writes what a kubelet would of pods that ended."""
 
+import json
 import math
 from typing import Any
 
@@ -134,3 +135,41 @@ def running(workspace: Workspace) -> list[Json]:
 def living_of_any_attempt(workspace: Workspace) -> list[Json]:
     waiting.wait_until(lambda: len(running(workspace)) == 1, "one pod runs", SECONDS)
     return running(workspace)
+
+
+def serving(workspace: Workspace, revision: str | None) -> list[Json]:
+    """The running pods of one template of a Deployment, when there are any."""
+    found: list[Json] = []
+
+    def run() -> bool:
+        found[:] = [
+            pod
+            for pod in workspace.client.items(workspace.pods())
+            if pod["metadata"]["annotations"].get(f"{names.GROUP}/revision") == revision
+            and pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+        return bool(found)
+
+    waiting.wait_until(run, f"a pod of revision {revision} running", SECONDS)
+    return found
+
+
+def test_a_deployment_whose_pods_run_out_of_gpu_memory_is_rolled_with_more_once(workspace: Workspace) -> None:
+    model = workspace.graph("graph", graph_document(flops=10**6, repeat=10))
+    wanted = {"workloadType": "Inference", "gpuModels": ["Tesla-T4"], "template": template(run_for="")}
+    workspace.dljob("serve", model=model, **wanted)
+    (pod,) = serving(workspace, None)
+    booked = placement_of(pod)["gpus"][0]["memoryMiB"]
+    ended = {"exitCode": 1, "reason": "Error", "message": CUDA, "startedAt": None, "finishedAt": None}
+    restarted = {**pod["status"]["containerStatuses"][0], "restartCount": 1, "lastState": {"terminated": ended}}
+    write_status(workspace, pod, containerStatuses=[restarted])
+    (again,) = serving(workspace, "1")
+    assert placement_of(again)["gpus"][0]["memoryMiB"] == math.ceil(booked * 1.5)
+    workspace.wait_for_condition("serve", "Ready", "True", "PodsReady")
+    (words,) = [str(event["message"]) for event in workspace.events() if event["reason"] == "OutOfMemory"]
+    assert f"{booked} MiB were booked" in words
+    assert words.endswith(f"; its pods get {math.ceil(booked * 1.5)} MiB of GPU memory")
+    deployment = workspace.client.get(f"{workspace.deployments()}/serve")
+    remembered = json.loads(deployment["metadata"]["annotations"][f"{names.GROUP}/gpu-memory-shortage"])
+    assert (remembered["outOfMemory"], remembered["givenUp"]) == (1, False)

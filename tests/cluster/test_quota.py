@@ -104,3 +104,17 @@ def test_a_deployment_under_a_quota_serves_with_what_it_gets_and_says_what_is_re
     raise_limit(workspace, gpu_share="300")
     workspace.wait_for_condition("serve", "Placed", "True")
     workspace.wait_for_condition("serve", "Queued", "False", "Placed")
+
+
+def test_defaults_of_a_limit_range_are_counted_before_a_gang_starts(workspace: Workspace) -> None:
+    item = {"type": "Container", "default": {"cpu": "200m"}, "max": {"cpu": "300m"}}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "team"}, "spec": {"limits": [item]}}
+    workspace.client.create(clients.path_of("limitranges", namespace=workspace.namespace), body)
+    limit(workspace, **{"requests.cpu": "300m"})
+    whole(workspace, "gang", replicas=2)
+    held = workspace.wait_for_condition("gang", "Queued", "False", "QuotaExceeded")
+    asked = "requests.cpu: 2 pods ask for 0.4, ResourceQuota gpus allows 0.3 in all"
+    assert held["message"] == f"{asked}: raise it, or ask for less"
+    assert not [event for event in workspace.events() if event["reason"] == "FailedCreate"]
+    raise_limit(workspace, **{"requests.cpu": "400m"})
+    workspace.wait_for_phase("gang", Phase.SUCCEEDED)

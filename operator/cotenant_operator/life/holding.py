@@ -76,6 +76,8 @@ def wants_defaults(observed: Observed) -> bool:
 
 def with_defaults(observed: Observed, found: defaults.Defaults) -> Observed:
     """With what this gang and its rivals ask for when admission has put defaults into their pods."""
+    if found == defaults.NONE:
+        return observed
     jobs = (replace(job, demand=job.demand and job.demand.with_defaults(found)) for job in observed.jobs)
     rivals = (replace(rival, demand=rival.demand.with_defaults(found)) for rival in observed.rivals)
     return replace(observed, defaults=found, jobs=tuple(jobs), rivals=tuple(rivals))

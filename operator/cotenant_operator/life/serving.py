@@ -29,7 +29,8 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     changed = current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage
     if changed and current.grant is not None:
         manifest = builders.deployment(observed.job, spec, current.grant, revision=current.revision, shortage=shortage)
-        return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True)
+        apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid)
+        return Stage(actions=(*_told(observed, current, shortage), apply), workload=True)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
     return Stage(workload=True, held=hold.why, notes=_untold(observed, current), retry_at=hold.retry_at)
@@ -98,6 +99,20 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     name = f"Deployment {manifest['metadata']['name']}"
     text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)
-    return Stage(
-        actions=(actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid),), workload=True, notes=(note,)
+    apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid)
+    return Stage(actions=(*_told(observed, current, shortage), apply), workload=True, notes=(note,))
+
+
+def _told(observed: Observed, current: views.Deployment, shortage: Shortage) -> tuple[actions.EmitEvent, ...]:
+    """That pods of the present template ran out of GPU memory, before that is answered: once, also across a crash."""
+    if not shortage.message or shortage == current.shortage:
+        return ()
+    known = f"{current.meta.uid}/{current.revision}/{shortage.given_up}/{reasons.OUT_OF_MEMORY}"
+    event = actions.EmitEvent(
+        uid=observed.job.meta.uid,
+        type="Warning",
+        reason=reasons.OUT_OF_MEMORY,
+        message=shortage.message,
+        identity=known,
     )
+    return (event,)

@@ -37,7 +37,6 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
     queued = _flipped(old, new, dljob.QUEUED)
     if queued is not None and queued.reason in _BLOCKED and queued.status is conditions.Status.FALSE:
         told.append(("Warning", _BLOCKED[queued.reason], queued.message))
-    told += _ran_out(old, new)
     suspended = _flipped(old, new, dljob.SUSPENDED)
     if suspended is not None:
         told.append(("Normal", suspended.reason, suspended.message))
@@ -65,18 +64,6 @@ def _blocked_update(observed: Observed, stage: Stage) -> list[_Told]:
     if stage.blocked is None or not stage.workload or known >= generation:
         return []
     return [("Warning", stage.blocked.reason, stage.blocked.message)]
-
-
-def _ran_out(old: dljob.Status, new: dljob.Status) -> list[_Told]:
-    """A Deployment whose pods ran out of GPU memory: told each time."""
-    before, after = (conditions.find(status.conditions, dljob.READY) for status in (old, new))
-    if after is None or after.reason != reasons.OUT_OF_MEMORY or after.status is not conditions.Status.FALSE:
-        return []
-    same = before is not None and (before.reason, before.message) == (after.reason, after.message)
-    # Of a job that is over, Ready has the reason of its end, which is told by itself.
-    return (
-        [] if same or conditions.is_true(new.conditions, dljob.FAILED) else [("Warning", after.reason, after.message)]
-    )
 
 
 def _flipped(old: dljob.Status, new: dljob.Status, condition_type: str) -> conditions.Condition | None:
