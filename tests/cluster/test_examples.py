@@ -16,11 +16,17 @@ from cluster.workloads import Workspace
 from cotenant_api import names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
-from cotenant_e2e import configuration
+from cotenant_e2e import configuration, waiting
 
 FOLDER = configuration.REPOSITORY / "manifests" / "examples" / "dljobs"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
-EXPECTED = re.compile(r"# Expect: (?:phase (?P<phase>\w+)|condition (?P<type>\w+)=(?P<status>\w+) (?P<reason>\w+))\n")
+EXPECTED = re.compile(
+    r"# Expect: (?:phase (?P<phase>\w+)|condition (?P<type>\w+)=(?P<status>\w+) (?P<reason>\w+)|event (?P<event>\w+))\n"
+)
+MEASURED_SECONDS = 150
+"""An event may tell of a minute alone on a GPU: so long, and the way there."""
+CHANGED = ("mode", "queue", "correction")
+"""What examples change of the PackingPolicy."""
 FATES = {Phase.SUCCEEDED: {"demo.cotenant.dev/run-for": "1s"}, Phase.FAILED: {"demo.cotenant.dev/fail-after": "500ms"}}
 EXTRACTED = ("entrypoint", "onnx")
 POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
@@ -32,7 +38,7 @@ def shared(workspace: Workspace) -> Iterator[Workspace]:
     """The workspace; what an example changes for the whole cluster is put back."""
     before = workspace.client.get(POLICY)["spec"]
     yield workspace
-    workspace.client.patch(POLICY, {"spec": {"mode": before["mode"]}})
+    workspace.client.patch(POLICY, {"spec": {name: before.get(name) for name in CHANGED}})
     for priority in workspace.client.items(PRIORITIES):
         if not priority["metadata"]["name"].startswith("system-"):
             workspace.client.delete(f"{PRIORITIES}/{priority['metadata']['name']}")
@@ -50,8 +56,15 @@ def test_an_example_reaches_the_state_that_it_names(shared: Workspace, path: Pat
         extraction.play(shared, path.stem)
     if phase is not None:
         shared.wait_for_phase(path.stem, phase)
+    elif expected["event"]:
+        waiting.wait_until(lambda: expected["event"] in reasons(shared), f"event {expected['event']}", MEASURED_SECONDS)
     else:
         shared.wait_for_condition(path.stem, expected["type"], expected["status"], expected["reason"])
+
+
+def reasons(workspace: Workspace) -> set[str]:
+    """Of the events that were told."""
+    return {str(event["reason"]) for event in workspace.events()}
 
 
 def with_fate(value: dict[str, Any], phase: Phase | None) -> dict[str, Any]:
