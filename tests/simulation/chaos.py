@@ -131,6 +131,7 @@ class Chaos:
         self._count += 1
         job = jobs.random_job(rng, f"j{self._count}", big_gpus=max(big), all_gpus=sum(big))
         world.say(f"user creates {job}")
+        world.budgets.guard(job)
         world.jobs.submit(job)
 
     def _of_any(self, do: "Of", *, extender: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import binder, leadership, records, service
+from cotenant_extender import binder, leadership, records, service, writer
 from cotenant_extender.ledger import graves, ledger
 from cotenant_extender.queue import cleanup
 
@@ -69,6 +69,22 @@ class _LeavesTheUnplaced(cleanup.Cleaner):
         return []
 
 
+class _EvictsBlindly(writer.Writer):
+    """What a budget keeps is deleted."""
+
+    async def _evict(self, victim: records.Pod) -> str:
+        found = await super()._evict(victim)
+        return await self._delete(self._ledger.pods[victim.uid]) if found == "refused" else found
+
+
+class _AsksAgainAtOnce(writer.Writer):
+    """What a budget keeps is asked again in the next pass."""
+
+    async def _evict(self, victim: records.Pod) -> str:
+        found = await super()._evict(victim)
+        return "changed" if found == "refused" else found
+
+
 def _leads_for_ever(extender: service.Extender) -> None:
     extender.leadership.__class__ = _LeadsForEver
 
@@ -93,6 +109,14 @@ def _leaves_the_unplaced(extender: service.Extender) -> None:
     extender.leader._cleaner.__class__ = _LeavesTheUnplaced
 
 
+def _evicts_blindly(extender: service.Extender) -> None:
+    extender.leader._writes.__class__ = _EvictsBlindly
+
+
+def _asks_again_at_once(extender: service.Extender) -> None:
+    extender.leader._writes.__class__ = _AsksAgainAtOnce
+
+
 DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
     {
         "leads for ever": _leads_for_ever,
@@ -101,5 +125,7 @@ DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
         "gives up early": _gives_up_early,
         "misses ends": _misses_ends,
         "leaves the unplaced": _leaves_the_unplaced,
+        "evicts blindly": _evicts_blindly,
+        "asks again at once": _asks_again_at_once,
     }
 )

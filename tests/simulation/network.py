@@ -19,6 +19,7 @@ from api_server import answers, handlers, server, store
 from cotenant_extender.kube import transport
 
 Object = dict[str, Any]
+Judge = Callable[[transport.Answer], None]
 
 LATENCY_SECONDS = 0.004
 LATE_SECONDS = 20.0
@@ -43,6 +44,7 @@ class Network:
     Attributes:
         on_binding: is told whose Binding took effect, and the Binding.
         on_slow: is told whose Binding will take effect late, or without a reply.
+        on_arrival: is told whose request is about to take effect, and says who is to be told of the answer.
     """
 
     def __init__(self, handling: handlers.Handlers, objects: store.Store) -> None:
@@ -51,6 +53,7 @@ class Network:
         self.links: list[Link] = []
         self.on_binding: Callable[[Link, Object], None] = lambda *_: None
         self.on_slow: Callable[[Link], None] = lambda _: None
+        self.on_arrival: Callable[[Link, transport.Request], Judge | None] = lambda *_: None
         self.outside = contextvars.Context()
 
     def link(self, name: str, rng: random.Random) -> "Link":
@@ -183,7 +186,10 @@ class Link:
         if self.network.weather.down:
             _fail(reply, "connection reset")
             return
+        judge = self.network.on_arrival(self, request)
         answer = self.network.handling.answer(request)
+        if judge is not None:
+            judge(answer)
         if answer.status == 201 and "/binding" in request.path:
             self.network.on_binding(self, orjson.loads(request.body or b"{}"))
         if fate == "500":

@@ -130,9 +130,7 @@ class Loop(asyncio.SelectorEventLoop):
     def _run(self, call: _Call) -> None:
         try:
             call.context.run(call.callback, *call.arguments)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the world is told
             self.call_exception_handler({"message": f"in {call.callback}", "exception": error})
 
 

@@ -17,7 +17,7 @@ from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
 from cotenant_extender.ledger import drift
 from extender import builders
-from simulation import election, history, hosts, jobs, network, sites, truth
+from simulation import budgets, election, history, hosts, jobs, network, sites, truth
 
 Object = dict[str, Any]
 
@@ -71,6 +71,8 @@ class World:
             for index in range(rng.choice([1, 2, 2, 3]))
         ]
         self.jobs = jobs.Jobs(self, self.rng("jobs"))
+        self.budgets = budgets.Budgets(self, self.rng("budgets"))
+        self.network.on_arrival = self.budgets.arrives
         self.truth = truth.Truth(self)
         self.network.on_binding = self._bound
         self.max_wait_seconds = rng.choice([15, 30, 60])
