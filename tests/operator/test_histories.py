@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from cotenant_operator import labels
 from cotenant_operator.kube import api
-from operator_kit import objects, steps
+from operator_kit import objects, quotas, steps
 from operator_kit.server import Fault
 
 Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
-PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap")
+PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap", "count_quota")
 ENDS = ("crash", "never_start", "run_out_of_memory", "kill_for_host_memory", "fault", "evict", "enforce_deadlines")
 MEMORY = ("outgrow", "evict_servers", "use_more", "overuse")
 STEPS = st.one_of(
@@ -33,6 +33,7 @@ STEPS = st.one_of(
     st.sampled_from(("train-1", "gang-1", "gang-2")).map(lambda name: ("delete job", name)),
     st.sampled_from(("Exclusive", "Hold", "Profile")).map(lambda choice: ("policy", choice)),
     st.booleans().map(lambda present: ("graph", present)),
+    st.sampled_from(("0", "30", "100", "250")).map(lambda share: ("quota", share)),
     st.just(("go on", None)),
     steps.STEPS,
 )
@@ -73,6 +74,8 @@ class History(steps.Befallen):
             cluster.server.delete("jobs", value)
         elif kind == "policy":
             self._set_policy(value)
+        elif kind == "quota":
+            self._set_quota(value)
         elif kind == "graph":
             self._set_graph(present=value)
         else:
@@ -85,6 +88,14 @@ class History(steps.Befallen):
     def _set_policy(self, on_missing_prediction: str) -> None:
         spec = {"queue": {"onMissingPrediction": on_missing_prediction}, "memoryOveruse": "Evict"}
         self.cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+
+    def _set_quota(self, share: str) -> None:
+        """A ResourceQuota of GPU shares: made, or changed."""
+        if self.cluster.server.all("resourcequotas"):
+            quotas.resize(self.cluster.server, gpu_share=share)
+        else:
+            self.cluster.apply(quotas.quota(gpu_share=share), plural="resourcequotas")
+            self.cluster.count_quota()
 
     def _set_graph(self, *, present: bool) -> None:
         if not present:
@@ -122,12 +133,14 @@ class History(steps.Befallen):
     async def settle(self) -> None:
         """The faults end, a watch that lost events is found out, and the other programs go on."""
         self._set_graph(present=True)
+        if self.cluster.server.all("resourcequotas"):
+            self._set_quota("1000")
         for name in ("train", "gang", "serve"):
             self._edit(name, suspend=False)
         await self.end_faults()
         for _ in range(4):
             await self.cluster.advance(400)
-            await self.cluster.run("stop_suspended", "enforce_deadlines", "roll_out", "reap")
+            await self.cluster.run("stop_suspended", "enforce_deadlines", "roll_out", "reap", "count_quota")
             await self.cluster.run("create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 
