@@ -1,4 +1,4 @@
-"""`python -m published_models`: write the graph documents of the shipped public measurements, or check them."""
+"""`python -m published_models`: write the graph documents of published measurements and job mixes, or check them."""
 
 import argparse
 import json
@@ -7,13 +7,16 @@ from pathlib import Path
 
 import torch
 
+from cotenant_api import files
 from cotenant_api.graph import Graph
 from cotenant_predictor.extraction import extractor
 
-from . import gavel, neusight
+from . import gavel, horus, neusight
 from .jobs import Published
 
 SETS = {"neusight": neusight.jobs, "gavel": gavel.jobs}
+MIXES = {"horus": horus.jobs}
+"""Jobs of which only a description is public; made where `--only` names them."""
 
 
 def graph_of(job: Published) -> Graph:
@@ -23,9 +26,9 @@ def graph_of(job: Published) -> Graph:
 
 def files_of(jobs: list[Published]) -> dict[str, bytes]:
     """File contents by name: a graph each, and `manifest.json`, which finds a job's graph by the job's name."""
-    files = {f"{job.name}.json.gz": graph_of(job).packed() for job in jobs}
+    made = {f"{job.name}.json.gz": graph_of(job).packed() for job in jobs}
     manifest = {job.key: f"{job.name}.json.gz" for job in jobs}
-    return {**files, "manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+    return {**made, "manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
 
 
 def main() -> int:
@@ -34,24 +37,24 @@ def main() -> int:
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--write", type=Path, metavar="DIR", help="write DIR/SET/graphs of every set")
     action.add_argument("--check", type=Path, metavar="DIR", help="compare with what DIR holds")
-    parser.add_argument("--only", choices=sorted(SETS), help="one set")
+    parser.add_argument("--only", choices=sorted({**SETS, **MIXES}), help="one set")
     arguments = parser.parse_args()
     torch.backends.cudnn.allow_tf32 = False  # none of these measurements used TF32
     bad = 0
     for name in [arguments.only] if arguments.only else SETS:
-        files = files_of(SETS[name]())
+        made = files_of({**SETS, **MIXES}[name]())
         folder = (arguments.write or arguments.check) / name / "graphs"
         if arguments.write:
             folder.mkdir(parents=True, exist_ok=True)
-            for file, data in files.items():
+            for file, data in made.items():
                 files.replace(folder / file, data, field="--write")
-        bad += 0 if arguments.write else len(_differing(folder, files))
+        bad += 0 if arguments.write else len(_differing(folder, made))
     return 1 if bad else 0
 
 
-def _differing(folder: Path, files: dict[str, bytes]) -> list[str]:
+def _differing(folder: Path, made: dict[str, bytes]) -> list[str]:
     found = {path.name: path.read_bytes() for path in folder.glob("*.json*")}
-    differing = sorted(name for name in {*files, *found} if files.get(name) != found.get(name))
+    differing = sorted(name for name in {*made, *found} if made.get(name) != found.get(name))
     for name in differing:
         print(f"{folder / name}: is not what is extracted now: run --write", file=sys.stderr)
     return differing
