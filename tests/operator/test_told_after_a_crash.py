@@ -61,6 +61,19 @@ async def test_killed_after_the_creation_of_a_second_attempt_the_operator_still_
     assert cluster.events().count("AttemptFailed") == 1
 
 
+async def test_an_attempt_that_failed_while_the_operator_was_down_is_told_also_after_the_backoff(
+    cluster: Cluster,
+) -> None:
+    cluster.apply(objects.dljob("gang", replicas=2))
+    await cluster.run("create_pods", "place", "run_pods")
+    cluster.fail()
+    cluster.time.seconds += 60
+    cluster.restart()
+    await cluster.start()
+    await cluster.settle()
+    assert cluster.events() == ["Created", "AttemptFailed", "Created"]
+
+
 async def test_a_restart_after_it_was_told_tells_nothing_again(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run("create_pods", "place", "run_pods")

@@ -136,13 +136,14 @@ def _next(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
         blocked = Blocked(reason=reasons.RESTART_BACKOFF, message=words)
         return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=min(begins, due or begins))
     stage = _create(observed, spec, now, taken_over=following)
-    told = _told(ended, words) if stage.workload else ()
+    told = _told(observed, ended, words) if stage.workload else ()
     return replace(stage, actions=(*recorded, *stage.actions), notes=(*told, *stage.notes))
 
 
-def _told(ended: carried.Ended, words: str) -> tuple[Note, ...]:
-    """An end that is followed by the next attempt at once; one that is waited after is told by the condition Queued."""
-    if ended.cause not in carried.AT_ONCE:
+def _told(observed: Observed, ended: carried.Ended, words: str) -> tuple[Note, ...]:
+    """The end of an attempt that the next one follows; one that was waited after is told by the condition Queued."""
+    queued = conditions.find(observed.job.status.conditions, dljob.QUEUED)
+    if ended.cause not in carried.AT_ONCE and queued is not None and queued.reason == reasons.RESTART_BACKOFF:
         return ()
     if ended.cause is carried.Cause.PROFILED:
         return (Note(warning=False, reason=reasons.PROFILED, message=words),)
@@ -157,7 +158,7 @@ def _untold(observed: Observed, current: views.Job) -> tuple[Note, ...]:
     former = next((job for job in observed.jobs if job.attempt == current.attempt - 1), None)
     if former is None or former.ended is None:
         return begun
-    return (*_told(former.ended, attempts.story(former.attempt, former.ended, current.carried)), *begun)
+    return (*_told(observed, former.ended, attempts.story(former.attempt, former.ended, current.carried)), *begun)
 
 
 def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
