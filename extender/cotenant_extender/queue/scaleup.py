@@ -10,7 +10,8 @@ node that anybody knows, and its reason says so.
 Pure; node groups and the autoscaler are not known here. An autoscaler knows node totals only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
 
 from cotenant_api import gpunode
 from cotenant_api.names import HUNDREDTHS, GPUModel, NodeName
@@ -26,6 +27,13 @@ _HOST_NAME = "kubernetes.io/hostname"
 _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "cotenant.dev/")
 
 
+class _Kind(NamedTuple):
+    """A node as it would be if it were new, and what all of its kind have in common."""
+
+    key: Hashable
+    node: view.Node
+
+
 class Growth:
     """The kinds of nodes that there are, and what would fit them."""
 
@@ -35,7 +43,7 @@ class Growth:
         self._models: set[GPUModel] = set()
         self._fits: dict[object, bool] = {}
         self._helped: dict[order.Name, tuple[order.Entry, bool]] = {}
-        self._known: dict[NodeName, tuple[object, object, view.Node | None]] = {}
+        self._known: dict[NodeName, tuple[object, object, _Kind | None]] = {}
 
     def refresh(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
         """Look at the nodes again, once in a while."""
@@ -43,12 +51,9 @@ class Growth:
         if standing is not None and standing.policy is policy and now - self._refreshed < REFRESH_SECONDS:
             return
         self._refreshed = now
-        found: dict[object, view.Node] = {}
         self._known = {name: self._looked_at(source.nodes[name]) for name in source.order}
-        for _, _, node in self._known.values():
-            if node is not None:
-                found.setdefault(_key(node), node)
-                self._models.update(gpu.model for gpu in node.gpus)
+        found = {kind.key: kind.node for *_, kind in reversed(self._known.values()) if kind is not None}
+        self._models.update(gpu.model for node in found.values() for gpu in node.gpus)
         self._models.update(model for override in policy.spec.overrides for model in override.gpu_models)
         self._kinds = fleet.Fleet.of(list(found.values()), policy)
         self._fits.clear()
@@ -78,12 +83,13 @@ class Growth:
             return False
         return not wanted or not self._models or bool(wanted & self._models)
 
-    def _looked_at(self, state: nodes.NodeState) -> tuple[object, object, view.Node | None]:
+    def _looked_at(self, state: nodes.NodeState) -> "tuple[object, object, _Kind | None]":
         known = self._known.get(state.name)
         gpus = None if state.agent is None else state.agent.gpus
         if known is not None and known[0] is state.record and known[1] is gpus:
             return known
-        return state.record, gpus, _as_new(state)
+        node = _as_new(state)
+        return state.record, gpus, None if node is None else _Kind(_key(node), node)
 
 
 def wanted_models(request: view.Request) -> set[GPUModel]:
