@@ -213,10 +213,10 @@ class MPSv2:
 def process_lives(pid: int) -> bool:
     """Whether a process of the host lives, a zombie not; needs the host's PID namespace."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+    return stat.rpartition(b")")[2].split(maxsplit=1)[0] not in {b"Z", b"X"}
 
 
 def _without_one(servers: Sequence[int]) -> Server:
