@@ -2,12 +2,15 @@
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import orjson
 
 from cotenant_api import sections
 from simulation import runs
@@ -25,6 +28,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", default="0-199", help="run these, as FIRST-LAST")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put what came of it into this page")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="note each seed here; what is noted already, by this code, is not run"
+    )
     options = parser.parse_args(arguments)
     if options.seed is not None:
         return _one(options.seed, trace=options.trace)
@@ -32,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.write is not None:
         sections.require(options.write, command=SECTION)
     seeds = range(int(first), int(last or first) + 1)
-    lines, failing = _many(seeds, jobs=options.jobs)
+    lines, failing = _many(seeds, jobs=options.jobs, keep=options.keep)
     if options.write is not None:
         sections.replace(options.write, lines, command=SECTION)
     return 1 if failing else 0
@@ -47,41 +53,67 @@ def _one(seed: int, *, trace: bool) -> int:
     return 1 if result.violations else 0
 
 
-def _many(seeds: range, *, jobs: int) -> tuple[list[str], int]:
+def _many(seeds: range, *, jobs: int, keep: Path | None) -> tuple[list[str], int]:
     """A table of what came of them, and how many failed."""
     began = told = time.monotonic()
-    failing = done = steps = 0
-    lived = 0.0
-    with concurrent.futures.ProcessPoolExecutor(max_workers=jobs) as pool:
-        for result in pool.map(_briefly, seeds, chunksize=4):
-            done += 1
-            steps, lived = steps + result.steps, lived + result.virtual_seconds
-            if result.violation:
-                failing += 1
-                sys.stdout.write(f"seed {result.seed}: {result.violation}\n  {COMMAND.format(seed=result.seed)}\n")
+    found = _noted(seeds, keep)
+    for brief in found.values():
+        _tell(brief)
+    left = [seed for seed in seeds if seed not in found]
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(concurrent.futures.ProcessPoolExecutor(max_workers=jobs))
+        notes = None if keep is None else stack.enter_context(keep.open("ab"))
+        for brief in pool.map(_briefly, left, chunksize=4):
+            found[brief.seed] = brief
+            _tell(brief)
+            if notes is not None:
+                notes.write(orjson.dumps(list(brief)) + b"\n")
+                notes.flush()
             if time.monotonic() - told > PROGRESS_SECONDS:
                 told = time.monotonic()
-                sys.stdout.write(f"{done} of {len(seeds)} seeds, {failing} failing, {told - began:.0f} s\n")
+                failing = sum(1 for brief in found.values() if brief.violation)
+                sys.stdout.write(f"{len(found)} of {len(seeds)} seeds, {failing} failing, {told - began:.0f} s\n")
             sys.stdout.flush()
-    took = time.monotonic() - began
-    sys.stdout.write(f"{len(seeds)} seeds, {failing} failing, {took:.0f} s with {jobs} processes\n")
+    failing = sum(1 for brief in found.values() if brief.violation)
+    took = sum(brief.seconds for brief in found.values())
+    sys.stdout.write(f"{len(seeds)} seeds, {failing} failing, {took / len(seeds):.2f} s of a core for each\n")
+    steps, lived = (sum(part) for part in zip(*((b.steps, b.virtual_seconds) for b in found.values()), strict=True))
     table = [
-        "| seeds | failing | steps of history | virtual hours | minutes | processes |",
-        "|---|---:|---:|---:|---:|---:|",
-        f"| {seeds[0]}-{seeds[-1]} | {failing} | {steps:,} | {lived / 3600:.0f} | {took / 60:.0f} | {jobs} |",
+        "| seeds | failing | steps of history | virtual hours | minutes of a core |",
+        "|---|---:|---:|---:|---:|",
+        f"| {seeds[0]}-{seeds[-1]} | {failing} | {steps:,} | {lived / 3600:.0f} | {took / 60:.0f} |",
     ]
     return table, failing
 
 
 class _Brief(NamedTuple):
-    """What is told of one world."""
+    """What is told of one world; `seconds` are of a core."""
 
     seed: int
     violation: str
     steps: int
     virtual_seconds: float
+    seconds: float
+
+
+def _noted(seeds: range, keep: Path | None) -> dict[int, _Brief]:
+    """What an earlier run came to, which was interrupted; a line that was cut is run again."""
+    if keep is None or not keep.exists():
+        return {}
+    return {brief.seed: brief for brief in _lines(keep.read_bytes()) if brief.seed in seeds}
+
+
+def _lines(content: bytes) -> Iterator[_Brief]:
+    for line in content.splitlines():
+        with contextlib.suppress(orjson.JSONDecodeError):
+            yield _Brief(*orjson.loads(line))
+
+
+def _tell(brief: _Brief) -> None:
+    if brief.violation:
+        sys.stdout.write(f"seed {brief.seed}: {brief.violation}\n  {COMMAND.format(seed=brief.seed)}\n")
 
 
 def _briefly(seed: int) -> _Brief:
     found = runs.run(seed)
-    return _Brief(seed, (*found.violations, "")[0], len(found.lines), found.virtual_seconds)
+    return _Brief(seed, (*found.violations, "")[0], len(found.lines), found.virtual_seconds, found.seconds)
