@@ -4,6 +4,7 @@
 |---|---|---|
 | `Slot` | a whole GPU | the same |
 | `Predicted` | what is predicted | the same |
+| `Median` | the median of what is predicted | the same |
 | `Reactive` | a whole GPU, until it was measured alone for a minute | what was measured, in place |
 | `Hybrid` | what is predicted | what was measured, if it happened to be alone for a minute |
 
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from cotenant_api import booking, names, prediction
-from cotenant_api.names import GPUModel
 from cotenant_extender.packing import policies
 from cotenant_simulator.engine import jobs
 
@@ -95,6 +95,17 @@ class Predicted:
         return grown(by_prediction(past.measured or job.kind.predicted, policy), past)
 
 
+class Median:
+    """The median of what is predicted, without a margin above it, as Horus books."""
+
+    name, measures = "Median", False
+
+    def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking:
+        """See `Way`."""
+        predicted = job.kind.predicted
+        return grown(by_prediction(None if predicted is None else _without_margin(predicted), policy), past)
+
+
 class Hybrid(Predicted):
     """What is predicted, until it has been measured."""
 
@@ -140,6 +151,11 @@ def seen(job: jobs.Job) -> prediction.Prediction | None:
     return predicted.model_copy(update={"by_gpu": by_gpu, "source": prediction.Source.PROFILE})
 
 
+def _without_margin(predicted: prediction.Prediction) -> prediction.Prediction:
+    by_gpu = {model: _exactly(found) for model, found in predicted.by_gpu.items()}
+    return predicted.model_copy(update={"by_gpu": by_gpu})
+
+
 def _exactly(real: prediction.GPUPrediction) -> prediction.GPUPrediction:
     exact = {
         name: prediction.PercentRange(q50=found.q50, upper=found.q50)
@@ -148,8 +164,3 @@ def _exactly(real: prediction.GPUPrediction) -> prediction.GPUPrediction:
     }
     memory = prediction.MemoryRange(q50=real.memory_mib.q50, upper=real.memory_mib.q50)
     return real.model_copy(update={**exact, "memory_mib": memory})
-
-
-def models(job: jobs.Job) -> frozenset[GPUModel]:
-    """GPU models on which it is known how long it runs."""
-    return frozenset(job.seconds)
