@@ -2,6 +2,7 @@
 
 import datetime as dt
 import functools
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +16,8 @@ from cotenant_e2e import client as clients
 from cotenant_e2e.client import Json
 
 AT_ONCE = 6
-MOST_REQUESTS = 8
+MOST_REQUESTS, USUAL_SECONDS = 8, 3
+"""Of a life that takes no longer; on a slower machine there may be one more status each second."""
 ELSEWHERE = {"gpuModels": ["NVIDIA-B200"]}
 """A GPU model that is known and not in the cluster."""
 PHASES: dict[Phase, dict[str, Any]] = {
@@ -141,8 +143,9 @@ def test_a_whole_life_takes_few_requests(workspace: Workspace, replicas: int) ->
     workspace.wait_for_phase("train", Phase.SUCCEEDED)
     waiting.wait_until(lambda: "Completed" in {event["reason"] for event in workspace.events()}, "event", SECONDS)
     asked = [one for one in audit.of(log, since_bytes=before) if one.namespace == workspace.namespace]
+    slower = math.ceil(max(asked[-1].seconds - asked[0].seconds - USUAL_SECONDS, 0))
     # A gang has its Service, too.
-    assert len(asked) <= MOST_REQUESTS + (replicas > 1), audit.counted(asked)
+    assert len(asked) <= MOST_REQUESTS + (replicas > 1) + slower, audit.counted(asked)
 
 
 def moment(text: str) -> dt.datetime:
