@@ -24,6 +24,9 @@ class Leader:
     Args:
         nodes: all there are.
         policy: in force from beginning to end.
+
+    Attributes:
+        waiting: how many pods wait.
     """
 
     def __init__(self, nodes: Sequence[sites.Node], policy: policies.InForce) -> None:
@@ -31,11 +34,7 @@ class Leader:
         self._ledger = ledger.Ledger()
         self._ledger.policy_changed(policy)
         sites.enter(self._ledger, nodes)
-
-    @property
-    def waiting(self) -> int:
-        """How many jobs wait, as of the last pass."""
-        return len(self._queue.line.entries)
+        self.waiting = 0
 
     def submit(self, demand: pod.Demand, *, like: Hashable, since: float, priority: int = 0, now: float) -> None:
         """A gated pod appears.
@@ -57,6 +56,7 @@ class Leader:
             fit_key=like,
         )
         self._ledger.pod(_gated(request), now=now)
+        self.waiting += 1
 
     def place(self, *, now: float) -> list[placement.Placement]:
         """Lift and bind all whom the queue places now."""
@@ -108,6 +108,7 @@ class Leader:
     def end(self, uid: PodUID) -> None:
         """A pod has finished, and is gone."""
         record = self._ledger.pods[uid]
+        self.waiting -= 1 if record.pending else 0
         self._ledger.pod_gone(uid, last=replace(record, phase="Succeeded", version=record.version + 1))
 
     def _bind(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
@@ -121,6 +122,7 @@ class Leader:
             started=now,
         )
         self._ledger.pod(bound, now=now)
+        self.waiting -= 1
 
 
 def _gated(request: view.Request) -> records.Pod:
