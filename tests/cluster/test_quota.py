@@ -1,8 +1,11 @@
 """ResourceQuotas on a real control plane: gangs that wait for room, and what is said of pods that are refused."""
 
+from collections.abc import Iterator
 from typing import Final
 
-from cluster.workloads import SECONDS, Workspace, template
+import pytest
+
+from cluster.workloads import CONTAINER, SECONDS, Workspace, template
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
@@ -66,13 +69,23 @@ def test_two_gangs_of_one_quota_run_one_after_the_other(workspace: Workspace) ->
         assert workspace.status(name)["attempts"] == 1
 
 
-def test_a_gang_whose_pods_are_refused_is_stopped_whole_and_goes_on_later(workspace: Workspace) -> None:
-    """A LimitRange makes the pods ask for more than their template says: only the API server knows."""
-    default = {"type": "Container", "defaultRequest": {"cpu": "400m"}, "default": {"cpu": "400m"}}
-    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "cpu"}, "spec": {"limits": [default]}}
-    workspace.client.create(clients.path_of("limitranges", namespace=workspace.namespace), body)
+@pytest.fixture
+def sandboxed(workspace: Workspace) -> Iterator[str]:
+    """A RuntimeClass whose pods need 300m of CPU more than their containers ask for."""
+    path, name = clients.path_of("runtimeclasses", group="node.k8s.io"), f"{workspace.namespace}-sandboxed"
+    overhead = {"podFixed": {"cpu": "300m"}}
+    body = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}}
+    workspace.client.create(path, body | {"handler": "runc", "overhead": overhead})
+    yield name
+    workspace.client.delete(f"{path}/{name}")
+
+
+def test_a_gang_whose_pods_are_refused_is_stopped_whole_and_goes_on_later(workspace: Workspace, sandboxed: str) -> None:
+    """A RuntimeClass makes the pods ask for more than their template says: only the API server knows."""
     limit(workspace, **{"requests.cpu": "1"})
-    whole(workspace, "gang", replicas=3)
+    container = CONTAINER | {"resources": {"requests": {"cpu": "100m"}}}
+    asked = template(run_for="2s", runtimeClassName=sandboxed, containers=[container])
+    workspace.dljob("gang", replicas=3, sharing="Exclusive", template=asked)
     held = workspace.wait_for_condition("gang", "Queued", "False", "QuotaExceeded")
     assert "exceeded quota: gpus" in held["message"]
     waiting.wait_until(lambda: not workspace.client.items(workspace.pods()), "no pods", SECONDS)

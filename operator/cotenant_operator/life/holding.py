@@ -70,8 +70,10 @@ def wants_defaults(observed: Observed) -> bool:
         return False
     if spec.replicas == 1 or not observed.quotas:
         return False
-    made = current is not None and current.failed is None
-    return current is None or not made or (current.suspended and not current.external)
+    if current is None or current.failed is not None:
+        return True
+    unstarted = current.suspended or gangs.missing(current, observed.pods) > 0
+    return unstarted and not current.external and not _is_at_rest(current)
 
 
 def with_defaults(observed: Observed, found: defaults.Defaults) -> Observed:
@@ -184,8 +186,8 @@ def _due(setback: Setback, observed: Observed, asked: demand.Demand, now: dateti
 def _left(observed: Observed, asked: demand.Demand, *, held: int = 0) -> dict[str, Decimal]:
     """What the quotas leave, with what so many pods of the gang hold.
 
-    Defaults of a LimitRange may make the pods ask for what their template does not name: how much of such a limit
-    they hold is not known, so only one that is raised is more.
+    The overhead of a RuntimeClass may make the pods ask for what their template does not name: how much of such a
+    limit they hold is not known, so only one that is raised is more.
     """
     found: dict[str, Decimal] = {}
     for one in observed.quotas:
