@@ -1,4 +1,4 @@
-"""Replays traces through the packing functions that serve a cluster, and compares placements.
+"""Replays traces and runs jobs in virtual time through the functions that serve a cluster, and compares policies.
 
-May import `cotenant_api`, `cotenant_predictor` and `cotenant_extender.packing`; no server, no Kubernetes library.
+May import `cotenant_api`, `cotenant_predictor` and what decides in `cotenant_extender`; no server, no Kubernetes library.
 """

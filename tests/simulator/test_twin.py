@@ -1,10 +1,6 @@
 """The leader in virtual time: the extender's own order and rules, without a cluster."""
 
-import dataclasses
-
-import pytest
-
-from cotenant_api import errors, names, pod
+from cotenant_api import names, pod
 from cotenant_api.names import PodUID
 from cotenant_simulator.twin import leader, sites
 from simulator import jobs_kit
@@ -63,34 +59,6 @@ def test_higher_priority_goes_first() -> None:
     submit(here, demand("large", 70))
     submit(here, demand("urgent", 40), priority=5)
     assert placed(here) == ["urgent"]
-
-
-def test_pod_that_is_booked_for_less_makes_room() -> None:
-    here = made()
-    predicted = jobs_kit.believed(jobs_kit.needs(30))
-    submit(here, demand("first", 100), demand("second", 60))
-    assert placed(here) == ["first"]
-    here.rebook(PodUID("first"), predicted=predicted, share=30, memory_mib=1000, now=60)
-    assert placed(here, now=60) == ["second"]
-
-
-@pytest.mark.parametrize(("share", "memory_mib"), [(51, 1000), (50, 1001)])
-def test_pod_is_never_booked_for_more_in_place(share: int, memory_mib: int) -> None:
-    here = made()
-    submit(here, demand("first", 50))
-    here.place(now=0)
-    predicted = jobs_kit.believed(jobs_kit.needs(30))
-    with pytest.raises(errors.InvalidInputError, match="booked"):
-        here.rebook(PodUID("first"), predicted=predicted, share=share, memory_mib=memory_mib, now=1)
-
-
-def test_pod_on_several_gpus_is_not_booked_otherwise() -> None:
-    here = made(gpus=2)
-    submit(here, dataclasses.replace(demand("pair", 200), memory_mib=None))
-    here.place(now=0)
-    predicted = jobs_kit.believed(jobs_kit.needs(30))
-    with pytest.raises(errors.InvalidInputError, match="must hold one GPU"):
-        here.rebook(PodUID("pair"), predicted=predicted, share=30, memory_mib=1000, now=1)
 
 
 def test_names_of_nodes_sort_by_number() -> None:

@@ -1,5 +1,6 @@
 """Jobs that share GPUs in virtual time."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -59,20 +60,28 @@ def test_job_on_several_gpus_holds_all_of_them() -> None:
     assert found.moments[1].occupied == 2
 
 
-def test_job_that_was_measured_alone_makes_room_for_others_in_place() -> None:
+def test_reactive_job_is_measured_alone_and_then_packed() -> None:
     found = jobs_kit.ran([jobs_kit.job("a", 30), jobs_kit.job("b", 30)], way=ways.Reactive())
-    starts = sorted(life.started or 0 for life in found.lives)
-    # The second needs a GPU of its own for its minute, and there is none before the first has ended.
-    assert starts == [0, 1000]
-    found = jobs_kit.ran([jobs_kit.job(name, 30) for name in "abc"], way=ways.Reactive(), gpus=2)
-    assert sorted(end or 0 for end in ends(found)) == [1000, 1000, 2000]
+    # Each has the GPU for its minute, then they share it; what they did in that minute is lost.
+    assert [life.attempts for life in found.lives] == [2, 2]
+    assert sorted(end or 0 for end in ends(found)) == [2 * ways.MEASURE_SECONDS + 1000] * 2
+    assert [life.ran for life in found.lives] == [ways.MEASURE_SECONDS + 1000] * 2
 
 
-def test_prediction_that_was_too_high_is_corrected_by_what_is_measured() -> None:
+def test_reactive_job_that_ends_within_its_minute_is_not_started_again() -> None:
+    found = jobs_kit.ran([jobs_kit.job("a", 30, seconds=40)], way=ways.Reactive())
+    assert (found.lives[0].ended, found.lives[0].attempts) == (40, 1)
+
+
+def test_prediction_that_was_too_high_is_corrected_for_the_next_job_of_its_kind() -> None:
     over = jobs_kit.job("over", 90, real=jobs_kit.needs(30))
-    second = jobs_kit.job("second", 60, seconds=100)
-    assert jobs_kit.ran([over, second]).lives[1].started == 1000
-    assert jobs_kit.ran([over, second], way=ways.Hybrid()).lives[1].started == ways.MEASURE_SECONDS
+    later = dataclasses.replace(over, name="later", arrives=100.0)
+    assert jobs_kit.ran([over, later]).lives[1].started == 1000
+    # Nothing that runs is touched: there is room beside the first only as far as it is booked.
+    assert jobs_kit.ran([over, later], way=ways.Hybrid()).lives[1].started == 1000
+    third = dataclasses.replace(over, name="third", arrives=1000.5)
+    found = jobs_kit.ran([over, later, third], way=ways.Hybrid())
+    assert found.lives[2].started == 1000.5
 
 
 def test_job_without_enough_memory_comes_again_with_more_until_it_suffices() -> None:

@@ -1,16 +1,18 @@
 """Ways to book a job: what is asked for it before it runs, and what follows from what was seen. Pure.
 
-| way | before its first attempt | after |
+| way | a job's first attempt books | once it has been alone on a GPU for a minute |
 |---|---|---|
-| `Slot` | a whole GPU | the same |
-| `Predicted` | what is predicted | the same |
-| `Median` | the median of what is predicted | the same |
-| `Reactive` | a whole GPU, until it was measured alone for a minute | what was measured, in place |
-| `Hybrid` | what is predicted | what was measured, if it happened to be alone for a minute |
+| `Slot` | a whole GPU | nothing follows |
+| `Predicted` | what is predicted, with its margin | nothing follows |
+| `Median` | the median of what is predicted | nothing follows |
+| `Reactive` | a whole GPU | it is ended, and its next attempt books what was measured |
+| `Hybrid` | what is predicted, with its margin | it goes on; later jobs of its kind book what was measured |
 
+`Reactive` and `Hybrid` are the operator's `onMissingPrediction: Profile` and `correction: Hybrid`, with its margins.
 After an attempt without enough memory: the policy's growth, then a whole GPU (`grown`).
 """
 
+import enum
 import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -21,6 +23,9 @@ from cotenant_simulator.engine import jobs
 
 MEASURE_SECONDS: Final = 60.0
 """As the reactive systems of the comparison measure, and as the operator does."""
+UPPER_POINTS: Final = 10.0
+MEMORY_PERCENT: Final = 120
+"""The operator's margins above what was measured: points of utilization, and percent of the memory's peak."""
 GROWTH: Final = 1.5
 MOST_RESUBMISSIONS: Final = 3
 """Defaults of a DLJob."""
@@ -47,7 +52,7 @@ class Past:
     Attributes:
         out_of_memory: how many attempts ended so.
         booked_mib: memory that the last of them had booked.
-        measured: what was seen of it alone, as a prediction document.
+        measured: what was seen of it, or of its kind, alone.
     """
 
     out_of_memory: int = 0
@@ -58,16 +63,26 @@ class Past:
 NOTHING: Final = Past()
 
 
+class Then(enum.Enum):
+    """What follows when a job has been alone on a GPU for `MEASURE_SECONDS`."""
+
+    NOTHING = enum.auto()
+    RESTART = enum.auto()
+    """It is ended, with what it had done, and comes again."""
+    REMEMBER = enum.auto()
+    """It goes on; jobs of its kind that come to be booked later profit."""
+
+
 class Way(Protocol):
     """One way.
 
     Attributes:
         name: as tables show it.
-        measures: whether a job that was alone for `MEASURE_SECONDS` is booked by what was seen, in place.
+        then: what follows a measurement.
     """
 
     name: str
-    measures: bool
+    then: Then
 
     def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking:
         """What is asked for a job on one GPU."""
@@ -77,7 +92,7 @@ class Way(Protocol):
 class Slot:
     """A whole GPU for every job, as Kubernetes gives."""
 
-    name, measures = "Slot", False
+    name, then = "Slot", Then.NOTHING
 
     def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking:
         """See `Way`."""
@@ -88,7 +103,7 @@ class Slot:
 class Predicted:
     """What is predicted before it runs."""
 
-    name, measures = "Predicted", False
+    name, then = "Predicted", Then.NOTHING
 
     def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking:
         """See `Way`."""
@@ -98,7 +113,7 @@ class Predicted:
 class Median:
     """The median of what is predicted, without a margin above it, as Horus books."""
 
-    name, measures = "Median", False
+    name, then = "Median", Then.NOTHING
 
     def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking:
         """See `Way`."""
@@ -109,13 +124,13 @@ class Median:
 class Hybrid(Predicted):
     """What is predicted, until it has been measured."""
 
-    name, measures = "Hybrid", True
+    name, then = "Hybrid", Then.REMEMBER
 
 
 class Reactive:
     """A whole GPU until it has been measured."""
 
-    name, measures = "Reactive", True
+    name, then = "Reactive", Then.RESTART
 
     def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking:
         """See `Way`."""
@@ -143,24 +158,28 @@ def grown(asked: Booking, past: Past) -> Booking:
 
 
 def seen(job: jobs.Job) -> prediction.Prediction | None:
-    """What a measurement of the job alone shows: the truth, without a margin above it."""
+    """What a minute alone shows, with the operator's margins; None: no graph of the job is known."""
     predicted = job.kind.predicted
     if predicted is None:
         return None
-    by_gpu = {model: _exactly(real) for model, real in job.kind.real.items()}
+    by_gpu = {model: _measured(real) for model, real in job.kind.real.items()}
     return predicted.model_copy(update={"by_gpu": by_gpu, "source": prediction.Source.PROFILE})
 
 
+def _measured(real: prediction.GPUPrediction) -> prediction.GPUPrediction:
+    memory = real.memory_mib.q50
+    upper = prediction.MemoryRange(q50=memory, upper=math.ceil(memory * MEMORY_PERCENT / 100))
+    return real.model_copy(update={**_with_margin(real, UPPER_POINTS), "memory_mib": upper})
+
+
 def _without_margin(predicted: prediction.Prediction) -> prediction.Prediction:
-    by_gpu = {model: _exactly(found) for model, found in predicted.by_gpu.items()}
+    by_gpu = {model: found.model_copy(update=_with_margin(found, 0.0)) for model, found in predicted.by_gpu.items()}
     return predicted.model_copy(update={"by_gpu": by_gpu})
 
 
-def _exactly(real: prediction.GPUPrediction) -> prediction.GPUPrediction:
-    exact = {
-        name: prediction.PercentRange(q50=found.q50, upper=found.q50)
-        for name in ("utilization", "sm_activity", "dram_activity")
-        for found in (getattr(real, name),)
+def _with_margin(found: prediction.GPUPrediction, points: float) -> dict[str, prediction.PercentRange]:
+    """Both figures that a policy may book by."""
+    return {
+        name: prediction.PercentRange(q50=median, upper=min(100.0, median + points))
+        for name, median in (("utilization", found.utilization.q50), ("sm_activity", found.sm_activity.q50))
     }
-    memory = prediction.MemoryRange(q50=real.memory_mib.q50, upper=real.memory_mib.q50)
-    return real.model_copy(update={**exact, "memory_mib": memory})

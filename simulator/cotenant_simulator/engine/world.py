@@ -4,13 +4,14 @@ Whenever the tenants of a GPU change, each has come as far as its speed took it,
 has. A job that starts where its memory does not suffice runs for `START_SECONDS` and fails; it is submitted again.
 """
 
+import dataclasses
 import functools
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cotenant_api import names, placement, pod
+from cotenant_api import names, placement, pod, prediction
 from cotenant_api.names import GPUUID, GPUModel, PodUID
 from cotenant_extender.packing import policies
 from cotenant_simulator.engine import history, interference, jobs, ways
@@ -50,6 +51,7 @@ class _Run:
     since: float
     began: float
     lacks_memory: bool = False
+    ended: bool = False
     speed: float = 0.0
     alone_since: float | None = None
     turn: int = 0
@@ -81,7 +83,7 @@ class World:
         self._tenants: dict[GPUUID, list[_Run]] = {}
         self._busy: dict[GPUUID, float] = {}
         self._past: dict[int, ways.Past] = {}
-        self._left: dict[int, float] = {}
+        self._remembered: dict[jobs.Kind, prediction.Prediction] = {}
         self._agenda: list[_Event] = []
         self._number = self._attempts = self._running = self._ended = 0
         self._utilization = self.now = 0.0
@@ -113,6 +115,8 @@ class World:
 
     def _submit(self, place: int) -> None:
         job, past = self._given[place], self._past.get(place, ways.NOTHING)
+        if past.measured is None:
+            past = dataclasses.replace(past, measured=self._remembered.get(job.kind))
         asked = ways.WHOLE._replace(share=names.HUNDREDTHS * job.gpus)
         if job.gpus == 1:
             asked = self._way.booking(job, past, self._policy)
@@ -197,7 +201,7 @@ class World:
             run.alone_since = None
         elif run.alone_since is None:
             run.alone_since = self.now
-            if self._way.measures and len(run.gpus) == 1:
+            if self._way.then is not ways.Then.NOTHING and len(run.gpus) == 1:
                 self._at(self.now + ways.MEASURE_SECONDS, functools.partial(self._measure, run, self.now))
 
     def _finish(self, run: _Run, turn: int) -> None:
@@ -207,20 +211,17 @@ class World:
             self._leave(run)
 
     def _measure(self, run: _Run, since: float) -> None:
-        """It has been alone for long enough: it is booked by what was seen, where that is less."""
-        past = self._past.get(run.place, ways.NOTHING)
-        if run.alone_since != since or past.measured is not None or run not in self._tenants[run.gpus[0]]:
-            return
-        job = self._given[run.place]
+        """It has been alone for long enough, unless it has ended or got a neighbour meanwhile."""
+        job, past = self._given[run.place], self._past.get(run.place, ways.NOTHING)
         seen = ways.seen(job)
-        self._past[run.place] = ways.Past(out_of_memory=past.out_of_memory, booked_mib=past.booked_mib, measured=seen)
-        if seen is None:
+        if run.alone_since != since or run.ended or past.measured is not None or seen is None:
             return
-        asked = ways.by_prediction(seen, self._policy)
-        needed = run.tenant.real.memory_mib.q50
-        if asked.share <= run.share and needed <= run.memory_mib:
-            self._leader.rebook(run.uid, predicted=seen, share=asked.share, memory_mib=needed, now=self.now)
-            run.share, run.memory_mib = asked.share, needed
+        if self._way.then is ways.Then.REMEMBER:
+            self._remembered[job.kind] = seen
+            return
+        self._past[run.place] = dataclasses.replace(past, measured=seen)
+        self._leave(run)
+        self._submit(run.place)
 
     def _out_of_memory(self, run: _Run) -> None:
         life, past = self.history.lives[run.place], self._past.get(run.place, ways.NOTHING)
@@ -230,13 +231,14 @@ class World:
             life.failed = True
             self._ended += 1
             return
-        self._past[run.place] = ways.Past(
-            out_of_memory=past.out_of_memory + 1, booked_mib=run.memory_mib, measured=past.measured
+        self._past[run.place] = dataclasses.replace(
+            past, out_of_memory=past.out_of_memory + 1, booked_mib=run.memory_mib
         )
         self._submit(run.place)
 
     def _leave(self, run: _Run) -> None:
         run.turn += 1
+        run.ended = True
         self._running -= 1
         self.history.lives[run.place].ran += self.now - run.began
         self._leader.end(run.uid)

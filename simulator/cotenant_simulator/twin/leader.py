@@ -1,16 +1,16 @@
-"""Pods come, are placed by the extender's queue, change what is booked for them, and end. Time is a parameter."""
+"""Pods come, are placed by the extender's queue, and end. Time is a parameter."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from cotenant_api import errors, names, placement, pod, prediction
+from cotenant_api import names, placement, pod
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import booked, records
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import constraints, policies, view
-from cotenant_extender.queue import order, planning
+from cotenant_extender.queue import planning
 from cotenant_simulator.twin import sites
 
 NO_HOST_NEED: Final = view.HostNeed(cpu_millis=0, memory_bytes=0)
@@ -70,40 +70,6 @@ class Leader:
                     self._bind(lift.record, lift.earmark.placed, now=now)
                     placed.append(lift.earmark.placed)
         return placed
-
-    def rebook(self, uid: PodUID, *, predicted: prediction.Prediction, share: int, memory_mib: int, now: float) -> None:
-        """From now on a pod on one GPU is booked for less, in place, and counts as this prediction says.
-
-        Raises:
-            InvalidInputError: it is not on one GPU, or would be booked for more.
-        """
-        record = self._ledger.pods[uid]
-        standing = () if record.placement is None else booked.bookings(record.placement)
-        if len(standing) != 1 or record.placement is None:
-            raise errors.InvalidInputError("pod", uid, "must hold one GPU to be booked otherwise")
-        (entry,) = standing
-        if share > entry.share or memory_mib > entry.memory_mib:
-            raise errors.InvalidInputError("share", share, f"must not exceed the {entry.share} hundredths booked")
-        shared = placement.GPUBooking(
-            uuid=entry.uuid,
-            share=share,
-            active_thread_percentage=entry.thread_percentage,
-            memory_mib=memory_mib,
-            client_priority=entry.client_priority,
-        )
-        changed = placement.Placement(
-            pod_uid=uid,
-            node=record.placement.node,
-            container=record.placement.container,
-            policy_generation=record.placement.policy_generation,
-            backend=placement.Backend.MPS if share < names.HUNDREDTHS else placement.Backend.WHOLE,
-            processes_per_gpu=record.placement.processes_per_gpu,
-            gpus=(shared,),
-        )
-        request = order.request_of(record)
-        asked = replace(request, demand=replace(request.demand, predicted=predicted, share=share))
-        version = record.version + 1
-        self._ledger.pod(replace(record, share=share, request=asked, placement=changed, version=version), now=now)
 
     def end(self, uid: PodUID) -> None:
         """A pod has finished, and is gone."""
