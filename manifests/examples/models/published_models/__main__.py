@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -14,8 +15,15 @@ from cotenant_predictor.extraction import extractor
 from . import gavel, horus, neusight
 from .jobs import Published
 
-SETS = {"neusight": neusight.jobs, "gavel": gavel.jobs}
-MIXES = {"horus": horus.jobs}
+Manifests = Mapping[str, Callable[[], list[Published]]]
+"""A set's manifests by file name, and the jobs that each names."""
+SETS: Mapping[str, Manifests] = {
+    "neusight": {"manifest.json": neusight.jobs},
+    "gavel": {"manifest.json": gavel.jobs},
+}
+MIXES: Mapping[str, Manifests] = {
+    "horus": {"manifest.json": horus.jobs, "manifest-torchvision.json": horus.jobs_of_torchvision},
+}
 """Jobs of which only a description is public; made where `--only` names them."""
 
 
@@ -24,11 +32,15 @@ def graph_of(job: Published) -> Graph:
     return Graph.from_object(extractor.extract(job.build, job.options()), source=job.name).sealed()
 
 
-def files_of(jobs: list[Published]) -> dict[str, bytes]:
-    """File contents by name: a graph each, and `manifest.json`, which finds a job's graph by the job's name."""
-    made = {f"{job.name}.json.gz": graph_of(job).packed() for job in jobs}
-    manifest = {job.key: f"{job.name}.json.gz" for job in jobs}
-    return {**made, "manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+def files_of(manifests: Manifests) -> dict[str, bytes]:
+    """File contents by name: a graph each, and the manifests, which find a job's graph by the job's key."""
+    listed = {name: jobs() for name, jobs in manifests.items()}
+    graphs = {f"{job.name}.json.gz": job for jobs in listed.values() for job in jobs}
+    made = {file: graph_of(job).packed() for file, job in graphs.items()}
+    for name, jobs in listed.items():
+        manifest = {job.key: f"{job.name}.json.gz" for job in jobs}
+        made[name] = (json.dumps(manifest, indent=1) + "\n").encode()
+    return made
 
 
 def main() -> int:
@@ -42,7 +54,7 @@ def main() -> int:
     torch.backends.cudnn.allow_tf32 = False  # none of these measurements used TF32
     bad = 0
     for name in [arguments.only] if arguments.only else SETS:
-        made = files_of({**SETS, **MIXES}[name]())
+        made = files_of({**SETS, **MIXES}[name])
         folder = (arguments.write or arguments.check) / name / "graphs"
         if arguments.write:
             folder.mkdir(parents=True, exist_ok=True)

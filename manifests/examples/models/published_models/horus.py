@@ -1,7 +1,9 @@
 """The job mix of Horus (Yeung et al., HotCloud'20), as far as its Table 1 and the repositories it names describe it.
 
 Training steps in fp32. Image classifiers on CIFAR-10 as pytorch-cifar's script trains them: momentum SGD, two loader
-workers. What the paper leaves open is declared here, each beside its reason.
+workers. What the paper leaves open is declared here, each beside its reason. It does not say which models came from
+torchvision and which from pytorch-cifar, and that decides their FLOPs: `jobs` has pytorch-cifar's where it has the
+model, `jobs_of_torchvision` torchvision's where that has it.
 """
 
 import functools
@@ -54,6 +56,28 @@ NETWORKS: Mapping[str, Callable[[], nn.Module]] = MappingProxyType(
     }
 )
 """Every image classifier, by the name that manifests use."""
+
+UNALTERED: Mapping[str, Callable[[], nn.Module]] = MappingProxyType(
+    {
+        "ResNet-18-bottleneck": functools.partial(
+            resnet.ResNet, resnet.Bottleneck, [2, 2, 2, 2], num_classes=networks.CLASSES
+        ),
+        "GoogLeNet": functools.partial(
+            torchvision.models.GoogLeNet, networks.CLASSES, aux_logits=False, init_weights=False
+        ),
+        **{
+            name: functools.partial(torchvision.models.get_model, architecture, num_classes=networks.CLASSES)
+            for name, architecture in {
+                "MobileNetV2": "mobilenet_v2",
+                "VGG-19": "vgg19",
+                **{f"ResNet-{n}": f"resnet{n}" for n in (18, 34, 50)},
+                **{f"DenseNet-{n}": f"densenet{n}" for n in (121, 161, 169)},
+                **{f"ShuffleNetV2-{n}": f"shufflenet_v2_x{n.replace('.', '_')}" for n in ("0.5", "1.0", "2.0")},
+            }.items()
+        },
+    }
+)
+"""torchvision's own definitions, made for 224 x 224: on 32 x 32 the last layers see one pixel."""
 
 
 class LanguageModel(nn.Module):
@@ -118,15 +142,30 @@ def text_classifier(batch_size: int) -> Any:
 
 def jobs() -> list[Published]:
     """Every model with every batch size, also what a GPU of 8 GiB cannot hold."""
-    found = [
-        _sized(name, functools.partial(gavel.image, build, size=32), batch, workers=LOADER_WORKERS)
-        for name, build in NETWORKS.items()
-        for batch in IMAGE_BATCHES
-    ]
     texts: dict[str, Callable[[int], Any]] = {"LSTM-LM": language_model, "LSTM-classifier": text_classifier}
-    return found + [_sized(name, build, batch) for name, build in texts.items() for batch in TEXT_BATCHES]
+    return [_image(name, build, batch) for name, build in NETWORKS.items() for batch in IMAGE_BATCHES] + [
+        _sized(name, build, batch) for name, build in texts.items() for batch in TEXT_BATCHES
+    ]
 
 
-def _sized(model: str, build: Callable[[int], Any], batch: int, **feed: Any) -> Published:
-    name = f"horus-{model.lower()}-b{batch}"
-    return Published(f"{model} (batch size {batch})", name, functools.partial(build, batch), batch, **feed)
+def jobs_of_torchvision() -> list[Published]:
+    """The same keys in the same order; torchvision's definition wherever there is one."""
+    own = {
+        job.key: job
+        for name, build in UNALTERED.items()
+        for batch in IMAGE_BATCHES
+        for job in [_image(name, build, batch, prefix="horus-torchvision")]
+    }
+    return [own.get(job.key, job) for job in jobs()]
+
+
+def _image(model: str, build: Callable[[], nn.Module], batch: int, *, prefix: str = "horus") -> Published:
+    job = functools.partial(gavel.image, build, size=32)
+    return _sized(model, job, batch, prefix=prefix, workers=LOADER_WORKERS)
+
+
+def _sized(
+    model: str, build: Callable[[int], Any], batch: int, *, prefix: str = "horus", workers: int = 0
+) -> Published:
+    name = f"{prefix}-{model.lower()}-b{batch}"
+    return Published(f"{model} (batch size {batch})", name, functools.partial(build, batch), batch, workers=workers)
