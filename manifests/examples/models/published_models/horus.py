@@ -154,7 +154,7 @@ def jobs_of_torchvision() -> list[Published]:
         job.key: job
         for name, build in UNALTERED.items()
         for batch in IMAGE_BATCHES
-        for job in [_image(name, build, batch, prefix="horus-torchvision")]
+        for job in [_image(name, build, batch, prefix="horus-tv")]
     }
     return [own.get(job.key, job) for job in jobs()]
 
