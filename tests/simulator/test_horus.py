@@ -8,6 +8,7 @@ import pytest
 
 from cotenant_api import prediction
 from cotenant_predictor.colocation import speeds
+from cotenant_predictor.jobs import prediction as predicting
 from cotenant_simulator.horus import experiment, population, published, report
 from simulator import jobs_kit
 
@@ -61,6 +62,17 @@ def test_errors_spread_as_asked() -> None:
     mean = sum(found) / len(found)
     assert mean == pytest.approx(0, abs=0.05)
     assert math.sqrt(sum((one - mean) ** 2 for one in found) / len(found)) == pytest.approx(0.2, rel=0.15)
+
+
+@pytest.mark.parametrize("definitions", population.Definitions)
+def test_both_readings_of_the_mix_have_the_same_models(definitions: population.Definitions) -> None:
+    assert set(population.graphs(definitions)) == set(population.graphs(population.Definitions.TORCHVISION))
+
+
+def test_jobs_that_do_not_fit_the_gpus_are_not_in_the_mix() -> None:
+    found = population.predictions(population.Definitions.PYTORCH_CIFAR, predicting.FORMULA)
+    assert 0 < len(found) < len(population.graphs(population.Definitions.PYTORCH_CIFAR))
+    assert max(one.by_gpu[published.GPU_MODEL].memory_mib.upper for one in found.values()) <= 0.95 * 8192
 
 
 def test_slots_slow_nobody_down() -> None:
@@ -117,6 +129,6 @@ def test_table_without_slots_is_refused() -> None:
 
 
 def test_document_names_every_run_as_simulated() -> None:
-    found = report.document([result("Slot", seeds=(1, 2))], sigma=0.0)
+    found = report.document([result("Slot", seeds=(1, 2))], definitions="torchvision", sigma=0.0)
     assert found["simulated"] is True
     assert [run["seed"] for run in found["settings"][0]["seeds"]] == [1, 2]

@@ -19,6 +19,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the experiment's arguments."""
     parser.add_argument("--seeds", default="0-4", metavar="LIST", help="such as 0-4 or 1,7 (default: 0-4)")
     parser.add_argument(
+        "--definitions",
+        default="torchvision",
+        metavar="FROM",
+        help="of the mix's models: torchvision (default) or pytorch-cifar; the study names both",
+    )
+    parser.add_argument(
         "--sigma",
         type=float,
         metavar="S",
@@ -44,8 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     seeds, sigma = asked.seeds(arguments.seeds), published.RMSLE if arguments.sigma is None else arguments.sigma
     if not 0 <= sigma <= _MOST_SIGMA:
         raise errors.InvalidInputError("--sigma", sigma, f"must be 0 to {_MOST_SIGMA:g}")
+    known = tuple(population.Definitions)
+    if arguments.definitions not in known:
+        raise errors.InvalidInputError("--definitions", arguments.definitions, f"must be {' or '.join(known)}")
     model = store.load(arguments.model)
-    mix = population.predictions(model.knowledge())
+    mix = population.predictions(population.Definitions(arguments.definitions), model.knowledge())
     results = []
     for setting in experiment.SETTINGS:
         runs = {}
@@ -57,7 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
         results.append(experiment.Result(setting=setting, runs=runs))
     lines = list(report.table(results))
     if arguments.write is not None:
-        command = f"{SECTION} --seeds {arguments.seeds} --sigma {sigma:g}"
+        command = f"{SECTION} --definitions {arguments.definitions} --seeds {arguments.seeds} --sigma {sigma:g}"
         sections.replace(arguments.write, [f"`{command}`, model {model.reference}", "", *lines], command=SECTION)
-    print(json.dumps(report.document(results, sigma=sigma), allow_nan=False) if arguments.json else "\n".join(lines))
+    print(
+        json.dumps(report.document(results, definitions=arguments.definitions, sigma=sigma), allow_nan=False)
+        if arguments.json
+        else "\n".join(lines)
+    )
     return 0

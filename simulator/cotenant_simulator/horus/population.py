@@ -4,13 +4,14 @@ Assumed, because it is not published: all jobs are submitted at once; run times 
 needs is lognormal about what is predicted, utilization by the published error, memory by `MEMORY_SIGMA`.
 """
 
-import functools
+import enum
 import gzip
 import importlib.resources
 import json
 import math
 import random
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from cotenant_api import prediction
@@ -25,20 +26,36 @@ HEADROOM: Final = 0.95
 """Jobs of which the prediction exceeds this part of the GPU are not in the mix: all of the study's fit."""
 
 
-def graphs() -> Mapping[str, Graph]:
+class Definitions(enum.StrEnum):
+    """Where the models' definitions are from: the study names both repositories, and not which model is from which."""
+
+    TORCHVISION = "torchvision"
+    """Made for images of 224 x 224. Predicted to keep a GPU busy as much as the study saw its models do."""
+    PYTORCH_CIFAR = "pytorch-cifar"
+    """Made for 32 x 32, with several times the work: most are predicted to leave nothing of a GPU."""
+
+
+_MANIFESTS: Final = MappingProxyType(
+    {Definitions.TORCHVISION: "manifest-torchvision.json", Definitions.PYTORCH_CIFAR: "manifest.json"}
+)
+
+
+def graphs(definitions: Definitions) -> Mapping[str, Graph]:
     """The computation graphs of the mix, by name."""
     folder = importlib.resources.files(__package__).joinpath("graphs")
-    names = json.loads(folder.joinpath("manifest.json").read_bytes())
+    names = json.loads(folder.joinpath(_MANIFESTS[definitions]).read_bytes())
     return {
         name: Graph.read(gzip.decompress(folder.joinpath(file).read_bytes()), source=file)
         for name, file in sorted(names.items())
     }
 
 
-def predictions(knowledge: predicting.Knowledge) -> Mapping[str, prediction.Prediction]:
+def predictions(definitions: Definitions, knowledge: predicting.Knowledge) -> Mapping[str, prediction.Prediction]:
     """What is predicted for those that fit the study's GPU model, by name."""
     (device,) = devices.select([published.GPU_MODEL])
-    found = {name: predicting.predict(graph, (device,), knowledge=knowledge) for name, graph in _graphs().items()}
+    found = {
+        name: predicting.predict(graph, (device,), knowledge=knowledge) for name, graph in graphs(definitions).items()
+    }
     most = HEADROOM * device.memory_mib
     return {name: one for name, one in found.items() if one.by_gpu[published.GPU_MODEL].memory_mib.upper <= most}
 
@@ -89,6 +106,3 @@ def _times(found: prediction.GPUPrediction, *, busier: float, larger: float) -> 
             "memory_mib": prediction.MemoryRange(q50=memory, upper=memory),
         }
     )
-
-
-_graphs = functools.cache(graphs)

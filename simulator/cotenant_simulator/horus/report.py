@@ -14,7 +14,7 @@ _DIGITS: Final = 4
 Figure = Callable[[experiment.Figures], float]
 
 
-def document(results: Sequence[experiment.Result], *, sigma: float) -> dict[str, Any]:
+def document(results: Sequence[experiment.Result], *, definitions: str, sigma: float) -> dict[str, Any]:
     """All runs as one JSON object."""
     return {
         "v": 1,
@@ -22,6 +22,7 @@ def document(results: Sequence[experiment.Result], *, sigma: float) -> dict[str,
         "gpus": published.GPUS,
         "gpuModel": published.GPU_MODEL,
         "jobs": published.JOBS,
+        "definitions": definitions,
         "sigma": sigma,
         "settings": [
             {
