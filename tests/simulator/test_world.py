@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cotenant_api import dljob
 from cotenant_simulator.engine import history, jobs, ways, world
 from simulator import jobs_kit
 
@@ -95,7 +96,7 @@ def test_job_without_enough_memory_comes_again_with_more_until_it_suffices() -> 
 def test_job_that_no_gpu_holds_fails_after_it_had_a_whole_one() -> None:
     found = jobs_kit.ran([jobs_kit.job("a", 30, real=jobs_kit.needs(30, memory_mib=2 * jobs_kit.GPU_MIB))])
     (life,) = found.lives
-    assert (life.failed, life.ended, life.attempts) == (True, None, ways.MOST_RESUBMISSIONS + 2)
+    assert (life.failed, life.ended, life.attempts) == (True, None, dljob.OOMPolicy().max_resubmissions + 2)
 
 
 def test_without_limits_the_newcomer_lacks_the_memory_that_others_hold() -> None:

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Final
 
-from cotenant_api import dljob, gpunode, packingpolicy, pod, prediction
+from cotenant_api import booking, dljob, gpunode, packingpolicy, pod, prediction
 from cotenant_api.names import GPUModel, GraphDigest, PodUID
 from cotenant_operator.life import granting
 from cotenant_operator.state import outcomes, views
@@ -16,12 +16,6 @@ from cotenant_operator.state.measured import Alone, Measured
 from cotenant_operator.state.observed import GPU, Observed
 
 SECONDS: Final = gpunode.MEASURED_SECONDS
-UPPER_POINTS: Final = 10
-"""Added to the measured mean for the upper bound. A minute holds 12 samples; where they spread by 20 points, the
-standard error of their mean is 6 points, and 95 % of such means lie less than 10 below the true one."""
-MEMORY_PERCENT: Final = 120
-"""Of the measured peak, for the upper bound: allocators grow after the first minute (evaluation, longer inputs). What
-needs more runs out of memory, and is placed again with more."""
 NOMINAL_STEP_MILLISECONDS: Final = 100.0
 """Stands where a step's time is asked for: no agent sees steps."""
 MODEL: Final = "measured"
@@ -122,19 +116,17 @@ def of_deployment(observed: Observed, spec: dljob.Spec) -> Measured | None:
 def _profile(row: Alone) -> prediction.GPUPrediction:
     """One GPU model, from one measurement.
 
-    - utilization: the measured mean; UPPER_POINTS above it, at most 100.
+    - utilization, memory: as `booking` bounds what was measured.
     - smActivity, dramActivity: not measured; neither can exceed the utilization, so both have its values as bounds.
-    - memory: the measured peak; MEMORY_PERCENT of it.
     - threadPercentage: 100, nothing is known of how the job does with fewer SMs.
     - stepMilliseconds, regime: not known; a nominal time, and Compute.
     """
     utilization = _utilization(row)
-    upper = -(-row.memory_peak_mib * MEMORY_PERCENT // 100)
     return prediction.GPUPrediction(
         utilization=utilization,
         sm_activity=utilization,
         dram_activity=utilization,
-        memory_mib=prediction.MemoryRange(q50=row.memory_peak_mib, upper=upper),
+        memory_mib=booking.measured_memory(row.memory_peak_mib),
         step_milliseconds=NOMINAL_STEP_MILLISECONDS,
         thread_percentage=100,
         regime=prediction.Regime.COMPUTE,
@@ -142,8 +134,7 @@ def _profile(row: Alone) -> prediction.GPUPrediction:
 
 
 def _utilization(row: Alone) -> prediction.PercentRange:
-    mean = float(row.utilization_percent)
-    return prediction.PercentRange(q50=mean, upper=min(mean + UPPER_POINTS, 100.0))
+    return booking.measured_utilization(float(row.utilization_percent))
 
 
 def _rows(observed: Observed, measured: views.Pod) -> list[tuple[GPUModel, Alone]]:

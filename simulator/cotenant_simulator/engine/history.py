@@ -34,7 +34,7 @@ class Life:
 
     @property
     def slowdown(self) -> float:
-        """How much longer its last run took than alone: 0 is no longer at all."""
+        """How much longer it held GPUs than it would have run alone: 0 is no longer at all."""
         return self.ran / self.alone - 1 if self.alone > 0 else 0.0
 
 
@@ -86,16 +86,7 @@ class History:
     @property
     def utilization_percent(self) -> float:
         """Mean over GPUs and over the makespan."""
-        return self._mean([moment.utilization for moment in self.moments])
-
-    @property
-    def occupied_percent(self) -> float:
-        """GPUs with a job, mean over the makespan."""
-        return self._mean([float(moment.occupied) for moment in self.moments])
-
-    def _mean(self, sums: Sequence[float]) -> float:
-        times = [moment.seconds for moment in self.moments]
-        spans = zip(sums, times, times[1:], strict=False)
-        total = sum(value * (later - earlier) for value, earlier, later in spans)
-        whole = (times[-1] - times[0]) * self.gpus if times else 0.0
-        return 100 * total / whole if whole > 0 else 0.0
+        spans = zip(self.moments, self.moments[1:], strict=False)
+        busy = sum(moment.utilization * (later.seconds - moment.seconds) for moment, later in spans)
+        whole = (self.moments[-1].seconds - self.moments[0].seconds) * self.gpus if self.moments else 0.0
+        return 100 * busy / whole if whole > 0 else 0.0

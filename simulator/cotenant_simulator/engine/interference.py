@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cotenant_api import prediction
+from cotenant_extender.packing import speeds as packed
 from cotenant_predictor.colocation import profiles
 from cotenant_predictor.colocation import speeds as models
 from cotenant_predictor.trees import Array
 
-MPS: Final = "MPS"
+MPS: Final = packed.MECHANISM
 _MOST: Final = 1_000_000
 
 

@@ -9,7 +9,7 @@
 | `Hybrid` | what is predicted, with its margin | it goes on; later jobs of its kind book what was measured |
 
 `Reactive` and `Hybrid` are the operator's `onMissingPrediction: Profile` and `correction: Hybrid`, with its margins.
-After an attempt without enough memory: the policy's growth, then a whole GPU (`grown`).
+After an attempt without enough memory: a DLJob's default growth, then a whole GPU (`grown`).
 """
 
 import enum
@@ -17,18 +17,13 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from cotenant_api import booking, names, prediction
+from cotenant_api import booking, dljob, gpunode, names, prediction
 from cotenant_extender.packing import policies
 from cotenant_simulator.engine import jobs
 
-MEASURE_SECONDS: Final = 60.0
+MEASURE_SECONDS: Final = float(gpunode.MEASURED_SECONDS)
 """As the reactive systems of the comparison measure, and as the operator does."""
-UPPER_POINTS: Final = 10.0
-MEMORY_PERCENT: Final = 120
-"""The operator's margins above what was measured: points of utilization, and percent of the memory's peak."""
-GROWTH: Final = 1.5
-MOST_RESUBMISSIONS: Final = 3
-"""Defaults of a DLJob."""
+_OOM_POLICY: Final = dljob.OOMPolicy()
 
 
 class Booking(NamedTuple):
@@ -152,9 +147,9 @@ def grown(asked: Booking, past: Past) -> Booking:
     """With more memory than the last attempt had, or a whole GPU after too many."""
     if not past.out_of_memory:
         return asked
-    if past.out_of_memory > MOST_RESUBMISSIONS:
+    if past.out_of_memory > _OOM_POLICY.max_resubmissions:
         return WHOLE
-    return asked._replace(memory_mib=math.ceil(past.booked_mib * GROWTH))
+    return asked._replace(memory_mib=math.ceil(past.booked_mib * _OOM_POLICY.growth_percent / 100))
 
 
 def seen(job: jobs.Job) -> prediction.Prediction | None:
@@ -167,19 +162,26 @@ def seen(job: jobs.Job) -> prediction.Prediction | None:
 
 
 def _measured(real: prediction.GPUPrediction) -> prediction.GPUPrediction:
-    memory = real.memory_mib.q50
-    upper = prediction.MemoryRange(q50=memory, upper=math.ceil(memory * MEMORY_PERCENT / 100))
-    return real.model_copy(update={**_with_margin(real, UPPER_POINTS), "memory_mib": upper})
+    return real.model_copy(
+        update={
+            "utilization": booking.measured_utilization(real.utilization.q50),
+            "sm_activity": booking.measured_utilization(real.sm_activity.q50),
+            "memory_mib": booking.measured_memory(real.memory_mib.q50),
+        }
+    )
 
 
 def _without_margin(predicted: prediction.Prediction) -> prediction.Prediction:
-    by_gpu = {model: found.model_copy(update=_with_margin(found, 0.0)) for model, found in predicted.by_gpu.items()}
+    by_gpu = {model: _median(found) for model, found in predicted.by_gpu.items()}
     return predicted.model_copy(update={"by_gpu": by_gpu})
 
 
-def _with_margin(found: prediction.GPUPrediction, points: float) -> dict[str, prediction.PercentRange]:
-    """Both figures that a policy may book by."""
-    return {
-        name: prediction.PercentRange(q50=median, upper=min(100.0, median + points))
-        for name, median in (("utilization", found.utilization.q50), ("sm_activity", found.sm_activity.q50))
-    }
+def _median(found: prediction.GPUPrediction) -> prediction.GPUPrediction:
+    """Of both figures that a policy may book by."""
+    utilization, activity = found.utilization.q50, found.sm_activity.q50
+    return found.model_copy(
+        update={
+            "utilization": prediction.PercentRange(q50=utilization, upper=utilization),
+            "sm_activity": prediction.PercentRange(q50=activity, upper=activity),
+        }
+    )

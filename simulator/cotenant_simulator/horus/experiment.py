@@ -2,8 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cotenant_api import packingpolicy, prediction
@@ -32,20 +31,20 @@ class Setting:
     name: str
     way: ways.Way
     mechanism: str
-    packing: Mapping[str, Any]
+    packing: Mapping[str, Any] = field(default_factory=dict)
 
 
 SETTINGS: Final[Sequence[Setting]] = (
-    Setting(name="Slot", way=ways.Slot(), mechanism=TIME_SLICING, packing=MappingProxyType({})),
-    Setting(name="Reactive", way=ways.Reactive(), mechanism=TIME_SLICING, packing=MappingProxyType({})),
-    Setting(name="Horus", way=ways.Median(), mechanism=TIME_SLICING, packing=MappingProxyType({})),
-    Setting(name="Cotenant", way=ways.Predicted(), mechanism=interference.MPS, packing=MappingProxyType({})),
-    Setting(name="Cotenant, Hybrid", way=ways.Hybrid(), mechanism=interference.MPS, packing=MappingProxyType({})),
+    Setting(name="Slot", way=ways.Slot(), mechanism=TIME_SLICING),
+    Setting(name="Reactive", way=ways.Reactive(), mechanism=TIME_SLICING),
+    Setting(name="Horus", way=ways.Median(), mechanism=TIME_SLICING),
+    Setting(name="Cotenant", way=ways.Predicted(), mechanism=interference.MPS),
+    Setting(name="Cotenant, Hybrid", way=ways.Hybrid(), mechanism=interference.MPS),
     Setting(
         name="Cotenant, SMActivity",
         way=ways.Predicted(),
         mechanism=interference.MPS,
-        packing=MappingProxyType({"metric": "SMActivity"}),
+        packing={"metric": "SMActivity"},
     ),
 )
 
