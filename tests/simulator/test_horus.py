@@ -64,14 +64,14 @@ def test_errors_spread_as_asked() -> None:
     assert math.sqrt(sum((one - mean) ** 2 for one in found) / len(found)) == pytest.approx(0.2, rel=0.15)
 
 
-@pytest.mark.parametrize("definitions", population.Definitions)
-def test_both_readings_of_the_mix_have_the_same_models(definitions: population.Definitions) -> None:
-    assert set(population.graphs(definitions)) == set(population.graphs(population.Definitions.TORCHVISION))
+@pytest.mark.parametrize("definitions", published.Definitions)
+def test_both_readings_of_the_mix_have_the_same_models(definitions: published.Definitions) -> None:
+    assert set(population.graphs(definitions)) == set(population.graphs(published.Definitions.TORCHVISION))
 
 
 def test_jobs_that_do_not_fit_the_gpus_are_not_in_the_mix() -> None:
-    found = population.predictions(population.Definitions.PYTORCH_CIFAR, predicting.FORMULA)
-    assert 0 < len(found) < len(population.graphs(population.Definitions.PYTORCH_CIFAR))
+    found = population.predictions(published.Definitions.PYTORCH_CIFAR, predicting.FORMULA)
+    assert 0 < len(found) < len(population.graphs(published.Definitions.PYTORCH_CIFAR))
     assert max(one.by_gpu[published.GPU_MODEL].memory_mib.upper for one in found.values()) <= 0.95 * 8192
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from cotenant_api import errors, sections
+from cotenant_simulator.commands import seeds
+from cotenant_simulator.horus import published
 
 SECTION: Final = "cotenant simulate horus"
 """What names the section of a page that `--write` replaces."""
@@ -20,15 +22,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", default="0-4", metavar="LIST", help="such as 0-4 or 1,7 (default: 0-4)")
     parser.add_argument(
         "--definitions",
-        default="torchvision",
-        metavar="FROM",
-        help="of the mix's models: torchvision (default) or pytorch-cifar; the study names both",
+        type=published.Definitions,
+        choices=tuple(published.Definitions),
+        default=published.Definitions.TORCHVISION,
+        help="where the mix's models are from; the study names both (default: torchvision)",
     )
     parser.add_argument(
         "--sigma",
         type=float,
+        default=published.RMSLE,
         metavar="S",
-        help="of the logarithm of utilization over its prediction (default: 0.154, the error that was published)",
+        help="of the logarithm of utilization over its prediction (default: %(default)s, the error that was published)",
     )
     parser.add_argument(
         "--model", type=Path, metavar="DIR", help="what `cotenant train` wrote there; default: the model that ships"
@@ -42,23 +46,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run every way with every seed; progress goes to standard error."""
     from cotenant_predictor.models import store
-    from cotenant_simulator.horus import experiment, population, published, report
-    from cotenant_simulator.openb import asked
+    from cotenant_simulator.horus import experiment, population, report
 
     if arguments.write is not None:
         sections.require(arguments.write, command=SECTION)
-    seeds, sigma = asked.seeds(arguments.seeds), published.RMSLE if arguments.sigma is None else arguments.sigma
+    sigma = arguments.sigma
     if not 0 <= sigma <= _MOST_SIGMA:
         raise errors.InvalidInputError("--sigma", sigma, f"must be 0 to {_MOST_SIGMA:g}")
-    known = tuple(population.Definitions)
-    if arguments.definitions not in known:
-        raise errors.InvalidInputError("--definitions", arguments.definitions, f"must be {' or '.join(known)}")
+    chosen = seeds.read(arguments.seeds)
     model = store.load(arguments.model)
-    mix = population.predictions(population.Definitions(arguments.definitions), model.knowledge())
+    mix = population.predictions(arguments.definitions, model.knowledge())
     results = []
     for setting in experiment.SETTINGS:
         runs = {}
-        for seed in seeds:
+        for seed in chosen:
             history = experiment.run(setting, mix, model.colocation, seed=seed, sigma=sigma)
             runs[seed] = experiment.figures(history)
             done = f"{setting.name}, seed {seed}: makespan {runs[seed].makespan_seconds:.0f} s"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant_api import errors, packingpolicy, sections
+from cotenant_simulator.commands import seeds
 
 if TYPE_CHECKING:
     from cotenant_simulator.openb import expected, experiment, report, trace
@@ -73,13 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.write is not None:
         sections.require(arguments.write, command=SECTION)
-    seeds, settings = asked.seeds(arguments.seeds), asked.settings(arguments.placement, arguments.max_tenants)
+    chosen, settings = seeds.read(arguments.seeds), asked.settings(arguments.placement, arguments.max_tenants)
     jobs, traces = _jobs(arguments.jobs), _traces(arguments.trace_dir, arguments.trace)
     published = expected.read(arguments.trace_dir) or {}
-    known = _self_checked(arguments.trace_dir, published, traces, seeds, jobs=jobs)
-    series = _series(traces, settings, seeds, known, jobs=jobs)
+    known = _self_checked(arguments.trace_dir, published, traces, chosen, jobs=jobs)
+    series = _series(traces, settings, chosen, known, jobs=jobs)
     names = [read.name for read in traces]
-    lines = [*report.summary(series), *report.published(published, names, seeds), *report.verdicts(series)]
+    lines = [*report.summary(series), *report.published(published, names, chosen), *report.verdicts(series)]
     if arguments.write is not None:
         sections.replace(arguments.write, [f"`{_command(arguments)}`", "", *lines], command=SECTION)
     if arguments.json:

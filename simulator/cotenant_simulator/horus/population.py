@@ -4,7 +4,6 @@ Assumed, because it is not published: all jobs are submitted at once; run times 
 needs is lognormal about what is predicted, utilization by the published error, memory by `MEMORY_SIGMA`.
 """
 
-import enum
 import gzip
 import importlib.resources
 import json
@@ -26,21 +25,15 @@ HEADROOM: Final = 0.95
 """Jobs of which the prediction exceeds this part of the GPU are not in the mix: all of the study's fit."""
 
 
-class Definitions(enum.StrEnum):
-    """Where the models' definitions are from: the study names both repositories, and not which model is from which."""
-
-    TORCHVISION = "torchvision"
-    """Made for images of 224 x 224. Predicted to keep a GPU busy as much as the study saw its models do."""
-    PYTORCH_CIFAR = "pytorch-cifar"
-    """Made for 32 x 32, with several times the work: most are predicted to leave nothing of a GPU."""
-
-
 _MANIFESTS: Final = MappingProxyType(
-    {Definitions.TORCHVISION: "manifest-torchvision.json", Definitions.PYTORCH_CIFAR: "manifest.json"}
+    {
+        published.Definitions.TORCHVISION: "manifest-torchvision.json",
+        published.Definitions.PYTORCH_CIFAR: "manifest.json",
+    }
 )
 
 
-def graphs(definitions: Definitions) -> Mapping[str, Graph]:
+def graphs(definitions: published.Definitions) -> Mapping[str, Graph]:
     """The computation graphs of the mix, by name."""
     folder = importlib.resources.files(__package__).joinpath("graphs")
     names = json.loads(folder.joinpath(_MANIFESTS[definitions]).read_bytes())
@@ -50,7 +43,9 @@ def graphs(definitions: Definitions) -> Mapping[str, Graph]:
     }
 
 
-def predictions(definitions: Definitions, knowledge: predicting.Knowledge) -> Mapping[str, prediction.Prediction]:
+def predictions(
+    definitions: published.Definitions, knowledge: predicting.Knowledge
+) -> Mapping[str, prediction.Prediction]:
     """What is predicted for those that fit the study's GPU model, by name."""
     (device,) = devices.select([published.GPU_MODEL])
     found = {

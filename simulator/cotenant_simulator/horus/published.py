@@ -3,6 +3,7 @@
 Section 6 and Table 4: 12 GPUs (RTX 2080), 100 jobs of 2 minutes to 2 hours, each way five times.
 """
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,6 +20,15 @@ REPEATS: Final = 5
 MAX_TENANTS: Final = 3
 RMSLE: Final = 0.154
 """Of its predictions of utilization."""
+
+
+class Definitions(enum.StrEnum):
+    """Where the models' definitions are from: the study names both repositories, and not which model is from which."""
+
+    TORCHVISION = "torchvision"
+    """Made for images of 224 x 224. Predicted to keep a GPU busy as much as the study saw its models do."""
+    PYTORCH_CIFAR = "pytorch-cifar"
+    """Made for 32 x 32, with several times the work: most are predicted to leave nothing of a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """What a call of the experiment asks for, from the words of its arguments. Pure."""
 
 import itertools
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,22 +11,6 @@ ALL: Final = "all"
 
 _NOT_OF_ALL: Final = packingpolicy.Placement.INTERFERENCE
 """Without predictions, which the trace has not, it is FirstFit again."""
-_MOST_SEEDS: Final = 1000
-_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
-
-
-def seeds(text: str) -> tuple[int, ...]:
-    """Seeds of a list such as `42-51` or `42,44,50-51`, each once.
-
-    Raises:
-        InvalidInputError: it is no such list.
-    """
-    found = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
-    ranges = [(int(one[1]), int(one[2] or one[1])) for one in found if one]
-    if len(ranges) < len(found) or any(last < first or last - first >= _MOST_SEEDS for first, last in ranges):
-        remedy = f"must be seeds such as 42-51 or 42,44,50-51, at most {_MOST_SEEDS} in a range"
-        raise errors.InvalidInputError("--seeds", text, remedy)
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)))
 
 
 def settings(placements: Sequence[str], limits: Sequence[int]) -> tuple[experiment.Setting, ...]:
