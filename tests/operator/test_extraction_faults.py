@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant_operator.kube import api
-from operator_kit import extractions, objects
+from operator_kit import extractions, faults, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -21,16 +21,12 @@ async def lives(fault_at: int, fault: Fault) -> int:
     cluster = Cluster()
     for plural, value in (("packingpolicies", objects.policy()), ("gpunodes", objects.gpu_node())):
         cluster.apply(value, plural=plural)
-    writes = 0
 
-    def decide(request: api.Request) -> Fault | None:
-        nonlocal writes
+    def counts(request: api.Request) -> bool:
         # A conflict about a deletion says that the object is another one.
-        touched = request.method != "GET" and (request.method, fault.status) != ("DELETE", 409)
-        writes += touched
-        return fault if touched and writes == fault_at else None
+        return faults.changes_something(request) and (request.method, fault.status) != ("DELETE", 409)
 
-    cluster.server.fault = decide
+    faulty = cluster.server.fault = faults.AtWrite(fault_at, fault, counts=counts)
     await cluster.start()
     cluster.apply(extractions.dljob())
     for step in (extractions.start, extractions.write, extractions.succeed):
@@ -45,7 +41,7 @@ async def lives(fault_at: int, fault: Fault) -> int:
     assert cluster.dljob()["status"]["phase"] == "Succeeded"
     assert attempts(cluster) == ["train-1"]
     assert extractions.left(cluster) == extractions.NOTHING
-    return writes
+    return faulty.writes
 
 
 async def recovered(cluster: Cluster) -> None:

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant_operator import labels
-from cotenant_operator.kube import api
-from operator_kit import objects, quotas, steps
+from operator_kit import faults, objects, quotas, steps
 from operator_kit.server import Fault
 
 Json = dict[str, Any]
@@ -86,8 +85,8 @@ class History(steps.Befallen):
             self.cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
 
     def _set_policy(self, on_missing_prediction: str) -> None:
-        spec = {"queue": {"onMissingPrediction": on_missing_prediction}, "memoryOveruse": "Evict"}
-        self.cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+        queue = {"onMissingPrediction": on_missing_prediction}
+        self.cluster.set_policy(queue=queue, memoryOveruse="Evict")
 
     def _set_quota(self, share: str) -> None:
         """A ResourceQuota of GPU shares: made, or changed."""
@@ -181,16 +180,7 @@ def test_every_history_keeps_the_promises_and_settles(before: int, story: list[s
 async def live(fault_at: int, fault: Fault) -> int:
     """A life with one fault at the n-th write; how many writes there were."""
     history = History()
-    writes = 0
-
-    def decide(request: api.Request) -> Fault | None:
-        nonlocal writes
-        if request.method == "GET":
-            return None
-        writes += 1
-        return fault if writes == fault_at else None
-
-    history.cluster.server.fault = decide
+    faulty = history.cluster.server.fault = faults.AtWrite(fault_at, fault)
     await history.begin()
     for program in LIFE:
         await history.cluster.advance(20)
@@ -198,7 +188,7 @@ async def live(fault_at: int, fault: Fault) -> int:
         history.check_promises()
     await history.settle()
     await history.check_settled()
-    return writes
+    return faulty.writes
 
 
 async def test_a_crash_at_any_write_loses_nothing() -> None:

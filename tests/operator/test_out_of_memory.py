@@ -9,7 +9,7 @@ import pytest
 from cotenant_api import names
 from cotenant_api.names import GPUUID
 from cotenant_operator import labels
-from operator_kit import objects
+from operator_kit import faults, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -166,9 +166,7 @@ async def test_a_gang_of_which_one_member_runs_out_of_memory_gets_more_for_all(c
 
 
 async def test_a_watchdogs_eviction_is_out_of_memory(cluster: Cluster) -> None:
-    cluster.server.change(
-        "packingpolicies", "default", lambda v: v.update(spec={"memoryOveruse": "Evict"}), namespace=""
-    )
+    cluster.set_policy(memoryOveruse="Evict")
     cluster.apply(objects.dljob())
     await cluster.run(*START)
     publish(cluster, 6000)
@@ -179,9 +177,7 @@ async def test_a_watchdogs_eviction_is_out_of_memory(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("replicas", [1, 3])
 async def test_a_preemption_of_one_that_used_more_than_was_booked_is_none(cluster: Cluster, replicas: int) -> None:
-    cluster.server.change(
-        "packingpolicies", "default", lambda v: v.update(spec={"memoryOveruse": "Evict"}), namespace=""
-    )
+    cluster.set_policy(memoryOveruse="Evict")
     cluster.apply(objects.dljob(replicas=replicas))
     await cluster.run(*START)
     publish(cluster, 6000)
@@ -198,9 +194,7 @@ async def test_a_preemption_of_one_that_used_more_than_was_booked_is_none(cluste
 
 
 async def test_what_somebody_else_tells_of_a_pods_memory_is_no_evidence(cluster: Cluster) -> None:
-    cluster.server.change(
-        "packingpolicies", "default", lambda v: v.update(spec={"memoryOveruse": "Evict"}), namespace=""
-    )
+    cluster.set_policy(memoryOveruse="Evict")
     cluster.apply(objects.dljob())
     await cluster.run(*START)
     publish(cluster, 6000)
@@ -212,9 +206,7 @@ async def test_what_somebody_else_tells_of_a_pods_memory_is_no_evidence(cluster:
 
 
 async def test_an_eviction_within_what_was_booked_is_nothing_to_end_an_attempt_for(cluster: Cluster) -> None:
-    cluster.server.change(
-        "packingpolicies", "default", lambda v: v.update(spec={"memoryOveruse": "Evict"}), namespace=""
-    )
+    cluster.set_policy(memoryOveruse="Evict")
     cluster.apply(objects.dljob())
     await cluster.run(*START)
     publish(cluster, 1000)
@@ -301,14 +293,7 @@ async def live(fault_at: int, fault: Fault) -> int:
     cluster.apply(objects.policy(), plural="packingpolicies")
     cluster.apply(objects.gpu_node(), plural="gpunodes")
     cluster.apply(objects.config_map(), plural="configmaps")
-    writes = 0
-
-    def decide(request: Any) -> Fault | None:
-        nonlocal writes
-        writes += request.method != "GET"
-        return fault if request.method != "GET" and writes == fault_at else None
-
-    cluster.server.fault = decide
+    faulty = cluster.server.fault = faults.AtWrite(fault_at, fault)
     cluster.apply(objects.dljob("train", oomPolicy={"maxResubmissions": 1}))
     cluster.apply(objects.dljob("gang", replicas=2, backoffLimit=0))
     await cluster.start()
@@ -325,7 +310,7 @@ async def live(fault_at: int, fault: Fault) -> int:
             assert len(alive) <= 2
     await cluster.advance(60)
     check(cluster)
-    return writes
+    return faulty.writes
 
 
 def check(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from cotenant_api import names
 from cotenant_operator import labels
-from operator_kit import objects
+from operator_kit import faults, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -205,8 +205,7 @@ async def test_not_ready_for_another_reason_later_is_not_out_of_memory(cluster: 
 async def test_a_watchdogs_eviction_teaches_and_a_preemption_does_not(
     cluster: Cluster, programs: tuple[str, ...], expected: str | None
 ) -> None:
-    spec = {"memoryOveruse": "Evict"}
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    cluster.set_policy(memoryOveruse="Evict")
     await serve(cluster)
     publish(cluster, 6000)
     await cluster.run(*programs, "evict_servers", "reap", *START)
@@ -243,14 +242,7 @@ async def live(fault_at: int, fault: Fault) -> int:
     cluster.apply(objects.policy(), plural="packingpolicies")
     cluster.apply(objects.gpu_node(), plural="gpunodes")
     cluster.apply(objects.config_map(), plural="configmaps")
-    writes = 0
-
-    def decide(request: Any) -> Fault | None:
-        nonlocal writes
-        writes += request.method != "GET"
-        return fault if request.method != "GET" and writes == fault_at else None
-
-    cluster.server.fault = decide
+    faulty = cluster.server.fault = faults.AtWrite(fault_at, fault)
     cluster.apply(objects.dljob("serve", workloadType="Inference", oomPolicy={"maxResubmissions": 1}))
     await cluster.start()
     await cluster.advance(2)
@@ -265,7 +257,7 @@ async def live(fault_at: int, fault: Fault) -> int:
         "its pods get a GPU to itself",
     ]
     assert ready(cluster) == ("True", "PodsReady")
-    return writes
+    return faulty.writes
 
 
 @pytest.mark.parametrize(("effect", "status"), [(True, -1), (False, -1), (True, 0)])

@@ -7,7 +7,7 @@ import pytest
 
 from cotenant_api import names, prediction
 from cotenant_operator import labels
-from operator_kit import objects
+from operator_kit import faults, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -217,17 +217,10 @@ async def test_the_next_attempt_uses_what_was_measured_where_the_policy_says_so(
 async def profiled_life(fault_at: int, fault: Fault) -> int:
     """A life with a profile and one fault at the n-th write; how many writes there were."""
     cluster = Cluster()
-    writes = 0
-
-    def decide(request: Any) -> Fault | None:
-        nonlocal writes
-        writes += request.method != "GET"
-        return fault if request.method != "GET" and writes == fault_at else None
-
     cluster.apply(objects.policy(queue={"onMissingPrediction": "Profile"}), plural="packingpolicies")
     cluster.apply(objects.gpu_node(), plural="gpunodes")
     cluster.apply(objects.dljob(model={}))
-    cluster.server.fault = decide
+    faulty = cluster.server.fault = faults.AtWrite(fault_at, fault)
     await cluster.start()
     await cluster.settle()
     for step in (*LIFE, "measure", "enforce_deadlines", "reap", *LIFE, "succeed"):
@@ -241,7 +234,7 @@ async def profiled_life(fault_at: int, fault: Fault) -> int:
     await cluster.advance(60)
     status = cluster.dljob()["status"]
     assert (status["phase"], status["attempts"], asked(job(cluster, 2))[0]) == ("Succeeded", 2, "40")
-    return writes
+    return faulty.writes
 
 
 async def test_a_crash_or_a_lost_reply_at_any_write_of_a_profile_loses_nothing() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant_operator import labels
-from cotenant_operator.kube import api
-from operator_kit import objects, quotas
+from operator_kit import faults, objects, quotas
 from operator_kit.cluster import Cluster
 from operator_kit.gangs import SHARE, WHOLE, alive, gang, limit, occupy, queued, set_spec, suspended
 from operator_kit.server import Fault
@@ -337,16 +336,8 @@ LIFE = ("create_pods", "place", "run_pods", "succeed", "count_quota") * 2
 
 async def live(fault_at: int, fault: Fault) -> int:
     """Two gangs in a quota for one of them, and somebody who takes room; one fault at the n-th write."""
-    cluster, writes = Cluster(), 0
-
-    def decide(request: api.Request) -> Fault | None:
-        nonlocal writes
-        if request.method == "GET":
-            return None
-        writes += 1
-        return fault if writes == fault_at else None
-
-    cluster.server.fault = decide
+    cluster = Cluster()
+    faulty = cluster.server.fault = faults.AtWrite(fault_at, fault)
     cluster.apply(objects.policy(), plural="packingpolicies")
     cluster.apply(objects.gpu_node(), plural="gpunodes")
     limit(cluster, gpu_share="400")
@@ -366,7 +357,7 @@ async def live(fault_at: int, fault: Fault) -> int:
         await cluster.run("stop_suspended", program)
         assert not (alive(cluster, "first") and alive(cluster, "second"))
     assert [cluster.dljob(name)["status"]["phase"] for name in ("first", "second")] == ["Succeeded", "Succeeded"]
-    return writes
+    return faulty.writes
 
 
 @pytest.mark.parametrize(
