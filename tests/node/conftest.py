@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_e2e import installation, startup, testing
+from cluster.workloads import Workspace
+from cotenant_e2e import installation, startup, testing, waiting
 from cotenant_e2e.installation import Installation
 from cotenant_e2e.node import agents, real
 from cotenant_e2e.node.agents import GPUs
@@ -15,6 +16,8 @@ from node.tenants import Tenants
 
 NODE = "gpu-0"
 MODELS = (state.H200,) * 4
+
+ENDED_SECONDS = 120
 
 _numbers = itertools.count(1)
 
@@ -39,3 +42,12 @@ def tenants(installed: Installation, gpus: GPUs) -> Iterator[Tenants]:
     """A namespace; at the end no container in it may have had other limits than its pod's, and everything is gone."""
     with Tenants(installed, gpus, f"test-{next(_numbers)}") as space:
         yield space
+
+
+@pytest.fixture
+def space(tenants: Tenants) -> Iterator[Workspace]:
+    """DLJobs in the namespace; at the end none is left."""
+    found = Workspace(tenants.installation, tenants.namespace)
+    yield found
+    found.client.delete(found.dljobs(), propagationPolicy="Foreground")
+    waiting.wait_until(lambda: not found.client.items(found.dljobs()), "no DLJobs", ENDED_SECONDS)

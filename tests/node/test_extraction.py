@@ -1,10 +1,7 @@
 """A graph is extracted in a real container of the user's image, before the job trains on what was predicted from it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
-
-import pytest
 
 from cluster.workloads import Workspace
 from cotenant_api import names
@@ -20,15 +17,6 @@ from node.tenants import Tenants
 FOLDER = Path(__file__).parent
 SECONDS = 120
 MEMORY_MIB = 512
-
-
-@pytest.fixture
-def space(tenants: Tenants) -> Iterator[Workspace]:
-    """DLJobs in the namespace; at the end none is left."""
-    found = Workspace(tenants.installation, tenants.namespace)
-    yield found
-    found.client.delete(found.dljobs(), propagationPolicy="Foreground")
-    waiting.wait_until(lambda: not found.client.items(found.dljobs()), "no DLJobs", SECONDS)
 
 
 def template(tenants: Tenants, finish: Path) -> Json:

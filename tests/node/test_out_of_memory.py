@@ -1,13 +1,8 @@
 """A job that runs out of GPU memory, in real containers: kubelet hands on its last words, and it gets more."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from cluster.workloads import Workspace, graph_document
 from cotenant_api import names, quantity
 from cotenant_api.dljob import Phase
-from cotenant_e2e import waiting
 from cotenant_e2e.client import Json
 from cotenant_e2e.node import agents
 from node import tenants as kit
@@ -19,15 +14,6 @@ PROGRAM = f"""
 if [ "$COTENANT_ATTEMPT" -lt 3 ]; then echo "{LAST_WORDS}" >&2; exit 1; fi
 echo "attempt $COTENANT_ATTEMPT has enough"
 """
-
-
-@pytest.fixture
-def space(tenants: Tenants) -> Iterator[Workspace]:
-    """DLJobs in the namespace; at the end none is left."""
-    found = Workspace(tenants.installation, tenants.namespace)
-    yield found
-    found.client.delete(found.dljobs(), propagationPolicy="Foreground")
-    waiting.wait_until(lambda: not found.client.items(found.dljobs()), "no DLJobs", SECONDS)
 
 
 def template() -> Json:

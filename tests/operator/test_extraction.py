@@ -261,7 +261,7 @@ async def test_failed_extraction_holds_the_job_where_the_policy_says_so_and_is_n
 
 
 def set_policy(cluster: Cluster, spec: Json) -> None:
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    cluster.set_policy(**spec)
 
 
 async def test_changed_spec_tries_a_failed_extraction_again(cluster: Cluster) -> None:

@@ -43,7 +43,7 @@ async def test_file_is_read_and_the_job_is_made_from_it(cluster: Cluster) -> Non
 
 async def test_open_dimension_is_told_in_words_of_the_spec_and_a_shape_mends_it(cluster: Cluster) -> None:
     spec = {"queue": {"onMissingPrediction": "Hold"}}
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    cluster.set_policy(**spec)
     found = await extracted(cluster, packed(width="tokens"))
     assert found["reason"] == "GraphUnreadable"
     assert "spec.inputShapes" in found["message"]

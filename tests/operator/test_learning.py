@@ -169,7 +169,7 @@ async def test_what_was_learned_outlives_the_process(cluster: Cluster) -> None:
 
 async def test_the_next_job_is_corrected_by_what_was_measured(cluster: Cluster) -> None:
     edit = {"correction": "Hybrid"}
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=edit), namespace="")
+    cluster.set_policy(**edit)
     await life(cluster)
     await life(cluster, "again")
     job = cluster.server.find("jobs", "again-1") or {}

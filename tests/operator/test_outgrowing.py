@@ -113,7 +113,7 @@ async def test_after_so_many_rolls_the_pods_get_gpus_to_themselves_and_stay_ther
 
 async def test_a_gpu_to_itself_for_want_of_memory_is_kept_when_it_has_been_measured(cluster: Cluster) -> None:
     spec = {"queue": {"onMissingPrediction": "Profile"}}
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    cluster.set_policy(**spec)
     await serve(cluster, oomPolicy={"maxResubmissions": 0})
     await cluster.run("outgrow", *ROLL)
     rolled = deployment(cluster)

@@ -17,7 +17,7 @@ LIFE = ("create_pods", "place", "run_pods")
 
 
 def set_policy(cluster: Cluster, **spec: Any) -> None:
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    cluster.set_policy(**spec)
 
 
 def profile(cluster: Cluster, **more: Any) -> None:

@@ -32,7 +32,7 @@ def creations(cluster: Cluster) -> int:
 
 
 def set_policy(cluster: Cluster, **spec: Any) -> None:
-    cluster.server.change("packingpolicies", "default", lambda value: value.update(spec=spec), namespace="")
+    cluster.set_policy(**spec)
 
 
 def job(cluster: Cluster) -> Json:

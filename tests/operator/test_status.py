@@ -109,7 +109,7 @@ async def test_queue_says_what_the_extender_says(cluster: Cluster) -> None:
 
 
 async def test_queue_says_what_the_default_scheduler_says(cluster: Cluster) -> None:
-    cluster.server.change("packingpolicies", "default", lambda v: v.update(spec={"mode": "Observe"}), namespace="")
+    cluster.set_policy(mode="Observe")
     cluster.apply(objects.dljob())
     await cluster.run("create_pods")
     scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}

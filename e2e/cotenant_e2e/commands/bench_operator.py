@@ -1,10 +1,7 @@
 """The operator on a real control plane: a thousand DLJobs at once."""
 
-import os
 from argparse import ArgumentParser, Namespace
 
-from cotenant_e2e import binaries, installation, progress, startup
-from cotenant_e2e import cluster as clusters
 from cotenant_e2e.benchmark.dljobs import crowd, place, results, tables
 from cotenant_e2e.commands import arguments as shared
 from cotenant_e2e.commands import output
@@ -27,12 +24,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print what was measured, with its conditions."""
     output.require_page(arguments, command=COMMAND)
-    programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
-    clusters.down(arguments.directory)
-    with startup.start(arguments.directory, programs, place.options(nodes=arguments.nodes)) as cluster:
-        installation.install(cluster)
-        where = place.Place(cluster)
-        where.prepare()
+    with place.started(arguments.directory, nodes=arguments.nodes) as where:
         found = crowd.measure(where, jobs=arguments.jobs, idle_seconds=arguments.idle, report=output.say)
     measured = results.AtOnce(nodes=arguments.nodes, crowd=found)
     output.show(arguments, lines=tables.at_once(measured), document=measured.to_object(), command=COMMAND)

@@ -1,11 +1,8 @@
 """The operator on a real control plane with nothing to do: ten thousand DLJobs that are over."""
 
-import os
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
-from cotenant_e2e import binaries, installation, progress, startup
-from cotenant_e2e import cluster as clusters
 from cotenant_e2e.benchmark.dljobs import crowd, finished, place, results, tables
 from cotenant_e2e.commands import arguments as shared
 from cotenant_e2e.commands import output
@@ -36,12 +33,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print what was measured, with its conditions."""
     output.require_page(arguments, command=COMMAND)
-    programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
-    clusters.down(arguments.directory)
-    with startup.start(arguments.directory, programs, place.options(nodes=arguments.nodes)) as cluster:
-        installation.install(cluster)
-        where = place.Place(cluster)
-        where.prepare()
+    with place.started(arguments.directory, nodes=arguments.nodes) as where:
         crowd.measure(where, jobs=LATELY, idle_seconds=0, report=output.say)
         found = finished.measure(where, jobs=arguments.finished, idle_seconds=arguments.rest, report=output.say)
     measured = results.AtRest(nodes=arguments.nodes, lately=LATELY, finished=found)

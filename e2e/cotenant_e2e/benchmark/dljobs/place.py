@@ -1,15 +1,18 @@
 """Where the operator is measured: a control plane that writes down what the operator asks of it."""
 
 import functools
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cotenant_api import names
-from cotenant_e2e import audit, components, installation, startup, waiting
+from cotenant_e2e import audit, binaries, components, installation, progress, startup, waiting
 from cotenant_e2e import client as clients
+from cotenant_e2e import cluster as clusters
 from cotenant_e2e.audit import Request
 from cotenant_e2e.benchmark import objects as common
 from cotenant_e2e.benchmark import traffic, usage
@@ -87,6 +90,14 @@ class Place:
         waiting.wait_until(really, what, SECONDS, every_seconds=0.1)
 
 
-def options(*, nodes: int) -> startup.Options:
-    """With so many nodes of eight simulated GPUs."""
-    return startup.Options(nodes=common.node_list(nodes), audited=USER)
+@contextmanager
+def started(directory: Path, *, nodes: int) -> Iterator[Place]:
+    """A new control plane with everything of ours, and so many nodes of eight simulated GPUs, until the block ends."""
+    programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
+    clusters.down(directory)
+    options = startup.Options(nodes=common.node_list(nodes), audited=USER)
+    with startup.start(directory, programs, options) as cluster:
+        installation.install(cluster)
+        where = Place(cluster)
+        where.prepare()
+        yield where
