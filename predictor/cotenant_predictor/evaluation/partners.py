@@ -42,13 +42,16 @@ _MEMORY = profiles.INDEX["memory"]
 _LOGS = [profiles.INDEX[name] for name in ("logStepSeconds", "logKernelsPerSecond", "logInputBytesPerSecond")]
 _SIGNS = np.array([-1.0, 1.0, 1.0])
 _UTILIZATION = profiles.INDEX["utilization"]
-_LEAST_SUM, _LARGEST_SUM = 0.3, 2.1
-"""Linear regression extrapolates badly to jobs that it has not seen; published sums lie between these."""
+_LEAST_SPEED, _LARGEST_SPEED = 0.15, 1.05
+"""Linear regression extrapolates badly to jobs that it has not seen; published sums are between these for each job."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pairs:
-    """Measured pairs of jobs on one GPU model under one mechanism, without limits or priorities."""
+    """Measured pairs of jobs on one GPU model under one mechanism, without limits or priorities; or triples, or more.
+
+    What is said of pairs holds of them with more columns than two; `matrix` and `scores` are of pairs alone.
+    """
 
     profiles: Array
     """Shape (n_jobs, n_columns)."""
@@ -56,13 +59,13 @@ class Pairs:
     """Positions in `Joint.jobs`."""
     groups: tuple[str, ...]
     members: Array
-    """Positions of the two jobs of each pair, the smaller first, shape (n_pairs, 2)."""
+    """Positions of the jobs of each pair, ascending, shape (n_pairs, 2)."""
     speed: Array
     """Mean over repeats, in the order of `members`, shape (n_pairs, 2)."""
 
     @property
     def total(self) -> Array:
-        """Sums of the two speeds, shape (n_pairs,)."""
+        """Sums of the speeds, shape (n_pairs,)."""
         result: Array = self.speed.sum(axis=1)
         return result
 
@@ -84,13 +87,19 @@ class Pairs:
         return found
 
 
-def pairs_of(joint: Joint) -> Pairs:
-    """The pairs among runs that ran, of one GPU model and mechanism, with both speeds measured."""
-    found: dict[tuple[int, int], list[tuple[float, float]]] = {}
+def pairs_of(joint: Joint, *, size: int = 2) -> Pairs:
+    """The pairs among runs that ran, of one GPU model and mechanism, with both speeds measured.
+
+    Args:
+        joint: the runs.
+        size: 2 for pairs, 3 for triples.
+    """
+    found: dict[tuple[int, ...], list[tuple[float, ...]]] = {}
     for run in joint.runs:
-        if is_plain_pair(run):
-            first, second = sorted(run.tenants, key=lambda tenant: tenant.job)
-            found.setdefault((first.job, second.job), []).append((first.speed, second.speed))
+        if is_plain(run, size=size):
+            tenants = sorted(run.tenants, key=lambda tenant: tenant.job)
+            speeds = tuple(tenant.speed for tenant in tenants)
+            found.setdefault(tuple(tenant.job for tenant in tenants), []).append(speeds)
     used = sorted({job for pair in found for job in pair})
     place = {job: index for index, job in enumerate(used)}
     keys = sorted(found)
@@ -98,15 +107,20 @@ def pairs_of(joint: Joint) -> Pairs:
         profiles=joint.profiles[used],
         jobs=tuple(used),
         groups=tuple(joint.jobs[job].group for job in used),
-        members=np.array([[place[first], place[second]] for first, second in keys], dtype=np.intp).reshape(-1, 2),
-        speed=np.array([np.mean(found[key], axis=0) for key in keys]).reshape(-1, 2),
+        members=np.array([[place[job] for job in key] for key in keys], dtype=np.intp).reshape(-1, size),
+        speed=np.array([np.mean(found[key], axis=0) for key in keys]).reshape(-1, size),
     )
 
 
 def is_plain_pair(run: Run) -> bool:
     """Whether two jobs ran, both with all threads and the usual priority, and both speeds were measured."""
+    return is_plain(run, size=2)
+
+
+def is_plain(run: Run, *, size: int) -> bool:
+    """The same of so many jobs."""
     plain = all(tenant.threads == 1.0 and tenant.priority == 0 and np.isfinite(tenant.speed) for tenant in run.tenants)
-    return run.ran and len(run.tenants) == 2 and plain
+    return run.ran and len(run.tenants) == size and plain
 
 
 def scores(pairs: Pairs, wanted: Array) -> Array:
@@ -146,15 +160,16 @@ def published(name: str, train: Pairs, test: Pairs) -> Array:
     scale[scale == 0] = 1.0
     model: Any = LinearRegression() if name == KACE else RandomForestRegressor(100, random_state=0)
     predicted = model.fit(known / scale, train.total).predict(asked / scale)
-    result: Array = np.clip(predicted, _LEAST_SUM, _LARGEST_SUM)
+    size = test.members.shape[1]
+    result: Array = np.clip(predicted, size * _LEAST_SPEED, size * _LARGEST_SPEED)
     return result
 
 
 def _kace_features(pairs: Pairs) -> Array:
     absolute = np.concatenate([pairs.profiles[:, [_MEMORY]], np.exp(_SIGNS * pairs.profiles[:, _LOGS])], axis=1)
     percent = pairs.profiles[:, _PERCENT]
-    first, second = pairs.members.T
-    result: Array = np.concatenate([absolute[first] + absolute[second], (percent[first] + percent[second]) / 2], axis=1)
+    members = pairs.members
+    result: Array = np.concatenate([absolute[members].sum(axis=1), percent[members].mean(axis=1)], axis=1)
     return result
 
 
