@@ -3,7 +3,14 @@
 `cost(job, model) = max(share, clamp(ceil(100 x upper[model] / maxUtilizationPercent), 1, 100))`
 
 where `upper` is the prediction's upper bound of the policy's metric on that GPU model, and `share` the
-pod's request: the smallest such clamp over the models that the job may use.
+pod's request: the smallest such clamp over the models that the job may use. Three placements, which stand for ways to
+share GPUs without predictions, count otherwise:
+
+| placement | cost |
+|---|---|
+| `Exclusive` | 100, of every pod |
+| `Reactive` | 100 where there is a prediction that was not measured; else as above |
+| `MemoryOnly` | the pod's request, which is 1 for what is predicted: memory alone decides |
 """
 
 import math
@@ -38,21 +45,46 @@ def upper_percent(predicted: prediction.GPUPrediction, metric: packingpolicy.Met
             return predicted.sm_activity.upper
 
 
-def cost(*, share: int, predicted: prediction.GPUPrediction | None, packing: packingpolicy.Packing) -> int:
-    """Hundredths of one GPU that a pod is booked for; never less than its request."""
-    if predicted is None:
+def cost(
+    *,
+    share: int,
+    predicted: prediction.GPUPrediction | None,
+    packing: packingpolicy.Packing,
+    source: prediction.Source | None = None,
+) -> int:
+    """Hundredths of one GPU that a pod is booked for; never less than its request.
+
+    Args:
+        share: the pod's request.
+        predicted: for the GPU's model.
+        packing: in force for the GPU's model.
+        source: what the prediction rests on.
+    """
+    if packing.placement is packingpolicy.Placement.EXCLUSIVE:
+        return HUNDREDTHS
+    if predicted is None or packing.placement is packingpolicy.Placement.MEMORY_ONLY:
         return share
+    if packing.placement is packingpolicy.Placement.REACTIVE and source is not prediction.Source.PROFILE:
+        return HUNDREDTHS
     upper = upper_percent(predicted, packing.metric)
     return max(share, hundredths(upper, max_utilization_percent=packing.max_utilization_percent))
 
 
-def requested_share(by_gpu: Mapping[GPUModel, prediction.GPUPrediction], packing_of: PackingOf) -> int:
-    """The pod's request: the smallest cost over the GPU models that the job may use.
+def requested_share(
+    by_gpu: Mapping[GPUModel, prediction.GPUPrediction],
+    packing_of: PackingOf,
+    *,
+    source: prediction.Source | None = None,
+) -> int:
+    """The pod's request: the smallest cost over the GPU models that the job may use; `source`: see `cost`.
 
     Raises:
         ValueError: there is no model.
     """
-    return min(cost(share=1, predicted=predicted, packing=packing_of(model)) for model, predicted in by_gpu.items())
+    return min(
+        cost(share=1, predicted=predicted, packing=packing_of(model), source=source)
+        for model, predicted in by_gpu.items()
+    )
 
 
 def bookable_mib(memory_mib: int, packing: packingpolicy.Packing) -> int:

@@ -66,6 +66,38 @@ def test_the_metric_chooses_which_bound_counts() -> None:
     assert booking.cost(share=1, predicted=predicted(70, sm_upper=33), packing=sm_activity) == 33
 
 
+@pytest.mark.parametrize("known", [None, predicted(20)])
+def test_exclusive_costs_a_whole_gpu_predicted_or_not(known: prediction.GPUPrediction | None) -> None:
+    assert booking.cost(share=40, predicted=known, packing=packing(placement="Exclusive")) == 100
+
+
+def test_by_memory_only_a_prediction_costs_what_was_requested_and_no_more() -> None:
+    by_memory = packing(placement="MemoryOnly")
+    assert booking.cost(share=40, predicted=predicted(90), packing=by_memory) == 40
+    assert booking.requested_share({H200: predicted(90)}, lambda _: by_memory) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [(None, 100), (prediction.Source.MODEL, 100), (prediction.Source.USER, 100), (prediction.Source.PROFILE, 20)],
+)
+def test_reactive_believes_what_was_measured_alone(source: prediction.Source | None, expected: int) -> None:
+    reactive = packing(placement="Reactive")
+    assert booking.cost(share=1, predicted=predicted(20), packing=reactive, source=source) == expected
+    assert booking.requested_share({H200: predicted(20)}, lambda _: reactive, source=source) == expected
+
+
+def test_reactive_leaves_a_request_without_prediction_as_it_is() -> None:
+    assert booking.cost(share=40, predicted=None, packing=packing(placement="Reactive")) == 40
+
+
+@given(st.sampled_from(packingpolicy.Placement), st.integers(1, 100), st.floats(0, 300))
+def test_no_placement_costs_less_than_the_request_or_more_than_a_gpu(
+    placement: packingpolicy.Placement, share: int, upper: float
+) -> None:
+    assert share <= booking.cost(share=share, predicted=predicted(upper), packing=packing(placement=placement)) <= 100
+
+
 def test_the_request_is_the_smallest_cost_over_the_models() -> None:
     by_gpu = {H200: predicted(20), T4: predicted(90)}
     assert booking.requested_share(by_gpu, lambda _: packing()) == 20

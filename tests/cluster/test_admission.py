@@ -96,6 +96,11 @@ def test_what_a_training_job_is_made_of_cannot_change(
         ({"tenancy": "Label"}, "tenancyLabel must be set with tenancy Label"),
         ({"tenancyLabel": "team"}, "tenancyLabel must be set with tenancy Label"),
         ({"overrides": [{"gpuModels": ["a"]}, {"gpuModels": ["a"]}]}, "name each GPU model once"),
+        ({"placement": "MemoryOnly", "threadPartition": "Proportional"}, "must not be Proportional with placement"),
+        (
+            {"placement": "MemoryOnly", "overrides": [{"gpuModels": ["a"], "threadPartition": "Proportional"}]},
+            "must not be Proportional with placement",
+        ),
     ],
 )
 def test_a_bad_policy_is_refused(workspace: Workspace, refused: Refused, spec: Json, message: str) -> None:

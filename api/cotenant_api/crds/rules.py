@@ -184,6 +184,13 @@ PACKING_POLICY = Refinement(
                 ".tenancyLabel",
             ),
             Rule(
+                "self.placement != 'MemoryOnly' || (self.threadPartition != 'Proportional' && (!has(self.overrides) "
+                "|| self.overrides.all(o, !has(o.threadPartition) || o.threadPartition != 'Proportional')))",
+                "threadPartition must not be Proportional with placement MemoryOnly, which books one hundredth of a "
+                "GPU: choose Demand or None",
+                ".threadPartition",
+            ),
+            Rule(
                 "!has(self.overrides) || self.overrides.all(o, !has(o.tenancy) || o.tenancy != 'Label')",
                 "an override's tenancy must be SameNamespace or Any: tenancyLabel is the whole cluster's",
                 ".overrides",

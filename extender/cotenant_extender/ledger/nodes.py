@@ -201,9 +201,8 @@ def _tenant(claim: claims.Claim, gpu: records.GPU, policy: policies.InForce) -> 
     """A claim on this GPU. A policy that now counts the pod for more than was booked does so at once."""
     mine = next(entry for entry in claim.bookings if entry.uuid == gpu.uuid)
     predicted = None if claim.predicted is None else claim.predicted.by_gpu.get(gpu.model)
-    share = mine.share
-    if predicted is not None:
-        share = booking.cost(share=share, predicted=predicted, packing=policy.packing(gpu.model))
+    source = None if claim.predicted is None else claim.predicted.source
+    share = booking.cost(share=mine.share, predicted=predicted, packing=policy.packing(gpu.model), source=source)
     return view.Tenant(
         uid=claim.uid,
         namespace=claim.namespace,

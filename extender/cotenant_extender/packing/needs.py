@@ -1,6 +1,7 @@
 """What a pod needs on one GPU, and what it is held to there.
 
-    share  = max(requested share, clamp(ceil(100 x upper / maxUtilizationPercent), 1, 100))   (cotenant_api.booking)
+    share  = max(requested share, clamp(ceil(100 x upper / maxUtilizationPercent), 1, 100))   (cotenant_api.booking:
+             placements that stand for sharing without predictions count otherwise)
     memory = annotated, else predicted upper bound, else share percent of the bookable memory
 
 Memory is not checked for n > 1 whole GPUs, nor for 100 hundredths with neither prediction nor annotation: such a pod
@@ -51,7 +52,8 @@ def need(demand: pod.Demand, model: GPUModel, policy: policies.InForce) -> Need 
         return Cause.NOT_PREDICTED
     if demand.gpus > 1 or (demand.whole and predicted is None and demand.memory_mib is None):
         return Need(HUNDREDTHS, None, memory_checked=False)
-    share = booking.cost(share=demand.share, predicted=predicted, packing=policy.packing(model))
+    source = None if demand.predicted is None else demand.predicted.source
+    share = booking.cost(share=demand.share, predicted=predicted, packing=policy.packing(model), source=source)
     memory = demand.memory_mib
     if memory is None and predicted is not None:
         memory = predicted.memory_mib.upper

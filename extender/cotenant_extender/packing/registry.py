@@ -8,7 +8,22 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from cotenant_api import packingpolicy
-from cotenant_extender.packing import best_fit, dual_price, fgd, first_fit, interference, knowledge, rules, spread
+from cotenant_extender.packing import (
+    best_fit,
+    dual_price,
+    exclusive,
+    fgd,
+    first_fit,
+    interference,
+    knowledge,
+    mem_percent,
+    memory_only,
+    random_fit,
+    reactive,
+    rules,
+    sm_percent,
+    spread,
+)
 
 Score = Callable[[rules.Offers, knowledge.Knowledge], rules.Array]
 
@@ -20,5 +35,11 @@ PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
         packingpolicy.Placement.FGD: fgd.score,
         packingpolicy.Placement.DUAL_PRICE: dual_price.score,
         packingpolicy.Placement.INTERFERENCE: interference.score,
+        packingpolicy.Placement.EXCLUSIVE: exclusive.score,
+        packingpolicy.Placement.REACTIVE: reactive.score,
+        packingpolicy.Placement.MEMORY_ONLY: memory_only.score,
+        packingpolicy.Placement.SM_PERCENT: sm_percent.score,
+        packingpolicy.Placement.MEM_PERCENT: mem_percent.score,
+        packingpolicy.Placement.RANDOM: random_fit.score,
     }
 )

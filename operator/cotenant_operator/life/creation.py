@@ -46,6 +46,8 @@ def granted(
 def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> Measured | None:
     """What was measured of the job itself, and on other GPU models of former jobs of its graph."""
     own = taken_over.measured or profiling.of_deployment(observed, spec)
+    if observed.policy is not None and profiling.is_reactive(observed.policy):
+        return own
     return observed.learned.measured if own is None else own.over(observed.learned.measured)
 
 
@@ -72,7 +74,11 @@ def _learned_mib(observed: Observed, spec: dljob.Spec) -> int | None:
 
 
 def remembered(observed: Observed) -> Observed:
-    """With the prediction of the workload before, where a graph that it was made from cannot be had any more."""
+    """With the prediction of the workload before, where a graph that it was made from cannot be had any more.
+
+    Without a prediction that counts for nothing.
+    """
+    observed = profiling.counted(observed)
     spec, outcome = observed.job.spec, observed.outcome
     before = observed.deployment or observed.current_job
     if spec is None or not isinstance(outcome, outcomes.Missing) or before is None:
@@ -85,7 +91,9 @@ def remembered(observed: Observed) -> Observed:
     if before.grant is None or before.model_digest != builders.model_digest(spec):
         return observed
     document = before.grant.document()
-    return observed if document is None else replace(observed, outcome=outcomes.Predicted(prediction=document))
+    if document is None:
+        return observed
+    return profiling.counted(replace(observed, outcome=outcomes.Predicted(prediction=document)))
 
 
 def _was_measured(observed: Observed, spec: dljob.Spec) -> bool:

@@ -59,7 +59,8 @@ def decide(
     if alone or observed_only:
         return whole
     if isinstance(outcome, outcomes.Missing):
-        if policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.HOLD:
+        holds = policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.HOLD
+        if holds and policy.placement is not packingpolicy.Placement.REACTIVE:
             text = (
                 f"held by PackingPolicy queue.onMissingPrediction: Hold until there is a prediction: {outcome.message}"
             )
@@ -69,7 +70,7 @@ def decide(
     if len(document.by_gpu) < len(outcome.prediction.by_gpu) or document.source is Source.PROFILE:
         # Of other GPU models nothing is known.
         models = ",".join(document.by_gpu)
-    share = booking.requested_share(document.by_gpu, policy.packing)
+    share = booking.requested_share(document.by_gpu, policy.packing, source=document.source)
     memory = booked_memory(spec, document, needs)
     return Grant(share=share, prediction=document.to_json(), gpu_models=models, gpu_memory=memory)
 
@@ -112,7 +113,8 @@ def fitting(document: Prediction, policy: packingpolicy.Spec) -> Prediction:
     """The prediction as an annotation can carry it: the GPU models of the largest cost are left out first."""
 
     def cost(model: GPUModel) -> tuple[int, str]:
-        return booking.cost(share=1, predicted=document.by_gpu[model], packing=policy.packing(model)), model
+        row, packing = document.by_gpu[model], policy.packing(model)
+        return booking.cost(share=1, predicted=row, packing=packing, source=document.source), model
 
     kept = sorted(document.by_gpu, key=cost)
     while len(document.to_json().encode()) > names.MAX_ANNOTATION_BYTES:

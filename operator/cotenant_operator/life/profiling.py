@@ -1,15 +1,18 @@
 """What was measured of a job while it was alone, and the prediction that follows from it. Pure.
 
 A job without a prediction under `queue.onMissingPrediction: Profile` runs on a whole GPU until each replica has been
-measured for a minute; its attempt is then ended, and the next one is packed by what was measured.
+measured for a minute; its attempt is then ended, and the next one is packed by what was measured. Under `placement:
+Reactive` every job that shares goes this way: what is predicted, or was learned from other jobs, counts for nothing.
 """
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from cotenant_api import booking, dljob, gpunode, packingpolicy, pod, prediction
 from cotenant_api.names import GPUModel, GraphDigest, PodUID
+from cotenant_operator import reasons
 from cotenant_operator.life import granting
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.measured import Alone, Measured
@@ -33,9 +36,28 @@ def seen(observed: Observed, pods: Iterable[views.Pod]) -> Measured | None:
 
 def wanted(spec: dljob.Spec, policy: packingpolicy.Spec) -> bool:
     """Whether the job is to be measured where there is no prediction for it."""
-    profiles = policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.PROFILE
+    profiles = is_reactive(policy) or policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.PROFILE
     packs = policy.mode is packingpolicy.Mode.PACK and spec.sharing is dljob.Sharing.SHARED
     return profiles and packs and spec.gpus_per_replica == 1
+
+
+def is_reactive(policy: packingpolicy.Spec) -> bool:
+    """Whether only what was measured of a job itself counts."""
+    return policy.placement is packingpolicy.Placement.REACTIVE
+
+
+def counted(observed: Observed) -> Observed:
+    """Without a prediction that counts for nothing."""
+    spec, policy, made = observed.job.spec, observed.policy, observed.outcome
+    if spec is None or policy is None or not isinstance(made, outcomes.Predicted):
+        return observed
+    if made.prediction.source is prediction.Source.PROFILE or not (is_reactive(policy) and wanted(spec, policy)):
+        return observed
+    message = (
+        "PackingPolicy placement: Reactive packs by what was measured, and not by predictions: set another placement"
+    )
+    ignored = outcomes.Missing(reason=reasons.PREDICTION_IGNORED, message=message, graph=outcomes.graph_of(made))
+    return replace(observed, outcome=ignored)
 
 
 def begins(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome | None) -> bool:

@@ -96,7 +96,8 @@ def _model(known: prediction.Prediction, pods: Sequence[views.Pod], observed: Ob
 
     def cost(model: GPUModel) -> tuple[int, float, str]:
         row = known.by_gpu[model]
-        return booking.cost(share=1, predicted=row, packing=policy.packing(model)), row.utilization.upper, model
+        share = booking.cost(share=1, predicted=row, packing=policy.packing(model), source=known.source)
+        return share, row.utilization.upper, model
 
     return min(known.by_gpu, key=cost)
 

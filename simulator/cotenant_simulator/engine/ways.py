@@ -140,7 +140,8 @@ def by_prediction(predicted: prediction.Prediction | None, policy: policies.InFo
     """Its cost on the GPU model where it is smallest, as the operator asks; a whole GPU where nothing is predicted."""
     if predicted is None:
         return WHOLE
-    return Booking(booking.requested_share(predicted.by_gpu, policy.packing), predicted, None)
+    share = booking.requested_share(predicted.by_gpu, policy.packing, source=predicted.source)
+    return Booking(share, predicted, None)
 
 
 def grown(asked: Booking, past: Past) -> Booking:

@@ -9,8 +9,17 @@ from cotenant_simulator.openb import cluster, experiment
 
 ALL: Final = "all"
 
-_NOT_OF_ALL: Final = packingpolicy.Placement.INTERFERENCE
-"""Without predictions, which the trace has not, it is FirstFit again."""
+_NOT_OF_ALL: Final = frozenset(
+    {
+        packingpolicy.Placement.INTERFERENCE,
+        packingpolicy.Placement.EXCLUSIVE,
+        packingpolicy.Placement.REACTIVE,
+        packingpolicy.Placement.MEMORY_ONLY,
+        packingpolicy.Placement.SM_PERCENT,
+        packingpolicy.Placement.MEM_PERCENT,
+    }
+)
+"""What they differ by from FirstFit is predicted, or is no choice; the trace has no predictions."""
 
 
 def settings(placements: Sequence[str], limits: Sequence[int]) -> tuple[experiment.Setting, ...]:
@@ -27,7 +36,7 @@ def settings(placements: Sequence[str], limits: Sequence[int]) -> tuple[experime
     for limit in limits:
         if not 1 <= limit <= cluster.MOST_TENANTS:
             raise errors.InvalidInputError("--max-tenants", limit, f"must be 1 to {cluster.MOST_TENANTS}")
-    every = [name for name in names if name != _NOT_OF_ALL]
+    every = [name for name in names if name not in _NOT_OF_ALL]
     chosen = every if ALL in placements else placements or [shipped]
     pairs = itertools.product(limits or [cluster.MOST_TENANTS], chosen)
     return tuple(dict.fromkeys(experiment.Setting(placement, limit) for limit, placement in pairs))
