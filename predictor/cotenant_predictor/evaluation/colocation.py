@@ -183,7 +183,7 @@ class _Tally:
         predicted = model.predict(tenants, self._bench.mechanism)
         judged = profiles.present(tenants)
         if fold.judged is not None:
-            labels = _padded(self._bench.joint.labels(_label_of(self._split)), judged.shape[1])[fold.runs]
+            labels = _padded(self._bench.joint.labels(label_of(self._split)), judged.shape[1])[fold.runs]
             judged &= np.isin(labels, sorted(fold.judged))
         constant = float(np.nanmean(fold.train.speeds())) if fold.train.runs else 1.0
         values = {
@@ -212,7 +212,7 @@ class _Tally:
         )
 
     def _label(self, target: int) -> str:
-        return str(getattr(self._bench.joint.jobs[self._bench.pairs.jobs[target]], _label_of(self._split)))
+        return str(getattr(self._bench.joint.jobs[self._bench.pairs.jobs[target]], label_of(self._split)))
 
 
 def folds(bench: Bench, split: str, *, shuffles: int) -> Iterator[Fold]:
@@ -246,7 +246,7 @@ def held_pairs(bench: Bench, fold: Fold) -> Array:
 
 
 def _label_folds(joint: Joint, split: str) -> Iterator[Fold]:
-    labels = joint.labels(_label_of(split))
+    labels = joint.labels(label_of(split))
     names = sorted({name for members in labels for name in members})
     if len(names) < 2:
         raise errors.InvalidInputError("split", split, "needs runs of at least 2 labels, so that one can be held out")
@@ -256,7 +256,12 @@ def _label_folds(joint: Joint, split: str) -> Iterator[Fold]:
         yield Fold(shuffle=0, train=joint.take(np.flatnonzero(~has)), runs=np.flatnonzero(has), judged=held)
 
 
-def _label_of(split: str) -> str:
+def label_of(split: str) -> str:
+    """Which attribute of a job a split holds out.
+
+    Raises:
+        InvalidInputError: the split holds out no label.
+    """
     known = {splits.LEAVE_GROUP_OUT: "group", splits.LEAVE_FAMILY_OUT: "family"}
     if split not in known:
         raise errors.InvalidInputError("split", split, f"must be one of {', '.join(splits.KINDS)}")

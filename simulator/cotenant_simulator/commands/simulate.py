@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Final
 
 from cotenant_api.command import Command
-from cotenant_simulator.commands import horus, openb
+from cotenant_simulator.commands import horus, kace, openb
 
 SUMMARY = "replay traces through the packing functions of filter, and compare placements"
 
-_EXPERIMENTS: Final[Mapping[str, Command]] = MappingProxyType({"horus": horus, "openb": openb})
+_EXPERIMENTS: Final[Mapping[str, Command]] = MappingProxyType({"horus": horus, "kace": kace, "openb": openb})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
