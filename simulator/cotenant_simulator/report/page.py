@@ -1,6 +1,7 @@
 """A page: what an experiment found, before anybody decided how it looks. Frozen values."""
 
 import enum
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -53,6 +54,10 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     note: str = ""
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"{self.title}: every row must have {len(self.columns)} cells")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
@@ -68,6 +73,13 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        if len(bounds) == 1 or any(len(values) != len(self.x) for values in (self.y, *bounds)):
+            raise ValueError(f"{self.name}: x, y and both bounds, where there are, must be of equal length")
+        if any(later < earlier for earlier, later in itertools.pairwise(self.x)):
+            raise ValueError(f"{self.name}: x must never fall")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
