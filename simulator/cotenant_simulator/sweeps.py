@@ -4,6 +4,7 @@ Here in processes; on a dask cluster within `joblib.parallel_config(backend="das
 pickled, and its result says nothing of where or when it ran: the same tasks give the same results.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,9 +16,18 @@ Result = TypeVar("Result")
 def run(tasks: Sequence[Callable[[], Result]], *, processes: int | None = None) -> Iterator[Result]:
     """Each task's result, in order, as soon as it and all before it are done.
 
+    Who stops listening, or an interrupt, ends the runs that are under way; what has not begun by then never does.
+
     Args:
         tasks: without arguments; `functools.partial` of a function of a module.
-        processes: how many at once; None: as the joblib configuration in force says.
+        processes: how many at once; with 1 all run in this one; None: as the joblib configuration in force says.
     """
     parallel = joblib.Parallel(n_jobs=processes, return_as="generator")
-    yield from parallel(joblib.delayed(task)() for task in tasks)
+    results = parallel(joblib.delayed(task)() for task in tasks)
+    try:
+        for result in results:  # noqa: UP028 - `yield from` would hand an early end on, and joblib warns of it
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()

@@ -4,18 +4,21 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from cotenant_api import files, sections
+from cotenant_api import errors, files, sections
 
 if TYPE_CHECKING:
+    from rich import console
+
     from cotenant_simulator.report import page
 
 Result = TypeVar("Result")
 
 _HTML: Final = "--html"
+_PROCESSES: Final = "--processes"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,20 +30,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--write", type=Path, metavar="FILE", help="put the tables into this Markdown file, between the markers for it"
     )
     group.add_argument(
-        "--processes",
+        _PROCESSES,
         type=int,
-        default=os.cpu_count() or 1,
+        default=_cores(),
         metavar="N",
         help="runs at once (default: one for each core, %(default)s)",
     )
 
 
+def _cores() -> int:
+    """Those that this process may use, which in a container are fewer."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def require(arguments: argparse.Namespace, *, section: str) -> None:
-    """Before a long computation: that what was found can be written.
+    """Before a long computation: that it can be done, and what was found can be written.
 
     Raises:
-        InvalidInputError: the Markdown file has no such section.
+        InvalidInputError: the Markdown file has no such section; no process is allowed.
     """
+    if arguments.processes < 1:
+        raise errors.InvalidInputError(_PROCESSES, arguments.processes, "must be at least 1")
     if arguments.write is not None:
         sections.require(arguments.write, command=section)
 
@@ -48,7 +58,7 @@ def require(arguments: argparse.Namespace, *, section: str) -> None:
 def runs(
     tasks: Sequence[Callable[[], Result]], arguments: argparse.Namespace, *, title: str, names: Sequence[str]
 ) -> list[Result]:
-    """All results in order, with a bar on standard error.
+    """All results in order, with a bar on standard error; where that is no terminal, with a line for each.
 
     Args:
         tasks: see `sweeps.run`.
@@ -56,18 +66,40 @@ def runs(
         title: of the experiment.
         names: of each task, shown as it is done.
     """
-    from rich import console, progress
+    from rich import console
 
     from cotenant_simulator import sweeps
 
-    found = []
     to = console.Console(stderr=True)
-    with progress.Progress(*progress.Progress.get_default_columns(), console=to, transient=True) as bar:
-        known = bar.add_task(title, total=len(tasks))
-        for name, result in zip(names, sweeps.run(tasks, processes=arguments.processes), strict=True):
-            found.append(result)
-            bar.update(known, advance=1, description=f"{title}: {name}")
-    return found
+    done = zip(names, sweeps.run(tasks, processes=arguments.processes), strict=True)
+    if sys.stderr.isatty() and not to.is_dumb_terminal:
+        return list(_bar(done, to, title=title, total=len(tasks)))
+    return list(_lines(done, title=title, total=len(tasks)))
+
+
+def _bar(done: Iterable[tuple[str, Result]], to: "console.Console", *, title: str, total: int) -> Iterator[Result]:
+    """Cleared when all is done, or when it is interrupted."""
+    from rich import progress, table
+
+    fitting = table.Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    columns = (
+        progress.TextColumn("{task.fields[title]}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False, table_column=fitting),
+    )
+    with progress.Progress(*columns, console=to, transient=True, expand=True, redirect_stdout=False) as bar:
+        known = bar.add_task("", total=total, title=title)
+        for name, result in done:
+            bar.update(known, advance=1, description=name)
+            yield result
+
+
+def _lines(done: Iterable[tuple[str, Result]], *, title: str, total: int) -> Iterator[Result]:
+    for number, (name, result) in enumerate(done, 1):
+        print(f"{title}: {number}/{total}: {name}", file=sys.stderr, flush=True)
+        yield result
 
 
 def emit(shown: "page.Page", arguments: argparse.Namespace, *, section: str) -> None:
