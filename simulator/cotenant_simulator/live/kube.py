@@ -1,0 +1,101 @@
+"""Lists objects of the API server as kubectl would reach it: a context of a kubeconfig. GET alone, page by page.
+
+The only module of the simulator that may import a Kubernetes library.
+"""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3.exceptions
+
+from cotenant_api import errors
+from cotenant_simulator.live import taking
+from kubernetes import client, config
+
+PAGE: Final = 500
+TIMEOUT_SECONDS: Final = 60.0
+_TRIES: Final = 3
+_JSON: Final = {"Accept": "application/json"}
+
+
+class Lists:
+    """Lists of one cluster (see `taking.Lists`).
+
+    Args:
+        kubeconfig: None: as kubectl chooses it.
+        context: None: the current one.
+
+    Raises:
+        InvalidInputError: there is no such kubeconfig or context.
+    """
+
+    def __init__(self, kubeconfig: Path | None, context: str | None, *, page: int = PAGE) -> None:
+        configuration = client.Configuration()
+        try:
+            config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=None if kubeconfig is None else str(kubeconfig),
+                context=context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        except (config.ConfigException, OSError, ValueError) as error:
+            field, value = ("--kubeconfig", str(kubeconfig)) if context is None else ("--context", context)
+            remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {error}"
+            raise errors.InvalidInputError(field, value, remedy) from error
+        self._client, self._page = client.ApiClient(configuration), page
+
+    def __call__(self, path: str) -> Iterator[taking.Object]:
+        """The objects of a list; nothing where the API server knows no such kind.
+
+        Raises:
+            PermanentError: it refuses, or the list changes faster than it is read.
+            TemporaryError: it gives no answer.
+        """
+        for _ in range(_TRIES):
+            found = self._whole(path)
+            if found is not None:
+                return iter(found)
+        raise errors.PermanentError(f"GET {path}: its pages expired {_TRIES} times: try again at a quieter time")
+
+    def _whole(self, path: str) -> list[taking.Object] | None:
+        """All pages of one version; None: it expired meanwhile."""
+        found: list[taking.Object] = []
+        query: list[tuple[str, str]] = [("limit", str(self._page))]
+        following = ""
+        while True:
+            status, answer = self._get(path, [*query, ("continue", following)] if following else query)
+            if status == http.client.NOT_FOUND:
+                return []
+            if status == http.client.GONE:
+                return None
+            if status != http.client.OK:
+                raise errors.PermanentError(_refusal(path, status, answer))
+            found += answer.get("items") or []
+            following = (answer.get("metadata") or {}).get("continue") or ""
+            if not following:
+                return found
+
+    def _get(self, path: str, query: list[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
+        asked = self._client.param_serialize(
+            "GET", path, query_params=query, header_params=dict(_JSON), auth_settings=["BearerToken"]
+        )
+        try:
+            answer = self._client.call_api(*asked, _request_timeout=TIMEOUT_SECONDS)
+            status, data = answer.status, answer.response.data
+        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise errors.TemporaryError(f"GET {path}: no answer: {error}", delay_seconds=1) from error
+        try:
+            decoded = json.loads(data)
+        except ValueError:
+            decoded = {"message": errors.shortened(data)}
+        return status, decoded if isinstance(decoded, dict) else {}
+
+
+def _refusal(path: str, status: int, answer: dict[str, Any]) -> str:
+    said = errors.shortened(str(answer.get("message", "")))
+    if status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED):
+        return f"GET {path}: {status}: {said}: manifests/rbac/snapshot-reader.yaml has the role that a reader needs"
+    return f"GET {path}: {status}: {said}"
