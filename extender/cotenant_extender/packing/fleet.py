@@ -6,6 +6,7 @@ changed node rewrites one row. Whoever keeps a fleet puts nodes into it; rules a
 
 import bisect
 import copy
+import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
@@ -51,6 +52,7 @@ _OF_GPUS: dict[str, Any] = {
     "promised_mib": np.int64,
     "promises": np.int16,
 }
+_FIELDS = (*_OF_NODES, *_OF_GPUS)
 
 
 class Fleet:
@@ -67,6 +69,7 @@ class Fleet:
         schedulable: shape (N,), Ready and not cordoned.
         free_share, free_cpu_millis, free_memory_bytes, free_pods: shape (N,), see `view.Host`.
         versions: shape (N,), grows whenever a row is written.
+        clock: the highest version that was ever given to a row.
         present: shape (N, G), whether there is such a GPU.
         closed: shape (N, G), code of the cause that closes a GPU; 0: open.
         model: shape (N, G), code of the model.
@@ -109,7 +112,7 @@ class Fleet:
         self.holds: dict[view.Hold, int] = {}
         self._circles: dict[Hashable, int] = {}
         self._allowed: dict[constraints.Constraints, Array] = {}
-        self._clock = 0
+        self.clock = 0
         self._allocate(0, 1)
 
     @classmethod
@@ -140,10 +143,10 @@ class Fleet:
         if row is None:
             row = bisect.bisect_left(self.nodes, node.name, key=lambda known: known.name)
             self._insert(row, node)
+            self._write(row, node)
         else:
             self._note_host(self.nodes[row].host, node.host)
-            self.nodes[row] = node
-        self._write(row, node)
+            self._replace(row, node)
 
     def remove(self, name: NodeName) -> None:
         """A node is no more."""
@@ -151,7 +154,7 @@ class Fleet:
         if row is None:
             return
         del self.nodes[row]
-        for field in (*_OF_NODES, *_OF_GPUS):
+        for field in _FIELDS:
             setattr(self, field, np.delete(getattr(self, field), row, axis=0))
         self._reindex()
 
@@ -160,13 +163,11 @@ class Fleet:
         """This fleet, as if one of its nodes were otherwise; nothing may be put into it meanwhile."""
         row = self.rows[node.name]
         standing = self.nodes[row]
-        self.nodes[row] = node
-        self._write(row, node)
+        self._replace(row, node)
         try:
             yield self
         finally:
-            self.nodes[row] = standing
-            self._write(row, standing)
+            self._replace(row, standing)
 
     def part(self, names: Sequence[NodeName]) -> "Fleet":
         """These of its nodes, in strict order; the whole fleet where all are named.
@@ -178,13 +179,16 @@ class Fleet:
         if len(found) == len(self.nodes):
             return self
         rows = np.array(sorted(row for row in found if row is not None), dtype=np.intp)
-        return self._without_others(rows) if 4 * len(rows) > len(self.nodes) else self._copied(rows)
+        return self._without_others(rows) if 4 * len(rows) > len(self.nodes) else self.at(rows)
 
-    def _copied(self, rows: Array) -> "Fleet":
-        made = self._empty()
+    def at(self, rows: Array) -> "Fleet":
+        """A copy of these rows, given in ascending order."""
+        made = copy.copy(self)
         made.nodes = [self.nodes[row] for row in rows.tolist()]
         made.rows = {node.name: row for row, node in enumerate(made.nodes)}
-        for field in (*_OF_NODES, *_OF_GPUS):
+        made._allowed = {}
+        made.absent = None
+        for field in _FIELDS:
             setattr(made, field, getattr(self, field)[rows])
         made.whole = self, rows
         return made
@@ -197,21 +201,14 @@ class Fleet:
         made.whole = self, np.arange(len(self.nodes))
         return made
 
-    def _empty(self) -> "Fleet":
-        """No node, and the same codes."""
-        made = Fleet(self.policy)
-        made.models, made.holds, made._circles = self.models, self.holds, self._circles
-        return made
-
     def emptied(self, cells: Array | None = None) -> "Fleet":
         """A copy in which GPUs hold nothing and are held for nobody; only some `cells`, shape (N, G), if named.
 
         What their tenants requested of the host stays; `nodes` say what they said.
         """
-        made = self._empty()
-        made.absent = self.absent
-        made.nodes, made.rows, made._allowed = self.nodes, self.rows, self._allowed
-        for field in (*_OF_NODES, *_OF_GPUS):
+        made = copy.copy(self)
+        made.whole = None
+        for field in _FIELDS:
             setattr(made, field, getattr(self, field).copy())
         where: Any = ... if cells is None else cells
         booked = np.zeros_like(made.free)
@@ -262,7 +259,7 @@ class Fleet:
 
     def _insert(self, row: int, node: view.Node) -> None:
         self.nodes.insert(row, node)
-        for field in (*_OF_NODES, *_OF_GPUS):
+        for field in _FIELDS:
             setattr(self, field, np.insert(getattr(self, field), row, 0, axis=0))
         self._reindex()
 
@@ -276,46 +273,47 @@ class Fleet:
         if before.labels != now.labels or before.taints != now.taints:
             self._allowed.clear()
 
-    def _write(self, row: int, node: view.Node) -> None:
-        """All of a row."""
+    def _replace(self, row: int, node: view.Node) -> None:
+        """Another value of a node. A GPU that is the same object is not written again."""
+        before, self.nodes[row] = self.nodes[row], node
+        self._write(row, node, before.gpus)
+
+    def _write(self, row: int, node: view.Node, before: Sequence[view.GPU] = ()) -> None:
+        """A row, in which these GPUs stand so far."""
         gpus, host = node.gpus, node.host
-        count = len(gpus)
-        if count > self.present.shape[1]:
-            self._widen(count)
-        self._clock += 1
-        self.versions[row] = self._clock
+        if len(gpus) > self.present.shape[1]:
+            self._widen(len(gpus))
+        self.clock += 1
+        self.versions[row] = self.clock
         self.node_closed[row] = causes.code(node.closed)
         self.schedulable[row] = host.schedulable
         self.free_share[row] = host.free_share
         self.free_cpu_millis[row] = host.free_cpu_millis
         self.free_memory_bytes[row] = host.free_memory_bytes
         self.free_pods[row] = host.free_pods
-        for field in _OF_GPUS:
-            getattr(self, field)[row, count:] = 0
-        if not count:
-            return
-        packings = [self.policy.packing(gpu.model) for gpu in gpus]
-        bookable = [self.policy.bookable_mib(gpu) for gpu in gpus]
-        self.present[row, :count] = True
-        self.closed[row, :count] = [causes.code(gpu.closed) for gpu in gpus]
-        self.model[row, :count] = [self._model(gpu.model) for gpu in gpus]
-        self.free[row, :count] = [HUNDREDTHS - gpu.share for gpu in gpus]
-        self.bookable_mib[row, :count] = bookable
-        self.free_mib[row, :count] = [most - gpu.booked_mib for most, gpu in zip(bookable, gpus, strict=True)]
-        self.tenants[row, :count] = [len(gpu.tenants) for gpu in gpus]
-        self.tenants_left[row, :count] = [
-            packing.max_tenants_per_gpu - len(gpu.tenants) for packing, gpu in zip(packings, gpus, strict=True)
-        ]
-        self.circle[row, :count] = [self._circle_of(gpu) for gpu in gpus]
-        self.hold[row, :count] = [0 if gpu.hold is None else self._hold(gpu.hold) for gpu in gpus]
-        self._write_promises(row, gpus)
+        if len(gpus) < len(before):
+            for field in _OF_GPUS:
+                getattr(self, field)[row, len(gpus) :] = 0
+        for slot, (gpu, standing) in enumerate(itertools.zip_longest(gpus, before[: len(gpus)])):
+            if gpu is not standing:
+                self._write_gpu((row, slot), gpu)
 
-    def _write_promises(self, row: int, gpus: Sequence[view.GPU]) -> None:
-        for slot, gpu in enumerate(gpus):
-            promised = [tenant for tenant in gpu.tenants if tenant.promised]
-            self.promises[row, slot] = len(promised)
-            self.promised[row, slot] = sum(tenant.share for tenant in promised)
-            self.promised_mib[row, slot] = sum(tenant.memory_mib for tenant in promised)
+    def _write_gpu(self, cell: tuple[int, int], gpu: view.GPU) -> None:
+        bookable, tenants = self.policy.bookable_mib(gpu), gpu.tenants
+        self.present[cell] = True
+        self.closed[cell] = causes.code(gpu.closed)
+        self.model[cell] = self._model(gpu.model)
+        self.free[cell] = HUNDREDTHS - gpu.share
+        self.bookable_mib[cell] = bookable
+        self.free_mib[cell] = bookable - gpu.booked_mib
+        self.tenants[cell] = len(tenants)
+        self.tenants_left[cell] = self.policy.packing(gpu.model).max_tenants_per_gpu - len(tenants)
+        self.circle[cell] = self._circle_of(gpu)
+        self.hold[cell] = 0 if gpu.hold is None else self._hold(gpu.hold)
+        promised = [tenant for tenant in tenants if tenant.promised]
+        self.promises[cell] = len(promised)
+        self.promised[cell] = sum(tenant.share for tenant in promised)
+        self.promised_mib[cell] = sum(tenant.memory_mib for tenant in promised)
 
     def _widen(self, columns: int) -> None:
         for field in _OF_GPUS:

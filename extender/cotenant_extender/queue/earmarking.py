@@ -6,7 +6,7 @@ from cotenant_api import placement
 from cotenant_extender import records
 from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import fleet, placing, policies, rules
-from cotenant_extender.queue import memory, order, scene
+from cotenant_extender.queue import order, scene
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,4 +61,4 @@ def _place(
 
 
 def _part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
-    return memory.part(seen, rows) if 4 * len(rows) < len(seen) else seen
+    return seen.at(rows) if 4 * len(rows) < len(seen) else seen

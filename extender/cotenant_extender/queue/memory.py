@@ -6,13 +6,12 @@ Everything is forgotten with the fleet and the policy that it was found out on. 
 """
 
 import bisect
-from collections.abc import Callable
 
 import numpy as np
 
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import line, order, screen
+from cotenant_extender.queue import columns, line, order, screen
 
 FEW = 4
 """So many new kinds are tried at once; more are screened first."""
@@ -23,7 +22,7 @@ class Memory:
     """What the last passes found out, and one pass at a time.
 
     Attributes:
-        priority, since, aged, gated: shape (E,), of each entry of the line, in order, as of the beginning of the pass.
+        columns: of each entry of the line, in order, as of the beginning of the pass.
     """
 
     def __init__(self) -> None:
@@ -35,11 +34,9 @@ class Memory:
         self._helped: dict[order.Name, int] = {}
         self._line: line.Line | None = None
         self._entries: list[order.Entry] = []
-        self._kind: rules.Array = np.zeros(0, dtype=np.int64)
-        self.priority: rules.Array = np.zeros(0, dtype=np.int64)
-        self.since: rules.Array = np.zeros(0)
-        self.aged: rules.Array = np.zeros(0, dtype=np.bool_)
-        self.gated: rules.Array = np.zeros(0, dtype=np.bool_)
+        self.columns = columns.Columns()
+        self._single: rules.Array = np.zeros(0, dtype=np.bool_)
+        self._active: rules.Array = np.zeros(0, dtype=np.bool_)
         self._possible: rules.Array = np.zeros(0, dtype=np.bool_)
         self._worth: rules.Array = np.zeros(0, dtype=np.bool_)
         self._permitted: rules.Array = np.zeros(0, dtype=np.bool_)
@@ -58,6 +55,9 @@ class Memory:
         ):
             self._forget(seen)
         self._follow(waiting)
+        self._single = self.columns.kind >= 0
+        self._active = np.bincount(self.columns.kind[self._single], minlength=len(self._clocks)) > 0
+        self._clocks[~self._active] = _NONE
         self._out = np.zeros(len(self._clocks), dtype=np.bool_)
         self._screen(source)
 
@@ -69,7 +69,7 @@ class Memory:
 
     def rows(self, source: ledger.Ledger, place: int) -> rules.Array | None:
         """The rows on which a single pod may fit; None: all have to be looked at."""
-        seen, clock = source.seen(), self._clocks[self._kind[place]]
+        seen, clock = source.seen(), self._clocks[self.columns.kind[place]]
         if clock < 0:
             return None
         changed = seen.versions > clock
@@ -87,13 +87,13 @@ class Memory:
 
     def failed(self, source: ledger.Ledger, place: int) -> None:
         """An entry did not fit, nor will any like it in this pass."""
-        clock = int(source.seen().versions.max(initial=0))
-        kind, name = int(self._kind[place]), self._entries[place].name
-        if kind == _NONE:
+        clock = source.seen().clock
+        kind, name = int(self.columns.kind[place]), self._entries[place].name
+        if kind == columns.NO_KIND:
             self._gangs[name] = clock
         else:
             self._out[kind] = True
-            self._worth[(self._kind == kind) & ~self._permitted] = False
+            self._worth[(self.columns.kind == kind) & ~self._permitted] = False
             if self._permitted[place]:
                 self._helped[name] = clock
         if self._stale:
@@ -102,11 +102,7 @@ class Memory:
 
     def end(self, source: ledger.Ledger) -> None:
         """Remember what did not fit: within a pass nothing became free. Kinds that nobody waits for are forgotten."""
-        clock = int(source.seen().versions.max(initial=0))
-        count = len(self._out)
-        tried = np.zeros(count, dtype=np.bool_)
-        tried[self._kind[self._kind >= 0]] = True
-        self._clocks[:count][tried & (self._out | ~self._possible[:count])] = clock
+        self._clocks[self._active & (self._out | ~self._possible)] = source.seen().clock
 
     def _forget(self, seen: fleet.Fleet) -> None:
         self._seen, self._kinds = seen, screen.Kinds(seen)
@@ -122,30 +118,23 @@ class Memory:
             self._read(waiting)
         for place, entry in journal or ():
             if entry is None:
+                self.columns.take(place)
                 gone = self._entries.pop(place)
                 for known in (self._gangs, self._helped, self._gang_kinds):
                     known.pop(gone.name, None)
             else:
                 self._entries.insert(place, entry)
-            for name, values in _COLUMNS.items():
-                standing = getattr(self, name)
-                changed = (
-                    np.delete(standing, place)
-                    if entry is None
-                    else np.insert(standing, place, self._number(entry) if values is None else values(entry))
-                )
-                setattr(self, name, changed)
+                self.columns.put(place, columns.row(entry, self._number(entry)))
         waiting.journal, self._line = [], waiting
-        count = 0 if self._kinds is None else len(self._kinds)
-        self._clocks = np.concatenate([self._clocks, np.full(count - len(self._clocks), _NONE)])
+        new = (0 if self._kinds is None else len(self._kinds)) - len(self._clocks)
+        if new:
+            self._clocks = np.concatenate([self._clocks, np.full(new, _NONE)])
 
     def _read(self, waiting: line.Line) -> None:
         """All of the line."""
         self._entries = list(waiting.entries)
         self._gang_kinds.clear()
-        for column, values in _COLUMNS.items():
-            found = [self._number(entry) if values is None else values(entry) for entry in self._entries]
-            setattr(self, column, np.array(found, dtype=getattr(self, column).dtype))
+        self.columns.read([columns.row(entry, self._number(entry)) for entry in self._entries])
         for known in (self._gangs, self._helped):
             for name in [name for name in known if waiting.get(name) is None]:
                 del known[name]
@@ -157,7 +146,7 @@ class Memory:
         if entry.gang is None:
             return self._kinds.of(entry.members[0])
         self._gang_kinds[entry.name] = sorted({self._kinds.of(member) for member in entry.members})
-        return _NONE
+        return columns.NO_KIND
 
     def _screen(self, source: ledger.Ledger) -> None:
         """Which entries may fit as things are."""
@@ -165,52 +154,45 @@ class Memory:
         seen, kinds = source.seen(), self._kinds
         if kinds is None:
             return
-        single = self._kind >= 0
-        active = np.zeros(len(self._clocks), dtype=np.bool_)
-        active[self._kind[single]] = True
-        self._clocks[~active] = _NONE
-        by_hold = self._may_fit(seen, kinds, active)
+        by_hold = self._may_fit(seen, kinds, held=bool(source.holds))
         self._possible = by_hold.pop(0) & ~self._out
-        self._worth = np.zeros(len(self._entries), dtype=np.bool_)
-        self._worth[single] = self._possible[self._kind[single]]
+        self._worth = self._single & self._possible[self.columns.kind]
         self._permitted = np.zeros(len(self._entries), dtype=np.bool_)
         for hold in source.holds:
             may = by_hold.get(seen.holds.get(hold, _NONE))
             if may is not None:
-                self._help(seen, hold, may, single)
+                self._help(seen, hold, may)
         gangs: dict[int, rules.Array] = {}
-        for place in np.flatnonzero(~single):
+        for place in np.flatnonzero(~self._single):
             self._worth[place] = self._gang_may(seen, kinds, self._entries[place], gangs)
 
-    def _may_fit(self, seen: fleet.Fleet, kinds: screen.Kinds, active: rules.Array) -> dict[int, rules.Array]:
+    def _may_fit(self, seen: fleet.Fleet, kinds: screen.Kinds, *, held: bool) -> dict[int, rules.Array]:
         """By code of the hold; on the rows that were written since each kind failed, and on those that are held."""
-        fresh = active & (self._clocks < 0)
-        known = active & ~fresh
-        found = np.zeros(len(active), dtype=np.bool_)
-        if fresh.sum() <= FEW:
-            found |= fresh
-        else:
-            found |= fresh & screen.may_fit(seen, kinds)[0]
+        fresh = self._active & (self._clocks < 0)
+        known = self._active & ~fresh
+        found = fresh
+        if np.count_nonzero(fresh) > FEW:
+            found = fresh & screen.may_fit(seen, kinds)[0]
         if known.any():
             changed = np.flatnonzero(seen.versions > self._clocks[known].min())
             if len(changed):
-                found |= known & screen.may_fit(part(seen, changed), kinds)[0]
-        held = np.flatnonzero((seen.hold > 0).any(axis=1))
-        by_hold = screen.may_fit(part(seen, held), kinds) if len(held) else {}
+                found = found | (known & screen.may_fit(seen, kinds, changed)[0])
+        by_hold = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold > 0).any(axis=1))) if held else {}
         by_hold[0] = found
         return by_hold
 
-    def _help(self, seen: fleet.Fleet, hold: view.Hold, may: rules.Array, single: rules.Array) -> None:
+    def _help(self, seen: fleet.Fleet, hold: view.Hold, may: rules.Array) -> None:
         """Entries that may use what is held are worth trying there, too, until they failed there."""
-        allowed = (self.priority > hold.priority) | ((self.priority == hold.priority) & (self.since < hold.since))
+        priority, since = self.columns.priority, self.columns.since
+        allowed = (priority > hold.priority) | ((priority == hold.priority) & (since < hold.since))
         waiting = self._line or line.Line()
         mine = [entry for uid in hold.holders if (entry := waiting.of_pod(uid)) is not None]
         allowed[[self._place(entry) for entry in mine]] = True
-        allowed &= single
+        allowed &= self._single
         self._permitted |= allowed
         latest = int(seen.versions[(seen.hold == seen.holds[hold]).any(axis=1)].max(initial=0))
         for place in np.flatnonzero(allowed & ~self._worth):
-            if may[self._kind[place]]:
+            if may[self.columns.kind[place]]:
                 self._worth[place] = self._helped.get(self._entries[place].name, _NONE) < latest
 
     def _place(self, entry: order.Entry) -> int:
@@ -230,21 +212,6 @@ class Memory:
             changed = np.flatnonzero(seen.versions > clock)
             cached[clock] = np.zeros(len(kinds), dtype=np.bool_)
             if len(changed):
-                for may in screen.may_fit(part(seen, changed), kinds).values():
+                for may in screen.may_fit(seen, kinds, changed).values():
                     cached[clock] |= may
         return bool(cached[clock][self._gang_kinds[entry.name]].any())
-
-
-_COLUMNS: dict[str, Callable[[order.Entry], float] | None] = {
-    "_kind": None,
-    "priority": lambda entry: entry.priority,
-    "since": lambda entry: entry.since,
-    "aged": lambda entry: entry.aged,
-    "gated": lambda entry: entry.gated,
-}
-"""The arrays of the line, and what of an entry they hold; None: the number of its kind."""
-
-
-def part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
-    """Some rows of a fleet, in order."""
-    return seen if len(rows) == len(seen) else seen.part([seen.nodes[row].name for row in rows])

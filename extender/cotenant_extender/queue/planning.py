@@ -127,7 +127,7 @@ class Queue:
         """Earmark everything that fits, in order; hold GPUs for the first that has waited too long and does not."""
         found, source = self._memory, this.source
         found.begin(source, self.line)
-        aged = [int(place) for place in np.flatnonzero(found.aged)]
+        aged = [int(place) for place in np.flatnonzero(found.columns.aged)]
         place = found.next(0)
         while place is not None:
             self._reserve(this, aged, before=place)
@@ -178,7 +178,7 @@ class Queue:
             self.preemptions.end(this.source, entry.name)
             self._searched.pop(entry.name, None)
         lowest, found = next(iter(self._roster.levels(2**31)), None), self._memory
-        above = [] if lowest is None else self.line.entries[: int((found.priority > lowest).sum())]
+        above = [] if lowest is None else self.line.entries[: int((found.columns.priority > lowest).sum())]
         if not above or this.cut or len(self.preemptions) >= PREEMPTIONS or this.now < self._search_from:
             return
         if this.lifts and this.now < self._search_by:
@@ -248,8 +248,8 @@ class Queue:
             if now - time < SHOWN_SECONDS and uid in this.source.index.pending and this.source.pods[uid].gates
         }
         found, entries = self._memory, self.line.entries
-        shown = len(self._shown) + sum(len(entries[place].members) for place in np.flatnonzero(~found.gated))
-        for place in np.flatnonzero(found.gated & (found.since <= now - after)):
+        shown = len(self._shown) + sum(len(entries[place].members) for place in np.flatnonzero(~found.columns.gated))
+        for place in np.flatnonzero(found.columns.gated & (found.columns.since <= now - after)):
             if shown >= scaleup.LIMIT:
                 return
             entry = entries[place]

@@ -75,31 +75,33 @@ def _memory(need: needs.Need) -> int:
     return need.memory_mib if need.memory_checked and need.memory_mib is not None else 0
 
 
-def may_fit(seen: fleet.Fleet, kinds: Kinds) -> dict[int, rules.Array]:
-    """By code of the hold, 0 for none: shape (K,), whether a GPU that is so held may take the kind."""
+def may_fit(seen: fleet.Fleet, kinds: Kinds, rows: rules.Array | None = None) -> dict[int, rules.Array]:
+    """By code of the hold, 0 for none: shape (K,), whether a GPU on any of these rows, so held, may take the kind."""
     found: dict[int, rules.Array] = {0: np.zeros(len(kinds), dtype=np.bool_)}
-    codes = [seen.circles(request) for request in kinds.homes]
-    for (model, circle, hold), free, memory in _groups(seen):
+    for (model, circle, hold), free, memory in _groups(seen, rows):
         share, wanted = kinds.share[: len(kinds), model], kinds.memory_mib[: len(kinds), model]
         place = np.searchsorted(-free, -share, side="right") - 1
         takes = (place >= 0) & (memory[place] >= wanted)
         if circle not in (fleet.EMPTY, fleet.ANYONE):
-            at_home = np.array([circle in mine for mine in codes], dtype=np.bool_)
+            at_home = np.array([circle in seen.circles(request) for request in kinds.homes], dtype=np.bool_)
             takes &= at_home[kinds.home[: len(kinds)]]
         found[hold] = found.get(hold, False) | takes
     return found
 
 
-def _groups(seen: fleet.Fleet) -> Iterator[tuple[tuple[int, int, int], rules.Array, rules.Array]]:
+def _groups(
+    seen: fleet.Fleet, rows: rules.Array | None
+) -> Iterator[tuple[tuple[int, int, int], rules.Array, rules.Array]]:
     """Open GPUs by model, tenancy and hold: free hundredths, most first; and the most MiB free on any with as many."""
-    usable = (
-        seen.present & (seen.closed == 0) & (seen.tenants_left > 0) & (seen.free > 0) & (seen.circle != fleet.MIXED)
-    )
-    usable &= ((seen.node_closed == 0) & seen.schedulable)[:, None]
+    here: slice | rules.Array = slice(None) if rows is None else rows
+    free, circles = seen.free[here], seen.circle[here]
+    usable = seen.present[here] & (seen.closed[here] == 0) & (seen.tenants_left[here] > 0) & (free > 0)
+    usable &= circles != fleet.MIXED
+    usable &= ((seen.node_closed[here] == 0) & seen.schedulable[here])[:, None]
     if not usable.any():
         return
-    keys = np.stack([seen.model[usable], seen.circle[usable], seen.hold[usable]], axis=1).astype(np.int64)
-    free, memory = seen.free[usable], seen.free_mib[usable]
+    keys = np.stack([seen.model[here][usable], circles[usable], seen.hold[here][usable]], axis=1).astype(np.int64)
+    free, memory = free[usable], seen.free_mib[here][usable]
     by_free = np.lexsort((-free, keys[:, 2], keys[:, 1], keys[:, 0]))
     keys, free, memory = keys[by_free], free[by_free], memory[by_free]
     ends = [*np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1, len(keys)]
