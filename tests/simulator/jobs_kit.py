@@ -7,7 +7,7 @@ from cotenant_api import packingpolicy, prediction
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_extender.packing import policies
 from cotenant_predictor.colocation import speeds
-from cotenant_simulator.engine import history, interference, jobs, ways, world
+from cotenant_simulator.engine import conditions, history, interference, jobs, ways, world
 from cotenant_simulator.twin import sites
 
 MODEL = GPUModel("NVIDIA-A")
@@ -66,6 +66,7 @@ def ran(
     nodes: int = 1,
     way: ways.Way | None = None,
     mechanism: str = interference.MPS,
+    under: conditions.Conditions = conditions.NORMAL,
     **changed: Any,
 ) -> history.History:
     """A whole run on GPUs of one model, by the prior of co-location alone."""
@@ -76,4 +77,4 @@ def ran(
         policy=policy(**changed),
         speeds=interference.Interference(speeds.SpeedModel(), mechanism),
     )
-    return made.run()
+    return made.run(under=under)

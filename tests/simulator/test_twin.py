@@ -35,7 +35,7 @@ def submit(to: leader.Leader, *given: pod.Demand, now: float = 0.0, **changed: i
 
 
 def placed(by: leader.Leader, *, now: float = 0.0) -> list[str]:
-    return [found.pod_uid for found in by.place(now=now)]
+    return [found.pod_uid for found in by.step(now=now).promised]
 
 
 def test_larger_shares_go_first() -> None:

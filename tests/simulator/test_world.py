@@ -76,13 +76,16 @@ def test_reactive_job_that_ends_within_its_minute_is_not_started_again() -> None
 
 def test_prediction_that_was_too_high_is_corrected_for_the_next_job_of_its_kind() -> None:
     over = jobs_kit.job("over", 90, real=jobs_kit.needs(30))
-    later = dataclasses.replace(over, name="later", arrives=100.0)
-    assert jobs_kit.ran([over, later]).lives[1].started == 1000
-    # Nothing that runs is touched: there is room beside the first only as far as it is booked.
-    assert jobs_kit.ran([over, later], way=ways.Hybrid()).lives[1].started == 1000
-    third = dataclasses.replace(over, name="third", arrives=1000.5)
-    found = jobs_kit.ran([over, later, third], way=ways.Hybrid())
-    assert found.lives[2].started == 1000.5
+    after = [dataclasses.replace(over, name=name, arrives=1001.0) for name in "ab"]
+    assert sorted(life.started or 0 for life in jobs_kit.ran([over, *after]).lives) == [0, 1001, 2001]
+    corrected = jobs_kit.ran([over, *after], way=ways.Hybrid())
+    assert [life.started for life in corrected.lives] == [0, 1001, 1001]
+
+
+def test_correction_changes_nothing_for_jobs_that_came_before_the_measured_one_ended() -> None:
+    over = jobs_kit.job("over", 90, real=jobs_kit.needs(30))
+    found = jobs_kit.ran([over, dataclasses.replace(over, name="later", arrives=100.0)], way=ways.Hybrid())
+    assert found.lives[1].started == 1000
 
 
 def test_job_without_enough_memory_comes_again_with_more_until_it_suffices() -> None:

@@ -27,12 +27,16 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
-    """One job on one GPU, or on n whole GPUs of one node.
+    """One job: a pod, or a gang of pods that start and end together.
 
     Attributes:
+        kind: what each of its pods needs.
         arrives: seconds since the beginning.
-        seconds: how long it runs alone with all threads, by GPU model.
-        gpus: how many GPUs; more than one are whole.
+        seconds: how long it runs alone with all threads, by GPU model; a gang as long as its slowest pod.
+        replicas: how many pods; more than one are a gang, which is placed whole or not at all.
+        gpus: how many GPUs a pod has; more than one are whole, and of one node.
+        checkpoint_seconds: of its work, after each of which it is safe; None: it is when the job is done.
+        minimum_run_seconds: for so long no pod of it is evicted for another.
     """
 
     name: str
@@ -40,6 +44,9 @@ class Job:
     arrives: float
     seconds: Mapping[GPUModel, float]
     namespace: Namespace = NAMESPACE
+    replicas: int = 1
     gpus: int = 1
     priority: int = 0
     workload_type: pod.WorkloadType = pod.WorkloadType.TRAINING
+    checkpoint_seconds: float | None = None
+    minimum_run_seconds: int = 0

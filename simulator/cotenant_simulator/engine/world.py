@@ -1,60 +1,46 @@
-"""One run: jobs arrive, are placed by the extender's queue, slow each other down, run out of memory, and end.
+"""One run: jobs arrive, are placed by the extender's queue, slow each other down, lose attempts, come again, and end.
 
 Whenever the tenants of a GPU change, each has come as far as its speed took it, and all get the speeds that the new set
-has. A job that starts where its memory does not suffice runs for `START_SECONDS` and fails; it is submitted again.
+has. A job that starts where its memory does not suffice runs for `START_SECONDS` and fails; it is submitted again. An
+attempt is lost, too, when a job of higher priority evicts it and when a GPU breaks (`faults`); the next one begins at
+the last checkpoint. A gang starts when all its pods are bound, and ends when one of them does.
 """
 
-import dataclasses
 import functools
-import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from cotenant_api import names, placement, pod, prediction
-from cotenant_api.names import GPUUID, GPUModel, PodUID
+from cotenant_api import placement
+from cotenant_api.names import GPUModel, PodUID
 from cotenant_extender.packing import policies
-from cotenant_simulator.engine import history, interference, jobs, ways
+from cotenant_simulator.engine import (
+    agenda,
+    attempts,
+    conditions,
+    faults,
+    floor,
+    growing,
+    history,
+    interference,
+    jobs,
+    outages,
+    seating,
+    submission,
+    ways,
+)
 from cotenant_simulator.twin import leader, sites
 
 START_SECONDS: Final = 30.0
 """From a container's start to the memory peak of its first step; an assumption."""
+MOST_LOOKS: Final = 64
+"""How often the queue looks for victims again while nothing else happens."""
+NO_MORE_MEMORY: Final = (
+    "OutOfMemory: it had {} MiB of GPU memory to itself; no GPU that the job may use has more; make the job smaller "
+    "(its batch size, say) or allow larger GPUs"
+)
 
 Progress = Callable[[int], None]
 """Told how many jobs have ended."""
-
-
-class _Event(NamedTuple):
-    seconds: float
-    number: int
-    act: Callable[[], None]
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class _Run:
-    """One attempt on its GPUs.
-
-    Attributes:
-        left: seconds of work alone that are left, as of `since`.
-        speed: from `since` on, of its speed alone.
-        alone_since: since when it has had no neighbour; None: it has one.
-        turn: grows whenever its end is computed again; earlier ones are void.
-    """
-
-    place: int
-    uid: PodUID
-    gpus: tuple[GPUUID, ...]
-    share: int
-    memory_mib: int
-    tenant: interference.Tenant
-    left: float
-    since: float
-    began: float
-    lacks_memory: bool = False
-    ended: bool = False
-    speed: float = 0.0
-    alone_since: float | None = None
-    turn: int = 0
 
 
 class World:
@@ -77,16 +63,17 @@ class World:
         policy: policies.InForce,
         speeds: interference.Interference,
     ) -> None:
-        self._given, self._way, self._policy, self._speeds = given, way, policy, speeds
+        self._given, self._speeds, self._floor = given, speeds, floor.Floor(speeds)
+        self._desk = submission.Desk(nodes, way, policy)
         self._leader = leader.Leader(nodes, policy)
+        self._outages = outages.Outages(nodes, self._leader)
         self._gpus = {gpu.uuid: gpu for node in nodes for gpu in node.gpus}
-        self._tenants: dict[GPUUID, list[_Run]] = {}
-        self._busy: dict[GPUUID, float] = {}
-        self._past: dict[int, ways.Past] = {}
-        self._remembered: dict[jobs.Kind, prediction.Prediction] = {}
-        self._agenda: list[_Event] = []
-        self._number = self._attempts = self._running = self._ended = 0
-        self._utilization = self.now = 0.0
+        self._courses = [submission.Course() for _ in given]
+        self._pods: dict[PodUID, attempts.Attempt] = {}
+        self._opening: dict[attempts.Attempt, None] = {}
+        self._agenda, self._conditions = agenda.Agenda(), conditions.NORMAL
+        self._running = self._ended = self._looks = 0
+        self._looking, self.now = False, 0.0
         models = {gpu.model for gpu in self._gpus.values()}
         lives = [
             history.Life(name=job.name, arrived=job.arrives, alone=min(_seconds(job, models), default=0.0))
@@ -94,168 +81,274 @@ class World:
         ]
         self.history = history.History(gpus=len(self._gpus), lives=lives)
 
-    def run(self, progress: Progress | None = None) -> history.History:
-        """Until nothing happens any more."""
+    def run(
+        self, progress: Progress | None = None, *, under: conditions.Conditions = conditions.NORMAL
+    ) -> history.History:
+        """Until all jobs have ended, or nothing happens any more."""
+        self._conditions, self.history.spans = under, [] if under.spans else None
         for place, job in enumerate(self._given):
-            self._at(job.arrives, functools.partial(self._submit, place))
-        while self._agenda:
-            self.now = self._agenda[0].seconds
-            while self._agenda and self._agenda[0].seconds <= self.now:
-                heapq.heappop(self._agenda).act()
-            for placed in self._leader.place(now=self.now):
-                self._start(placed)
-            self._note()
+            self._agenda.at(job.arrives, functools.partial(self._submit, place))
+        for fault in under.faults:
+            self._agenda.at(fault.seconds, functools.partial(self._strike, fault))
+        while self._agenda and self._ended < len(self._given):
+            self.now = self._agenda.next
+            if self._agenda.do(now=self.now):
+                self._pass()
+                self._note()
             if progress is not None:
                 progress(self._ended)
+        self._explain()
         return self.history
 
-    def _at(self, seconds: float, act: Callable[[], None]) -> None:
-        self._number += 1
-        heapq.heappush(self._agenda, _Event(seconds, self._number, act))
+    def _submit(self, place: int) -> bool:
+        job, course = self._given[place], self._courses[place]
+        past = self._desk.past(job, course)
+        booked = self._desk.booking(job, course, past)
+        if booked is None:
+            self._give_up(place, ways.HELD)
+            return False
+        course.attempts += 1
+        asked = list(self._desk.pods(place, job, course.attempts, booked))
+        uids = tuple(one.demand.uid for one in asked)
+        attempt = attempts.Attempt(place=place, past=past, booked=booked, pods=uids, saved=course.saved)
+        for one in asked:
+            self._pods[one.demand.uid] = attempt
+            self._leader.submit(one.demand, like=one.like, since=job.arrives, priority=job.priority, now=self.now)
+        return True
 
-    def _submit(self, place: int) -> None:
-        job, past = self._given[place], self._past.get(place, ways.NOTHING)
-        if past.measured is None:
-            past = dataclasses.replace(past, measured=self._remembered.get(job.kind))
-        asked = ways.WHOLE._replace(share=names.HUNDREDTHS * job.gpus)
-        if job.gpus == 1:
-            asked = self._way.booking(job, past, self._policy)
-        self._attempts += 1
-        uid = PodUID(f"{place:08}.{self._attempts}")
-        demand = pod.Demand(
-            uid=uid,
-            namespace=job.namespace,
-            name=f"{job.name}-{self._attempts}",
-            container="main",
-            share=asked.share,
-            predicted=asked.predicted,
-            memory_mib=asked.memory_mib,
-            gpu_models=frozenset(job.seconds),
-            workload_type=job.workload_type,
-            processes_per_gpu=1,
-            gang=None,
-            queued_since=None,
-            minimum_run_seconds=0,
-        )
-        source = None if asked.predicted is None else asked.predicted.source
-        like = job.namespace, asked.share, asked.memory_mib, demand.gpu_models, source and (job.kind.name, source)
-        self._leader.submit(demand, like=like, since=job.arrives, priority=job.priority, now=self.now)
+    def _pass(self) -> None:
+        """All that the queue decides now."""
+        waits, more = self._conditions.bind_seconds, True
+        while more:
+            step = self._leader.step(now=self.now, binds=not waits)
+            for placed in step.promised:
+                if waits:
+                    self._agenda.at(self.now + waits, functools.partial(self._bind, placed))
+                else:
+                    self._bound(placed)
+            for uid in step.evicted:
+                self._evict(uid)
+            more = step.cut or bool(step.evicted)
+        if self._leader.contested and not self._looking and self._looks < MOST_LOOKS:
+            self._looking = True
+            self._agenda.at(self.now + leader.LOOK_AGAIN_SECONDS, self._look)
 
-    def _start(self, placed: placement.Placement) -> None:
-        place = int(placed.pod_uid.partition(".")[0])
-        job, life, first = self._given[place], self.history.lives[place], placed.gpus[0]
-        gpu = self._gpus[first.uuid]
-        run = _Run(
-            place=place,
-            uid=placed.pod_uid,
-            gpus=tuple(booked.uuid for booked in placed.gpus),
-            share=first.share,
-            memory_mib=first.memory_mib,
-            tenant=interference.Tenant(
-                real=job.kind.real[gpu.model],
-                gpu_memory_mib=gpu.memory_mib,
-                threads=first.active_thread_percentage,
-                priority=first.client_priority,
-            ),
-            left=job.seconds[gpu.model],
-            since=self.now,
-            began=self.now,
-        )
-        life.attempts += 1
+    def _look(self) -> bool:
+        """The queue looks for victims for one job after the other, and some time apart."""
+        self._looking, self._looks = False, self._looks + 1
+        return True
+
+    def _bind(self, placed: placement.Placement) -> bool:
+        attempt = self._pods.get(PodUID(placed.pod_uid))
+        if attempt is None:
+            return False
+        if self._leader.bind(placed, now=self.now):
+            self._bound(placed)
+        elif len(attempt.pods) > 1:
+            self._agenda.at(self.now + leader.SPLIT_SECONDS, functools.partial(self._split, attempt))
+        return True
+
+    def _bound(self, placed: placement.Placement) -> None:
+        attempt = self._pods[PodUID(placed.pod_uid)]
+        attempt.placed[PodUID(placed.pod_uid)] = placed
+        self._opening[attempt] = None
+        if len(attempt.placed) < len(attempt.pods):
+            return
+        attempt.bound = self.now
+        self.history.lives[attempt.place].attempts += 1
+        if self._conditions.start_seconds:
+            self._agenda.at(self.now + self._conditions.start_seconds, functools.partial(self._start, attempt))
+        else:
+            self._start(attempt)
+
+    def _start(self, attempt: attempts.Attempt) -> bool:
+        if attempt.ended:
+            return False
+        job, life = self._given[attempt.place], self.history.lives[attempt.place]
+        del self._opening[attempt]
         life.started = self.now if life.started is None else life.started
-        self._running += 1
-        for uuid in run.gpus:
-            self._tenants.setdefault(uuid, []).append(run)
-        run.lacks_memory = self._lacks_memory(run)
-        if run.lacks_memory:
-            self._at(self.now + START_SECONDS, functools.partial(self._out_of_memory, run))
-        self._changed(run.gpus)
+        self._running, self._looks = self._running + 1, 0
+        attempt.then = self._desk.then(job, attempt.past)
+        attempt.begin(seating.seats(attempt, job, self._gpus), now=self.now)
+        met = self._floor.enter(attempt, now=self.now)
+        attempt.lacks_memory = seating.lacks_memory(attempt, self._floor, mechanism=self._speeds.mechanism)
+        if attempt.lacks_memory:
+            self._agenda.at(self.now + START_SECONDS, functools.partial(self._out_of_memory, attempt))
+        if job.minimum_run_seconds:
+            self._agenda.at((attempt.bound or 0.0) + job.minimum_run_seconds, self._may_be_evicted)
+        self._await(met)
+        return True
 
-    def _lacks_memory(self, run: _Run) -> bool:
-        """Under MPS each has a limit of its own; without, who comes last finds what the others left."""
-        needed = run.tenant.real.memory_mib.q50
-        if self._speeds.mechanism == interference.MPS:
-            return needed > run.memory_mib
-        return sum(one.tenant.real.memory_mib.q50 for one in self._tenants[run.gpus[0]]) > run.tenant.gpu_memory_mib
+    def _may_be_evicted(self) -> bool:
+        self._looks = 0
+        return self._leader.contested
 
-    def _changed(self, gpus: Sequence[GPUUID]) -> None:
-        """Who shares these GPUs is not who did: everybody there has another speed from now on."""
-        for uuid in gpus:
-            here = self._tenants.get(uuid, [])
-            found = self._speeds.together([run.tenant for run in here])
-            self._utilization += found.utilization - self._busy.get(uuid, 0.0)
-            self._busy[uuid] = found.utilization
-            for run, speed in zip(here, found.speeds, strict=True):
-                self._set_speed(run, speed, alone=len(here) == 1)
+    def _await(self, met: Sequence[attempts.Attempt]) -> None:
+        """The ends, and minutes alone, of attempts whose speed or company is another."""
+        for attempt in met:
+            if attempt.awaited != attempt.turn:
+                attempt.awaited = attempt.turn
+                life = self.history.lives[attempt.place]
+                life.slowest = min(life.slowest, attempt.speed)
+                if not attempt.lacks_memory:
+                    self._agenda.at(attempt.end, functools.partial(self._finish, attempt, attempt.turn))
+            if attempt.then is not ways.Then.NOTHING:
+                self._await_minute(attempt)
 
-    def _set_speed(self, run: _Run, speed: float, *, alone: bool) -> None:
-        run.left -= (self.now - run.since) * run.speed
-        run.since, run.speed = self.now, speed
-        life = self.history.lives[run.place]
-        life.slowest = min(life.slowest, speed)
-        run.turn += 1
-        turn = run.turn
-        if not run.lacks_memory:
-            self._at(self.now + max(run.left, 0.0) / speed, functools.partial(self._finish, run, turn))
-        if not alone:
-            run.alone_since = None
-        elif run.alone_since is None:
-            run.alone_since = self.now
-            if self._way.then is not ways.Then.NOTHING and len(run.gpus) == 1:
-                self._at(self.now + ways.MEASURE_SECONDS, functools.partial(self._measure, run, self.now))
+    def _await_minute(self, attempt: attempts.Attempt) -> None:
+        if not self._floor.alone(attempt):
+            attempt.alone_since = None
+        elif attempt.alone_since is None:
+            attempt.alone_since = self.now
+            self._agenda.at(self.now + ways.MEASURE_SECONDS, functools.partial(self._measure, attempt, self.now))
 
-    def _finish(self, run: _Run, turn: int) -> None:
-        if run.turn == turn:
-            self.history.lives[run.place].ended = self.now
-            self._ended += 1
-            self._leave(run)
+    def _finish(self, attempt: attempts.Attempt, turn: int) -> bool:
+        if attempt.ended or attempt.turn != turn:
+            return False
+        self._teach(attempt)
+        self._end(attempt)
+        self.history.lives[attempt.place].ended = self.now
+        self._ended += 1
+        return True
 
-    def _measure(self, run: _Run, since: float) -> None:
+    def _measure(self, attempt: attempts.Attempt, since: float) -> bool:
         """It has been alone for long enough, unless it has ended or got a neighbour meanwhile."""
-        job, past = self._given[run.place], self._past.get(run.place, ways.NOTHING)
-        seen = ways.seen(job)
-        if run.alone_since != since or run.ended or past.measured is not None or seen is None:
-            return
-        if self._way.then is ways.Then.REMEMBER:
-            self._remembered[job.kind] = seen
-            return
-        self._past[run.place] = dataclasses.replace(past, measured=seen)
-        self._leave(run)
-        self._submit(run.place)
+        if attempt.ended or attempt.alone_since != since:
+            return False
+        course = self._courses[attempt.place]
+        attempt.measured = frozenset(self._gpus[seat.gpu].model for seat in attempt.seats)
+        course.measured |= attempt.measured
+        if attempt.then is ways.Then.REMEMBER:
+            return False
+        self.history.lives[attempt.place].measured += 1
+        self._teach(attempt)
+        self._lose(attempt)
+        return self._submit(attempt.place)
 
-    def _out_of_memory(self, run: _Run) -> None:
-        life, past = self.history.lives[run.place], self._past.get(run.place, ways.NOTHING)
-        life.out_of_memory += 1
-        self._leave(run)
-        if run.share >= names.HUNDREDTHS:
-            life.failed = True
-            self._ended += 1
-            return
-        self._past[run.place] = dataclasses.replace(
-            past, out_of_memory=past.out_of_memory + 1, booked_mib=run.memory_mib
-        )
-        self._submit(run.place)
+    def _out_of_memory(self, attempt: attempts.Attempt) -> bool:
+        if attempt.ended:
+            return False
+        job, course = self._given[attempt.place], self._courses[attempt.place]
+        self.history.lives[attempt.place].out_of_memory += 1
+        self._teach(attempt)
+        had = seating.had_mib(attempt)
+        if attempt.whole_gpus:
+            grown = growing.alone(course.grown, gpu_mib=had, usable=self._desk.usable(job))
+        else:
+            largest = self._desk.largest_mib(attempt.past, attempt.booked)
+            grown = growing.shared(course.grown, booked_mib=had, largest_mib=largest)
+        self._lose(attempt)
+        if grown is None:
+            self._give_up(attempt.place, NO_MORE_MEMORY.format(had))
+            return True
+        course.grown = grown
+        return self._submit(attempt.place)
 
-    def _leave(self, run: _Run) -> None:
-        run.turn += 1
-        run.ended = True
-        self._running -= 1
-        self.history.lives[run.place].ran += self.now - run.began
-        self._leader.end(run.uid)
-        for uuid in run.gpus:
-            self._tenants[uuid].remove(run)
-            if not self._tenants[uuid]:
-                del self._tenants[uuid]
-        self._changed(run.gpus)
+    def _teach(self, attempt: attempts.Attempt) -> None:
+        """What jobs of its kind learn from an attempt that ended by itself: its peak, as far as it got memory."""
+        job, peak = self._given[attempt.place], seating.peak_mib(attempt)
+        self._desk.lessons.ended(job, measured=attempt.measured, peak_mib=peak)
+
+    def _evict(self, uid: PodUID) -> None:
+        """For a job of higher priority. The Job controller replaces a single pod; a gang is made again later."""
+        attempt = self._pods.get(uid)
+        if attempt is None:
+            return
+        course = self._courses[attempt.place]
+        self.history.lives[attempt.place].evictions += 1
+        self._looks = 0
+        self._lose(attempt)
+        if len(attempt.pods) > 1:
+            self._restart(attempt.place)
+        else:
+            course.again = attempt.booked
+            self._submit(attempt.place)
+
+    def _split(self, attempt: attempts.Attempt) -> bool:
+        """A gang of which some pods were bound and others lost their GPUs is evicted whole."""
+        if attempt.ended or not 0 < len(attempt.placed) < len(attempt.pods):
+            return False
+        self.history.lives[attempt.place].evictions += 1
+        self._lose(attempt)
+        self._restart(attempt.place)
+        return True
+
+    def _strike(self, fault: faults.Fault) -> bool:
+        gpus, shared = self._outages.gpus(fault), self._speeds.mechanism == interference.MPS
+        seats = [seat for gpu in gpus for seat in self._floor.on(gpu)]
+        if fault.what is faults.What.TENANT:
+            if not seats:
+                return False
+            culprit = seats[int(fault.lot * len(seats))]
+            shared = shared and not culprit.attempt.whole_gpus
+            victims = [seat.attempt for seat in seats] if shared else [culprit.attempt]
+        else:
+            here = set(gpus)
+            opening = [attempt for attempt in self._opening if any(booked.uuid in here for booked in attempt.bookings)]
+            victims, shared = [*(seat.attempt for seat in seats), *opening], True
+        if shared:
+            self._outages.begin(fault, now=self.now)
+            self._agenda.at(self.now + fault.repair_seconds, functools.partial(self._repair, fault))
+        for attempt in dict.fromkeys(victims):
+            self.history.lives[attempt.place].faults += 1
+            self._lose(attempt)
+            self._restart(attempt.place)
+        return True
+
+    def _repair(self, fault: faults.Fault) -> bool:
+        self._outages.end(fault, now=self.now)
+        return True
+
+    def _restart(self, place: int) -> None:
+        """Another attempt, after the operator's delay."""
+        course = self._courses[place]
+        course.restarts += 1
+        later = self.now + faults.restart_seconds(course.restarts)
+        self._agenda.at(later, functools.partial(self._submit, place))
+
+    def _lose(self, attempt: attempts.Attempt) -> None:
+        """An attempt ends before its work is done: what is safe is kept."""
+        course, life = self._courses[attempt.place], self.history.lives[attempt.place]
+        self._end(attempt, phase="Failed")
+        course.saved = attempt.safe(self._given[attempt.place].checkpoint_seconds)
+        life.lost += attempt.lost(course.saved)
+
+    def _end(self, attempt: attempts.Attempt, *, phase: str = "Succeeded") -> None:
+        attempt.ended = True
+        attempt.advance(now=self.now)
+        self._opening.pop(attempt, None)
+        for uid in attempt.pods:
+            del self._pods[uid]
+            self._leader.end(uid, phase=phase)
+        if attempt.seats:
+            self._running -= 1
+            self._await(self._floor.leave(attempt, now=self.now))
+        if attempt.bound is not None:
+            self.history.lives[attempt.place].ran += self.now - attempt.bound
+            if self.history.spans is not None:
+                self.history.spans.extend(
+                    history.Span(booked.uuid, attempt.place, attempt.bound, self.now, booked.share)
+                    for booked in attempt.bookings
+                )
+
+    def _give_up(self, place: int, why: str) -> None:
+        life = self.history.lives[place]
+        life.failed, life.why = True, why
+        self._ended += 1
+
+    def _explain(self) -> None:
+        """Why those who still wait do."""
+        if not self._pods:
+            return
+        words = self._leader.why(now=self.now)
+        for uid, attempt in self._pods.items():
+            life = self.history.lives[attempt.place]
+            life.why = life.why or words.get(uid, "")
 
     def _note(self) -> None:
         self.history.note(
             history.Moment(
-                seconds=self.now,
-                utilization=max(self._utilization, 0.0),
-                occupied=len(self._tenants),
-                running=self._running,
-                waiting=self._leader.waiting,
+                self.now, max(self._floor.utilization, 0.0), self._floor.occupied, self._running, self._leader.waiting
             )
         )
 

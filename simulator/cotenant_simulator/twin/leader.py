@@ -1,21 +1,40 @@
 """Pods come, are placed by the extender's queue, and end. Time is a parameter."""
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from cotenant_api import names, placement, pod
-from cotenant_api.names import NodeName, PodUID
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import ledger
+from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import constraints, policies, view
-from cotenant_extender.queue import planning
+from cotenant_extender.queue import cleanup, planning, telling
 from cotenant_simulator.twin import sites
 
 NO_HOST_NEED: Final = view.HostNeed(cpu_millis=0, memory_bytes=0)
 _ANY_NODE: Final = constraints.Constraints()
 _NO_LABELS: Final = MappingProxyType[str, str]({})
+LOOK_AGAIN_SECONDS: Final = planning.SEARCH_DELAY_SECONDS
+"""The queue looks for victims for one job after the other, so often."""
+SPLIT_SECONDS: Final = cleanup.GRACE_SECONDS
+"""A gang that is bound in part is evicted whole after this."""
+
+
+class Step(NamedTuple):
+    """What one pass of the queue did.
+
+    Attributes:
+        promised: placements of the pods that were lifted.
+        evicted: pods that are to leave; they hold their GPUs until they `end`.
+        cut: more can be decided at once.
+    """
+
+    promised: list[placement.Placement]
+    evicted: list[PodUID]
+    cut: bool
 
 
 class Leader:
@@ -34,7 +53,9 @@ class Leader:
         self._ledger = ledger.Ledger()
         self._ledger.policy_changed(policy)
         sites.enter(self._ledger, nodes)
-        self.waiting = 0
+        self.waiting, self._version = 0, 1
+        self._wait: Counter[int] = Counter()
+        self._hold: Counter[int] = Counter()
 
     def submit(self, demand: pod.Demand, *, like: Hashable, since: float, priority: int = 0, now: float) -> None:
         """A gated pod appears.
@@ -55,27 +76,60 @@ class Leader:
             constraints=_ANY_NODE,
             fit_key=like,
         )
-        self._ledger.pod(_gated(request), now=now)
-        self.waiting += 1
+        record = _gated(request)
+        self._ledger.pod(record, now=now)
+        self._count(record, 1)
 
-    def place(self, *, now: float) -> list[placement.Placement]:
-        """Lift and bind all whom the queue places now."""
-        placed = []
-        cut = True
-        while cut:
-            plan = self._queue.plan(self._ledger, self._policy, now=now)
-            cut = plan.cut
-            for lift in plan.lifts:
-                if lift.earmark is not None:
+    def step(self, *, now: float, binds: bool = True) -> Step:
+        """One pass of the queue; whom it lifts is bound at once, or else promised GPUs until `bind`."""
+        plan = self._queue.plan(self._ledger, self._policy, now=now)
+        promised = []
+        for lift in plan.lifts:
+            if lift.earmark is not None:
+                if binds:
                     self._bind(lift.record, lift.earmark.placed, now=now)
-                    placed.append(lift.earmark.placed)
-        return placed
+                else:
+                    self._lift(lift.record, lift.earmark, now=now)
+                promised.append(lift.earmark.placed)
+        evicted = [record.uid for eviction in plan.evictions for record in eviction.victims]
+        return Step(promised, evicted, plan.cut)
 
-    def end(self, uid: PodUID) -> None:
+    def bind(self, placed: placement.Placement, *, now: float) -> bool:
+        """kube-scheduler has come to a pod; False: its earmark has ended meanwhile, and it waits again."""
+        standing = self._ledger.earmarks.get(placed.pod_uid)
+        if standing is None or standing.placed is not placed:
+            return False
+        self._bind(self._ledger.pods[placed.pod_uid], placed, now=now)
+        return True
+
+    def end(self, uid: PodUID, *, phase: str = "Succeeded") -> None:
         """A pod has finished, and is gone."""
         record = self._ledger.pods[uid]
-        self.waiting -= 1 if record.pending else 0
-        self._ledger.pod_gone(uid, last=replace(record, phase="Succeeded", version=record.version + 1))
+        self._count(record, -1)
+        self._ledger.pod_gone(uid, last=replace(record, phase=phase, version=record.version + 1))
+
+    def agent(self, node: sites.Node, *, ready: bool, unhealthy: Collection[GPUUID], now: float) -> None:
+        """What a node's agent tells from now on."""
+        self._version += 1
+        self._ledger.gpunode(sites.told(node, self._version, ready=ready, unhealthy=unhealthy), now=now, fresh=True)
+
+    @property
+    def contested(self) -> bool:
+        """Whether somebody who waits has a higher priority than somebody who is placed."""
+        return bool(self._wait and self._hold) and max(self._wait) > min(self._hold)
+
+    def why(self, *, now: float) -> dict[PodUID, str]:
+        """What those who wait are told: reason and message, a colon between."""
+        teller = telling.Teller(self._queue)
+        found = {}
+        for waiting in teller.waiting(self._ledger):
+            reason, message = teller.explain(self._ledger, self._policy, waiting, now=now)
+            found[waiting.record.uid] = f"{reason}: {message}"
+        return found
+
+    def _lift(self, record: records.Pod, promised: earmarks.Earmark, *, now: float) -> None:
+        note = promised.note().to_json()
+        self._ledger.pod(replace(record, gates=(), earmark=note, version=record.version + 1), now=now)
 
     def _bind(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
         bound = replace(
@@ -87,8 +141,17 @@ class Leader:
             placement=placed,
             started=now,
         )
+        self._count(record, -1)
         self._ledger.pod(bound, now=now)
-        self.waiting -= 1
+        self._count(bound, 1)
+
+    def _count(self, record: records.Pod, sign: int) -> None:
+        """Who waits, and who is placed, by priority."""
+        self.waiting += sign if record.pending else 0
+        counts = self._wait if record.pending else self._hold
+        counts[record.priority] += sign
+        if not counts[record.priority]:
+            del counts[record.priority]
 
 
 def _gated(request: view.Request) -> records.Pod:
@@ -112,7 +175,7 @@ def _gated(request: view.Request) -> records.Pod:
         placement=None,
         labels=_NO_LABELS,
         started=None,
-        preempts=False,
+        preempts=True,
         unschedulable=None,
         packed=None,
     )

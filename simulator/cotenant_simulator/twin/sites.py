@@ -1,6 +1,6 @@
 """The nodes and GPUs of a simulated cluster, as the ledger takes them in."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,20 +59,24 @@ def enter(known: ledger.Ledger, nodes: Sequence[Node]) -> None:
                 taints=(),
             )
         )
-        gpus = tuple(_gpu(index, gpu) for index, gpu in enumerate(node.gpus))
-        agent = records.GPUNode(name=node.name, version=1, ready=True, excluded=frozenset(), gpus=gpus)
-        known.gpunode(agent, now=0.0, fresh=True)
+        known.gpunode(told(node, 1), now=0.0, fresh=True)
         known.lease(node.name, _FOREVER, now=_FOREVER)
 
 
-def _gpu(index: int, gpu: GPU) -> records.GPU:
+def told(node: Node, version: int, *, ready: bool = True, unhealthy: Collection[GPUUID] = ()) -> records.GPUNode:
+    """What a node's agent tells."""
+    gpus = tuple(_gpu(index, gpu, healthy=gpu.uuid not in unhealthy) for index, gpu in enumerate(node.gpus))
+    return records.GPUNode(name=node.name, version=version, ready=ready, excluded=frozenset(), gpus=gpus)
+
+
+def _gpu(index: int, gpu: GPU, *, healthy: bool) -> records.GPU:
     return records.GPU(
         uuid=gpu.uuid,
         index=index,
         model=gpu.model,
         memory_mib=gpu.memory_mib,
         mode=gpunode.Mode.SHARED,
-        health=gpunode.Health.HEALTHY,
+        health=gpunode.Health.HEALTHY if healthy else gpunode.Health.UNHEALTHY,
         foreign_processes=0,
         tenants=(),
     )

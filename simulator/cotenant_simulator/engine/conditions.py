@@ -1,0 +1,35 @@
+"""What a run is told beside its jobs. Frozen values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant_api import errors
+from cotenant_simulator.engine import faults as breaking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Beside the jobs.
+
+    Attributes:
+        faults: what breaks.
+        bind_seconds: from a gate's lift to the binding, which kube-scheduler does; GPUs are promised meanwhile.
+        start_seconds: from the binding to the first step: kubelet, image, start of the program.
+        spans: whether the history tells who was where.
+    """
+
+    faults: Sequence[breaking.Fault] = ()
+    bind_seconds: float = 0.0
+    start_seconds: float = 0.0
+    spans: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("bind_seconds", "start_seconds"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise errors.InvalidInputError(name, value, "must be 0 or more")
+
+
+NORMAL: Final = Conditions()
+"""Nothing breaks, and what was decided is done at once."""
