@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cotenant_api import placement
 from cotenant_api.names import GPUUID
 
 
@@ -82,15 +83,24 @@ class Span(NamedTuple):
     """A pod's time on a GPU, from its binding to its end.
 
     Attributes:
+        booked: what it was given there.
         place: of its job among `History.lives`.
-        share: hundredths booked.
     """
 
-    gpu: GPUUID
+    booked: placement.GPUBooking
     place: int
     start: float
     end: float
-    share: int
+
+    @property
+    def gpu(self) -> GPUUID:
+        """The GPU."""
+        return self.booked.uuid
+
+    @property
+    def share(self) -> int:
+        """Hundredths booked."""
+        return self.booked.share
 
 
 class Counts(NamedTuple):

@@ -327,7 +327,7 @@ class World:
             self.history.lives[attempt.place].ran += self.now - attempt.bound
             if self.history.spans is not None:
                 self.history.spans.extend(
-                    history.Span(booked.uuid, attempt.place, attempt.bound, self.now, booked.share)
+                    history.Span(booked, attempt.place, attempt.bound, self.now)
                     for booked in attempt.bookings
                 )
 
