@@ -1,0 +1,203 @@
+"""The page of wrong predictions. Pure; writes no file."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from cotenant_simulator.horus import published
+from cotenant_simulator.prediction_error import beliefs, crossing, experiment, gains
+from cotenant_simulator.report import page
+
+_DIGITS: Final = 4
+
+
+def page_of(found: gains.Results, *, command: str) -> page.Page:
+    """The page.
+
+    Args:
+        found: all runs.
+        command: that makes it again.
+    """
+    asked = found.asked
+    by_test = [gain for of in asked.axes for gain in gains.gains(found, of)]
+    parts: list[page.Table | page.Figure] = [_crossings(by_test, asked)]
+    for of in asked.axes:
+        parts += [_table(found, of), *(_lines(found, of, measure) for measure in gains.MEASURES)]
+    return page.Page(
+        title="When predictions are wrong",
+        answer=_answer(by_test, asked),
+        command=command,
+        conditions=list(_conditions(found)),
+        parts=parts,
+        document=_document(found, by_test),
+    )
+
+
+def _crossings(by_test: Sequence[gains.Gain], asked: gains.Asked) -> page.Table:
+    first, last = asked.sigmas[0], asked.sigmas[-1]
+    rows: dict[tuple[str, str], list[page.Cell]] = {}
+    for gain in by_test:
+        rows.setdefault((gain.of, gain.way), [gain.of, gain.way]).append(_crossing(gain.crossing, asked.sigmas))
+    return page.Table(
+        title="From which error (sigma) on packing by prediction no longer pays, by figure and against whom",
+        basis=page.Basis.SIMULATED,
+        columns=[page.Column("wrong"), page.Column("way"), *(page.Column(test.name) for test in gains.TESTS)],
+        rows=list(rows.values()),
+        note=(
+            f"Where the mean change comes to 0, on straight lines between the errors that were tried, {first:g} to "
+            f"{last:g}; in brackets from where its 95 % interval reaches 0 to where all of it is a loss. "
+            f"at {first:g}: it does not pay there either."
+        ),
+    )
+
+
+def _crossing(found: crossing.Crossing, sigmas: Sequence[float]) -> str:
+    """The mean's, and in brackets those of the interval's ends."""
+    never = f"never within {sigmas[0]:g}..{sigmas[-1]:g}"
+    if found.low is None:
+        return never
+
+    def where(at: float | None) -> str:
+        if at is None:
+            return "never"
+        return f"at {at:g}" if at == sigmas[0] else f"{at:.2f}"
+
+    middle = never if found.at is None else where(found.at)
+    return f"{middle} [{where(found.low)} to {where(found.high)}]"
+
+
+def _table(found: gains.Results, of: beliefs.Of) -> page.Table:
+    rows = [_row(found, of, way, sigma=None) for way in experiment.OTHERS]
+    rows += [_row(found, of, way, sigma=sigma) for way in experiment.BELIEVING for sigma in _few(found.asked.sigmas)]
+    return page.Table(
+        title=f"Error of {_named(of)}",
+        basis=page.Basis.SIMULATED,
+        columns=[
+            page.Column("way"),
+            page.Column("sigma"),
+            *(page.Column(measure.title, measure.form) for measure in gains.MEASURES),
+        ],
+        rows=rows,
+    )
+
+
+def _row(found: gains.Results, of: beliefs.Of, way: str, *, sigma: float | None) -> list[page.Cell]:
+    """None: of a way that is the same for every error."""
+    at = "any" if sigma is None else f"{sigma:g}"
+    return [way, at, *(found.estimate(measure, way, of=of, sigma=sigma or 0.0) for measure in gains.MEASURES)]
+
+
+def _few(sigmas: Sequence[float]) -> list[float]:
+    """Every second and the last; figures show all."""
+    return sorted({*sigmas[::2], sigmas[-1]})
+
+
+def _lines(found: gains.Results, of: beliefs.Of, measure: gains.Measure) -> page.Lines:
+    sigmas = found.asked.sigmas
+    series = []
+    for way in experiment.WAYS:
+        means = [found.estimate(measure, way, of=of, sigma=sigma) for sigma in sigmas]
+        low, high = [one.low for one in means], [one.high for one in means]
+        series.append(page.Series(name=way, x=sigmas, y=[one.mean for one in means], low=low, high=high))
+    return page.Lines(
+        title=f"{measure.title}, error of {_named(of)}",
+        basis=page.Basis.SIMULATED,
+        x_label="sigma of the logarithm of believed over real",
+        y_label=measure.title,
+        series=series,
+    )
+
+
+def _named(of: beliefs.Of) -> str:
+    return "utilization and memory" if of is beliefs.Of.BOTH else str(of)
+
+
+def _answer(by_test: Sequence[gains.Gain], asked: gains.Asked) -> str:
+    """Of the way that ships, where most is wrong."""
+    told = []
+    for gain in by_test:
+        if gain.way == experiment.PREDICTED and gain.of is asked.axes[-1]:
+            at = gain.crossing.at
+            if at is None:
+                tells = f"at every error up to {asked.sigmas[-1]:g}"
+            elif at == asked.sigmas[0]:
+                tells = f"not even at {at:g}"
+            else:
+                tells = f"up to {at:.2f}"
+            told.append(f"{gain.test.name}: {tells}")
+    return f"With an error of {_named(asked.axes[-1])}, packing by prediction pays by {'; '.join(told)}."
+
+
+def _conditions(found: gains.Results) -> Iterator[str]:
+    asked = found.asked
+    yield (
+        f"Simulated: {published.JOBS} jobs, all submitted at once, on {published.GPUS} GPUs ({published.GPU_MODEL}); "
+        "jobs, run times and policy as in `cotenant simulate horus`; the extender's own queue and ledger place them."
+    )
+    yield (
+        f"Modelled: what jobs need is what the model {asked.model} predicts of their graphs, and nothing else; how "
+        f"fast they are beside each other by its model of co-location under {asked.mechanism}, the same for every way."
+    )
+    yield (
+        "Assumed: what is believed is that times a lognormal factor, drawn for each of the mix's graphs, median and "
+        "upper bound alike, at most 100 % and at most what a GPU can book. Reality is the same for every error. Thread "
+        "demand and step time are believed rightly."
+    )
+    yield (
+        f"For scale: the error that Horus published for utilization is {published.RMSLE:g} (RMSLE); "
+        "docs/prediction.md says what ours is."
+    )
+    yield (
+        f"{experiment.PREDICTED} books the upper bound, {experiment.MEDIAN} the median as Horus does, "
+        f"{experiment.HYBRID} the upper bound until a job of the same graph was measured alone for a minute; "
+        f"{experiment.REACTIVE} measures every job for a minute alone and restarts it; {experiment.SLOT} gives whole "
+        "GPUs. An attempt without enough memory is lost and comes again with more."
+    )
+    yield (
+        f"Means over {len(asked.seeds)} seeds with 95 % intervals by Student's t; changes are paired by seed, which "
+        "has the same jobs for every way."
+    )
+    failed = sum(figures.failed for figures in found.runs.values())
+    if failed:
+        yield f"{failed} jobs in {len(found.runs)} runs were given up; they count among no times."
+
+
+def _document(found: gains.Results, by_test: Sequence[gains.Gain]) -> dict[str, Any]:
+    asked = found.asked
+    return {
+        "v": 1,
+        "simulated": True,
+        "gpus": published.GPUS,
+        "gpuModel": published.GPU_MODEL,
+        "jobs": published.JOBS,
+        "mechanism": asked.mechanism,
+        "model": asked.model,
+        "crossings": [
+            {
+                "wrong": gain.of,
+                "way": gain.way,
+                "test": gain.test.name,
+                "allowedPercent": gain.test.allowed_percent,
+                "sigma": {name: _rounded(value) for name, value in dataclasses.asdict(gain.crossing).items()},
+                "changesPercent": [
+                    {"sigma": sigma, "mean": _rounded(one.mean), "low": _rounded(one.low), "high": _rounded(one.high)}
+                    for sigma, one in zip(asked.sigmas, gain.changes, strict=True)
+                ],
+            }
+            for gain in by_test
+        ],
+        "runs": [
+            {
+                "way": key.way,
+                "wrong": key.of,
+                "sigma": key.sigma,
+                "seed": key.seed,
+                **{name: _rounded(value) for name, value in dataclasses.asdict(figures).items()},
+            }
+            for key, figures in found.runs.items()
+        ],
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
