@@ -7,11 +7,13 @@ from cotenant_api import packingpolicy, prediction
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_extender.packing import policies
 from cotenant_predictor.colocation import speeds
-from cotenant_simulator.engine import conditions, history, interference, jobs, ways, world
+from cotenant_simulator.engine import conditions, faults, history, interference, jobs, ways, world
 from cotenant_simulator.twin import sites
 
 MODEL = GPUModel("NVIDIA-A")
 GPU_MIB = 10_000
+PRIOR = speeds.SpeedModel()
+"""Co-location as nobody has measured it."""
 
 
 def needs(percent: float, *, memory_mib: int = 1000, upper: float | None = None) -> prediction.GPUPrediction:
@@ -53,6 +55,11 @@ def job(
     return jobs.Job(name=name, kind=kind, arrives=arrives, seconds={MODEL: seconds}, **changed)
 
 
+def broken(gpu: str, *, at: float, repair: float) -> faults.Fault:
+    """A GPU that breaks."""
+    return faults.Fault(seconds=at, what=faults.What.GPU, where=gpu, repair_seconds=repair)
+
+
 def policy(**changed: Any) -> policies.InForce:
     """The policy that ships, with some fields changed."""
     spec = packingpolicy.Spec.model_validate({"memory_headroom_percent": 0, "thread_partition": "None", **changed})
@@ -75,6 +82,6 @@ def ran(
         given,
         way=way or ways.Predicted(),
         policy=policy(**changed),
-        speeds=interference.Interference(speeds.SpeedModel(), mechanism),
+        speeds=interference.Interference(PRIOR, mechanism),
     )
     return made.run(under=under)

@@ -327,8 +327,7 @@ class World:
             self.history.lives[attempt.place].ran += self.now - attempt.bound
             if self.history.spans is not None:
                 self.history.spans.extend(
-                    history.Span(booked, attempt.place, attempt.bound, self.now)
-                    for booked in attempt.bookings
+                    history.Span(booked, attempt.place, attempt.bound, self.now) for booked in attempt.bookings
                 )
 
     def _give_up(self, place: int, why: str) -> None:

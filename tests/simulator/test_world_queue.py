@@ -1,0 +1,89 @@
+"""Promises, delays and evictions in virtual time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_simulator.engine import conditions, history, jobs
+from simulator import jobs_kit
+
+SLOW = conditions.Conditions(bind_seconds=5.0, start_seconds=20.0)
+
+
+def starts(given: Sequence[jobs.Job], **changed: Any) -> list[float | None]:
+    return [life.started for life in jobs_kit.ran(given, **changed).lives]
+
+
+def test_job_runs_when_it_was_bound_and_has_started() -> None:
+    (life,) = jobs_kit.ran([jobs_kit.job("a", 90)], under=SLOW).lives
+    assert (life.started, life.ended, life.ran) == (25, 1025, 1020)
+
+
+def test_promised_gpu_is_kept_from_others() -> None:
+    given = [jobs_kit.job("a", 60, seconds=100), jobs_kit.job("b", 60, arrives=1.0)]
+    assert starts(given, under=SLOW) == [25, 125 + 25]
+
+
+def test_promise_is_taken_back_for_a_job_of_higher_priority() -> None:
+    given = [jobs_kit.job("low", 60), jobs_kit.job("urgent", 60, seconds=100, arrives=2.0, priority=5)]
+    found = jobs_kit.ran(given, under=SLOW)
+    assert [life.started for life in found.lives] == [27 + 100 + 25, 27]
+    assert found.counts.evictions == 0
+
+
+def test_gang_is_promised_its_gpus_together() -> None:
+    gang = jobs_kit.job("gang", 60, seconds=100, replicas=2)
+    assert starts([gang, jobs_kit.job("b", 60, arrives=1.0)], nodes=2, under=SLOW) == [25, 125 + 25]
+
+
+def test_negative_delay_is_refused() -> None:
+    with pytest.raises(errors.InvalidInputError, match="bind_seconds"):
+        conditions.Conditions(bind_seconds=-1.0)
+
+
+def urgent(**changed: Any) -> jobs.Job:
+    return jobs_kit.job("urgent", 60, **{"seconds": 100, "arrives": 250.0, "priority": 5, **changed})
+
+
+def evicted(*given: jobs.Job, **changed: Any) -> history.History:
+    return jobs_kit.ran([*given, urgent()], **changed)
+
+
+def test_job_is_evicted_for_one_of_higher_priority_and_comes_again_from_the_beginning() -> None:
+    low, high = evicted(jobs_kit.job("low", 60)).lives
+    assert (high.started, high.ended) == (250, 350)
+    assert (low.evictions, low.lost, low.attempts, low.ended) == (1, 250, 2, 350 + 1000)
+
+
+def test_evicted_job_begins_at_its_last_checkpoint() -> None:
+    low = evicted(jobs_kit.job("low", 60, checkpoint_seconds=200.0)).lives[0]
+    assert (low.lost, low.ended) == (50, 350 + 800)
+
+
+def test_job_of_the_same_priority_waits() -> None:
+    assert starts([jobs_kit.job("low", 60, priority=5), urgent()]) == [0, 1000]
+
+
+def test_no_more_jobs_are_evicted_than_are_in_the_way() -> None:
+    found = evicted(jobs_kit.job("a", 60), jobs_kit.job("b", 30))
+    assert [life.evictions for life in found.lives] == [1, 0, 0]
+
+
+def test_job_is_not_evicted_before_it_has_run_for_its_minimum() -> None:
+    low, high = evicted(jobs_kit.job("low", 60, minimum_run_seconds=400)).lives
+    assert (low.evictions, high.started) == (1, 400)
+
+
+def test_gang_is_evicted_whole_and_comes_again_after_a_while() -> None:
+    gang, _ = evicted(jobs_kit.job("gang", 60, replicas=2), nodes=2).lives
+    assert (gang.evictions, gang.attempts, gang.ended) == (1, 2, 350 + 1000)
+
+
+def test_victims_are_found_for_all_who_may_have_some() -> None:
+    low = [jobs_kit.job(f"low{index}", 60) for index in range(6)]
+    high = [urgent(seconds=1000) for _ in range(6)]
+    found = jobs_kit.ran([*low, *high], gpus=6)
+    assert all((life.started or 0) < 260 for life in found.lives[6:])
+    assert found.counts.evictions == 6
