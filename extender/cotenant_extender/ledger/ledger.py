@@ -36,6 +36,7 @@ class Ledger:
         holds: which GPUs are kept for whom.
         touched: pods of which something changed since whoever looks at them cleared it.
         version: grows with every event after which something may fit, or must be decided, that did not before.
+        equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
         usage: what namespaces have booked, and for how long.
     """
@@ -53,7 +54,7 @@ class Ledger:
         self.order: list[NodeName] = []
         self.holds: dict[view.Hold, Held] = {}
         self.touched: set[PodUID] = set()
-        self.version = 0
+        self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
         self.usage = usage.Usage()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
@@ -70,6 +71,8 @@ class Ledger:
         policy, standing = self.policy, self._fleet
         if policy is None:
             raise ValueError("without a PackingPolicy there is nothing to be seen")
+        if not self._stale and standing is not None and standing.policy is policy:
+            return standing
         if standing is None or standing.policy is not policy or standing.crowded or self._many_are_new(standing):
             seen = [self.nodes[name].seen(policy, self.finished) for name in self.order]
             standing = self._fleet = fleet.Fleet.of(seen, policy)
@@ -139,12 +142,14 @@ class Ledger:
         state = self._state(record.name)
         if state.record != record:
             state.record = record
+            self.equipment += 1
             self._changed(state)
 
     def node_gone(self, name: NodeName) -> None:
         """A Node is gone, and whatever ran there with it."""
         state = self._state(name)
         state.record = None
+        self.equipment += 1
         self._changed(state)
         self._unearth(state, fresh=True)
 
@@ -167,6 +172,7 @@ class Ledger:
         if state.agent is None or record.version >= state.agent.version:
             before = state.openness(self.finished)
             state.agent = record
+            self.equipment += 1
             state.changed()
             self.version += 1 if state.openness(self.finished) != before else 0
             self._judge_liveness(record.name, now=now)
@@ -178,6 +184,7 @@ class Ledger:
         if state.agent is not None:
             self.order.remove(name)
         state.agent = None
+        self.equipment += 1
         self._changed(state)
         self._unearth(state, fresh=True)
 

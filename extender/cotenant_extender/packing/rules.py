@@ -175,9 +175,10 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
     if isinstance(needed.refused, np.ndarray):
         yield _Rule(needed.refused, needed.refused > 0)
     yield _Rule(source.closed, source.closed > 0)
-    if source.holds:
-        open_to = [True, *(may_use(hold, request) for hold in source.holds)]
-        yield _Rule(Cause.HELD, ~np.array(open_to, dtype=np.bool_)[source.hold])
+    if source.holds and source.hold.any():
+        standing = (np.bincount(source.hold.ravel(), minlength=len(source.holds) + 1) > 0).tolist()
+        open_to = [not held or may_use(hold, request) for hold, held in zip(source.holds, standing[1:], strict=True)]
+        yield _Rule(Cause.HELD, ~np.array([True, *open_to], dtype=np.bool_)[source.hold])
     joins = source.circle == fleet.EMPTY
     for circle in (fleet.ANYONE, *source.circles(request)):
         joins |= source.circle == circle

@@ -40,6 +40,7 @@ class Growth:
     def __init__(self) -> None:
         self._kinds: fleet.Fleet | None = None
         self._refreshed = -REFRESH_SECONDS
+        self._as_of = 0
         self._models: set[GPUModel] = set()
         self._fits: dict[object, bool] = {}
         self._helped: dict[order.Name, tuple[order.Entry, bool]] = {}
@@ -51,13 +52,16 @@ class Growth:
         if standing is not None and standing.policy is policy and now - self._refreshed < REFRESH_SECONDS:
             return
         self._refreshed = now
+        self._fits.clear()
+        self._helped.clear()
+        if standing is not None and standing.policy is policy and source.equipment == self._as_of:
+            return
+        self._as_of = source.equipment
         self._known = {name: self._looked_at(source.nodes[name]) for name in source.order}
         found = {kind.key: kind.node for *_, kind in reversed(self._known.values()) if kind is not None}
         self._models.update(gpu.model for node in found.values() for gpu in node.gpus)
         self._models.update(model for override in policy.spec.overrides for model in override.gpu_models)
         self._kinds = fleet.Fleet.of(list(found.values()), policy)
-        self._fits.clear()
-        self._helped.clear()
 
     def helps(self, entry: order.Entry) -> bool:
         """Whether new nodes of known kinds would take all pods of a job."""

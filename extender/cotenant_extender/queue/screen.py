@@ -100,13 +100,14 @@ def _groups(
     usable &= ((seen.node_closed[here] == 0) & seen.schedulable[here])[:, None]
     if not usable.any():
         return
-    keys = np.stack([seen.model[here][usable], circles[usable], seen.hold[here][usable]], axis=1).astype(np.int64)
+    keys = [field[usable] for field in (seen.model[here], circles, seen.hold[here])]
     free, memory = free[usable], seen.free_mib[here][usable]
-    by_free = np.lexsort((-free, keys[:, 2], keys[:, 1], keys[:, 0]))
-    keys, free, memory = keys[by_free], free[by_free], memory[by_free]
-    ends = [*np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1, len(keys)]
+    by_free = np.lexsort((-free, *reversed(keys)))
+    models, circles, holds = (key[by_free] for key in keys)
+    free, memory = free[by_free], memory[by_free]
+    other = (models[1:] != models[:-1]) | (circles[1:] != circles[:-1]) | (holds[1:] != holds[:-1])
     start = 0
-    for end in ends:
-        model, circle, hold = (int(part) for part in keys[start])
-        yield (model, circle, hold), free[start:end], np.maximum.accumulate(memory[start:end])
+    for end in (*(np.flatnonzero(other) + 1).tolist(), len(free)):
+        key = int(models[start]), int(circles[start]), int(holds[start])
+        yield key, free[start:end], np.maximum.accumulate(memory[start:end])
         start = end
