@@ -3,16 +3,17 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
+import yaml
 
-from cotenant_api import prediction
+from cotenant_api import packingpolicy, prediction
 from cotenant_predictor.colocation import speeds
 from cotenant_predictor.jobs import prediction as predicting
-from cotenant_simulator.horus import experiment, population, published, report
+from cotenant_simulator.horus import experiment, goals, population, published, report, settings
+from cotenant_simulator.report import page
 from simulator import jobs_kit
-
-SETTINGS = {setting.name: setting for setting in experiment.SETTINGS}
 
 
 def mix() -> Mapping[str, prediction.Prediction]:
@@ -27,11 +28,24 @@ def mix() -> Mapping[str, prediction.Prediction]:
 
 
 def result(name: str, *, seeds: tuple[int, ...] = (1,), sigma: float = 0.0) -> experiment.Result:
-    runs = {
-        seed: experiment.figures(experiment.run(SETTINGS[name], mix(), speeds.SpeedModel(), seed=seed, sigma=sigma))
-        for seed in seeds
-    }
-    return experiment.Result(setting=SETTINGS[name], runs=runs)
+    setting, assumed = settings.named(name), population.Assumed(sigma=sigma)
+    runs = {seed: experiment.run(setting, mix(), speeds.SpeedModel(), seed=seed, assumed=assumed) for seed in seeds}
+    return experiment.Result(setting=setting, runs=runs)
+
+
+def figures_of(name: str, *, sigma: float = 0.0) -> experiment.Figures:
+    (run,) = result(name, sigma=sigma).runs.values()
+    return run.figures
+
+
+def asked() -> report.Asked:
+    return report.Asked(
+        definitions="torchvision", assumed=population.Assumed(), model="model-1", command="cotenant simulate horus"
+    )
+
+
+def with_figures(run: experiment.Run, **changed: Any) -> experiment.Run:
+    return dataclasses.replace(run, figures=dataclasses.replace(run.figures, **changed))
 
 
 def test_jobs_are_as_many_and_as_long_as_published() -> None:
@@ -75,60 +89,117 @@ def test_jobs_that_do_not_fit_the_gpus_are_not_in_the_mix() -> None:
     assert max(one.by_gpu[published.GPU_MODEL].memory_mib.upper for one in found.values()) <= 0.95 * 8192
 
 
+def test_long_jobs_are_known_by_what_users_expect() -> None:
+    given = population.drawn(mix(), seed=1, sigma=0.0)
+    classes = settings.LONG_FIRST
+    exact = population.in_classes(given, classes, seed=1, sigma=0.0)
+    wrong = population.in_classes(given, classes, seed=1, sigma=1.0)
+    assert [job.priority for job in exact] == [classes.priority(job.seconds[published.GPU_MODEL]) for job in given]
+    assert [job.priority for job in exact] != [job.priority for job in wrong]
+    assert {job.priority for job in exact} == {0, 1, 2}
+
+
+def test_jobs_arrive_in_order_over_the_time_asked_for() -> None:
+    given = population.drawn(mix(), seed=1, sigma=0.0)
+    times = [job.arrives for job in population.arriving(given, seed=1, seconds=3600.0)]
+    assert times[0] == 0.0
+    assert times == sorted(times)
+    assert 3000 < times[-1] < 3600
+
+
 def test_slots_slow_nobody_down() -> None:
-    (run,) = result("Slot").runs.values()
+    run = figures_of("Slot")
     assert run.slowdown_worst == pytest.approx(0, abs=1e-9)
     assert (run.out_of_memory, run.failed) == (0, 0)
 
 
 def test_exact_predictions_pack_without_any_slowdown_and_in_less_time() -> None:
-    (slot,), (packed,) = (result(name).runs.values() for name in ("Slot", "Horus"))
+    slot, packed = figures_of("Slot"), figures_of("Horus")
     assert packed.slowdown_worst == pytest.approx(0, abs=1e-9)
     assert packed.makespan_seconds < slot.makespan_seconds
     assert packed.utilization_percent > slot.utilization_percent
 
 
 def test_measuring_first_is_better_than_slots_and_worse_than_knowing() -> None:
-    times = [next(iter(result(name).runs.values())).makespan_seconds for name in ("Slot", "Reactive", "Horus")]
+    times = [figures_of(name).makespan_seconds for name in ("Slot", "Reactive", "Horus")]
     assert times == sorted(times, reverse=True)
 
 
+def test_long_jobs_first_shortens_the_tail() -> None:
+    assert figures_of("Horus, long first").makespan_seconds < figures_of("Horus").makespan_seconds
+
+
 def test_predictions_that_are_wrong_cost_speed() -> None:
-    (run,) = result("Horus", sigma=0.5).runs.values()
-    assert run.slowdown_worst > 0
+    assert figures_of("Horus", sigma=0.5).slowdown_worst > 0
 
 
 def test_same_seed_gives_the_same_figures() -> None:
-    assert result("Cotenant", seeds=(3,), sigma=0.154) == result("Cotenant", seeds=(3,), sigma=0.154)
+    assert figures_of("Cotenant", sigma=0.154) == figures_of("Cotenant", sigma=0.154)
 
 
-def test_table_compares_seed_by_seed_and_has_the_published_figures_apart() -> None:
-    figures = experiment.Figures(
-        utilization_percent=40.0,
-        makespan_seconds=1000.0,
-        run_seconds=100.0,
-        completion_seconds=500.0,
-        slowdown_median=0.0,
-        slowdown_worst=0.5,
-        out_of_memory=1,
-        failed=0,
-    )
-    twice = dataclasses.replace(figures, makespan_seconds=2000.0)
-    slot = experiment.Result(setting=SETTINGS["Slot"], runs={1: figures, 2: twice})
-    horus = experiment.Result(setting=SETTINGS["Horus"], runs={1: twice, 2: twice})
-    lines = list(report.table([slot, horus]))
-    assert "+50.0 (+0.0..+100.0)" in lines[3]
-    assert lines[0].startswith("| simulated |")
-    assert [line.split(" | ")[0] for line in lines[5:]] == ["| published", "| ---", "| Slot", "| Reactive", "| Horus"]
-    assert "| Horus | 69.6 | -33.5 | 2024 | +8.3 |" in lines
+@pytest.mark.parametrize("name", ["Slot", "Horus", "Cotenant, dense", "Cotenant, dense, long first"])
+def test_no_way_is_faster_than_its_bound(name: str) -> None:
+    (run,) = result(name).runs.values()
+    bounds = run.bounds
+    least = {"Slot": bounds.slot_seconds, "Horus": bounds.turns_seconds}.get(name, bounds.mps_seconds)
+    assert run.figures.makespan_seconds >= least >= bounds.longest_seconds
 
 
-def test_table_without_slots_is_refused() -> None:
+def test_policies_of_all_ways_are_accepted() -> None:
+    for setting in settings.ALL:
+        packingpolicy.Spec.model_validate(setting.packing)
+
+
+def test_policy_is_told_as_an_admin_writes_it() -> None:
+    fields = settings.named(settings.DENSE).packing
+    assert yaml.safe_load("{" + report.yaml(fields) + "}") == {**fields, "queue": dict(fields["queue"])}
+
+
+def test_page_compares_seed_by_seed_and_has_the_published_figures_apart() -> None:
+    slot, horus = result("Slot", seeds=(1, 2)), result("Horus", seeds=(1, 2))
+    once, twice = (with_figures(slot.runs[1], makespan_seconds=seconds) for seconds in (1000.0, 2000.0))
+    slot = dataclasses.replace(slot, runs={1: once, 2: twice})
+    horus = dataclasses.replace(horus, runs={1: twice, 2: twice})
+    shown = report.page_of([slot, horus], asked())
+    cluster = shown.tables[0]
+    change = cluster.rows[1][[column.title for column in cluster.columns].index("change %")]
+    assert isinstance(change, page.Estimate)
+    assert change.mean == pytest.approx(50.0)
+    (told,) = [table for table in shown.tables if table.basis is page.Basis.PUBLISHED]
+    assert [row[0] for row in told.rows] == ["Slot", "Reactive", "Horus"]
+    assert told.rows[2][4] == pytest.approx(8.3, abs=0.05)
+
+
+def test_page_without_slots_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to compare with"):
-        list(report.table([result("Horus")]))
+        report.page_of([result("Horus")], asked())
 
 
-def test_document_names_every_run_as_simulated() -> None:
-    found = report.document([result("Slot", seeds=(1, 2))], definitions="torchvision", sigma=0.0)
+def test_page_has_a_lane_for_each_gpu() -> None:
+    shown = report.page_of([result("Slot")], asked())
+    (lanes,) = [part.lanes for part in shown.parts if isinstance(part, page.Timeline)]
+    assert len(lanes) == published.GPUS
+    assert sum(map(len, lanes.values())) == published.JOBS
+
+
+def test_goals_are_met_only_by_what_is_no_worse_than_published() -> None:
+    slot = result("Slot")
+    better = with_figures(
+        slot.runs[1],
+        utilization_percent=70.0,
+        makespan_seconds=0.6 * slot.runs[1].figures.makespan_seconds,
+        completion_seconds=0.9 * slot.runs[1].figures.completion_seconds,
+    )
+    slower = with_figures(better, run_seconds=1.05 * better.figures.run_seconds)
+    met = [
+        goals.of(experiment.Result(setting=slot.setting, runs={1: run}), slot).met
+        for run in (better, slower, slot.runs[1])
+    ]
+    assert met == [(True, True, True, True), (True, True, False, True), (False, False, True, False)]
+
+
+def test_document_names_every_run_as_simulated_and_has_intervals() -> None:
+    found = report.document([result("Slot", seeds=(1, 2))], asked())
     assert found["simulated"] is True
     assert [run["seed"] for run in found["settings"][0]["seeds"]] == [1, 2]
+    assert found["settings"][0]["intervals"]["makespanChange"] == {"mean": 0.0, "low": 0.0, "high": 0.0}

@@ -1,25 +1,35 @@
 """`cotenant simulate horus`: the published case study of packing by prediction, on our graphs."""
 
 import argparse
-import json
-import sys
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cotenant_api import errors, sections
-from cotenant_simulator.commands import seeds
+from cotenant_api import errors
+from cotenant_simulator.commands import output, seeds
 from cotenant_simulator.horus import published
+
+if TYPE_CHECKING:
+    from cotenant_api.prediction import Prediction
+    from cotenant_predictor.colocation.speeds import SpeedModel
+    from cotenant_simulator.horus.experiment import Run
+    from cotenant_simulator.horus.population import Assumed
+    from cotenant_simulator.horus.settings import Setting
 
 SECTION: Final = "cotenant simulate horus"
 """What names the section of a page that `--write` replaces."""
 
 SUMMARY = "what packing by prediction is worth: 100 jobs on 12 GPUs, as in Horus (Yeung et al., HotCloud 2020)"
+_SEEDS: Final = "0-19"
+_ESTIMATE_SIGMA: Final = 0.3
 _MOST_SIGMA: Final = 3.0
+_MOST_HOURS: Final = 48.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the experiment's arguments."""
-    parser.add_argument("--seeds", default="0-4", metavar="LIST", help="such as 0-4 or 1,7 (default: 0-4)")
+    parser.add_argument("--seeds", default=_SEEDS, metavar="LIST", help="such as 0-4 or 1,7 (default: %(default)s)")
     parser.add_argument(
         "--definitions",
         type=published.Definitions,
@@ -35,43 +45,109 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of the logarithm of utilization over its prediction (default: %(default)s, the error that was published)",
     )
     parser.add_argument(
+        "--estimate-sigma",
+        type=float,
+        default=_ESTIMATE_SIGMA,
+        metavar="S",
+        help="of the logarithm of the run time that users expect over the real one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--arrival-hours",
+        type=float,
+        default=0.0,
+        metavar="H",
+        help="over which jobs are submitted (default: all at once)",
+    )
+    parser.add_argument(
         "--model", type=Path, metavar="DIR", help="what `cotenant train` wrote there; default: the model that ships"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output instead of a table")
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="put the table into this Markdown file, between the markers for it"
-    )
+    output.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every way with every seed; progress goes to standard error."""
     from cotenant_predictor.models import store
-    from cotenant_simulator.horus import experiment, population, report
+    from cotenant_simulator.horus import experiment, report, settings
 
-    if arguments.write is not None:
-        sections.require(arguments.write, command=SECTION)
-    sigma = arguments.sigma
-    if not 0 <= sigma <= _MOST_SIGMA:
-        raise errors.InvalidInputError("--sigma", sigma, f"must be 0 to {_MOST_SIGMA:g}")
-    chosen = seeds.read(arguments.seeds)
-    model = store.load(arguments.model)
-    mix = population.predictions(arguments.definitions, model.knowledge())
-    results = []
-    for setting in experiment.SETTINGS:
-        runs = {}
-        for seed in chosen:
-            history = experiment.run(setting, mix, model.colocation, seed=seed, sigma=sigma)
-            runs[seed] = experiment.figures(history)
-            done = f"{setting.name}, seed {seed}: makespan {runs[seed].makespan_seconds:.0f} s"
-            print(f"{SECTION}: {done}", file=sys.stderr, flush=True)
-        results.append(experiment.Result(setting=setting, runs=runs))
-    lines = list(report.table(results))
-    if arguments.write is not None:
-        command = f"{SECTION} --definitions {arguments.definitions} --seeds {arguments.seeds} --sigma {sigma:g}"
-        sections.replace(arguments.write, [f"`{command}`, model {model.reference}", "", *lines], command=SECTION)
-    print(
-        json.dumps(report.document(results, definitions=arguments.definitions, sigma=sigma), allow_nan=False)
-        if arguments.json
-        else "\n".join(lines)
+    output.require(arguments, section=SECTION)
+    asked = report.Asked(
+        definitions=arguments.definitions,
+        assumed=assumed(arguments),
+        model=store.load(arguments.model).reference,
+        command=_command(arguments),
     )
+    chosen = seeds.read(arguments.seeds)
+    keys = [(setting, seed) for setting in settings.ALL for seed in chosen]
+    task = functools.partial(_ran, folder=arguments.model, definitions=arguments.definitions, assumed=asked.assumed)
+    found = output.runs(
+        [functools.partial(task, setting, seed) for setting, seed in keys],
+        arguments,
+        title=SECTION,
+        names=[f"{setting.name}, seed {seed}" for setting, seed in keys],
+    )
+    runs = dict(zip([(setting.name, seed) for setting, seed in keys], found, strict=True))
+    results = [
+        experiment.Result(setting=setting, runs={seed: runs[setting.name, seed] for seed in chosen})
+        for setting in settings.ALL
+    ]
+    output.emit(report.page_of(results, asked), arguments, section=SECTION)
     return 0
+
+
+def assumed(arguments: argparse.Namespace) -> "Assumed":
+    """What is not published, as asked for.
+
+    Raises:
+        InvalidInputError: a figure is not lawful.
+    """
+    from cotenant_simulator.horus import population
+
+    for field, value, most in (
+        ("--sigma", arguments.sigma, _MOST_SIGMA),
+        ("--estimate-sigma", arguments.estimate_sigma, _MOST_SIGMA),
+        ("--arrival-hours", arguments.arrival_hours, _MOST_HOURS),
+    ):
+        if not 0 <= value <= most:
+            raise errors.InvalidInputError(field, value, f"must be 0 to {most:g}")
+    return population.Assumed(
+        sigma=arguments.sigma,
+        estimate_sigma=arguments.estimate_sigma,
+        arrival_seconds=3600 * arguments.arrival_hours,
+    )
+
+
+def _ran(
+    setting: "Setting", seed: int, *, folder: Path | None, definitions: published.Definitions, assumed: "Assumed"
+) -> "Run":
+    """A task of its own process: it reads the model itself."""
+    from cotenant_simulator.horus import experiment
+
+    mix, model = _known(folder, definitions)
+    return experiment.run(setting, mix, model, seed=seed, assumed=assumed)
+
+
+@functools.lru_cache(maxsize=2)
+def _known(folder: Path | None, definitions: published.Definitions) -> "tuple[Mapping[str, Prediction], SpeedModel]":
+    from cotenant_predictor.models import store
+    from cotenant_simulator.horus import population
+
+    model = store.load(folder)
+    return population.predictions(definitions, model.knowledge()), model.colocation
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """With the options that differ from what is the default."""
+    defaults: Sequence[tuple[str, object]] = (
+        ("seeds", _SEEDS),
+        ("definitions", published.Definitions.TORCHVISION),
+        ("sigma", published.RMSLE),
+        ("estimate_sigma", _ESTIMATE_SIGMA),
+        ("arrival_hours", 0.0),
+        ("model", None),
+    )
+    options = [
+        f" --{name.replace('_', '-')} {getattr(arguments, name)}"
+        for name, default in defaults
+        if getattr(arguments, name) != default
+    ]
+    return SECTION + "".join(options)

@@ -2,51 +2,15 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
 
 from cotenant_api import packingpolicy, prediction
 from cotenant_extender.packing import policies
 from cotenant_predictor import devices
 from cotenant_predictor.colocation import speeds
-from cotenant_simulator.engine import history, interference, ways, world
-from cotenant_simulator.horus import population, published
+from cotenant_simulator.engine import conditions, history, interference, jobs, world
+from cotenant_simulator.horus import bounds, population, published, settings
 from cotenant_simulator.twin import sites
-
-TIME_SLICING: Final = "TimeSlicing"
-_NEVER: Final = 604800
-"""The longest wait that a policy can state: the study aged nobody."""
-_NO_AUTOSCALER: Final = 86400
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One way to share the cluster.
-
-    Attributes:
-        mechanism: how jobs share a GPU, of `colocation.prior.RESOURCES`.
-        packing: fields of the PackingPolicy that differ from those that ship.
-    """
-
-    name: str
-    way: ways.Way
-    mechanism: str
-    packing: Mapping[str, Any] = field(default_factory=dict)
-
-
-SETTINGS: Final[Sequence[Setting]] = (
-    Setting(name="Slot", way=ways.Slot(), mechanism=TIME_SLICING),
-    Setting(name="Reactive", way=ways.Reactive(), mechanism=TIME_SLICING),
-    Setting(name="Horus", way=ways.Median(), mechanism=TIME_SLICING),
-    Setting(name="Cotenant", way=ways.Predicted(), mechanism=interference.MPS),
-    Setting(name="Cotenant, Hybrid", way=ways.Hybrid(), mechanism=interference.MPS),
-    Setting(
-        name="Cotenant, SMActivity",
-        way=ways.Predicted(),
-        mechanism=interference.MPS,
-        packing={"metric": "SMActivity"},
-    ),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,28 +28,72 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run.
+
+    Attributes:
+        figures: what it came to.
+        bounds: what no schedule of its jobs can beat.
+        history: all that happened.
+    """
+
+    figures: Figures
+    bounds: bounds.Bounds
+    history: history.History
+
+    @property
+    def work_percent(self) -> float:
+        """Time that the jobs' kernels take alone, of all GPU time: what is done, not how long it keeps GPUs busy."""
+        return 100 * self.bounds.busy_seconds / (self.bounds.gpus * self.figures.makespan_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """One setting's runs, by seed."""
 
-    setting: Setting
-    runs: Mapping[int, Figures]
+    setting: settings.Setting
+    runs: Mapping[int, Run]
+
+
+def jobs_of(
+    setting: settings.Setting, mix: Mapping[str, prediction.Prediction], *, seed: int, assumed: population.Assumed
+) -> Sequence[jobs.Job]:
+    """The jobs of one run; but for their priorities those of every setting."""
+    given = population.drawn(mix, seed=seed, sigma=assumed.sigma)
+    given = population.arriving(given, seed=seed, seconds=assumed.arrival_seconds)
+    if setting.classes is None:
+        return given
+    return population.in_classes(given, setting.classes, seed=seed, sigma=assumed.estimate_sigma)
 
 
 def run(
-    setting: Setting, mix: Mapping[str, prediction.Prediction], model: speeds.SpeedModel, *, seed: int, sigma: float
-) -> history.History:
+    setting: settings.Setting,
+    mix: Mapping[str, prediction.Prediction],
+    model: speeds.SpeedModel,
+    *,
+    seed: int,
+    assumed: population.Assumed,
+) -> Run:
     """One run; the same arguments give the same history."""
+    given = jobs_of(setting, mix, seed=seed, assumed=assumed)
+    found = played(setting, given, model, gpus=published.GPUS)
+    return Run(figures=figures(found), bounds=bounds.of(given, gpus=published.GPUS), history=found)
+
+
+def played(
+    setting: settings.Setting, given: Sequence[jobs.Job], model: speeds.SpeedModel, *, gpus: int
+) -> history.History:
+    """What happens with these jobs on so many GPUs."""
     (device,) = devices.select([published.GPU_MODEL])
-    queue = {"maxWaitSeconds": _NEVER, "scaleUpAfterSeconds": _NO_AUTOSCALER}
-    spec = packingpolicy.Spec.model_validate({"queue": queue, **setting.packing})
+    spec = packingpolicy.Spec.model_validate(setting.packing)
     made = world.World(
-        sites.alike(published.GPUS, gpus=1, model=published.GPU_MODEL, memory_mib=device.memory_mib),
-        population.drawn(mix, seed=seed, sigma=sigma),
+        sites.alike(gpus, gpus=1, model=published.GPU_MODEL, memory_mib=device.memory_mib),
+        given,
         way=setting.way,
         policy=policies.InForce(packingpolicy.PackingPolicy(generation=1, spec=spec)),
         speeds=interference.Interference(model, setting.mechanism),
     )
-    return made.run()
+    return made.run(under=conditions.Conditions(spans=True))
 
 
 def figures(found: history.History) -> Figures:

@@ -1,15 +1,17 @@
 """The jobs of the case study: drawn from its mix of models, with run times and errors of prediction as assumed.
 
-Assumed, because it is not published: all jobs are submitted at once; run times alone are log-uniform; what a job really
-needs is lognormal about what is predicted, utilization by the published error, memory by `MEMORY_SIGMA`.
+Assumed, because it is not published: `Assumed`; run times alone are log-uniform; what a job really needs is lognormal
+about what is predicted, utilization by the published error, memory by `MEMORY_SIGMA`.
 """
 
+import dataclasses
 import gzip
 import importlib.resources
 import json
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -23,6 +25,41 @@ from cotenant_simulator.horus import published
 MEMORY_SIGMA: Final = 0.05
 HEADROOM: Final = 0.95
 """Jobs of which the prediction exceeds this part of the GPU are not in the mix: all of the study's fit."""
+_NEVER: Final = 604800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What is not published.
+
+    Attributes:
+        sigma: of the logarithm of utilization over its prediction.
+        arrival_seconds: over which jobs are submitted, each at a time drawn evenly; 0: all at once.
+        estimate_sigma: of the logarithm of what a user says of a run time over the run time.
+    """
+
+    sigma: float = published.RMSLE
+    arrival_seconds: float = 0.0
+    estimate_sigma: float = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classes:
+    """Three PriorityClasses by the run time that a user expects: long before short before all others.
+
+    Attributes:
+        long_seconds: from there on a job is long.
+        short_seconds: below, it is short.
+    """
+
+    long_seconds: float
+    short_seconds: float
+
+    def priority(self, expected_seconds: float) -> int:
+        """Of a job that is expected to run so long."""
+        if expected_seconds >= self.long_seconds:
+            return 2
+        return 1 if expected_seconds < self.short_seconds else 0
 
 
 _MANIFESTS: Final = MappingProxyType(
@@ -58,7 +95,7 @@ def predictions(
 def drawn(
     mix: Mapping[str, prediction.Prediction], *, seed: int, sigma: float, count: int = published.JOBS
 ) -> Sequence[jobs.Job]:
-    """So many jobs of the mix; those of one model are alike, and as far from what is predicted.
+    """So many jobs of the mix, at once; those of one model are alike, and as far from what is predicted.
 
     Args:
         mix: what is predicted, by name.
@@ -77,6 +114,25 @@ def drawn(
             seconds={published.GPU_MODEL: published.SHORTEST_SECONDS * longer ** chance.random()},
         )
         for number in range(count)
+    ]
+
+
+def arriving(given: Sequence[jobs.Job], *, seed: int, seconds: float) -> Sequence[jobs.Job]:
+    """The same jobs in the same order, submitted over so many seconds; the first at the beginning."""
+    if not seconds:
+        return given
+    chance = random.Random(f"arrivals {seed}")  # noqa: S311
+    times = sorted(chance.uniform(0.0, seconds) for _ in given)
+    return [dataclasses.replace(job, arrives=at - times[0]) for job, at in zip(given, times, strict=True)]
+
+
+def in_classes(given: Sequence[jobs.Job], classes: Classes, *, seed: int, sigma: float) -> Sequence[jobs.Job]:
+    """The same jobs with priorities by what their users expect; none is evicted for another."""
+    chance = random.Random(f"estimates {seed}")  # noqa: S311
+    expected = [job.seconds[published.GPU_MODEL] * math.exp(chance.gauss(0, sigma)) for job in given]
+    return [
+        dataclasses.replace(job, priority=classes.priority(seconds), minimum_run_seconds=_NEVER)
+        for job, seconds in zip(given, expected, strict=True)
     ]
 
 

@@ -1,0 +1,132 @@
+"""Whether a way is no worse than what was published, goal by goal. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant_simulator.horus import experiment, published, settings
+from cotenant_simulator.report import intervals, page
+
+RUN_CHANGE_PERCENT: Final = 4.0
+"""How much longer than on whole GPUs jobs may run, in the mean; published: 8.3."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goals:
+    """What a way came to, where something is published or demanded.
+
+    Attributes:
+        name: of the way.
+        utilization: percent.
+        makespan: change against `settings.BASE`, percent.
+        run: the same of the mean run time.
+        completion: the same of the mean time from submission.
+        worst_percent: slowdown of the worst job of all repeats.
+    """
+
+    name: str
+    utilization: page.Estimate
+    makespan: page.Estimate
+    run: page.Estimate
+    completion: page.Estimate
+    worst_percent: float
+
+    @property
+    def met(self) -> Sequence[bool]:
+        """Utilization and makespan no worse than published, run time within `RUN_CHANGE_PERCENT`, by means."""
+        horus = published.ROWS[settings.HORUS]
+        return (
+            self.utilization.mean >= horus.utilization_percent,
+            self.makespan.mean <= (horus.makespan_change_percent or 0.0),
+            self.run.mean <= RUN_CHANGE_PERCENT,
+            self.completion.mean < 0,
+        )
+
+
+def of(result: experiment.Result, base: experiment.Result) -> Goals:
+    """Of one way; compared seed by seed.
+
+    Raises:
+        ValueError: there is no run.
+    """
+    mine, theirs = (
+        [run.figures for run in result.runs.values()],
+        [base.runs[seed].figures for seed in result.runs],
+    )
+    pairs = list(zip(mine, theirs, strict=True))
+    return Goals(
+        name=result.setting.name,
+        utilization=_mean([run.utilization_percent for run in mine]),
+        makespan=_mean([100 * (run.makespan_seconds / slot.makespan_seconds - 1) for run, slot in pairs]),
+        run=_mean([100 * (run.run_seconds / slot.run_seconds - 1) for run, slot in pairs]),
+        completion=_mean([100 * (run.completion_seconds / slot.completion_seconds - 1) for run, slot in pairs]),
+        worst_percent=100 * max(run.slowdown_worst for run in mine),
+    )
+
+
+def answer(found: Sequence[Goals]) -> str:
+    """What is best of ours, and what a policy alone does."""
+    by_name = {one.name: one for one in found}
+    ours = [by_name[name] for name in (settings.DENSE_LONG, settings.DENSE, settings.COTENANT) if name in by_name]
+    if not ours:
+        return "Nothing of ours was run."
+    return " ".join(map(_sentence, ours))
+
+
+def table(found: Sequence[Goals]) -> page.Table:
+    """A row for each way, and whether it is as good as published."""
+    horus = published.ROWS[settings.HORUS]
+    return page.Table(
+        title="Against the published gains",
+        basis=page.Basis.SIMULATED,
+        columns=[
+            page.Column("way"),
+            page.Column(f"utilization from {horus.utilization_percent:.1f} %"),
+            page.Column(f"makespan to {horus.makespan_change_percent:+.1f} %"),
+            page.Column(f"run time to {RUN_CHANGE_PERCENT:+.0f} %"),
+            page.Column("from submission to +0 %"),
+        ],
+        rows=[_row(one) for one in found if one.name != settings.BASE],
+        note=(
+            f"By means. Published for {settings.HORUS}: run time {_published_run():+.1f} %. A result is sure where the "
+            "interval lies on the same side."
+        ),
+    )
+
+
+def _row(one: Goals) -> list[page.Cell]:
+    horus = published.ROWS[settings.HORUS]
+    limits = (horus.utilization_percent, horus.makespan_change_percent or 0.0, RUN_CHANGE_PERCENT, 0.0)
+    estimates = (one.utilization, one.makespan, one.run, one.completion)
+    forms = (".1f", "+.1f", "+.1f", "+.1f")
+    return [
+        one.name,
+        *(
+            f"{'yes' if met else 'no'}{'' if found.low > limit or found.high < limit else ', not sure'}: "
+            f"{found.mean:{form}}"
+            for met, found, limit, form in zip(one.met, estimates, limits, forms, strict=True)
+        ),
+    ]
+
+
+def _sentence(one: Goals) -> str:
+    horus = published.ROWS[settings.HORUS]
+    verdict = "no worse than published in all" if all(one.met) else "not all as published"
+    return (
+        f"{one.name}: utilization {one.utilization.mean:.1f} % (published {horus.utilization_percent:.1f}), makespan "
+        f"{one.makespan.mean:+.1f} % (published {horus.makespan_change_percent:+.1f}), run time {one.run.mean:+.1f} % "
+        f"(published {_published_run():+.1f}), from submission {one.completion.mean:+.1f} %, worst job "
+        f"{one.worst_percent:+.0f} %: {verdict}."
+    )
+
+
+def _published_run() -> float:
+    rows = published.ROWS
+    return 100 * (rows[settings.HORUS].completion_seconds / rows[settings.BASE].completion_seconds - 1)
+
+
+def _mean(values: Sequence[float]) -> page.Estimate:
+    found = intervals.mean(values)
+    if found is None:
+        raise ValueError("there is no run to take a mean over")
+    return found
