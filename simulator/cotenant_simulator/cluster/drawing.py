@@ -144,8 +144,10 @@ def _kind(
         return Fixed(name=name, predicted=None, real=taken, share=share, memory_mib=case.memory_mib), taken
     luck = chance("needs", name, seed)
     error = needs.Error(activity=luck.gauss(0, 1), memory=luck.gauss(0, 1))
-    predicted = needs.document(found, case, key=name)
-    return jobs.Kind(name=name, predicted=predicted, real=needs.real(found, case, error)), found
+    packed = found if case.believed is not None else needs.packable(found, usable)
+    kept = packed or found
+    predicted = needs.document(packed, case, key=name)
+    return jobs.Kind(name=name, predicted=predicted, real=needs.real(kept, case, error, memory=usable)), kept
 
 
 def _by_model(case: cases.Case, by_gpu: needs.ByGPU, kind: jobs.Kind, seconds: float) -> Mapping[GPUModel, float]:

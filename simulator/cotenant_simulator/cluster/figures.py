@@ -1,5 +1,6 @@
 """What a replay came to. Pure."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def at(ordered: Sequence[float], part: float) -> float:
 def _integrals(moments: Sequence[history.Moment], until: float) -> tuple[float, float, float]:
     """GPU seconds with a job, GPU seconds busy, and seconds."""
     used = busy = 0.0
-    for moment, following in zip(moments, [*moments[1:], None], strict=True):
+    for moment, following in itertools.zip_longest(moments, moments[1:]):
         end = until if following is None else min(following.seconds, until)
         length = max(0.0, end - moment.seconds)
         used += moment.occupied * length

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
-from cotenant_api import booking, names, prediction
+from cotenant_api import booking, names, packingpolicy, prediction
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_simulator.cluster import cases
 from cotenant_simulator.live import snapshot
@@ -51,7 +51,7 @@ def believed(case: cases.Case, memory: Mapping[GPUModel, int], *, assumed_percen
         return {
             model: _row(
                 busy,
-                booking.measured_memory(peak) if peak is not None else _part(used.utilization_percent, memory[model]),
+                booking.measured_memory(_part(used.utilization_percent, memory[model]) if peak is None else peak),
                 active=used.sm_activity_percent,
                 dram=used.dram_activity_percent,
             )
@@ -68,7 +68,17 @@ def believed(case: cases.Case, memory: Mapping[GPUModel, int], *, assumed_percen
     if assumed_percent is None:
         return {}
     busy = booking.measured_utilization(assumed_percent)
-    return {model: _row(busy, _part(assumed_percent, mib)) for model, mib in memory.items()}
+    return {model: _row(busy, _exactly(_part(assumed_percent, mib))) for model, mib in memory.items()}
+
+
+def packable(found: ByGPU, memory: Mapping[GPUModel, int]) -> ByGPU:
+    """Without GPU models that are out of domain, or of which a shared GPU could never book so much memory."""
+    usual = packingpolicy.Packing()
+    return {
+        model: one
+        for model, one in found.items()
+        if not one.out_of_domain and one.memory_mib.upper <= booking.bookable_mib(memory[model], usual)
+    }
 
 
 def document(found: ByGPU, case: cases.Case, *, key: str) -> prediction.Prediction | None:
@@ -85,21 +95,25 @@ def document(found: ByGPU, case: cases.Case, *, key: str) -> prediction.Predicti
     return prediction.Prediction(graph=GraphDigest(key), source=source, model=_MODEL, by_gpu=dict(found))
 
 
-def real(found: ByGPU, case: cases.Case, error: Error) -> ByGPU:
-    """What it really needs, by GPU model; of every range the median is the truth."""
+def real(found: ByGPU, case: cases.Case, error: Error, *, memory: Mapping[GPUModel, int]) -> ByGPU:
+    """What it really needs, by GPU model: of every range the median. Nobody needs more memory than a GPU has."""
     seen = _observed(case)
     on = found.get(case.ran_on) if case.ran_on is not None else None
     factor, peak = None, seen.memory_mib
     if seen.percent is not None and on is not None and on.utilization.q50 > 0:
         factor = seen.percent / on.utilization.q50
-    return {model: _real(one, error, factor=factor, peak_mib=peak) for model, one in found.items()}
+    drawn = {model: _real(one, error, factor=factor, peak_mib=peak) for model, one in found.items()}
+    return {
+        model: one.model_copy(update={"memory_mib": _exactly(min(one.memory_mib.q50, memory[model]))})
+        for model, one in drawn.items()
+    }
 
 
 def taken(models: Iterable[GPUModel], *, share: int, memory: Mapping[GPUModel, int]) -> ByGPU:
     """What a job of which nothing is predicted is taken to need: what it asks for."""
     percent = float(min(share, names.HUNDREDTHS))
     exact = prediction.PercentRange(q50=percent, upper=percent)
-    return {model: _row(exact, _exactly(math.floor(memory[model] * percent / 200))) for model in models}
+    return {model: _row(exact, _exactly(_part(percent / 2, memory[model]))) for model in models}
 
 
 class _Observed(NamedTuple):
@@ -136,7 +150,9 @@ def _real(
 
 
 def _drawn(median: float, upper: float, error: float) -> float:
-    width = max(math.log1p(upper) - math.log1p(median), 0.0) / _QUANTILE
+    if upper <= median:
+        return median
+    width = (math.log1p(upper) - math.log1p(median)) / _QUANTILE
     return max(math.expm1(math.log1p(median) + width * error), 0.0)
 
 
@@ -159,8 +175,8 @@ def _row(
     )
 
 
-def _part(percent: float, memory_mib: int) -> prediction.MemoryRange:
-    return booking.measured_memory(math.ceil(memory_mib * percent / 100))
+def _part(percent: float, memory_mib: int) -> int:
+    return math.ceil(memory_mib * percent / 100)
 
 
 def _exactly(mib: int) -> prediction.MemoryRange:

@@ -12,6 +12,7 @@ from cotenant_extender.packing import policies
 from cotenant_predictor import devices
 from cotenant_predictor.models import store
 from cotenant_simulator.cluster import cases, drawing, figures, needing
+from cotenant_simulator.engine import conditions as under_conditions
 from cotenant_simulator.engine import history, interference, jobs, ways, world
 from cotenant_simulator.live import snapshot
 from cotenant_simulator.twin import refusals, sites
@@ -117,7 +118,8 @@ def run(plan: Plan, setting: Setting) -> Result:
     fits = [job for job in given if id(job) not in named]
     speeds = interference.Interference(store.load(setting.model).colocation, interference.MPS)
     once = needing.Replay(jobs=fits, way=way, policy=policy, speeds=speeds)
-    ran = world.World(setting.nodes, fits, way=way, policy=policy, speeds=speeds).run()
+    under = under_conditions.Conditions(spans=setting.keep)
+    ran = world.World(setting.nodes, fits, way=way, policy=policy, speeds=speeds).run(under=under)
     return Result(
         plan=plan,
         seed=setting.seed,

@@ -72,10 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def of_cluster(arguments: argparse.Namespace) -> "snapshot.Snapshot":
     """The cluster that the arguments name, with the history that they name."""
-    from cotenant_simulator.live import kube, taking
+    from cotenant_simulator.live import kube, snapshot, taking
 
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
-    return with_usage(taking.taken(lists, now=datetime.now(UTC).replace(microsecond=0)), arguments)
+    found = taking.taken(lists, now=datetime.now(UTC).replace(microsecond=0))
+    snapshot.require_whole(found, source="cluster")
+    return with_usage(found, arguments)
 
 
 def with_usage(found: "snapshot.Snapshot", arguments: argparse.Namespace) -> "snapshot.Snapshot":

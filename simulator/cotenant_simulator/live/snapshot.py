@@ -8,9 +8,10 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from cotenant_api import documents, packingpolicy, pod, prediction
+from cotenant_api import documents, errors, packingpolicy, pod, prediction
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
+from cotenant_predictor import devices
 
 Count = Annotated[int, Field(ge=0)]
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
@@ -179,3 +180,16 @@ class Snapshot(documents.Document):
     dljobs: tuple[DLJob, ...] = ()
     usage: tuple[Usage, ...] = ()
     unread: tuple[Unread, ...] = ()
+
+
+def require_whole(found: Snapshot, *, source: str) -> None:
+    """Nothing, if every GPU has a memory, its own or that of its model's data sheet.
+
+    Raises:
+        InvalidInputError: one has none; the file and the path are named.
+    """
+    for row, node in enumerate(found.nodes):
+        for slot, gpu in enumerate(node.gpus):
+            if gpu.memory_mib is None and gpu.model not in devices.load():
+                remedy = f"must be there: this release has no data sheet of {gpu.model}"
+                raise errors.InvalidInputError(f"{source}.nodes[{row}].gpus[{slot}].memoryMiB", None, remedy)
