@@ -1,0 +1,143 @@
+"""Lists of an API server, page by page: a small server that plays one, with its faults."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+
+from cotenant_api import errors
+from cotenant_simulator.live import kube
+
+Answer = tuple[int, Mapping[str, Any]]
+PATH = "/api/v1/pods"
+
+
+class Server:
+    """Answers as told, in order, and keeps what it was asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.answers: list[Answer] = []
+        self.asked: list[tuple[str, str, dict[str, list[str]], str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                token = self.headers.get("Authorization", "")
+                outer.asked.append((self.command, parts.path, parse_qs(parts.query), token))
+                status, body = outer.answers.pop(0)
+                text = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002 -- the base class names it so
+                return
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        self.kubeconfig = folder / "kubeconfig"
+        url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self.kubeconfig.write_text(yaml.safe_dump(kubeconfig(url)))
+
+    def close(self) -> None:
+        """No more answers."""
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def kubeconfig(url: str) -> dict[str, Any]:
+    context = {"cluster": "c", "user": "u"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t0ken"}}],
+        "contexts": [{"name": "here", "context": context}, {"name": "there", "context": context}],
+    }
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lists(server: Server) -> Callable[[], kube.Lists]:
+    return lambda: kube.Lists(server.kubeconfig, None, page=2)
+
+
+def page(*names: str, following: str = "") -> Answer:
+    return 200, {"items": [{"metadata": {"name": name}} for name in names], "metadata": {"continue": following}}
+
+
+def status(code: int, message: str = "") -> Answer:
+    return code, {"kind": "Status", "message": message, "code": code}
+
+
+def names(found: Any) -> list[str]:
+    return [one["metadata"]["name"] for one in found]
+
+
+def test_all_pages_are_read_by_get_alone_as_the_user_of_the_context(
+    server: Server, lists: Callable[[], kube.Lists]
+) -> None:
+    server.answers = [page("a", "b", following="x"), page("c")]
+    assert names(lists()(PATH)) == ["a", "b", "c"]
+    assert [(verb, path) for verb, path, _, _ in server.asked] == [("GET", PATH)] * 2
+    assert [query.get("continue") for _, _, query, _ in server.asked] == [None, ["x"]]
+    assert {query["limit"][0] for _, _, query, _ in server.asked} == {"2"}
+    assert {token for *_, token in server.asked} == {"Bearer t0ken"}
+
+
+def test_a_kind_that_is_not_installed_has_no_objects(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [status(404)]
+    assert names(lists()(PATH)) == []
+
+
+def test_a_list_that_expired_between_its_pages_is_read_again_from_the_first(
+    server: Server, lists: Callable[[], kube.Lists]
+) -> None:
+    server.answers = [page("a", "b", following="x"), status(410), page("a"), page()]
+    assert names(lists()(PATH)) == ["a"]
+
+
+def test_a_list_that_expires_again_and_again_is_given_up(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [status(410)] * 3
+    with pytest.raises(errors.PermanentError, match="expired 3 times"):
+        lists()(PATH)
+
+
+def test_who_may_not_read_is_told_which_role_does(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [status(403, "pods is forbidden")]
+    with pytest.raises(errors.PermanentError, match=r"pods is forbidden.*snapshot-reader.yaml"):
+        lists()(PATH)
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_other_refusals_are_told_as_they_are(server: Server, lists: Callable[[], kube.Lists], code: int) -> None:
+    server.answers = [status(code, "too busy")] * 9
+    with pytest.raises(errors.CotenantError, match="too busy"):
+        lists()(PATH)
+
+
+def test_a_context_that_is_not_there_is_refused(server: Server) -> None:
+    kube.Lists(server.kubeconfig, "there")
+    with pytest.raises(errors.InvalidInputError, match=r"--context: 'elsewhere'.*get-contexts"):
+        kube.Lists(server.kubeconfig, "elsewhere")
+
+
+def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidInputError, match=r"--kubeconfig"):
+        kube.Lists(tmp_path / "missing", None)
