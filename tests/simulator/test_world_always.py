@@ -87,13 +87,12 @@ def cases(draw: st.DrawFn, *, fits: bool = False) -> Case:
         spans=True,
     )
     placement = draw(st.sampled_from(("FirstFit", "BestFit", "Spread", "Reactive")))
+    others: list[ways.Way] = [ways.Predicted(), ways.Hybrid(), ways.Slot(), ways.Reactive()]
     missing = draw(st.sampled_from(("Exclusive", "Profile") if fits else ("Exclusive", "Profile", "Hold")))
     return Case(
         [draw(job(number, fits=fits)) for number in range(count)],
         under,
-        ways.Predicted()
-        if fits
-        else draw(st.sampled_from((ways.Predicted(), ways.Hybrid(), ways.Slot(), ways.Reactive()))),
+        ways.Predicted() if fits else draw(st.sampled_from(others)),
         {"placement": placement, "queue": {"onMissingPrediction": missing}, "maxTenantsPerGPU": MAX_TENANTS},
         interference.MPS if fits else draw(st.sampled_from((interference.MPS, "TimeSlicing"))),
     )

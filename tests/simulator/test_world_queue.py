@@ -38,9 +38,17 @@ def test_gang_is_promised_its_gpus_together() -> None:
     assert starts([gang, jobs_kit.job("b", 60, arrives=1.0)], nodes=2, under=SLOW) == [25, 125 + 25]
 
 
-def test_negative_delay_is_refused() -> None:
-    with pytest.raises(errors.InvalidInputError, match="bind_seconds"):
-        conditions.Conditions(bind_seconds=-1.0)
+@pytest.mark.parametrize("wrong", [{"bind_seconds": -1.0}, {"bind_seconds": 20.0}, {"start_seconds": -1.0}])
+def test_delay_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(errors.InvalidInputError, match=next(iter(wrong))):
+        conditions.Conditions(**wrong)
+
+
+def test_job_that_was_shown_to_an_autoscaler_in_vain_is_placed_when_there_is_room() -> None:
+    first, second = jobs_kit.job("first", 60, seconds=7), jobs_kit.job("second", 60)
+    ticks = [jobs_kit.job(f"tick{index}", 10, seconds=1, arrives=float(index)) for index in range(1, 6)]
+    found = jobs_kit.ran([first, second, *ticks], queue={"scaleUpAfterSeconds": 1})
+    assert found.lives[1].started == 7
 
 
 def urgent(**changed: Any) -> jobs.Job:

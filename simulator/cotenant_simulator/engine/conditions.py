@@ -6,6 +6,7 @@ from typing import Final
 
 from cotenant_api import errors
 from cotenant_simulator.engine import faults as breaking
+from cotenant_simulator.twin import leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +26,11 @@ class Conditions:
     spans: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("bind_seconds", "start_seconds"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise errors.InvalidInputError(name, value, "must be 0 or more")
+        if not 0 <= self.bind_seconds < leader.PROMISE_SECONDS:
+            remedy = f"must be 0 to below {leader.PROMISE_SECONDS:.0f}: later the queue takes promises back"
+            raise errors.InvalidInputError("bind_seconds", self.bind_seconds, remedy)
+        if not 0 <= self.start_seconds < float("inf"):
+            raise errors.InvalidInputError("start_seconds", self.start_seconds, "must be 0 or more")
 
 
 NORMAL: Final = Conditions()

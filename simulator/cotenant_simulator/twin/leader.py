@@ -21,6 +21,8 @@ LOOK_AGAIN_SECONDS: Final = planning.SEARCH_DELAY_SECONDS
 """The queue looks for victims for one job after the other, so often."""
 SPLIT_SECONDS: Final = cleanup.GRACE_SECONDS
 """A gang that is bound in part is evicted whole after this."""
+PROMISE_SECONDS: Final = earmarks.STANDING_SECONDS
+"""A promise to a pod that kube-scheduler found no node for before may be taken back after this."""
 
 
 class Step(NamedTuple):
@@ -85,11 +87,11 @@ class Leader:
         plan = self._queue.plan(self._ledger, self._policy, now=now)
         promised = []
         for lift in plan.lifts:
+            if lift.earmark is None or not binds:
+                self._lift(lift.record, lift.earmark, now=now)
+            else:
+                self._bind(lift.record, lift.earmark.placed, now=now)
             if lift.earmark is not None:
-                if binds:
-                    self._bind(lift.record, lift.earmark.placed, now=now)
-                else:
-                    self._lift(lift.record, lift.earmark, now=now)
                 promised.append(lift.earmark.placed)
         evicted = [record.uid for eviction in plan.evictions for record in eviction.victims]
         return Step(promised, evicted, plan.cut)
@@ -127,9 +129,12 @@ class Leader:
             found[waiting.record.uid] = f"{reason}: {message}"
         return found
 
-    def _lift(self, record: records.Pod, promised: earmarks.Earmark, *, now: float) -> None:
-        note = promised.note().to_json()
-        self._ledger.pod(replace(record, gates=(), earmark=note, version=record.version + 1), now=now)
+    def _lift(self, record: records.Pod, promised: earmarks.Earmark | None, *, now: float) -> None:
+        """Its gate is gone; without a promise kube-scheduler finds no node, there is no autoscaler, and it waits on."""
+        note = None if promised is None else promised.note().to_json()
+        report = record.unschedulable if promised is not None else f"{now} {records.UNSCHEDULABLE}"
+        lifted = replace(record, gates=(), earmark=note, unschedulable=report, version=record.version + 1)
+        self._ledger.pod(lifted, now=now)
 
     def _bind(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
         bound = replace(
