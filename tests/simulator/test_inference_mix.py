@@ -131,7 +131,7 @@ def test_what_has_not_ended_counts_as_far_as_it_has_come() -> None:
 def test_graphs_that_ship_are_those_of_the_examples() -> None:
     examples = {file.stem: Graph.read(file.read_bytes(), source=file.name) for file in EXAMPLES.glob("*.json")}
     # Where an example has changed: write `Graph.packed()` of it to simulator/cotenant_simulator/inference_mix/graphs.
-    assert population.shipped() == examples
+    assert population.shipped() == population.read(EXAMPLES) == examples
 
 
 def test_services_are_booked_for_the_rate_that_they_are_asked_at() -> None:
