@@ -135,6 +135,11 @@ def lists(
     return lambda path: known[path]
 
 
+def taken(found: taking.Lists) -> snapshot.Snapshot:
+    """At the usual time."""
+    return taking.taken(found, now=NOW)
+
+
 def packing(pods: Iterable[Object], *, gpus: int = 2, nodes: int = 1, **spec: Any) -> snapshot.Snapshot:
     """A cluster on which Cotenant packs."""
     named = [f"n{number}" for number in range(1, nodes + 1)]
@@ -144,10 +149,10 @@ def packing(pods: Iterable[Object], *, gpus: int = 2, nodes: int = 1, **spec: An
         pods=pods,
         policies=[policy(**spec)],
     )
-    return taking.taken(found, now=NOW)
+    return taken(found)
 
 
 def plain(pods: Iterable[Object], *, gpus: int = 2, nodes: int = 1) -> snapshot.Snapshot:
     """A cluster without Cotenant."""
     found = lists(nodes=[node(f"n{number}", gpus=gpus, share=False) for number in range(1, nodes + 1)], pods=pods)
-    return taking.taken(found, now=NOW)
+    return taken(found)

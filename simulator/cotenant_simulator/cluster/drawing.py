@@ -125,7 +125,7 @@ def _key(case: cases.Case) -> object:
     """Cases of equal keys are of one kind: they need the same, and err alike."""
     if case.believed is None or case.used is not None or case.share:
         return case.namespace, case.name
-    return case.believed.graph, case.memory_mib, case.gpu_models, tuple(case.believed.by_gpu)
+    return case.believed.model_dump_json(), case.memory_mib, case.gpu_models
 
 
 def _kind(
