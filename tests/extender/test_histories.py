@@ -43,7 +43,6 @@ class Histories(RuleBasedStateMachine):
     @initialize(placement=st.sampled_from(packingpolicy.Placement))
     def start(self, placement: packingpolicy.Placement) -> None:
         """Nodes of two models, and any of the placements."""
-        self.placement = placement
         self.source.policy_changed(builders.in_force(placement=placement))
         for name, (gpus, model) in NODES.items():
             builders.add_node(self.source, name, gpus=gpus, model=model)
@@ -244,11 +243,15 @@ class Histories(RuleBasedStateMachine):
         raw = builders.node(name, gpus=NODES[name][0], unschedulable=cordoned)
         self.source.node(records.node_record(raw))
 
-    @rule(utilization=st.sampled_from([70, 100, 150]), tenants=st.sampled_from([2, 3]))
-    def change_policy(self, utilization: int, tenants: int) -> None:
+    @rule(
+        utilization=st.sampled_from([70, 100, 150]),
+        tenants=st.sampled_from([2, 3]),
+        placement=st.sampled_from(packingpolicy.Placement),
+    )
+    def change_policy(self, utilization: int, tenants: int, placement: packingpolicy.Placement) -> None:
         """Another policy is in force."""
         self.source.policy_changed(
-            builders.in_force(placement=self.placement, maxUtilizationPercent=utilization, maxTenantsPerGPU=tenants)
+            builders.in_force(placement=placement, maxUtilizationPercent=utilization, maxTenantsPerGPU=tenants)
         )
 
     @invariant()
