@@ -1,11 +1,13 @@
 """Promises, delays and evictions in virtual time."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from cotenant_api import errors
+from cotenant_api.names import GPUModel
 from cotenant_simulator.engine import conditions, history, jobs
 from simulator import jobs_kit
 
@@ -95,3 +97,15 @@ def test_victims_are_found_for_all_who_may_have_some() -> None:
     found = jobs_kit.ran([*low, *high], gpus=6)
     assert all((life.started or 0) < 260 for life in found.lives[6:])
     assert found.counts.evictions == 6
+
+
+def test_job_that_a_paused_policy_places_nowhere_says_so() -> None:
+    found = jobs_kit.ran([jobs_kit.job("a", 60)], paused=True)
+    assert found.lives[0].why.startswith("WaitingForTurn: PackingPolicy default is paused")
+    assert found.counts.never_placed == 1
+
+
+def test_job_that_asks_for_a_gpu_model_that_is_not_there_says_so() -> None:
+    given = jobs_kit.job("a", 60)
+    given = dataclasses.replace(given, seconds={GPUModel("NVIDIA-B"): 10.0})
+    assert jobs_kit.ran([given]).lives[0].why.startswith("GPUModelMismatch:")
