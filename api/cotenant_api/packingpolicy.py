@@ -138,7 +138,7 @@ class Packing(documents.Model):
     memory_headroom_percent: HeadroomPercent = 5
     """Part of a GPU memory that is never booked."""
     placement: Placement = Placement.FIRST_FIT
-    """How a GPU is chosen among those that fit. Exclusive, Reactive and MemoryOnly also say what a job is booked for."""
+    """How a GPU is chosen among those that fit. Exclusive, Reactive and MemoryOnly also say what a job costs."""
     thread_partition: ThreadPartition = ThreadPartition.DEMAND
     """Which percentage of the SMs a tenant may use: what it needs, its share, what suits all on the GPU, or all."""
     tenancy: Tenancy = Tenancy.SAME_NAMESPACE
