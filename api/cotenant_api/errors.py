@@ -31,6 +31,10 @@ class InvalidInputError(CotenantError):
         self.field, self.value, self.remedy = field, value, remedy
         super().__init__(f"{field}: {shortened(value)}: {remedy}")
 
+    def __reduce__(self) -> "tuple[type[InvalidInputError], tuple[str, object, str]]":
+        """So that it comes out of a process of its own as it was raised there."""
+        return type(self), (self.field, self.value, self.remedy)
+
 
 class UnsupportedVersionError(InvalidInputError):
     """A document of a higher major version than this program reads."""

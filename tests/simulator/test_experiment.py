@@ -1,4 +1,4 @@
-"""Many runs, in one process or in several."""
+"""A run by its name."""
 
 import time
 
@@ -14,13 +14,6 @@ def tasks(*seeds: int) -> list[experiment.Task]:
     read = trace.Trace(name="by-hand", nodes=nodes, pods=pods)
     setting = experiment.Setting("FirstFit")
     return [experiment.Task(read=read, setting=setting, seed=seed, clock=time.perf_counter) for seed in seeds]
-
-
-def test_processes_come_to_the_same_in_the_same_order() -> None:
-    alone = list(experiment.results(tasks(44, 42, 43), jobs=1))
-    together = list(experiment.results(tasks(44, 42, 43), jobs=2))
-    assert [result.key.seed for result in together] == [44, 42, 43]
-    assert [result.outcome for result in together] == [result.outcome for result in alone]
 
 
 def test_seconds_are_those_of_the_clock_that_is_given() -> None:

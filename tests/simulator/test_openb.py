@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(folder: Path, *more: str, trace: str = "plain") -> list[str]:
-    return ["--trace-dir", str(folder), "--trace", trace, "--seeds", "42-43", "--jobs", "1", *more]
+    return ["--trace-dir", str(folder), "--trace", trace, "--seeds", "42-43", "--processes", "1", *more]
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -66,8 +66,9 @@ def test_the_self_check_comes_first_and_its_runs_are_not_run_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert called(*asked(folder, "--placement", "BestFit", "--placement", "Spread")) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert [line.partition("openb: ")[2].partition(":")[0] for line in told] == ["self-check"] * 4 + ["1/2", "2/2"]
+    told = [line.partition("openb: ")[2].split(": ")[:2] for line in capsys.readouterr().err.splitlines()]
+    assert told[:5] == [*(["self-check", f"{run}/4"] for run in range(1, 5)), ["self-check", "4 runs are as published"]]
+    assert [first for first, *_ in told[5:]] == ["1/2", "2/2", "bound", "bound"]
 
 
 def test_a_replay_that_is_not_the_published_one_prints_no_figure(
@@ -91,7 +92,7 @@ def test_a_trace_without_published_curves_rests_on_the_others_of_its_folder(
     told = capsys.readouterr().err
     assert "no curves of BestFit and GpuPacking on plain are published" in told
     assert "the self-check rests on 2 runs of other traces" in told
-    assert "self-check: models, GpuPacking, seed 42: as published" in told
+    assert "self-check: 2/2: models, GpuPacking, seed 42: as published" in told
 
 
 def test_a_defect_is_found_on_the_other_traces_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,16 +128,38 @@ def test_all_placements_are_those_that_need_no_predictions(folder: Path, capsys:
     assert found == ["FirstFit", "BestFit", "Spread", "FGD", "DualPrice", "Random"]
 
 
-def test_tables_tell_each_seed_their_mean_what_was_published_and_which_placement_wins(
+def test_tables_tell_what_was_published_and_which_placement_wins(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert called(*asked(folder, "--placement", "FirstFit", "--placement", "Spread")) == 0
     printed = capsys.readouterr().out
-    for row in ("| 42 |", "| 43 |", "| mean |", "| FirstFit | 16 |", "| Spread | 16 |", "| GpuPacking |"):
-        assert row in printed
+    for row in (r"FirstFit +16 ", r"Spread +16 ", r"GpuPacking +\d"):
+        assert re.search(rf"^ {row}", printed, re.MULTILINE)
     assert re.search(
         r"^At most 16 tenants per GPU: (FirstFit|Spread) allocates most, \d+\.\d\d % ", printed, re.MULTILINE
     )
+    assert "Each seed" not in printed
+
+
+def test_one_placement_alone_is_told_for_each_seed_beside_its_bound(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(*asked(folder)) == 0
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"^FirstFit allocates \d+\.\d\d % of the GPUs when as many were asked for; no\s+placement",
+        printed,
+        re.MULTILINE,
+    )
+    assert re.search(r"^ +42 +\d+\.\d\d ", printed, re.MULTILINE)
+
+
+def test_the_page_of_a_run_shows_its_figures(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert called(*asked(folder, "--placement", "FirstFit", "--placement", "Spread", "--html", str(file))) == 0
+    text = file.read_text(encoding="utf-8")
+    assert text.count("<svg ") == 2
+    assert "Lost against the bound, on the trace plain" in text
 
 
 def test_the_table_is_written_between_the_markers_below_the_call(
@@ -148,7 +171,7 @@ def test_the_table_is_written_between_the_markers_below_the_call(
     assert called(*asked(folder, "--placement", "FirstFit", "--write", str(page))) == 0
     text = page.read_text(encoding="utf-8")
     command = "cotenant simulate openb --trace plain --placement FirstFit --seeds 42-43"
-    assert text.startswith(f"before\n{begin}\n\n`{command}`\n\n| placement |")
+    assert text.startswith(f"before\n{begin}\n\n`{command}`\n\nFirstFit allocates ")
     assert text.endswith("-->\nafter\n")
     assert "| FirstFit | 16 |" in text
     assert "old" not in text
@@ -173,7 +196,7 @@ def test_a_page_without_the_markers_is_refused_before_any_run(
         (["--seeds", "51-42"], r"--seeds: '51-42': must be seeds such as 42-51"),
         (["--seeds", "a"], r"--seeds: 'a'"),
         (["--seeds", "0-999999999"], r"--seeds: .*at most 1000 in a range"),
-        (["--jobs", "0"], r"--jobs: 0: must be at least 1"),
+        (["--processes", "0"], r"--processes: 0: must be at least 1"),
         (["--trace", "none"], r"--trace: 'none': .*traces in that folder: models, plain"),
         (["--trace-dir", "/nonexistent"], r"--trace-dir: '/nonexistent': must be a folder"),
         (["--trace-dir", "/nonexistent", "--trace", "all"], r"--trace-dir: '/nonexistent': must be a folder"),

@@ -1,19 +1,18 @@
 """`cotenant simulate openb`: the published fragmentation experiment, after its self-check."""
 
 import argparse
-import json
-import os
+import functools
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant_api import errors, packingpolicy, sections
-from cotenant_simulator.commands import seeds
+from cotenant_api import errors, packingpolicy
+from cotenant_simulator.commands import output, seeds
 
 if TYPE_CHECKING:
-    from cotenant_simulator.openb import expected, experiment, report, trace
+    from cotenant_simulator.openb import bounds, expected, experiment, report, trace
 
     Published = Mapping[expected.Run, expected.Curve]
     Known = dict[experiment.Key, experiment.Result]
@@ -54,15 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pods on one GPU at most (repeat for more); default: 16, the most that a PackingPolicy can allow",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes at once; default: one for each core")
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="JSON on standard output instead of tables: a line for each trace, placement and limit on tenants",
-    )
-    parser.add_argument(
-        "--write", type=Path, metavar="FILE", help="put the table into this Markdown file, between the markers for it"
-    )
+    output.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,24 +63,19 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from cotenant_simulator.openb import asked, expected, report
 
-    if arguments.write is not None:
-        sections.require(arguments.write, command=SECTION)
+    output.require(arguments, section=SECTION)
     chosen, settings = seeds.read(arguments.seeds), asked.settings(arguments.placement, arguments.max_tenants)
-    jobs, traces = _jobs(arguments.jobs), _traces(arguments.trace_dir, arguments.trace)
+    traces = _traces(arguments.trace_dir, arguments.trace)
     published = expected.read(arguments.trace_dir) or {}
-    known = _self_checked(arguments.trace_dir, published, traces, chosen, jobs=jobs)
-    series = _series(traces, settings, chosen, known, jobs=jobs)
-    names = [read.name for read in traces]
-    lines = [*report.summary(series), *report.published(published, names, chosen), *report.verdicts(series)]
-    if arguments.write is not None:
-        sections.replace(arguments.write, [f"`{_command(arguments)}`", "", *lines], command=SECTION)
-    if arguments.json:
-        tells_tenants = bool(arguments.max_tenants)
-        lines = [json.dumps(report.document(one, tells_tenants=tells_tenants), allow_nan=False) for one in series]
-    else:
-        lines = [*(line for one in series for line in report.by_seed(one)), *lines]
-    print("\n".join(lines), flush=True)
-    faults = report.faults(series)
+    known = _self_checked(arguments, published, traces, chosen)
+    found = _series(arguments, _tasks(traces, settings, chosen), known)
+    output.emit(
+        report.shown(found, published, command=_command(arguments)),
+        arguments,
+        section=SECTION,
+        documents=[report.document(one, tells_tenants=bool(arguments.max_tenants)) for one in found],
+    )
+    faults = report.faults(found)
     if faults is not None:
         _progress(faults)
     return 0 if faults is None else 1
@@ -106,14 +92,6 @@ def _command(arguments: argparse.Namespace) -> str:
     return f"{SECTION} {' '.join(options)}"
 
 
-def _jobs(asked: int | None) -> int:
-    if asked is None:
-        return len(os.sched_getaffinity(0))
-    if asked < 1:
-        raise errors.InvalidInputError("--jobs", asked, "must be at least 1")
-    return asked
-
-
 def _traces(folder: Path, asked: Sequence[str]) -> "tuple[trace.Trace, ...]":
     from cotenant_simulator.openb import asked as words
     from cotenant_simulator.openb import trace
@@ -126,7 +104,7 @@ def _traces(folder: Path, asked: Sequence[str]) -> "tuple[trace.Trace, ...]":
 
 
 def _self_checked(
-    folder: Path, published: "Published", traces: "Sequence[trace.Trace]", seeds: Sequence[int], *, jobs: int
+    arguments: argparse.Namespace, published: "Published", traces: "Sequence[trace.Trace]", seeds: Sequence[int]
 ) -> "Known":
     """Results of the runs that were compared; before any other figure is told.
 
@@ -134,7 +112,7 @@ def _self_checked(
     """
     from cotenant_simulator.openb import experiment, selfcheck, trace
 
-    by_name = {read.name: read for read in traces}
+    folder, by_name = arguments.trace_dir, {read.name: read for read in traces}
     unpublished = [name for name in by_name if not selfcheck.runs(published, name, seeds)]
     names = [name for name in trace.names_in(folder) if name in by_name or unpublished]
     runs = [one for name in names for one in selfcheck.runs(published, name, seeds if name in by_name else ())]
@@ -146,43 +124,58 @@ def _self_checked(
         read = by_name.get(name) or trace.read(folder, name)
         mine = [one for one in runs if one.trace == name]
         selfcheck.require_same_cluster(read, [published[one] for one in mine])
-        tasks += [_task(read, experiment.Setting(one.policy), one.seed) for one in mine]
-    known = {}
-    for one, result in zip(runs, experiment.results(tasks, jobs=jobs), strict=True):
-        selfcheck.require(result, published[one])
-        known[result.key] = result
-        _progress(f"self-check: {one.trace}, {one.policy}, seed {one.seed}: as published")
-    return known
+        tasks += [
+            functools.partial(selfcheck.checked, _task(read, experiment.Setting(one.policy), one.seed), published[one])
+            for one in mine
+        ]
+    told = [f"{one.trace}, {one.policy}, seed {one.seed}: as published" for one in runs]
+    results = output.runs(tasks, arguments, title=f"{SECTION}: self-check", names=told)
+    if results:
+        _progress(f"self-check: {len(results)} runs are as published")
+    return {result.key: result for result in results}
 
 
-def _series(
-    traces: "Sequence[trace.Trace]",
-    settings: "Sequence[experiment.Setting]",
-    seeds: Sequence[int],
-    known: "Known",
-    *,
-    jobs: int,
-) -> "list[report.Series]":
-    """All that was asked for; what the self-check has run already is not run again."""
-    from cotenant_simulator.openb import experiment, report
+def _series(arguments: argparse.Namespace, tasks: "Sequence[experiment.Task]", known: "Known") -> "list[report.Series]":
+    """All that was asked for, each held against its bound; what the self-check has run already is not run again."""
+    from cotenant_simulator.openb import bounds, experiment, report
 
-    tasks = [_task(read, setting, seed) for read in traces for setting in settings for seed in seeds]
     left = [task for task in tasks if task.key not in known]
-    for done, result in enumerate(experiment.results(left, jobs=jobs), 1):
-        known[result.key] = result
-        name, setting, seed = result.key
-        at_most = f"at most {setting.max_tenants} tenants"
-        _progress(f"{done}/{len(left)}: {name}, {setting.policy}, {at_most}, seed {seed}: {result.seconds:.1f} s")
-    keys = [task.key for task in tasks]
-    return [
-        report.Series(
-            trace=read.name,
-            setting=setting,
-            results=tuple(known[key] for key in keys if key[:2] == (read.name, setting)),
+    runs = [functools.partial(experiment.result, task) for task in left]
+    results = output.runs(runs, arguments, title=SECTION, names=[_name(task.key) for task in left])
+    known = known | {result.key: result for result in results}
+    limits = _bounds(arguments, tasks)
+    by_setting: dict[tuple[str, experiment.Setting], list[experiment.Key]] = {}
+    for task in tasks:
+        by_setting.setdefault(task.key[:2], []).append(task.key)
+    found = []
+    for (name, setting), keys in by_setting.items():
+        of_keys = tuple(limits[name, setting.max_tenants, key.seed] for key in keys)
+        for key, limit in zip(keys, of_keys, strict=True):
+            bounds.require(_name(key), known[key].outcome.allocated_percent, limit)
+        found.append(
+            report.Series(trace=name, setting=setting, results=tuple(known[key] for key in keys), bounds=of_keys)
         )
-        for read in traces
-        for setting in settings
+    return found
+
+
+def _bounds(
+    arguments: argparse.Namespace, tasks: "Sequence[experiment.Task]"
+) -> "dict[tuple[str, int, int], bounds.Bounds]":
+    """By trace, limit on tenants and seed."""
+    from cotenant_simulator.openb import bounds
+
+    wanted = {(task.read.name, task.setting.max_tenants, task.seed): task.read for task in tasks}
+    runs = [
+        functools.partial(bounds.of, read, seed=seed, max_tenants=limit) for (_, limit, seed), read in wanted.items()
     ]
+    told = [f"{name}, at most {limit} tenants, seed {seed}" for name, limit, seed in wanted]
+    return dict(zip(wanted, output.runs(runs, arguments, title=f"{SECTION}: bound", names=told), strict=True))
+
+
+def _tasks(
+    traces: "Sequence[trace.Trace]", settings: "Sequence[experiment.Setting]", seeds: Sequence[int]
+) -> "list[experiment.Task]":
+    return [_task(read, setting, seed) for read in traces for setting in settings for seed in seeds]
 
 
 def _task(read: "trace.Trace", setting: "experiment.Setting", seed: int) -> "experiment.Task":
@@ -191,5 +184,9 @@ def _task(read: "trace.Trace", setting: "experiment.Setting", seed: int) -> "exp
     return experiment.Task(read=read, setting=setting, seed=seed, clock=time.perf_counter)
 
 
+def _name(key: "experiment.Key") -> str:
+    return f"{key.trace}, {key.setting.policy}, at most {key.setting.max_tenants} tenants, seed {key.seed}"
+
+
 def _progress(text: str) -> None:
-    print(f"cotenant simulate openb: {text}", file=sys.stderr, flush=True)
+    print(f"{SECTION}: {text}", file=sys.stderr, flush=True)

@@ -4,9 +4,9 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cotenant_api import errors, files, sections
 
@@ -102,8 +102,20 @@ def _lines(done: Iterable[tuple[str, Result]], *, title: str, total: int) -> Ite
         yield result
 
 
-def emit(shown: "page.Page", arguments: argparse.Namespace, *, section: str) -> None:
+def emit(
+    shown: "page.Page",
+    arguments: argparse.Namespace,
+    *,
+    section: str,
+    documents: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Show a page as asked for.
+
+    Args:
+        shown: the page.
+        arguments: of the command line.
+        section: of a Markdown file.
+        documents: for programs, a line each, in the place of the page's own.
 
     Raises:
         InvalidInputError: a file cannot be written.
@@ -115,8 +127,9 @@ def emit(shown: "page.Page", arguments: argparse.Namespace, *, section: str) -> 
     if arguments.write is not None:
         sections.replace(arguments.write, list(markdown.lines(shown)), command=section)
     if arguments.json:
-        json.dump(shown.document, sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        for document in documents or (shown.document,):
+            json.dump(document, sys.stdout, allow_nan=False)
+            sys.stdout.write("\n")
         return
     from rich import console
 

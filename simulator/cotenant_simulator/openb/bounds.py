@@ -21,6 +21,7 @@ node, that pods without GPU take CPU, and that nobody knows the future, is left 
 Shares nothing with packing, whose dual prices come of a similar program: who is judged does not write the law. Pure.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -39,7 +40,7 @@ Bounds = Mapping[int, float | None]
 """In percent of the cluster, by column; None where nothing arrives in it."""
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
     """What pods ask for alike."""
 
     pieces: int
@@ -61,7 +62,7 @@ class _Type(NamedTuple):
 def of(read: trace.Trace, *, seed: int, max_tenants: int) -> Bounds:
     """The bounds of the columns `accounts.SHOWN`, for a seed's arrivals."""
     order = arrivals.order(read, seed=seed)
-    return {column: _percent(read, order, column, max_tenants=max_tenants) for column in accounts.SHOWN}
+    return {column: percent(read, order, column, max_tenants=max_tenants) for column in accounts.SHOWN}
 
 
 def require(name: str, allocated: accounts.Curve, bounds: Bounds) -> None:
@@ -79,38 +80,46 @@ def require(name: str, allocated: accounts.Curve, bounds: Bounds) -> None:
             )
 
 
-def _percent(read: trace.Trace, order: arrivals.Order, column: int, *, max_tenants: int) -> float | None:
-    demand = mean_demand(read, order, column)
-    if demand is None:
-        return None
+def percent(read: trace.Trace, order: arrivals.Order, column: int, *, max_tenants: int) -> float | None:
+    """The bound of a column, in percent of the cluster; None where nothing arrives in it."""
+    wanted = _mean_demand(read, order, column)
+    return None if wanted is None else maximum(read, wanted, max_tenants=max_tenants)
+
+
+def demand(pods: Iterable[trace.Pod]) -> Mapping[Kind, float]:
+    """Pods of each kind; those without GPU are of none."""
+    return Counter(_kind(pod) for pod in pods if pod.gpus)
+
+
+def maximum(read: trace.Trace, wanted: Mapping[Kind, float], *, max_tenants: int) -> float:
+    """The most of a demand that can be allocated, in percent of the cluster."""
     types = Counter(_Type(node.gpus, node.cpu_millis, node.memory_mib, node.model) for node in read.nodes)
-    program = _Program(demand)
+    program = _Program(wanted)
     for each, count in types.items():
         program.add(each, count, max_tenants=max_tenants)
     return 100 * program.solved() * trace.MILLI_PER_HUNDREDTH / read.capacity_milli
 
 
-def mean_demand(read: trace.Trace, order: arrivals.Order, column: int) -> Mapping[_Kind, float] | None:
+def _mean_demand(read: trace.Trace, order: arrivals.Order, column: int) -> Mapping[Kind, float] | None:
     """Pods of each kind that have arrived, on average over the column's arrivals; None where there are none."""
-    arrived, inside = 0, 0
-    before: Counter[_Kind] = Counter()
-    later: Counter[_Kind] = Counter()
-    """Times the arrivals of the column that had it."""
+    places = []
+    arrived = 0
     for pod in order.pods:
         arrived += pod.demand_milli
-        place = accounts.column(arrived, read.capacity_milli)
-        if place > column:
-            break
-        inside += place == column
-        if pod.gpus:
-            pieces = pod.milli // trace.MILLI_PER_HUNDREDTH
-            kind = _Kind(pieces, pod.gpus, pod.cpu_millis, pod.memory_mib, pod.models)
-            before[kind] += 1
-            later[kind] += max(inside - 1, 0)
-    if not inside:
+        places.append(accounts.column(arrived, read.capacity_milli))
+    first, end = bisect_left(places, column), bisect_right(places, column)
+    if first == end:
         return None
-    # A pod that came as number j of the column was there at all but j - 1 of its arrivals.
-    return {kind: count - later[kind] / inside for kind, count in before.items()}
+    mean: dict[Kind, float] = dict(demand(order.pods[:first]))
+    for number, pod in enumerate(order.pods[first:end]):
+        if pod.gpus:
+            # Who comes as the last is there for one of the column's arrivals.
+            mean[_kind(pod)] = mean.get(_kind(pod), 0.0) + 1 - number / (end - first)
+    return mean
+
+
+def _kind(pod: trace.Pod) -> Kind:
+    return Kind(pod.milli // trace.MILLI_PER_HUNDREDTH, pod.gpus, pod.cpu_millis, pod.memory_mib, pod.models)
 
 
 class _Rows:
@@ -137,12 +146,12 @@ class _Rows:
 class _Program:
     """The program of the module's docstring; lengths in hundredths of a GPU."""
 
-    def __init__(self, demand: Mapping[_Kind, float]) -> None:
+    def __init__(self, demand: Mapping[Kind, float]) -> None:
         self._kinds = tuple(demand)
         self._demand = tuple(demand.values())
         self._gains: list[float] = []
         self._at_most, self._exactly = _Rows(), _Rows()
-        self._served: dict[_Kind, list[int]] = {kind: [] for kind in self._kinds}
+        self._served: dict[Kind, list[int]] = {kind: [] for kind in self._kinds}
 
     def add(self, nodes: _Type, count: int, *, max_tenants: int) -> None:
         """As many nodes of a type."""
@@ -176,7 +185,7 @@ class _Program:
             b_ub=self._at_most.limits,
             A_eq=self._exactly.matrix(width),
             b_eq=self._exactly.limits,
-            method="highs",
+            method="highs-ipm",  # several times as fast here as the simplex method, to the same vertex
         )
         if not found.success:
             raise errors.PermanentError(f"the bound's program has no answer: HiGHS: {found.message}")
@@ -186,7 +195,7 @@ class _Program:
         self._gains.append(gain)
         return len(self._gains) - 1
 
-    def _cut(self, pods: Mapping[_Kind, int], gpus: int) -> None:
+    def _cut(self, pods: Mapping[Kind, int], gpus: int) -> None:
         """Parts of GPUs as paths, and whole GPUs."""
         sizes = sorted({kind.pieces for kind in pods if _is_part(kind)}, reverse=True)
         arcs = {arc: self._variable(0.0) for arc in _arcs(sizes)}
@@ -202,13 +211,13 @@ class _Program:
         self._at_most.add([*whole, *first], gpus)
 
 
-def _fits(kind: _Kind, nodes: _Type) -> bool:
+def _fits(kind: Kind, nodes: _Type) -> bool:
     """On an empty node."""
     there = kind.gpus <= nodes.gpus and kind.cpu_millis <= nodes.cpu_millis and kind.memory_mib <= nodes.memory_mib
     return there and (not kind.models or nodes.model in kind.models)
 
 
-def _is_part(kind: _Kind) -> bool:
+def _is_part(kind: Kind) -> bool:
     return kind.pieces < _PIECES
 
 

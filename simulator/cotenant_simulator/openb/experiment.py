@@ -1,10 +1,6 @@
-"""Many runs of the experiment, one after another or in processes of their own; results come in the order asked for."""
+"""A run of the experiment by its name: a trace, a way to place pods, a seed. Pure but for the clock it is given."""
 
-import contextlib
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent import futures
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -68,24 +64,6 @@ class Result:
     key: Key
     outcome: replay.Outcome
     seconds: float
-
-
-def results(tasks: Sequence[Task], *, jobs: int) -> Iterator[Result]:
-    """The result of each task, in order, as soon as it is known.
-
-    Args:
-        tasks: the runs.
-        jobs: processes at once; with 1 all run in this one.
-    """
-    if jobs == 1 or len(tasks) < 2:
-        yield from map(result, tasks)
-        return
-    context = multiprocessing.get_context("spawn")
-    with contextlib.ExitStack() as stack:
-        # An interrupt is the parent's to handle; what has not begun by then never does.
-        workers = futures.ProcessPoolExecutor(jobs, context, signal.signal, (signal.SIGINT, signal.SIG_IGN))
-        stack.callback(workers.shutdown, cancel_futures=True)
-        yield from workers.map(result, tasks)
 
 
 def result(task: Task) -> Result:

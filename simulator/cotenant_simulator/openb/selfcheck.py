@@ -44,6 +44,17 @@ def _off(place: int, found: float | None, published: float) -> bool:
     return found is None or abs(found - published) > tolerance
 
 
+def checked(task: experiment.Task, published: expected.Curve) -> experiment.Result:
+    """A run that came to what was published.
+
+    Raises:
+        PermanentError: it did not.
+    """
+    result = experiment.result(task)
+    require(result, published)
+    return result
+
+
 def require(result: experiment.Result, published: expected.Curve) -> None:
     """Nothing, if the run came to what was published.
 

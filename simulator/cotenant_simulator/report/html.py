@@ -28,6 +28,7 @@ p, li { max-width: 52rem; overflow-wrap: anywhere; }
 code { font: .9em ui-monospace, monospace; background: var(--tint); padding: .15em .4em; border-radius: 4px;
   overflow-wrap: anywhere; }
 section { margin: 2rem 0; }
+section > h2:not(:first-child) { margin-top: 1.6rem; }
 .basis { font-weight: 400; font-size: .85rem; color: var(--soft); border: 1px solid var(--rule); border-radius: 1em;
   padding: .05em .6em; white-space: nowrap; }
 .note, figcaption p, summary { color: var(--soft); font-size: .9rem; }

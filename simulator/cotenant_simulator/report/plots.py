@@ -223,8 +223,10 @@ def _legend(figure: Figure, handles: Sequence[Any], names: Sequence[str]) -> Non
 
 
 def _legend_columns(names: Sequence[str]) -> int:
+    """As few lines as go, evenly full."""
     longest = max(len(name) for name in names)
-    return max(1, min(len(names), _LABEL // (min(longest, _LABEL) + 8)))
+    most = max(1, min(len(names), _LABEL // (min(longest, _LABEL) + 8)))
+    return -(-len(names) // -(-len(names) // most))
 
 
 def _rows(named: Any) -> int:
