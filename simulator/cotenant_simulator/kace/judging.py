@@ -99,7 +99,7 @@ def _said(
         asked = _asked(bench, among, fold, split)
         rows = np.unique(among.group[asked])
         held = among.groups.at(rows)
-        train = _without(fold.train, held)
+        train = learnable(fold.train, held)
         model = training.learn(train, [bench.mechanism])
         sums = choosers.predicted(model, partners.pairs_of(train, size=size), held, bench.mechanism)
         row = np.searchsorted(rows, among.group[asked])
@@ -121,7 +121,7 @@ def _asked(bench: colocation.Bench, among: candidates.Candidates, fold: colocati
     return np.flatnonzero(here)
 
 
-def _without(train: Joint, held: partners.Pairs) -> Joint:
+def learnable(train: Joint, held: partners.Pairs) -> Joint:
     """What may be learned from: no run of the jobs of a group that is judged, whatever its settings."""
     names = {_members(held, row) for row in range(len(held.members))}
     return train.where(lambda run: _jobs(run) not in names)
