@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from cotenant_simulator.live import snapshot
 
 SECTION: Final = "cotenant simulate cluster"
-"""What names the section of a page that `--write` replaces."""
+"""What names the section of a page that `--write` replaces, of a cluster on which Cotenant packs."""
+SAVINGS: Final = f"{SECTION}, without Cotenant"
+"""The same of another."""
 
 SUMMARY = "what a proposed PackingPolicy would change on your cluster, or what Cotenant would save on one without"
 
@@ -58,11 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Replay under both policies; the cluster is only read."""
     from cotenant_simulator.cluster import cases, replay, report, savings
 
-    output.require(arguments, section=SECTION)
     chosen = seeds.read(arguments.seeds)
     proposed = _proposed(arguments.policy)
     whole, source = _snapshot(arguments)
     plans = _plans(whole, proposed, arguments)
+    section = SECTION if plans[0].shares else SAVINGS
+    output.require(arguments, section=section)
     nodes = replay.nodes_of(whole)
     if not nodes:
         raise errors.InvalidInputError(source, 0, "has no GPU that takes pods: there is nothing to simulate")
@@ -87,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         command=_command(arguments),
     )
     shown = report.made(asked) if plans[0].shares else savings.made(asked, by_level)
-    output.emit(shown, arguments, section=SECTION)
+    output.emit(shown, arguments, section=section)
     return 0
 
 

@@ -6,11 +6,20 @@ from types import MappingProxyType
 from typing import Final
 
 from cotenant_api.command import Command
-from cotenant_simulator.commands import horus, kace, openb
+from cotenant_simulator.commands import cluster, horus, inference_mix, kace, openb, prediction_error
 
 SUMMARY = "replay traces through the packing functions of filter, and compare placements"
 
-_EXPERIMENTS: Final[Mapping[str, Command]] = MappingProxyType({"horus": horus, "kace": kace, "openb": openb})
+_EXPERIMENTS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        "cluster": cluster,
+        "horus": horus,
+        "inference-mix": inference_mix,
+        "kace": kace,
+        "openb": openb,
+        "prediction-error": prediction_error,
+    }
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
