@@ -129,7 +129,7 @@ class World:
             for uid in step.evicted:
                 self._evict(uid)
             more = step.cut or bool(step.evicted)
-        if self._leader.contested and not self._looking and self._looks < MOST_LOOKS:
+        if not self._looking and self._looks < min(self._leader.contenders, MOST_LOOKS):
             self._looking = True
             self._agenda.at(self.now + leader.LOOK_AGAIN_SECONDS, self._look)
 
@@ -175,13 +175,18 @@ class World:
         if attempt.lacks_memory:
             self._agenda.at(self.now + START_SECONDS, functools.partial(self._out_of_memory, attempt))
         if job.minimum_run_seconds:
-            self._agenda.at((attempt.bound or 0.0) + job.minimum_run_seconds, self._may_be_evicted)
+            ready = (attempt.bound or 0.0) + job.minimum_run_seconds
+            self._agenda.at(max(ready, self.now), functools.partial(self._may_be_evicted, attempt))
         self._await(met)
         return True
 
-    def _may_be_evicted(self) -> bool:
+    def _may_be_evicted(self, attempt: attempts.Attempt) -> bool:
+        if attempt.ended:
+            return False
+        for uid in attempt.pods:
+            self._leader.may_be_evicted(uid)
         self._looks = 0
-        return self._leader.contested
+        return self._leader.contenders > 0
 
     def _await(self, met: Sequence[attempts.Attempt]) -> None:
         """The ends, and minutes alone, of attempts whose speed or company is another."""

@@ -58,6 +58,7 @@ class Leader:
         self.waiting, self._version = 0, 1
         self._wait: Counter[int] = Counter()
         self._hold: Counter[int] = Counter()
+        self._guarded: set[PodUID] = set()
 
     def submit(self, demand: pod.Demand, *, like: Hashable, since: float, priority: int = 0, now: float) -> None:
         """A gated pod appears.
@@ -116,9 +117,22 @@ class Leader:
         self._ledger.gpunode(sites.told(node, self._version, ready=ready, unhealthy=unhealthy), now=now, fresh=True)
 
     @property
+    def contenders(self) -> int:
+        """How many pods that wait have a higher priority than one that is placed, and may be evicted."""
+        if not self._hold or not self._wait:
+            return 0
+        lowest = min(self._hold)
+        return sum(count for priority, count in self._wait.items() if priority > lowest)
+
+    @property
     def contested(self) -> bool:
-        """Whether somebody who waits has a higher priority than somebody who is placed."""
-        return bool(self._wait and self._hold) and max(self._wait) > min(self._hold)
+        """Whether there are such."""
+        return self.contenders > 0
+
+    def may_be_evicted(self, uid: PodUID) -> None:
+        """A pod has run for its `minimum_run_seconds`."""
+        self._guarded.remove(uid)
+        self._hold[self._ledger.pods[uid].priority] += 1
 
     def why(self, *, now: float) -> dict[PodUID, str]:
         """What those who wait are told: reason and message, a colon between."""
@@ -151,8 +165,15 @@ class Leader:
         self._count(bound, 1)
 
     def _count(self, record: records.Pod, sign: int) -> None:
-        """Who waits, and who is placed, by priority."""
+        """Who waits, and who is placed and may be evicted, by priority."""
         self.waiting += sign if record.pending else 0
+        if not record.pending and record.request is not None and record.request.demand.minimum_run_seconds:
+            if sign > 0:
+                self._guarded.add(record.uid)
+                return
+            if record.uid in self._guarded:
+                self._guarded.remove(record.uid)
+                return
         counts = self._wait if record.pending else self._hold
         counts[record.priority] += sign
         if not counts[record.priority]:
