@@ -67,7 +67,11 @@ def of(result: experiment.Result, base: experiment.Result) -> Goals:
 def answer(found: Sequence[Goals]) -> str:
     """What is best of ours, and what a policy alone does."""
     by_name = {one.name: one for one in found}
-    ours = [by_name[name] for name in (settings.DENSE_LONG, settings.DENSE, settings.COTENANT) if name in by_name]
+    ours = [
+        by_name[name]
+        for name in (settings.DENSE_LONG, settings.LIMITS_LONG, settings.DENSE, settings.COTENANT)
+        if name in by_name
+    ]
     if not ours:
         return "Nothing of ours was run."
     return " ".join(map(_sentence, ours))

@@ -175,9 +175,10 @@ def _tables(results: Sequence[experiment.Result], base: experiment.Result) -> It
             for result in results
         ],
         note=(
-            "Means over repeats with 95 % intervals; changes are against Slot, seed by seed. Utilization: time in which "
-            "a GPU runs any kernel. Work: time that the jobs' kernels take alone; it is more than utilization where kernels run side "
-            "by side, and less where attempts are repeated. Long first: jobs have PriorityClasses by the run time that "
+            "Means over repeats with 95 % intervals; changes are against Slot, seed by seed. Utilization: time in "
+            "which a GPU runs any kernel. Work: time that the jobs' kernels take alone; it is more than utilization "
+            "where kernels run side by side, and less where attempts are repeated. Long first: jobs have "
+            "PriorityClasses by the run time that "
             "their users expect."
         ),
     )
@@ -321,9 +322,9 @@ def _conditions(results: Sequence[experiment.Result], asked: Asked) -> Iterator[
     if any(result.setting.name == settings.DENSE for result in results):
         yield (
             "The dense policy books by SM activity, gives back the margin of the shipped model (upper bounds are 1.4 "
-            "times medians), limits nobody's threads and serves first come first; it was chosen on seeds 1000 to 1019. "
-            "Without limits of threads neighbours are protected by the GPU's fairness alone, which is modelled and not "
-            "measured."
+            "times medians), limits nobody's threads and serves first come first; without limits neighbours are "
+            "protected by the GPU's fairness alone, which is modelled and not measured. The one with limits keeps "
+            "them, and part of the margin. Both were chosen on seeds 1000 to 1019."
         )
     if not assumed.arrival_seconds:
         yield (

@@ -12,6 +12,7 @@ BASE: Final = "Slot"
 """What others are compared with, seed by seed."""
 HORUS: Final = "Horus"
 COTENANT: Final = "Cotenant"
+LIMITS_LONG: Final = "Cotenant, limits, long first"
 DENSE: Final = "Cotenant, dense"
 DENSE_LONG: Final = "Cotenant, dense, long first"
 _STUDY: Final[Mapping[str, Any]] = {"queue": {"maxWaitSeconds": 604800, "scaleUpAfterSeconds": 86400}}
@@ -24,6 +25,8 @@ _DENSE: Final[Mapping[str, Any]] = {
 }
 """Upper bounds of the shipped model are 1.4 times its medians: 140 gives the margin back. Nobody's threads are limited,
 and nobody goes before who came first."""
+_LIMITS: Final[Mapping[str, Any]] = {"metric": "SMActivity", "maxUtilizationPercent": 125, "queue": {"order": "FIFO"}}
+"""Between: threads stay limited to what a job needs, as the policy that ships has it."""
 LONG_FIRST: Final = population.Classes(long_seconds=3600.0, short_seconds=900.0)
 
 
@@ -53,6 +56,7 @@ ALL: Final[Sequence[Setting]] = (
     Setting(name=COTENANT, way=ways.Predicted()),
     Setting(name="Cotenant, Hybrid", way=ways.Hybrid(), packing={"correction": "Hybrid"}),
     Setting(name="Cotenant, SMActivity", way=ways.Predicted(), packing={"metric": "SMActivity"}),
+    Setting(name=LIMITS_LONG, way=ways.Predicted(), packing=_LIMITS, classes=LONG_FIRST),
     Setting(name=DENSE, way=ways.Predicted(), packing=_DENSE),
     Setting(name=DENSE_LONG, way=ways.Predicted(), packing=_DENSE, classes=LONG_FIRST),
 )
