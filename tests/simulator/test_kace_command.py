@@ -1,8 +1,11 @@
 """`cotenant simulate kace` on groups of a simulated GPU: its JSON, its Markdown and its errors."""
 
 import argparse
+import contextlib
+import io
 import json
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,36 +17,48 @@ from simulator import groups_kit
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return groups_kit.write(tmp_path_factory.mktemp("groups"), jobs=4)
+    return groups_kit.write(tmp_path_factory.mktemp("groups"), jobs=5)
 
 
 def asked(data: Path, *more: str) -> list[str]:
     return ["--measurements", str(data), "--simulated", "--shuffles", "1", "--processes", "1", *more]
 
 
-def test_pairs_and_triples_of_a_file_are_both_told(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(kace, *asked(data, "--split", "random", "--json")) == 0
-    document = json.loads(capsys.readouterr().out)
+class Told(NamedTuple):
+    """What one call printed, and what it wrote."""
+
+    document: dict[str, Any]
+    page: str
+
+
+@pytest.fixture(scope="module")
+def told(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    page = tmp_path_factory.mktemp("page") / "page.md"
+    page.write_text("<!-- begin: cotenant simulate kace -->\n<!-- end: cotenant simulate kace -->\n")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert called(kace, *asked(data, "--split", "random", "--json", "--write", str(page))) == 0
+    return Told(json.loads(out.getvalue()), page.read_text())
+
+
+def test_pairs_and_triples_of_a_file_are_both_told(told: Told) -> None:
+    document = told.document
     assert document["simulated"] is True
-    assert document["groups"] == {"pairs": 6, "triples": 4}
+    assert document["groups"] == {"pairs": 10, "triples": 10}
     assert [(result["split"], result["of"]) for result in document["results"]] == [
         ("random", "pairs"),
         ("random", "triples"),
     ]
     for result in document["results"]:
-        assert len(result["targets"]) == 4
+        assert len(result["targets"]) == 5
         assert result["choosers"]["oracle"]["shareOfOraclePercent"] == {"mean": 100.0, "low": 100.0, "high": 100.0}
 
 
-def test_the_section_of_a_page_is_written_and_says_that_a_gpu_was_simulated(data: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- begin: cotenant simulate kace -->\n<!-- end: cotenant simulate kace -->\n")
-    assert called(kace, *asked(data, "--split", "random", "--write", str(page))) == 0
-    written = page.read_text()
-    assert f"`cotenant simulate kace --measurements {data} --simulated --split random --shuffles 1`" in written
-    assert "A simulated GPU gave these figures" in written
-    assert "(simulated)" in written
-    assert "(measured)" not in written
+def test_the_section_of_a_page_is_written_and_says_that_a_gpu_was_simulated(data: Path, told: Told) -> None:
+    command = f"`cotenant simulate kace --measurements {data} --simulated --split random --shuffles 1`"
+    assert command in told.page
+    assert "A simulated GPU gave these figures" in told.page
+    assert "(simulated)" in told.page
+    assert "(measured)" not in told.page
 
 
 def test_a_split_that_the_data_do_not_allow_is_left_out_unless_it_is_asked_for(
