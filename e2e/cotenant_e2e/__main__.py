@@ -18,6 +18,7 @@ COMMANDS = (
     "bench-operator",
     "bench-operator-rest",
     "bench-predictions",
+    "bench-simulator",
     "demo",
     "programs",
     "up",
