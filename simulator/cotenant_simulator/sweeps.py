@@ -5,7 +5,7 @@ pickled, and its result says nothing of where or when it ran: the same tasks giv
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 import joblib
@@ -13,7 +13,7 @@ import joblib
 Result = TypeVar("Result")
 
 
-def run(tasks: Sequence[Callable[[], Result]], *, processes: int | None = None) -> Iterator[Result]:
+def run(tasks: Sequence[Callable[[], Result]], *, processes: int | None = None) -> Generator[Result, None, None]:
     """Each task's result, in order, as soon as it and all before it are done.
 
     Who stops listening, or an interrupt, ends the runs that are under way; what has not begun by then never does.

@@ -151,7 +151,7 @@ def _bars(shown: page.Bars) -> Figure:
             axes.plot([one.low, one.high], [place, place], color=svg.INK, marker="|", markersize=7, linewidth=1.4)
     axes.set_yticks(places, [_words(name, _NAME) for name in shown.bars])
     axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.set_ylim(max(len(found), 1) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(_plainly)
     axes.set_xlabel(_words(shown.y_label, _LABEL))
     return figure
