@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from cotenant_api.prediction import Prediction
     from cotenant_predictor.colocation.speeds import SpeedModel
     from cotenant_simulator.horus.experiment import Run
+    from cotenant_simulator.horus.optimum import Best, Instance
     from cotenant_simulator.horus.population import Assumed
     from cotenant_simulator.horus.settings import Setting
 
 SECTION: Final = "cotenant simulate horus"
 """What names the section of a page that `--write` replaces."""
+OPTIMUM_SECTION: Final = f"{SECTION} --optimum"
 
 SUMMARY = "what packing by prediction is worth: 100 jobs on 12 GPUs, as in Horus (Yeung et al., HotCloud 2020)"
 _SEEDS: Final = "0-19"
@@ -59,6 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="over which jobs are submitted (default: all at once)",
     )
     parser.add_argument(
+        "--optimum",
+        action="store_true",
+        help="instead: how far ways are from the optimum of 24 jobs, with exact predictions",
+    )
+    parser.add_argument(
         "--model", type=Path, metavar="DIR", help="what `cotenant train` wrote there; default: the model that ships"
     )
     output.configure(parser)
@@ -66,6 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every way with every seed; progress goes to standard error."""
+    return _optimum(arguments) if arguments.optimum else _study(arguments)
+
+
+def _study(arguments: argparse.Namespace) -> int:
     from cotenant_predictor.models import store
     from cotenant_simulator.horus import experiment, report, settings
 
@@ -91,6 +102,27 @@ def run(arguments: argparse.Namespace) -> int:
         for setting in settings.ALL
     ]
     output.emit(report.page_of(results, asked), arguments, section=SECTION)
+    return 0
+
+
+def _optimum(arguments: argparse.Namespace) -> int:
+    from cotenant_predictor.models import store
+    from cotenant_simulator.horus import optima, optimum
+
+    output.require(arguments, section=OPTIMUM_SECTION)
+    chosen, model = seeds.read(arguments.seeds), store.load(arguments.model).reference
+    keys = [(instance, seed) for instance in optimum.INSTANCES for seed in chosen]
+    task = functools.partial(_best, folder=arguments.model, definitions=arguments.definitions)
+    best = output.runs(
+        [functools.partial(task, instance, seed) for instance, seed in keys],
+        arguments,
+        title=OPTIMUM_SECTION,
+        names=[f"{instance.jobs} jobs on {instance.gpus} GPUs, seed {seed}" for instance, seed in keys],
+    )
+    by_key = dict(zip(keys, best, strict=True))
+    found = {one: {seed: by_key[one, seed] for seed in chosen} for one in optimum.INSTANCES}
+    shown = optima.page_of(found, model=model, command=_command(arguments))
+    output.emit(shown, arguments, section=OPTIMUM_SECTION)
     return 0
 
 
@@ -126,6 +158,12 @@ def _ran(
     return experiment.run(setting, mix, model, seed=seed, assumed=assumed)
 
 
+def _best(instance: "Instance", seed: int, *, folder: Path | None, definitions: published.Definitions) -> "Best":
+    from cotenant_simulator.horus import optimum
+
+    return optimum.best(instance, *_known(folder, definitions), seed=seed)
+
+
 @functools.lru_cache(maxsize=2)
 def _known(folder: Path | None, definitions: published.Definitions) -> "tuple[Mapping[str, Prediction], SpeedModel]":
     from cotenant_predictor.models import store
@@ -150,4 +188,4 @@ def _command(arguments: argparse.Namespace) -> str:
         for name, default in defaults
         if getattr(arguments, name) != default
     ]
-    return SECTION + "".join(options)
+    return (OPTIMUM_SECTION if arguments.optimum else SECTION) + "".join(options)
