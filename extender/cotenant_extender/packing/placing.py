@@ -40,9 +40,10 @@ def choose(
 
 def best(offers: rules.Offers, score: registry.Score, known: knowledge.Knowledge) -> Choice | None:
     """The offer that a score puts highest; the first in strict order among equals."""
-    if not offers.fits.any():
+    places = np.flatnonzero(offers.fits)
+    if not len(places):
         return None
-    place = int(np.where(offers.fits, score(offers, known), -np.inf).argmax())
+    place = int(places[score(offers, known).ravel()[places].argmax()])
     row, column = divmod(place, offers.fits.shape[1])
     return chosen(offers.fleet, offers.request, row, offers.slots(row, column))
 

@@ -4,7 +4,7 @@ Each rule is written once, as the mask of the GPUs that it refuses; what fits an
 order is that of `causes.Cause`. A placement chooses among the offers that are listed here; it never makes its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,19 +64,20 @@ class Offers(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """GPUs that are refused: by which cause, or by which causes' codes; and by how much."""
+    """GPUs that are refused: by which cause, or by which causes' codes; and by how much, worked out when asked."""
 
     cause: Cause | Array
     refused: Array
-    amount: Array | int = 0
+    amount: Callable[[], Array] | None = None
 
 
 def offers(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Offers:
     """Where a pod fits. With `check_host` also what kube-scheduler judges must hold: CPU, memory, selectors, taints."""
     needed = of_models(source, request)
-    cells = source.present.copy()
+    refused = ~source.present
     for rule in _of_gpus(source, request, needed, check_host=check_host):
-        cells &= ~rule.refused
+        refused |= rule.refused
+    cells = ~refused
     count = 0 if request.demand.share == 0 else request.demand.gpus
     takes = np.ones(len(source), dtype=np.bool_)
     for rule in _of_hosts(source, request, check_host=check_host):
@@ -113,8 +114,8 @@ def refusals(
         codes[new] = (
             causes.code(rule.cause) if isinstance(rule.cause, Cause) else np.broadcast_to(rule.cause, new.shape)[new]
         )
-        if isinstance(rule.amount, np.ndarray):
-            amounts[new] = rule.amount[new]
+        if rule.amount is not None:
+            amounts[new] = rule.amount()[new]
     if tell_promises:
         _tell_promises(source, request, codes, amounts)
     return causes.Refusals(codes, amounts)
@@ -183,11 +184,12 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
     for circle in (fleet.ANYONE, *source.circles(request)):
         joins |= source.circle == circle
     yield _Rule(Cause.TENANCY, ~joins)
-    yield _Rule(Cause.TENANT_LIMIT, source.tenants_left <= 0, source.tenants)
-    lacking = needed.share - source.free
-    yield _Rule(Cause.LACKS_SHARE, lacking > 0, lacking)
-    over = needed.memory_mib - source.free_mib
-    yield _Rule(Cause.LACKS_MEMORY, (over > 0) & (np.asarray(needed.memory_mib) > 0), over)
+    yield _Rule(Cause.TENANT_LIMIT, source.tenants_left <= 0, lambda: source.tenants)
+    yield _Rule(Cause.LACKS_SHARE, source.free < needed.share, lambda: needed.share - source.free)
+    memory = needed.memory_mib
+    if isinstance(memory, np.ndarray) or memory:
+        over = (source.free_mib < memory) & (memory > 0)
+        yield _Rule(Cause.LACKS_MEMORY, over, lambda: memory - source.free_mib)
 
 
 def _of_nodes(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Iterator[_Rule]:
@@ -205,8 +207,10 @@ def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -
     if not check_host:
         return
     need = request.host
-    yield _Rule(Cause.LACKS_CPU, np.maximum(source.free_cpu_millis, 0) < need.cpu_millis)
-    yield _Rule(Cause.LACKS_HOST_MEMORY, np.maximum(source.free_memory_bytes, 0) < need.memory_bytes)
+    if need.cpu_millis:
+        yield _Rule(Cause.LACKS_CPU, source.free_cpu_millis < need.cpu_millis)
+    if need.memory_bytes:
+        yield _Rule(Cause.LACKS_HOST_MEMORY, source.free_memory_bytes < need.memory_bytes)
     yield _Rule(Cause.LACKS_PODS, source.free_pods < 1)
 
 
