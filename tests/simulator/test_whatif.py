@@ -170,18 +170,21 @@ def test_a_cluster_without_gpu_or_without_job_is_refused(tmp_path: Path, capsys:
         assert message in capsys.readouterr().err
 
 
-def test_parts_of_a_cluster_have_its_mix_of_gpu_models() -> None:
-    few = sites.alike(2, gpus=1, model=names.GPUModel("A"), memory_mib=1)
-    many = [
+def test_a_part_of_a_cluster_has_so_many_gpus_of_each_model() -> None:
+    nodes = [
         sites.Node(
-            name=names.NodeName(f"b{number}"),
-            gpus=(sites.GPU(uuid=names.GPUUID(f"b{number}"), model=names.GPUModel("B"), memory_mib=1),),
+            name=names.NodeName(f"{model}{number}"),
+            gpus=tuple(
+                sites.GPU(uuid=names.GPUUID(f"{model}{number}/{slot}"), model=names.GPUModel(model), memory_mib=1)
+                for slot in range(2)
+            ),
         )
-        for number in range(4)
+        for model in "AB"
+        for number in range(2)
     ]
-    order = needing.mixed([*few, *many])
-    assert [node.gpus[0].model for node in order] == ["B", "A", "B", "B", "A", "B"]
-    assert sum(len(node.gpus) for node in needing.first(needing.extended(order, 2), 7)) == 7
+    part = needing.first(needing.extended(nodes, 2), {names.GPUModel("A"): 5, names.GPUModel("B"): 0})
+    assert [len(node.gpus) for node in part] == [2, 2, 1]
+    assert len({gpu.uuid for node in part for gpu in node.gpus}) == 5
 
 
 def test_time_after_the_last_start_and_the_snapshot_counts_for_no_mean() -> None:
@@ -191,8 +194,13 @@ def test_time_after_the_last_start_and_the_snapshot_counts_for_no_mean() -> None
         history.Moment(seconds=100, utilization=0, occupied=0, running=0, waiting=0),
     ]
     ran = history.History(gpus=2, lives=lives, moments=moments)
-    assert (figures.of(ran, until=50).used_gpus, figures.of(ran, until=50).busy_percent) == (1.0, 50.0)
-    assert figures.of(ran, until=200).used_gpus == 0.5
+    assert (figures.of(ran, {}, until=50).used_gpus, figures.of(ran, {}, until=50).busy_percent) == (1.0, 50.0)
+    assert figures.of(ran, {}, until=200).used_gpus == 0.5
+
+
+def test_a_slower_gpu_is_no_slowdown() -> None:
+    lives = [history.Life(name="a", arrived=0, alone=100, started=0, ended=200, ran=200)]
+    assert figures.slowdowns(history.History(gpus=1, lives=lives), {0: 160.0}) == [25.0]
 
 
 @pytest.mark.parametrize(("part", "value"), [(0.5, 2), (0.9, 4), (0.75, 3), (1.0, 4)])

@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant_simulator.engine import history
@@ -36,15 +36,16 @@ class Figures:
     makespan_seconds: float
 
 
-def of(ran: history.History, *, until: float) -> Figures:
+def of(ran: history.History, alone: Mapping[int, float], *, until: float) -> Figures:
     """The figures of a run.
 
     Args:
         ran: the run.
+        alone: seconds that each job runs alone on the GPU model that it had, by its place.
         until: seconds from its beginning to the snapshot.
     """
     waits = sorted(wait(life) for life in ran.lives if life.started is not None)
-    slow = sorted(max(0.0, 100 * life.slowdown) for life in ran.lives if life.ended is not None and life.alone > 0)
+    slow = sorted(slowdowns(ran, alone))
     last = max([until, *(life.started for life in ran.lives if life.started is not None)])
     used, busy, seconds = _integrals(ran.moments, last)
     return Figures(
@@ -66,6 +67,15 @@ def of(ran: history.History, *, until: float) -> Figures:
 def wait(life: history.Life) -> float:
     """From submission to the first start; a start that never came counts from now on as none."""
     return 0.0 if life.started is None else life.started - life.arrived
+
+
+def slowdowns(ran: history.History, alone: Mapping[int, float]) -> list[float]:
+    """How much longer than alone those that ended held GPUs, in percent; the GPU model makes no difference."""
+    return [
+        max(0.0, 100 * (life.ran / alone[place] - 1))
+        for place, life in enumerate(ran.lives)
+        if life.ended is not None and alone.get(place, 0.0) > 0
+    ]
 
 
 def at(ordered: Sequence[float], part: float) -> float:

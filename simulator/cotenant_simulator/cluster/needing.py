@@ -1,15 +1,15 @@
-"""The fewest GPUs on which nobody waits: the same jobs on smaller and larger clusters of the same mix. Pure.
+"""The fewest GPUs on which nobody waits: the same jobs on smaller clusters, or on larger ones. Pure.
 
-Nodes are taken one by one so that each part has the cluster's mix of GPU models, and the last of them GPU by GPU; where
-the cluster is too small, copies of it follow. Bisection: that more GPUs never make anybody wait is assumed.
+One GPU model after another, the one with the least memory first, loses GPUs by bisection; where the cluster is not
+enough, copies of it stand beside it before. That more GPUs never make anybody wait is assumed.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cotenant_api.names import GPUUID, NodeName
+from cotenant_api.names import GPUUID, GPUModel, NodeName
 from cotenant_extender.packing import policies
 from cotenant_simulator.engine import interference, jobs, ways, world
 from cotenant_simulator.twin import sites
@@ -31,27 +31,29 @@ class _SomebodyWaitsError(Exception):
     """Ends a run early."""
 
 
-def fewest(of: Replay, nodes: Sequence[sites.Node]) -> int | None:
-    """How many GPUs; 0 without jobs, None where not even many clusters would be enough."""
-    if not of.jobs:
-        return 0
-    if not nodes:
-        return None
-    order, copies = mixed(nodes), 1
-    while not suffices(of, extended(order, copies)):
-        if copies >= _COPIES:
+def fewest(of: Replay, nodes: Sequence[sites.Node]) -> Mapping[GPUModel, int] | None:
+    """How many GPUs of each model; None where not even many such clusters would be enough."""
+    copies = 1
+    while not suffices(of, extended(nodes, copies)):
+        if copies >= _COPIES or not nodes:
             return None
         copies *= 2
-    whole = extended(order, copies)
-    low, high = 0, sum(len(node.gpus) for node in whole)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(of, first(whole, middle)) else (middle, high)
-    return high
+    whole = extended(nodes, copies)
+    counts = Counter(gpu.model for node in whole for gpu in node.gpus)
+    memory = {gpu.model: gpu.memory_mib for node in nodes for gpu in node.gpus}
+    for model in sorted(counts, key=lambda one: (memory[one], one)):
+        low, high = -1, counts[model]
+        while high - low > 1:
+            counts[model] = (low + high) // 2
+            low, high = (low, counts[model]) if suffices(of, first(whole, counts)) else (counts[model], high)
+        counts[model] = high
+    return dict(sorted(counts.items()))
 
 
 def suffices(of: Replay, nodes: Sequence[sites.Node]) -> bool:
     """Whether everybody starts at once."""
+    if not nodes or not of.jobs:
+        return not of.jobs
     made = world.World(nodes, of.jobs, way=of.way, policy=of.policy, speeds=of.speeds)
 
     def look(_ended: int) -> None:
@@ -65,31 +67,22 @@ def suffices(of: Replay, nodes: Sequence[sites.Node]) -> bool:
     return True
 
 
-def mixed(nodes: Sequence[sites.Node]) -> list[sites.Node]:
-    """The nodes so that each first part of them has the mix of GPU models of all."""
-    total = Counter(node.gpus[0].model for node in nodes)
-    seen: Counter[str] = Counter()
-    ranked = []
-    for node in nodes:
-        model = node.gpus[0].model
-        seen[model] += 1
-        ranked.append((seen[model] / total[model], model, node.name, node))
-    return [node for *_, node in sorted(ranked, key=lambda one: one[:3])]
-
-
 def extended(nodes: Sequence[sites.Node], copies: int) -> list[sites.Node]:
     """So many clusters beside each other."""
     return [_copy(node, number) if number else node for number in range(copies) for node in nodes]
 
 
-def first(nodes: Sequence[sites.Node], gpus: int) -> list[sites.Node]:
-    """The first so many GPUs, with their nodes."""
-    found = []
+def first(nodes: Sequence[sites.Node], gpus: Mapping[GPUModel, int]) -> list[sites.Node]:
+    """The first so many GPUs of each model, with their nodes."""
+    left, found = dict(gpus), []
     for node in nodes:
-        if gpus <= 0:
-            break
-        found.append(node if len(node.gpus) <= gpus else replace(node, gpus=node.gpus[:gpus]))
-        gpus -= len(node.gpus)
+        kept = []
+        for gpu in node.gpus:
+            if left[gpu.model] > 0:
+                left[gpu.model] -= 1
+                kept.append(gpu)
+        if kept:
+            found.append(replace(node, gpus=tuple(kept)))
     return found
 
 

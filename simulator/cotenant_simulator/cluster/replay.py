@@ -57,16 +57,23 @@ class Result:
 
     Attributes:
         figures: what it came to.
-        needed_gpus: the fewest on which nobody would wait; None: was not asked for.
+        needed: the fewest GPUs on which nobody would wait, by model; None: no number is enough.
         history: the whole run, of the first seed only.
+        slowdowns: of the jobs that ended, in percent, rising; likewise.
     """
 
     plan: Plan
     seed: int
     figures: figures.Figures
     rejected: Sequence[Rejected]
-    needed_gpus: int | None
+    needed: Mapping[GPUModel, int] | None
     history: history.History | None
+    slowdowns: Sequence[float]
+
+    @property
+    def needed_gpus(self) -> int | None:
+        """Of all models."""
+        return None if self.needed is None else sum(self.needed.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +125,25 @@ def run(plan: Plan, setting: Setting) -> Result:
     fits = [job for job in given if id(job) not in named]
     speeds = interference.Interference(store.load(setting.model).colocation, interference.MPS)
     once = needing.Replay(jobs=fits, way=way, policy=policy, speeds=speeds)
-    under = under_conditions.Conditions(spans=setting.keep)
+    under = under_conditions.Conditions(spans=True)
     ran = world.World(setting.nodes, fits, way=way, policy=policy, speeds=speeds).run(under=under)
+    alone = alone_of(ran, fits, setting.nodes)
     return Result(
         plan=plan,
         seed=setting.seed,
-        figures=figures.of(ran, until=setting.window.seconds),
+        figures=figures.of(ran, alone, until=setting.window.seconds),
         rejected=[why for _, why in rejected],
-        needed_gpus=needing.fewest(once, setting.nodes),
+        needed=needing.fewest(once, setting.nodes),
         history=ran if setting.keep else None,
+        slowdowns=sorted(figures.slowdowns(ran, alone)) if setting.keep else (),
     )
+
+
+def alone_of(ran: history.History, given: Sequence[jobs.Job], nodes: Sequence[sites.Node]) -> Mapping[int, float]:
+    """How long each job runs alone on the GPU model that it had last, by its place among those given."""
+    models = {gpu.uuid: gpu.model for node in nodes for gpu in node.gpus}
+    last = {span.place: span for span in sorted(ran.spans or (), key=lambda one: one.end)}
+    return {place: given[place].seconds[models[span.gpu]] for place, span in last.items()}
 
 
 def in_force(plan: Plan) -> policies.InForce:

@@ -1,11 +1,13 @@
 """The page of a what-if: differences first, then both sides, then the plots. Pure."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cotenant_api.names import GPUModel
 from cotenant_simulator.cluster import cases, conditions, drawing, figures, plots, proposal, replay
 from cotenant_simulator.live import snapshot
 from cotenant_simulator.report import intervals, page
@@ -76,6 +78,7 @@ def parts(asked: Asked) -> Sequence[page.Table | page.Figure]:
     """Tables, differences first, and plots."""
     return (
         _compared(asked),
+        *_needed_by_model(asked),
         *_changed_fields(asked),
         *_rejections(asked),
         *_moved(asked),
@@ -125,7 +128,7 @@ def difference(before: Results, after: Results, value: Value) -> page.Estimate |
 
 
 _NOTE: Final = (
-    "GPUs needed: the fewest of the cluster's mix on which nobody would wait. GPUs in use: with a job, mean up to the "
+    "GPUs needed: the fewest on which nobody would wait. GPUs in use: with a job, mean up to the "
     "later of the snapshot and the last start. Slowdown: how much longer a job held GPUs than it runs alone, lost "
     "attempts included. Rejected: no GPU would ever take it. Means over seeds, with 95 % intervals."
 )
@@ -140,6 +143,25 @@ def _compared(asked: Asked) -> page.Table:
     columns = [page.Column(""), page.Column(DIFFERENCE, _CHANGE)]
     columns += [page.Column(results[0].plan.name, _FORM) for results in sides]
     return page.Table(title="What changes", basis=page.Basis.SIMULATED, columns=columns, rows=rows, note=_NOTE)
+
+
+def _needed_of(model: GPUModel, run: replay.Result) -> float | None:
+    return None if run.needed is None else float(run.needed.get(model, 0))
+
+
+def _needed_by_model(asked: Asked) -> Iterator[page.Table]:
+    """Where there are several."""
+    sides = (asked.before, asked.after)
+    models = sorted({model for results in sides for run in results for model in run.needed or {}})
+    if len(models) < 2:
+        return
+    rows = []
+    for model in models:
+        value = functools.partial(_needed_of, model)
+        rows.append([model, difference(*sides, value), *(spread(results, value) for results in sides)])
+    columns = [page.Column("GPU model"), page.Column(DIFFERENCE, _CHANGE)]
+    columns += [page.Column(results[0].plan.name, _FORM) for results in sides]
+    yield page.Table(title="GPUs needed", basis=page.Basis.SIMULATED, columns=columns, rows=rows)
 
 
 def _changes(asked: Asked) -> Sequence[tuple[str, str, str]]:
@@ -228,6 +250,7 @@ def _plan(results: Results) -> Mapping[str, Any]:
             {
                 "seed": run.seed,
                 "neededGPUs": run.needed_gpus,
+                "neededByModel": run.needed,
                 **{name: round(value, _DIGITS) for name, value in dataclasses.asdict(run.figures).items()},
             }
             for run in results

@@ -66,8 +66,8 @@ def _answer(levels: Levels, *, count: int, total: int) -> str:
         return "No number of GPUs would be enough for these jobs to start at once: see the jobs rejected."
     least, most = min(saved for _, _, saved in found), max(saved for _, _, saved in found)
     now = found[-1][1]
-    if not count:
-        return f"{_gpus(most)} of {now:.1f} would have been saved, by what monitoring saw of all {total} jobs."
+    if not count or least == most:
+        return f"{_gpus(most)} of {now:.1f} would have been saved, by what is known of {total - count} of {total} jobs."
     return (
         f"Between {_gpus(least)} and {_gpus(most)} of {now:.1f} would have been saved. Which, depends on what {count} "
         f"of {total} jobs do with their GPUs: nothing has recorded that."
@@ -123,5 +123,5 @@ def _table(levels: Levels) -> page.Table:
         page.Column("slowdown p95 %", ".1f"),
         page.Column("out of memory", ".1f"),
     ]
-    note = "Needed: the fewest GPUs of the cluster's mix on which nobody would wait. Below: the last row in detail."
+    note = "Needed: the fewest GPUs on which nobody would wait. Below: the last row in detail."
     return page.Table(title="GPUs saved", basis=page.Basis.SIMULATED, columns=columns, rows=rows, note=note)
