@@ -17,6 +17,8 @@ from predictor_kit.commands import called
 from simulator import jobs_kit
 
 SIGMAS = (0.0, 0.5, 1.0)
+UNDERESTIMATES = 4
+"""A seed that draws a model of `mix` as far less busy than it is."""
 
 
 def mix() -> Mapping[str, prediction.Prediction]:
@@ -55,16 +57,12 @@ def test_memory_that_is_believed_wrongly_ends_attempts_and_no_job() -> None:
     assert wrong.failed == 0
 
 
-def test_utilization_that_is_believed_wrongly_slows_jobs_down() -> None:
+def test_utilization_that_is_believed_too_low_slows_jobs_down() -> None:
     right, wrong = (
-        max(
-            ran(experiment.PREDICTED, beliefs.Of.UTILIZATION, sigma=sigma, seed=seed).slowdown_worst
-            for seed in (1, 2, 3)
-        )
-        for sigma in (0.0, 0.8)
+        ran(experiment.PREDICTED, beliefs.Of.UTILIZATION, sigma=sigma, seed=UNDERESTIMATES) for sigma in (0.0, 0.8)
     )
-    assert right == pytest.approx(0, abs=1e-9)
-    assert wrong > 0.1
+    assert right.slowdown_worst == pytest.approx(0, abs=1e-9)
+    assert wrong.slowdown_worst > 0.1
 
 
 def test_jobs_run_as_long_alone_whatever_is_believed() -> None:
