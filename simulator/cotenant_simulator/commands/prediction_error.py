@@ -67,12 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_simulator.prediction_error import beliefs, experiment, gains, report
 
     output.require(arguments, section=SECTION)
+    model = store.load(arguments.model)
     asked = gains.Asked(
         axes=[beliefs.Of(name) for name in dict.fromkeys(arguments.of or _AXES)],
         sigmas=sigmas(arguments.sigmas),
         seeds=seeds.read(arguments.seeds),
         mechanism=arguments.mechanism,
-        model=store.load(arguments.model).reference,
+        model=model.reference,
+        learned=arguments.mechanism in model.colocation.pools,
     )
     keys = experiment.keys(asked.axes, asked.sigmas, asked.seeds)
     task = functools.partial(

@@ -81,6 +81,7 @@ class Asked:
         seeds: at least one.
         mechanism: by which jobs share a GPU.
         model: by which jobs were predicted.
+        learned: whether it learned from jobs that ran beside each other under that mechanism.
     """
 
     axes: Sequence[beliefs.Of]
@@ -88,6 +89,7 @@ class Asked:
     seeds: Sequence[int]
     mechanism: str
     model: str
+    learned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,6 +138,11 @@ def _conditions(found: gains.Results) -> Iterator[str]:
         f"Modelled: what jobs need is what the model {asked.model} predicts of their graphs, and nothing else; how "
         f"fast they are beside each other by its model of co-location under {asked.mechanism}, the same for every way."
     )
+    if not asked.learned:
+        yield (
+            f"That model has learned from no pairs under {asked.mechanism}: what jobs lack is shared fairly. Real GPUs "
+            "interfere in more ways, so that packing too tightly costs more than here."
+        )
     yield (
         "Assumed: what is believed is that times a lognormal factor, drawn for each of the mix's graphs, median and "
         "upper bound alike, at most 100 % and at most what a GPU can book. Reality is the same for every error. Thread "
@@ -172,6 +177,7 @@ def _document(found: gains.Results, by_test: Sequence[gains.Gain]) -> dict[str, 
         "jobs": published.JOBS,
         "mechanism": asked.mechanism,
         "model": asked.model,
+        "learned": asked.learned,
         "crossings": [
             {
                 "wrong": gain.of,
