@@ -83,20 +83,27 @@ def test_a_job_of_which_nothing_is_predicted_is_believed_nothing_of() -> None:
 
 
 def test_a_gain_is_lost_on_the_line_between_two_errors() -> None:
-    assert crossing.first([0.0, 0.2, 0.4], [-4.0, -1.0, 3.0]) == pytest.approx(0.25)
+    for find in (crossing.first, crossing.last):
+        assert find([0.0, 0.2, 0.4], [-4.0, -1.0, 3.0]) == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize(("changes", "at"), [([-3.0, -1.0], None), ([0.0, -1.0], 0.0), ([2.0, 3.0], 0.0)])
+@pytest.mark.parametrize(("changes", "at"), [([-3.0, -1.0], None), ([2.0, 3.0], 0.0)])
 def test_a_gain_that_is_never_lost_and_one_that_never_was(changes: list[float], at: float | None) -> None:
-    assert crossing.first([0.0, 1.0], changes) == at
+    assert crossing.first([0.0, 1.0], changes) == crossing.last([0.0, 1.0], changes) == at
 
 
-def test_the_interval_may_cross_before_and_after_the_mean() -> None:
-    found = crossing.of([0.0, 1.0, 2.0], [[-10.0, -12.0], [-1.0, -1.1], [9.0, 12.0]])
-    assert found.low is not None
+def test_a_loss_that_does_not_stay_is_none() -> None:
+    changes = [-1.0, 1.0, -2.0]
+    assert crossing.first([0.0, 1.0, 2.0], changes) == 0.5
+    assert crossing.last([0.0, 1.0, 2.0], changes) is None
+
+
+def test_a_gain_is_sure_before_the_mean_is_lost_and_lost_only_after() -> None:
+    found = crossing.of([0.0, 1.0, 2.0, 3.0], [[-10.0, -12.0], [-1.0, -1.1], [9.0, 12.0], [30.0, 30.1]])
+    assert found.sure is not None
     assert found.at is not None
-    assert found.low < found.at
-    assert found.high is None
+    assert found.lost is not None
+    assert found.sure < found.at < found.lost
 
 
 def test_a_sigma_without_runs_is_refused() -> None:

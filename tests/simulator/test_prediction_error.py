@@ -104,17 +104,17 @@ def crossings(found: gains.Results) -> dict[str, dict[str, page.Cell]]:
 
 def test_the_crossing_lies_on_the_line_between_two_errors() -> None:
     found = crossings(results({"Predicted": [900.0, 950.0, 1050.0]}))["Predicted"]
-    assert found["makespan, Slot"] == "0.75 [0.75 to 0.75]"
+    assert found["makespan, Slot"] == "0.75 [sure to 0.75, lost from 0.75]"
 
 
 def test_what_always_pays_and_what_never_does() -> None:
     found = crossings(results({"Predicted": [900.0, 950.0, 990.0], "Hybrid": [1000.0, 1100.0, 1200.0]}))
-    assert found["Predicted"]["makespan, Reactive"] == "never within 0..1"
-    assert found["Hybrid"]["makespan, Reactive"] == "at 0 [at 0 to at 0]"
+    assert found["Predicted"]["makespan, Reactive"] == "never within 0..1 [sure throughout]"
+    assert found["Hybrid"]["makespan, Reactive"] == "never paid [sure nowhere, lost from 0.00]"
 
 
 def test_run_time_may_be_a_little_longer_than_on_whole_gpus() -> None:
-    assert crossings(results({}))["Median"]["run time, Slot + 4 %"] == "never within 0..1"
+    assert crossings(results({}))["Median"]["run time, Slot + 4 %"] == "never within 0..1 [sure throughout]"
 
 
 def test_the_answer_is_of_the_way_that_ships() -> None:

@@ -1,4 +1,4 @@
-"""Where a gain is lost: the first error at which a change against another way is no longer a gain. Pure arithmetic."""
+"""Where a gain is lost: errors at which a change against another way is no longer a gain. Pure arithmetic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ class Crossing:
     """Errors at which a change, of which less is better, comes to 0; None: at none that was tried.
 
     Attributes:
-        at: of the mean over seeds.
-        low: of the upper end of its interval: below, it pays with confidence.
-        high: of the lower end: above, it costs with confidence.
+        at: from there on the mean over seeds is a loss, up to the largest error; before, it may be one by chance.
+        sure: up to there the whole interval is a gain; the first error where it is not even there.
+        lost: from there on the whole interval is a loss.
     """
 
     at: float | None
-    low: float | None
-    high: float | None
+    sure: float | None
+    lost: float | None
 
 
 def of(sigmas: Sequence[float], changes: Sequence[Sequence[float]]) -> Crossing:
@@ -36,20 +36,31 @@ def of(sigmas: Sequence[float], changes: Sequence[Sequence[float]]) -> Crossing:
     if len(known) < len(sigmas):
         raise ValueError("every sigma needs a change")
     return Crossing(
-        at=first(sigmas, [one.mean for one in known]),
-        low=first(sigmas, [one.high for one in known]),
-        high=first(sigmas, [one.low for one in known]),
+        at=last(sigmas, [one.mean for one in known]),
+        sure=first(sigmas, [one.high for one in known]),
+        lost=last(sigmas, [one.low for one in known]),
     )
 
 
 def first(sigmas: Sequence[float], values: Sequence[float]) -> float | None:
     """Where values first come to 0 or more, on straight lines between them; None: nowhere."""
-    before: tuple[float, float] | None = None
-    for sigma, value in zip(sigmas, values, strict=True):
+    for place, value in enumerate(values):
         if value >= 0:
-            if before is None:
-                return sigma
-            from_sigma, from_value = before
-            return from_sigma + (sigma - from_sigma) * -from_value / (value - from_value)
-        before = sigma, value
+            return _between(sigmas, values, place)
     return None
+
+
+def last(sigmas: Sequence[float], values: Sequence[float]) -> float | None:
+    """From where on values are 0 or more to the end; None: the last one is less."""
+    place = len(values)
+    while place and values[place - 1] >= 0:
+        place -= 1
+    return None if place == len(values) else _between(sigmas, values, place)
+
+
+def _between(sigmas: Sequence[float], values: Sequence[float], place: int) -> float:
+    """Where the line from the value before, which is below 0, to this one comes to 0."""
+    if not place:
+        return sigmas[0]
+    before, after = values[place - 1], values[place]
+    return sigmas[place - 1] + (sigmas[place] - sigmas[place - 1]) * -before / (after - before)

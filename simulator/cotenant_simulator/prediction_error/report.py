@@ -44,26 +44,21 @@ def _crossings(by_test: Sequence[gains.Gain], asked: gains.Asked) -> page.Table:
         columns=[page.Column("wrong"), page.Column("way"), *(page.Column(test.name) for test in gains.TESTS)],
         rows=list(rows.values()),
         note=(
-            f"Where the mean change comes to 0, on straight lines between the errors that were tried, {first:g} to "
-            f"{last:g}; in brackets from where its 95 % interval reaches 0 to where all of it is a loss. "
-            f"at {first:g}: it does not pay there either."
+            f"From where on the mean change is a loss, on straight lines between the errors that were tried, {first:g} "
+            f"to {last:g}; in brackets up to where its whole 95 % interval is a gain, and from where on a loss."
         ),
     )
 
 
 def _crossing(found: crossing.Crossing, sigmas: Sequence[float]) -> str:
     """The mean's, and in brackets those of the interval's ends."""
-    never = f"never within {sigmas[0]:g}..{sigmas[-1]:g}"
-    if found.low is None:
-        return never
-
-    def where(at: float | None) -> str:
-        if at is None:
-            return "never"
-        return f"at {at:g}" if at == sigmas[0] else f"{at:.2f}"
-
-    middle = never if found.at is None else where(found.at)
-    return f"{middle} [{where(found.low)} to {where(found.high)}]"
+    if found.at is None:
+        mean = f"never within {sigmas[0]:g}..{sigmas[-1]:g}"
+    else:
+        mean = "never paid" if found.at == sigmas[0] else f"{found.at:.2f}"
+    sure = "throughout" if found.sure is None else "nowhere" if found.sure == sigmas[0] else f"to {found.sure:.2f}"
+    lost = "" if found.lost is None else f", lost from {found.lost:.2f}"
+    return f"{mean} [sure {sure}{lost}]"
 
 
 def _table(found: gains.Results, of: beliefs.Of) -> page.Table:
