@@ -189,6 +189,8 @@ def _conditions(source: Source, results: Sequence[Result]) -> Iterator[str]:
         f"{colocation.SHUFFLES} times unless --shuffles says otherwise; for unseen models every group in which the "
         "target's model has a part, at any batch size."
     )
+    if 3 in source.groups:
+        yield "Cotenant's model learns from groups of any size, the published ones from groups of the size that is judged."
     names = {target.group for result in results for target in result.all}
     yield (
         f"Intervals: {intervals.LEVEL:.0%} percentile bootstrap, {intervals.DRAWS} draws of the {len(names)} models "
