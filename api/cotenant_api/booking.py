@@ -13,6 +13,7 @@ share GPUs without predictions, count otherwise:
 | `MemoryOnly` | the pod's request, which is 1 for what is predicted: memory alone decides |
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -30,6 +31,7 @@ MEMORY_PERCENT: Final = 120
 needs more runs out of memory, and is placed again with more."""
 
 
+@functools.lru_cache(maxsize=4096)
 def hundredths(upper_percent: float, *, max_utilization_percent: int) -> int:
     """The share, 1 to 100, that an upper bound in percent of a GPU stands for."""
     # Rounded first: 100 x 0.55 / 100 must not become 56 through binary fractions.

@@ -116,8 +116,8 @@ class NodeState:
         return self._built(policy, explains, None)
 
     def _built(self, policy: policies.InForce, explains: Explains, without: claims.Claim | None) -> view.Node:
-        known = () if self.agent is None else self.agent.gpus
-        gpus = tuple(self._gpu_seen(gpu, policy, explains, without) for gpu in known)
+        known, standing = () if self.agent is None else self.agent.gpus, self._gpus if without is None else {}
+        gpus = tuple([standing.get(gpu.uuid) or self._gpu_seen(gpu, policy, explains, without) for gpu in known])
         return view.Node(
             name=self.name,
             gpus=gpus,
@@ -162,9 +162,8 @@ class NodeState:
         self, gpu: records.GPU, policy: policies.InForce, explains: Explains, without: claims.Claim | None
     ) -> view.GPU:
         claimed = self.tenants.get(gpu.uuid, {})
-        tenants = tuple(
-            _tenant(claim, gpu, policy) for uid, claim in claimed.items() if without is None or uid != without.uid
-        )
+        own = None if without is None else without.uid
+        tenants = tuple([_tenant(claim, gpu, policy) for uid, claim in claimed.items() if uid != own])
         return view.GPU(
             uuid=gpu.uuid,
             index=gpu.index,
@@ -172,8 +171,8 @@ class NodeState:
             memory_mib=gpu.memory_mib,
             closed=self._gpu_closed(gpu, claimed, explains),
             tenants=tenants,
-            share=sum(tenant.share for tenant in tenants),
-            booked_mib=sum(tenant.memory_mib for tenant in tenants),
+            share=sum([tenant.share for tenant in tenants]),
+            booked_mib=sum([tenant.memory_mib for tenant in tenants]),
             hold=self.holds.get(gpu.uuid),
         )
 
