@@ -190,7 +190,7 @@ def _conditions(source: Source, results: Sequence[Result]) -> Iterator[str]:
         "target's model has a part, at any batch size."
     )
     if 3 in source.groups:
-        yield "Cotenant's model learns from groups of any size, the published ones from groups of the size that is judged."
+        yield "Cotenant's model learns from groups of any size, the published ones from those of the size judged."
     names = {target.group for result in results for target in result.all}
     yield (
         f"Intervals: {intervals.LEVEL:.0%} percentile bootstrap, {intervals.DRAWS} draws of the {len(names)} models "
