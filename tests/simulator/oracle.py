@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cotenant_simulator.openb import arrivals, trace
+from simulator import synthetic
 
 
 @dataclass
@@ -96,3 +97,12 @@ def publish(folder: Path, names: Sequence[str], *, seeds: Sequence[int], offset:
                 cells = [f"{trace.PODS_PREFIX}{name}", policy, "1.3", str(seed), str(gpus)]
                 lines.append(",".join([*cells, *(f"{value:.2f}" for value in percent)]))
     (folder / "expected_allocation_percent.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def commit(folder: Path) -> None:
+    """The trace of `synthetic` and its curves."""
+    publish(folder, synthetic.write(folder), seeds=synthetic.SEEDS)
+
+
+if __name__ == "__main__":
+    commit(synthetic.COMMITTED)

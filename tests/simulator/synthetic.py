@@ -1,4 +1,8 @@
-"""A small cluster and pods in the published schema, drawn from a seed: no line of it is of the published trace."""
+"""A small cluster and pods in the published schema, drawn from a seed: no line of it is of the published trace.
+
+`traces/` holds what this draws, with the curves that `oracle` computes; `PYTHONPATH=tests python -m simulator.oracle`
+writes it again.
+"""
 
 import random
 from collections.abc import Sequence
@@ -8,6 +12,8 @@ from cotenant_simulator.openb import trace
 
 NODES = 60
 PODS = 300
+COMMITTED = Path(__file__).with_name("traces")
+SEEDS = (42, 43)
 
 _MODELS = (("small", 2), ("middle", 4), ("large", 8))
 _CPUS = (48_000, 64_000, 82_000, 96_000, 104_000, 128_000)

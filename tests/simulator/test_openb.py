@@ -20,11 +20,8 @@ def called(*argv: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("openb")
-    names = synthetic.write(made)
-    oracle.publish(made, names, seeds=[42, 43])
-    return made
+def folder() -> Path:
+    return synthetic.COMMITTED
 
 
 def asked(folder: Path, *more: str, trace: str = "plain") -> list[str]:
@@ -38,6 +35,12 @@ def documents(text: str) -> list[dict[str, Any]]:
         for seed in document["seeds"]:
             assert seed.pop("seconds") >= 0
     return found
+
+
+def test_the_committed_trace_is_what_is_drawn_and_its_curves_are_the_oracles(folder: Path, tmp_path: Path) -> None:
+    oracle.commit(tmp_path)
+    drawn = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert drawn == {file.name: file.read_bytes() for file in folder.glob("*.csv")}
 
 
 def test_the_json_is_as_documented(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
