@@ -1,8 +1,12 @@
 """What holds in every run, whatever jobs come and whatever breaks."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 
 from cotenant_api.names import GPUUID, HUNDREDTHS
 from cotenant_simulator.engine import conditions, faults, history, interference, jobs, ways
-from simulator import jobs_kit
+from simulator import jobs_kit, one_run
 
 NODES, GPUS = 2, 2
 UUIDS = [f"node-{node}/{gpu}" for node in range(NODES) for gpu in range(GPUS)]
@@ -182,3 +186,24 @@ def test_what_happened_to_each_job_adds_up_to_its_attempts(case: Case) -> None:
         # An attempt may end before all its pods are bound, and then counts as none.
         assert life.attempts <= ends
     assert found.counts.done + sum(found.reasons.values()) == len(found.lives)
+
+
+def test_run_with_everything_in_it_has_everything_in_it() -> None:
+    found = one_run.ran(1)
+    assert found.counts.done == one_run.JOBS
+    assert min(found.counts.out_of_memory, found.counts.evictions, found.counts.faults, found.counts.measured) > 0
+
+
+def test_history_does_not_hang_on_how_a_process_hashes() -> None:
+    root = Path(__file__).parents[1]
+    digests = {
+        subprocess.run(
+            [sys.executable, "-m", "simulator.one_run"],
+            env={**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
