@@ -27,9 +27,8 @@ def made(asked: report.Asked, levels: Levels) -> page.Page:
     count, total = unknown(asked.found), len(asked.found)
     several = sum(1 for case in asked.found if case.gpus > 1)
     told = list(conditions.of(asked.whole, asked.found, asked.window, source=asked.source))
-    told.append(
-        f"Assumed: {several} of {total} jobs that ask for several GPUs a pod keep them whole, as they do with Cotenant."
-    )
+    if several:
+        told.append(f"Assumed: {several} of {total} jobs, of several GPUs a pod, keep them whole, as with Cotenant.")
     if count:
         told.insert(0, _not_known(count, total))
     document = {

@@ -178,6 +178,8 @@ def _window(
 def _command(arguments: argparse.Namespace) -> str:
     """The call, without where files lie and how fast it is done."""
     options = [f"{option} {path.name}" for option, path in _files(arguments) if path is not None]
+    if arguments.prometheus is not None:
+        options.append(f"--prometheus {'URL' if '://' in arguments.prometheus else Path(arguments.prometheus).name}")
     return " ".join([SECTION, *options, f"--seeds {arguments.seeds}"])
 
 
