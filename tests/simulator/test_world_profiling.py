@@ -30,7 +30,7 @@ def test_job_without_a_prediction_gets_a_gpu_to_itself() -> None:
 
 def test_job_without_a_prediction_is_held_where_the_policy_says_so() -> None:
     (life,) = ran([unknown("a", 30)], "Hold").lives
-    assert (life.ended, life.why) == (None, ways.HELD)
+    assert (life.ended, life.failed, life.why) == (None, False, ways.HELD)
 
 
 def test_job_without_a_prediction_is_measured_and_then_packed_where_the_policy_says_so() -> None:

@@ -105,7 +105,7 @@ class World:
         past = self._desk.past(job, course)
         booked = self._desk.booking(job, course, past)
         if booked is None:
-            self._give_up(place, ways.HELD)
+            self._settle(place, ways.HELD)
             return False
         course.attempts += 1
         asked = list(self._desk.pods(place, job, course.attempts, booked))
@@ -244,7 +244,8 @@ class World:
             grown = growing.shared(course.grown, booked_mib=had, largest_mib=largest)
         self._lose(attempt)
         if grown is None:
-            self._give_up(attempt.place, NO_MORE_MEMORY.format(had))
+            self.history.lives[attempt.place].failed = True
+            self._settle(attempt.place, NO_MORE_MEMORY.format(had))
             return True
         course.grown = grown
         return self._submit(attempt.place)
@@ -335,9 +336,9 @@ class World:
                     history.Span(booked, attempt.place, attempt.bound, self.now) for booked in attempt.bookings
                 )
 
-    def _give_up(self, place: int, why: str) -> None:
-        life = self.history.lives[place]
-        life.failed, life.why = True, why
+    def _settle(self, place: int, why: str) -> None:
+        """Nothing more will become of a job."""
+        self.history.lives[place].why = why
         self._ended += 1
 
     def _explain(self) -> None:
