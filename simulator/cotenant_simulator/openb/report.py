@@ -124,7 +124,10 @@ def _summary(name: str, found: Sequence[Series]) -> page.Table:
         )
         for series in found
     ]
-    note = f"{len(found[0].results)} seeds. Bound: no placement can allocate more at 100 %; below it: in points."
+    count = len(found[0].results)
+    note = (
+        f"{count} seed{'s' if count > 1 else ''}. Bound: no placement can allocate more at 100 %; below it: in points."
+    )
     return page.Table(
         title=f"Allocated on the trace {name}", basis=page.Basis.SIMULATED, columns=columns, rows=rows, note=note
     )
