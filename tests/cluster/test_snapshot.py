@@ -116,16 +116,20 @@ def test_a_redacted_snapshot_names_nothing_of_the_cluster(workspace: Workspace, 
     assert not [word for word in ("named-pod", workspace.namespace, "h200-0") if word in text]
 
 
+def uid_of(raw: taking.Object) -> str:
+    return str(raw["metadata"]["uid"])
+
+
 def test_the_role_of_a_reader_reads_no_secret(reader: Path) -> None:
     for path in ("/api/v1/secrets", "/api/v1/configmaps"):
         with pytest.raises(errors.PermanentError, match="forbidden"):
-            kube.Lists(reader, None)(path)
+            kube.Lists(reader, None)(path, uid_of)
 
 
 def test_pages_together_are_the_whole_list(workspace: Workspace, reader: Path) -> None:
     for number in range(7):
         workspace.pod(f"p{number}", 1)
-    whole = [one["metadata"]["uid"] for one in kube.Lists(reader, None)(taking.PODS)]
-    paged = [one["metadata"]["uid"] for one in kube.Lists(reader, None, page=2)(taking.PODS)]
+    whole = kube.Lists(reader, None)(taking.PODS, uid_of)
+    paged = kube.Lists(reader, None, page=2)(taking.PODS, uid_of)
     assert sorted(paged) == sorted(whole)
     assert len(whole) >= 7

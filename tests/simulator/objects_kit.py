@@ -1,7 +1,7 @@
 """Raw Kubernetes objects of a small cluster, as the API server gives them."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -132,7 +132,11 @@ def lists(
         taking.DLJOBS: list(dljobs),
         taking.POLICIES: list(policies),
     }
-    return lambda path: known[path]
+
+    def listed(path: str, read: Callable[[taking.Object], taking.Read | None], /) -> Sequence[taking.Read]:
+        return [one for raw in known[path] if (one := read(raw)) is not None]
+
+    return listed
 
 
 def taken(found: taking.Lists) -> snapshot.Snapshot:

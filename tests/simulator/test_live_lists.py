@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cotenant_api import errors
-from cotenant_simulator.live import kube
+from cotenant_simulator.live import kube, taking
 
 Answer = tuple[int, Mapping[str, Any]]
 PATH = "/api/v1/pods"
@@ -86,15 +86,15 @@ def status(code: int, message: str = "") -> Answer:
     return code, {"kind": "Status", "message": message, "code": code}
 
 
-def names(found: Any) -> list[str]:
-    return [one["metadata"]["name"] for one in found]
+def name_of(raw: taking.Object) -> str:
+    return str(raw["metadata"]["name"])
 
 
 def test_all_pages_are_read_by_get_alone_as_the_user_of_the_context(
     server: Server, lists: Callable[[], kube.Lists]
 ) -> None:
     server.answers = [page("a", "b", following="x"), page("c")]
-    assert names(lists()(PATH)) == ["a", "b", "c"]
+    assert lists()(PATH, name_of) == ["a", "b", "c"]
     assert [(verb, path) for verb, path, _, _ in server.asked] == [("GET", PATH)] * 2
     assert [query.get("continue") for _, _, query, _ in server.asked] == [None, ["x"]]
     assert {query["limit"][0] for _, _, query, _ in server.asked} == {"2"}
@@ -103,33 +103,33 @@ def test_all_pages_are_read_by_get_alone_as_the_user_of_the_context(
 
 def test_a_kind_that_is_not_installed_has_no_objects(server: Server, lists: Callable[[], kube.Lists]) -> None:
     server.answers = [status(404)]
-    assert names(lists()(PATH)) == []
+    assert lists()(PATH, name_of) == []
 
 
 def test_a_list_that_expired_between_its_pages_is_read_again_from_the_first(
     server: Server, lists: Callable[[], kube.Lists]
 ) -> None:
     server.answers = [page("a", "b", following="x"), status(410), page("a"), page()]
-    assert names(lists()(PATH)) == ["a"]
+    assert lists()(PATH, name_of) == ["a"]
 
 
 def test_a_list_that_expires_again_and_again_is_given_up(server: Server, lists: Callable[[], kube.Lists]) -> None:
     server.answers = [status(410)] * 3
     with pytest.raises(errors.PermanentError, match="expired 3 times"):
-        lists()(PATH)
+        lists()(PATH, name_of)
 
 
 def test_who_may_not_read_is_told_which_role_does(server: Server, lists: Callable[[], kube.Lists]) -> None:
     server.answers = [status(403, "pods is forbidden")]
     with pytest.raises(errors.PermanentError, match=r"pods is forbidden.*snapshot-reader.yaml"):
-        lists()(PATH)
+        lists()(PATH, name_of)
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_other_refusals_are_told_as_they_are(server: Server, lists: Callable[[], kube.Lists], code: int) -> None:
     server.answers = [status(code, "too busy")] * 9
     with pytest.raises(errors.CotenantError, match="too busy"):
-        lists()(PATH)
+        lists()(PATH, name_of)
 
 
 def test_a_context_that_is_not_there_is_refused(server: Server) -> None:

@@ -5,7 +5,7 @@ The only module of the simulator that may import a Kubernetes library.
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,22 +47,22 @@ class Lists:
             raise errors.InvalidInputError(field, value, remedy) from error
         self._client, self._page = client.ApiClient(configuration), page
 
-    def __call__(self, path: str) -> Iterator[taking.Object]:
-        """The objects of a list; nothing where the API server knows no such kind.
+    def __call__(self, path: str, read: Callable[[taking.Object], taking.Read | None], /) -> Sequence[taking.Read]:
+        """See `taking.Lists`.
 
         Raises:
             PermanentError: it refuses, or the list changes faster than it is read.
             TemporaryError: it gives no answer.
         """
         for _ in range(_TRIES):
-            found = self._whole(path)
+            found = self._whole(path, read)
             if found is not None:
-                return iter(found)
+                return found
         raise errors.PermanentError(f"GET {path}: its pages expired {_TRIES} times: try again at a quieter time")
 
-    def _whole(self, path: str) -> list[taking.Object] | None:
+    def _whole(self, path: str, read: Callable[[taking.Object], taking.Read | None]) -> list[taking.Read] | None:
         """All pages of one version; None: it expired meanwhile."""
-        found: list[taking.Object] = []
+        found: list[taking.Read] = []
         query: list[tuple[str, str]] = [("limit", str(self._page))]
         following = ""
         while True:
@@ -73,7 +73,7 @@ class Lists:
                 return None
             if status != http.client.OK:
                 raise errors.PermanentError(_refusal(path, status, answer))
-            found += answer.get("items") or []
+            found += [one for raw in answer.get("items") or () if (one := read(raw)) is not None]
             following = (answer.get("metadata") or {}).get("continue") or ""
             if not following:
                 return found

@@ -1,8 +1,8 @@
 """A snapshot from lists of raw objects, whoever gives them. Reads no clock."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from cotenant_api import errors, names, packingpolicy
 from cotenant_api.names import Namespace
@@ -10,8 +10,19 @@ from cotenant_predictor import devices
 from cotenant_simulator.live import reading, snapshot
 
 Object = Mapping[str, Any]
-Lists = Callable[[str], Iterable[Object]]
-"""The objects of a path of the API server; nothing where it knows no such kind."""
+Read = TypeVar("Read")
+
+
+class Lists(Protocol):
+    """Lists objects of an API server."""
+
+    def __call__(self, path: str, read: Callable[[Object], Read | None], /) -> Sequence[Read]:
+        """What was read of each object of a path, where that is something; nothing of a kind that is not known.
+
+        A list may be long: its objects are let go as soon as they are read, and may be read again.
+        """
+        ...
+
 
 _OURS: Final = f"/apis/{names.API_VERSION}"
 NODES: Final = "/api/v1/nodes"
@@ -20,8 +31,6 @@ GPUNODES: Final = f"{_OURS}/gpunodes"
 DLJOBS: Final = f"{_OURS}/dljobs"
 POLICIES: Final = f"{_OURS}/packingpolicies"
 
-Read = TypeVar("Read")
-
 
 def taken(lists: Lists, *, now: datetime) -> snapshot.Snapshot:
     """The cluster.
@@ -29,17 +38,16 @@ def taken(lists: Lists, *, now: datetime) -> snapshot.Snapshot:
     Raises:
         InvalidInputError: a node or the policy cannot be read.
     """
-    agents = {one["metadata"]["name"]: one for one in lists(GPUNODES)}
-    read = (reading.node(one, agents.get(one["metadata"]["name"])) for one in lists(NODES))
-    nodes = tuple(sorted((node for node in read if node is not None), key=lambda node: node.name))
+    agents = dict(lists(GPUNODES, lambda raw: (raw["metadata"]["name"], raw)))
+    read = lists(NODES, lambda raw: reading.node(raw, agents.get(raw["metadata"]["name"])))
+    nodes = tuple(sorted(read, key=lambda node: node.name))
     known = reading.models(nodes) | set(devices.load())
-    unread: list[snapshot.Unread] = []
-    pods = _each(lists(PODS), lambda raw: reading.pod_of(raw, known), unread)
+    pods, bad_pods = _each(lists, PODS, lambda raw: reading.pod_of(raw, known))
     with_pods = {(pod.namespace, pod.dljob) for pod in pods}
-    dljobs = _each(lists(DLJOBS), lambda raw: reading.dljob_of(raw, known), unread)
+    dljobs, bad_dljobs = _each(lists, DLJOBS, lambda raw: reading.dljob_of(raw, known))
     return snapshot.Snapshot(
         taken=now,
-        policy=_policy(lists(POLICIES)),
+        policy=next(iter(lists(POLICIES, _policy)), None),
         nodes=nodes,
         pods=tuple(sorted(pods, key=lambda pod: (pod.created, pod.namespace, pod.name))),
         dljobs=tuple(
@@ -48,26 +56,26 @@ def taken(lists: Lists, *, now: datetime) -> snapshot.Snapshot:
                 key=lambda one: (one.created, one.namespace, one.name),
             )
         ),
-        unread=tuple(unread),
+        unread=(*bad_pods, *bad_dljobs),
     )
 
 
-def _policy(found: Iterable[Object]) -> packingpolicy.PackingPolicy | None:
-    raw = next((one for one in found if one["metadata"]["name"] == packingpolicy.NAME), None)
-    return None if raw is None else packingpolicy.PackingPolicy.from_object(dict(raw))
+def _policy(raw: Object) -> packingpolicy.PackingPolicy | None:
+    if raw["metadata"]["name"] != packingpolicy.NAME:
+        return None
+    return packingpolicy.PackingPolicy.from_object(dict(raw))
 
 
-def _each(raws: Iterable[Object], read: Callable[[Object], Read | None], unread: list[snapshot.Unread]) -> list[Read]:
-    found = []
-    for raw in raws:
+def _each(lists: Lists, path: str, read: Callable[[Object], Read | None]) -> tuple[list[Read], list[snapshot.Unread]]:
+    """What was read, and what cannot be."""
+
+    def reading_one(raw: Object) -> tuple[Read | None, snapshot.Unread | None] | None:
         try:
             one = read(raw)
         except errors.InvalidInputError as error:
-            metadata = raw["metadata"]
-            unread.append(
-                snapshot.Unread(namespace=Namespace(metadata["namespace"]), name=metadata["name"], field=error.field)
-            )
-            continue
-        if one is not None:
-            found.append(one)
-    return found
+            at = raw["metadata"]
+            return None, snapshot.Unread(namespace=Namespace(at["namespace"]), name=at["name"], field=error.field)
+        return None if one is None else (one, None)
+
+    found = lists(path, reading_one)
+    return [one for one, _ in found if one is not None], [bad for _, bad in found if bad is not None]
