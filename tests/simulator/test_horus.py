@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -203,3 +205,11 @@ def test_document_names_every_run_as_simulated_and_has_intervals() -> None:
     assert found["simulated"] is True
     assert [run["seed"] for run in found["settings"][0]["seeds"]] == [1, 2]
     assert found["settings"][0]["intervals"]["makespanChange"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_docs_show_the_dense_policy_that_was_run() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "threadPartition: None" in one]
+    policy, priority = yaml.safe_load_all(block)
+    assert policy["spec"] == settings.named(settings.DENSE).packing
+    assert priority["value"] == settings.LONG_FIRST.priority(3600.0)

@@ -13,14 +13,16 @@ from cotenant_simulator.horus import published
 if TYPE_CHECKING:
     from cotenant_api.prediction import Prediction
     from cotenant_predictor.colocation.speeds import SpeedModel
-    from cotenant_simulator.horus.experiment import Run
+    from cotenant_simulator.horus.experiment import Figures, Run
     from cotenant_simulator.horus.optimum import Best, Instance
     from cotenant_simulator.horus.population import Assumed
     from cotenant_simulator.horus.settings import Setting
+    from cotenant_simulator.horus.variation import Case
 
 SECTION: Final = "cotenant simulate horus"
 """What names the section of a page that `--write` replaces."""
 OPTIMUM_SECTION: Final = f"{SECTION} --optimum"
+VARIED_SECTION: Final = f"{SECTION} --vary"
 
 SUMMARY = "what packing by prediction is worth: 100 jobs on 12 GPUs, as in Horus (Yeung et al., HotCloud 2020)"
 _SEEDS: Final = "0-19"
@@ -60,10 +62,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="H",
         help="over which jobs are submitted (default: all at once)",
     )
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--optimum",
         action="store_true",
         help="instead: how far ways are from the optimum of 24 jobs, with exact predictions",
+    )
+    instead.add_argument(
+        "--vary", action="store_true", help="instead: the study with one assumption after the other varied"
     )
     parser.add_argument(
         "--model", type=Path, metavar="DIR", help="what `cotenant train` wrote there; default: the model that ships"
@@ -73,7 +79,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every way with every seed; progress goes to standard error."""
-    return _optimum(arguments) if arguments.optimum else _study(arguments)
+    if arguments.optimum:
+        return _optimum(arguments)
+    return _varied(arguments) if arguments.vary else _study(arguments)
 
 
 def _study(arguments: argparse.Namespace) -> int:
@@ -126,6 +134,27 @@ def _optimum(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _varied(arguments: argparse.Namespace) -> int:
+    from cotenant_predictor.models import store
+    from cotenant_simulator.horus import variation
+
+    output.require(arguments, section=VARIED_SECTION)
+    chosen, model = seeds.read(arguments.seeds), store.load(arguments.model).reference
+    keys = [(case, way, seed) for case in variation.CASES for way in variation.WAYS for seed in chosen]
+    figures = output.runs(
+        [functools.partial(_case, *key, folder=arguments.model) for key in keys],
+        arguments,
+        title=VARIED_SECTION,
+        names=[f"{case.name}: {way}, seed {seed}" for case, way, seed in keys],
+    )
+    runs: dict[tuple[str, str], dict[int, Figures]] = {}
+    for (case, way, seed), found in zip(keys, figures, strict=True):
+        runs.setdefault((case.name, way), {})[seed] = found
+    shown = variation.page_of(runs, model=model, command=_command(arguments))
+    output.emit(shown, arguments, section=VARIED_SECTION)
+    return 0
+
+
 def assumed(arguments: argparse.Namespace) -> "Assumed":
     """What is not published, as asked for.
 
@@ -164,6 +193,14 @@ def _best(instance: "Instance", seed: int, *, folder: Path | None, definitions: 
     return optimum.best(instance, *_known(folder, definitions), seed=seed)
 
 
+def _case(case: "Case", way: str, seed: int, *, folder: Path | None) -> "Figures":
+    from cotenant_simulator.horus import experiment, variation
+
+    setting = variation.setting_of(case, way)
+    mix, model = _known(folder, case.definitions)
+    return experiment.run(setting, mix, model, seed=seed, assumed=case.assumed).figures
+
+
 @functools.lru_cache(maxsize=2)
 def _known(folder: Path | None, definitions: published.Definitions) -> "tuple[Mapping[str, Prediction], SpeedModel]":
     from cotenant_predictor.models import store
@@ -188,4 +225,5 @@ def _command(arguments: argparse.Namespace) -> str:
         for name, default in defaults
         if getattr(arguments, name) != default
     ]
-    return (OPTIMUM_SECTION if arguments.optimum else SECTION) + "".join(options)
+    flag = " --optimum" if arguments.optimum else " --vary" if arguments.vary else ""
+    return f"{SECTION}{flag}{''.join(options)}"

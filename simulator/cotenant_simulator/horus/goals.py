@@ -1,6 +1,6 @@
 """Whether a way is no worse than what was published, goal by goal. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +9,7 @@ from cotenant_simulator.report import intervals, page
 
 RUN_CHANGE_PERCENT: Final = 4.0
 """How much longer than on whole GPUs jobs may run, in the mean; published: 8.3."""
+_EXACT: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +50,30 @@ def of(result: experiment.Result, base: experiment.Result) -> Goals:
     Raises:
         ValueError: there is no run.
     """
-    mine, theirs = (
-        [run.figures for run in result.runs.values()],
-        [base.runs[seed].figures for seed in result.runs],
-    )
-    pairs = list(zip(mine, theirs, strict=True))
+    mine, theirs = ({seed: run.figures for seed, run in one.runs.items()} for one in (result, base))
+    return of_figures(result.setting.name, mine, theirs)
+
+
+def of_figures(name: str, figures: Mapping[int, experiment.Figures], base: Mapping[int, experiment.Figures]) -> Goals:
+    """The same, by seed.
+
+    Raises:
+        ValueError: there is no run.
+    """
+    pairs = [(run, base[seed]) for seed, run in figures.items()]
     return Goals(
-        name=result.setting.name,
-        utilization=_mean([run.utilization_percent for run in mine]),
-        makespan=_mean([100 * (run.makespan_seconds / slot.makespan_seconds - 1) for run, slot in pairs]),
-        run=_mean([100 * (run.run_seconds / slot.run_seconds - 1) for run, slot in pairs]),
-        completion=_mean([100 * (run.completion_seconds / slot.completion_seconds - 1) for run, slot in pairs]),
-        worst_percent=100 * max(run.slowdown_worst for run in mine),
+        name=name,
+        utilization=_mean([run.utilization_percent for run, _ in pairs]),
+        makespan=_mean([_change(run.makespan_seconds, slot.makespan_seconds) for run, slot in pairs]),
+        run=_mean([_change(run.run_seconds, slot.run_seconds) for run, slot in pairs]),
+        completion=_mean([_change(run.completion_seconds, slot.completion_seconds) for run, slot in pairs]),
+        worst_percent=100 * max(run.slowdown_worst for run, _ in pairs),
     )
+
+
+def _change(value: float, base: float) -> float:
+    """In percent; what differs by binary fractions alone is equal."""
+    return round(100 * (value / base - 1), _EXACT)
 
 
 def answer(found: Sequence[Goals]) -> str:

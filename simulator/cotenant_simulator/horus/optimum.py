@@ -2,13 +2,12 @@
 
     minimise C    with    sum_g x_jg = 1                                for every job j
                           sum_j need_rj s_j x_jg <= capacity_r C        for every GPU g and resource r
-                          C >= s_j
 
 x_jg: whether job j has GPU g; s_j: how long it runs alone. Resources: SM time and memory bandwidth (1 of each), memory,
 and places for jobs (the policy's). By the model of co-location (the prior of `cotenant_predictor.colocation`) jobs lose
-by a lack of these alone, so that no schedule that leaves jobs where they start is shorter than C. Its assignment is
-then played GPU by GPU by some rules of dispatch, and the shortest counts: the optimum lies between the two. Solved by
-scipy's HiGHS. Pure; no clock: the solver stops after so many nodes.
+by a lack of these alone, so that no schedule that leaves jobs where they start is shorter than C, nor than the longest
+job. The assignment is then played GPU by GPU by some rules of dispatch, and the shortest counts: the optimum lies
+between the two. Solved by scipy's HiGHS. Pure; no clock: the solver stops after so many nodes.
 """
 
 import dataclasses
@@ -90,6 +89,12 @@ class Best:
     found: Outcome
     ways: Mapping[str, Outcome]
 
+    @property
+    def exact(self) -> bool:
+        """Whether a schedule reaches the bound, which then is the optimum."""
+        shortest = min(one.makespan_seconds for one in (self.found, *self.ways.values()))
+        return shortest <= self.bound_seconds * (1 + GAP)
+
 
 def best(instance: Instance, mix: Mapping[str, prediction.Prediction], model: speeds.SpeedModel, *, seed: int) -> Best:
     """One instance; the same arguments give the same."""
@@ -136,12 +141,11 @@ def solve(given: Sequence[jobs.Job], *, gpus: int) -> Solution:
     for place in range(min(count, gpus)):
         upper[place * gpus + place + 1 : (place + 1) * gpus] = 0
     upper[-1] = np.inf
-    lower = np.zeros(columns)
-    lower[-1] = max(job.seconds[published.GPU_MODEL] for job in given)
+    longest = max(job.seconds[published.GPU_MODEL] for job in given)
     found = optimize.milp(
         np.eye(1, columns, columns - 1)[0],
         integrality=np.r_[np.ones(columns - 1), 0],
-        bounds=optimize.Bounds(lower, upper),
+        bounds=optimize.Bounds(np.zeros(columns), upper),
         constraints=[
             optimize.LinearConstraint(once, 1, 1),
             optimize.LinearConstraint(sparse.vstack(limits), -np.inf, 0),
@@ -153,9 +157,7 @@ def solve(given: Sequence[jobs.Job], *, gpus: int) -> Solution:
     chosen = found.x[:-1].reshape(count, gpus).argmax(axis=1)
     gpu_of = np.empty(count, dtype=int)
     gpu_of[order] = chosen
-    return Solution(
-        bound_seconds=max(float(found.mip_dual_bound), float(lower[-1])), gpu_of=[int(gpu) for gpu in gpu_of]
-    )
+    return Solution(bound_seconds=max(float(found.mip_dual_bound), longest), gpu_of=[int(gpu) for gpu in gpu_of])
 
 
 def _needs(given: Sequence[jobs.Job]) -> tuple[Array, Array]:
@@ -187,7 +189,11 @@ def _rules() -> Sequence[settings.Setting]:
         settings.Setting(
             name=f"at most {percent} %",
             way=ways.Median(),
-            packing={"metric": "SMActivity", "maxUtilizationPercent": percent, "threadPartition": "None"},
+            packing={
+                "metric": "SMActivity",
+                "maxUtilizationPercent": percent,
+                "threadPartition": "None",
+            },
         )
         for percent in _TIGHT
     ]
