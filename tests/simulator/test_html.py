@@ -1,5 +1,6 @@
 """The HTML page and its figures: the same bytes, nothing from elsewhere, no markup from names, readable by anyone."""
 
+import dataclasses
 import itertools
 import re
 from html import parser
@@ -171,9 +172,13 @@ def test_what_is_empty_is_drawn_empty(logarithmic: bool) -> None:
 
 
 def test_remarks_say_what_bands_and_ends_of_bars_are() -> None:
-    assert plots.remark(kit.lines(kit.line("a", width=1))) == "Bands are 95 % intervals."
+    assert plots.remark(kit.lines(kit.line("a", width=1))) == "Bands: 95 % interval."
     assert plots.remark(kit.lines(kit.line("a"))) == ""
-    assert plots.remark(kit.bars(a=page.Estimate(1, 0, 2))) == "Lines at the ends of bars are 95 % intervals."
+    wide = kit.bars(a=page.Estimate(1, 0, 2))
+    assert plots.remark(wide) == "Lines at the ends of bars: 95 % interval."
+    assert (
+        plots.remark(dataclasses.replace(wide, interval="least to most")) == "Lines at the ends of bars: least to most."
+    )
     assert plots.remark(kit.bars(a=page.Estimate(1, 1, 1))) == ""
 
 

@@ -62,6 +62,14 @@ def test_each_seed_is_told_where_there_is_one_series_alone() -> None:
     assert "42" not in [row[0] for row in rows([series("FirstFit"), series("Spread")])]
 
 
+def test_the_pages_document_has_bounds_and_no_time() -> None:
+    (told,) = report.shown([series("FirstFit")], {}, command="cotenant").document["series"]
+    (seed,) = told["seeds"]
+    assert told["max_tenants"] == 16
+    assert seed["bound_percent"] == {"100": 90.0, "130": None}
+    assert "seconds" not in seed
+
+
 def test_the_figure_shows_what_is_asked_for_and_idle() -> None:
     made = report.shown([series("FirstFit")], {}, command="cotenant")
     (figure,) = (part for part in made.parts if isinstance(part, page.Lines))

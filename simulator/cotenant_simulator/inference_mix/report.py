@@ -170,6 +170,7 @@ def _in_time(results: Sequence[experiment.Result]) -> page.Bars:
         basis=_SIMULATED,
         y_label="% of requests",
         bars={result.setting.name: _middle(result, lambda found: found.within_percent) for result in results},
+        interval="least and most over seeds",
     )
 
 

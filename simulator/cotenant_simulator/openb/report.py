@@ -99,7 +99,17 @@ def shown(found: Sequence[Series], published: Mapping[expected.Run, expected.Cur
         command=command,
         conditions=(_told(found), *CONDITIONS),
         parts=parts,
+        document={"v": 1, "simulated": True, "series": [_whole(series) for series in found]},
     )
+
+
+def _whole(series: Series) -> dict[str, Any]:
+    """As the document of a series, with its bounds, and without how fast it was computed: the same each time."""
+    told = document(series, tells_tenants=True)
+    for seed, limits in zip(told["seeds"], series.bounds, strict=True):
+        del seed["seconds"]
+        seed["bound_percent"] = {str(place): _rounded(limits[place]) for place in accounts.SHOWN}
+    return told
 
 
 def _summary(name: str, found: Sequence[Series]) -> page.Table:

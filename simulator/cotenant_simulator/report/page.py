@@ -4,7 +4,10 @@ import enum
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+INTERVAL: Final = "95 % interval"
+"""Of a mean over repeats, by `intervals`."""
 
 
 class Basis(enum.StrEnum):
@@ -89,6 +92,7 @@ class Lines:
     Attributes:
         steps: whether a value holds until the next one, as utilization over time and a distribution do.
         logarithmic: whether x is.
+        interval: what lies between low and high.
     """
 
     title: str
@@ -98,16 +102,22 @@ class Lines:
     series: Sequence[Series]
     steps: bool = False
     logarithmic: bool = False
+    interval: str = INTERVAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """One bar for each name, with its interval."""
+    """One bar for each name, with its interval.
+
+    Attributes:
+        interval: what lies between low and high.
+    """
 
     title: str
     basis: Basis
     y_label: str
     bars: Mapping[str, Estimate]
+    interval: str = INTERVAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ MOST_NAMED: Final = 12
 """Tenants with a colour and a line of the legend each; where there are more, colours tell neighbours apart."""
 
 _WIDTH: Final = 8.0
-_NAME: Final = 30
+_NAME: Final = 38
 _LABEL: Final = 90
 _SMALL: Final = 9.5
 _DOT: Final = 4
@@ -89,9 +89,9 @@ def remark(shown: page.Figure) -> str:
     if isinstance(shown, page.Lines):
         bands = any(series.low is not None for series in shown.series)
         zero = shown.logarithmic and any(x <= 0 for series in shown.series for x in series.x)
-        told = ("Bands are 95 % intervals." if bands else "", "What is 0 is drawn at the left edge." if zero else "")
+        told = (f"Bands: {shown.interval}." if bands else "", "What is 0 is drawn at the left edge." if zero else "")
         return " ".join(filter(None, told))
-    return "Lines at the ends of bars are 95 % intervals." if any(map(_has_width, shown.bars.values())) else ""
+    return f"Lines at the ends of bars: {shown.interval}." if any(map(_has_width, shown.bars.values())) else ""
 
 
 def _drawn(shown: page.Figure) -> tuple[Figure, dict[str, str]]:
