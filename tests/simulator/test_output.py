@@ -5,8 +5,10 @@ import functools
 import json
 import os
 import pty
+import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -97,3 +99,22 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(errors.InvalidInputError, match=r"--html: .*cannot be written"):
         output.emit(kit.whole(), arguments("--html", str(tmp_path / "file" / "page.html")), section=SECTION)
+
+
+def test_a_folder_holds_tables_page_document_and_every_figure_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        output.emit(kit.whole(), arguments("--folder", str(tmp_path / name)), section=SECTION)
+    one, other = ({file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("one", "other"))
+    assert one == other
+    figures = sorted(name for name in one if name.endswith(".svg"))
+    assert sorted(one) == sorted(["README.md", "page.html", "page.json", *figures])
+    assert [f"({name})" in one["README.md"].decode() for name in figures] == [True] * 6
+
+
+def test_a_figure_in_a_folder_is_a_whole_file_that_needs_no_page_around_it(tmp_path: Path) -> None:
+    output.emit(kit.hostile(), arguments("--folder", str(tmp_path)), section=SECTION)
+    for file in tmp_path.glob("*.svg"):
+        assert ET.fromstring(file.read_bytes()).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
+        assert b"currentColor" not in file.read_bytes()
+    outside_code = re.sub("`[^`]*`", "", (tmp_path / "README.md").read_text())
+    assert "<script" not in outside_code

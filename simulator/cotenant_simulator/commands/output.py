@@ -1,4 +1,4 @@
-"""What all experiments ask for and print: `--json`, `--html`, `--write`, `--processes`; progress on standard error."""
+"""What all experiments ask for and print, in tables, as JSON, as pages and folders; progress on standard error."""
 
 import argparse
 import json
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _HTML: Final = "--html"
+_FOLDER: Final = "--folder"
 _PROCESSES: Final = "--processes"
 
 
@@ -26,6 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="one JSON document on standard output instead of tables")
     group.add_argument(_HTML, type=Path, metavar="FILE", help="one self-contained page with tables and plots")
+    group.add_argument(
+        _FOLDER, type=Path, metavar="DIR", help="the same as Markdown, HTML and JSON, with each plot as SVG, there"
+    )
     group.add_argument(
         "--write", type=Path, metavar="FILE", help="put the tables into this Markdown file, between the markers for it"
     )
@@ -120,10 +124,13 @@ def emit(
     Raises:
         InvalidInputError: a file cannot be written.
     """
-    from cotenant_simulator.report import html, markdown, terminal
+    from cotenant_simulator.report import folder, html, markdown, terminal
 
     if arguments.html is not None:
         files.replace(arguments.html, html.render(shown).encode(), field=_HTML)
+    if arguments.folder is not None:
+        for name, content in folder.contents(shown).items():
+            files.replace(arguments.folder / name, content, field=_FOLDER)
     if arguments.write is not None:
         sections.replace(arguments.write, list(markdown.lines(shown)), command=section)
     if arguments.json:

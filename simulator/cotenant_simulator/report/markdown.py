@@ -9,19 +9,19 @@ def lines(shown: page.Page) -> Iterator[str]:
     """The command, the answer, the tables and the conditions; figures are for HTML."""
     yield f"`{cells.plain(shown.command).replace('`', '')}`"
     yield ""
-    yield _escaped(shown.answer)
+    yield escaped(shown.answer)
     for table in shown.tables:
         yield ""
-        yield f"**{_escaped(table.title)}** ({table.basis})"
+        yield f"**{escaped(table.title)}** ({table.basis})"
         yield ""
         yield from rows(table)
         if table.note:
             yield ""
-            yield _escaped(table.note)
+            yield escaped(table.note)
     for number, condition in enumerate(shown.conditions):
         if not number:
             yield ""
-        yield f"- {_escaped(condition)}"
+        yield f"- {escaped(condition)}"
 
 
 def rows(table: page.Table) -> Iterator[str]:
@@ -33,9 +33,9 @@ def rows(table: page.Table) -> Iterator[str]:
 
 
 def _row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(_escaped(text).replace('|', '&#124;') for text in texts)} |"
+    return f"| {' | '.join(escaped(text).replace('|', '&#124;') for text in texts)} |"
 
 
-def _escaped(words: str) -> str:
+def escaped(words: str) -> str:
     """No HTML: names come from anywhere."""
     return cells.plain(words).replace("&", "&amp;").replace("<", "&lt;")
