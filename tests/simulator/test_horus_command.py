@@ -35,6 +35,14 @@ def test_optimum_and_varied_assumptions_are_asked_for_one_at_a_time() -> None:
         parsed("--optimum", "--vary")
 
 
+@pytest.mark.parametrize(
+    ("mode", "option", "value"), [("--vary", "--sigma", "0.3"), ("--optimum", "--arrival-hours", "1")]
+)
+def test_an_option_that_would_change_nothing_is_refused(mode: str, option: str, value: str) -> None:
+    with pytest.raises(errors.InvalidInputError, match=f"{option}.*{mode}"):
+        horus.run(parsed(mode, option, value))
+
+
 def test_optimum_is_told_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, html = tmp_path / "page.md", tmp_path / "page.html"
     section = horus.OPTIMUM_SECTION

@@ -2,7 +2,7 @@
 
 import argparse
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,14 @@ VARIED_SECTION: Final = f"{SECTION} --vary"
 SUMMARY = "what packing by prediction is worth: 100 jobs on 12 GPUs, as in Horus (Yeung et al., HotCloud 2020)"
 _SEEDS: Final = "0-19"
 _ESTIMATE_SIGMA: Final = 0.3
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "seeds": _SEEDS,
+    "definitions": published.Definitions.TORCHVISION,
+    "sigma": published.RMSLE,
+    "estimate_sigma": _ESTIMATE_SIGMA,
+    "arrival_hours": 0.0,
+    "model": None,
+}
 _MOST_SIGMA: Final = 3.0
 _MOST_HOURS: Final = 48.0
 
@@ -79,6 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run every way with every seed; progress goes to standard error."""
+    _require_together(arguments)
     if arguments.optimum:
         return _optimum(arguments)
     return _varied(arguments) if arguments.vary else _study(arguments)
@@ -210,19 +219,32 @@ def _known(folder: Path | None, definitions: published.Definitions) -> "tuple[Ma
     return population.predictions(definitions, model.knowledge()), model.colocation
 
 
+def _require_together(arguments: argparse.Namespace) -> None:
+    """An option that would change nothing is refused.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    fixed = {
+        "--optimum": ("sigma", "estimate_sigma", "arrival_hours"),
+        "--vary": ("sigma", "estimate_sigma", "arrival_hours", "definitions"),
+    }
+    for mode, asked in (("--optimum", arguments.optimum), ("--vary", arguments.vary)):
+        for name in fixed[mode] if asked else ():
+            value = getattr(arguments, name)
+            if value != _DEFAULTS[name]:
+                raise errors.InvalidInputError(_option(name), value, f"must not be given with {mode}, which sets it")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _command(arguments: argparse.Namespace) -> str:
     """With the options that differ from what is the default."""
-    defaults: Sequence[tuple[str, object]] = (
-        ("seeds", _SEEDS),
-        ("definitions", published.Definitions.TORCHVISION),
-        ("sigma", published.RMSLE),
-        ("estimate_sigma", _ESTIMATE_SIGMA),
-        ("arrival_hours", 0.0),
-        ("model", None),
-    )
     options = [
-        f" --{name.replace('_', '-')} {getattr(arguments, name)}"
-        for name, default in defaults
+        f" {_option(name)} {getattr(arguments, name)}"
+        for name, default in _DEFAULTS.items()
         if getattr(arguments, name) != default
     ]
     flag = " --optimum" if arguments.optimum else " --vary" if arguments.vary else ""
