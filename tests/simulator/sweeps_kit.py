@@ -1,5 +1,8 @@
 """Tasks that another process can import."""
 
+import os
+import signal
+
 from cotenant_api import errors
 from cotenant_simulator.openb import experiment, replay, trace
 
@@ -10,6 +13,12 @@ def squared(number: int) -> int:
 
 def refused(number: int) -> int:
     raise errors.InvalidInputError("--seeds", number, "must be another")
+
+
+def killed(number: int) -> int:
+    """As by a kernel that has no memory left."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
 
 
 def outcome(read: trace.Trace, seed: int) -> replay.Outcome:

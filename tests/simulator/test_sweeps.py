@@ -50,6 +50,13 @@ def test_an_error_comes_as_it_was_raised(processes: int) -> None:
     assert (raised.value.field, raised.value.value, raised.value.remedy) == ("--seeds", 3, "must be another")
 
 
+def test_a_process_that_is_killed_is_said_with_what_to_do() -> None:
+    tasks = [functools.partial(sweeps_kit.killed, number) for number in range(3)]
+    with pytest.raises(errors.PermanentError, match=r"a process of 2 was ended from outside, .* fewer processes"):
+        list(sweeps.run(tasks, processes=2))
+    assert list(sweeps.run(squares(), processes=2)) == [0, 1, 4, 9, 16, 25]
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_who_stops_listening_ends_the_rest_without_a_warning(processes: int) -> None:
     with contextlib.closing(sweeps.run(squares() * 20, processes=processes)) as results:
