@@ -175,7 +175,7 @@ class Memory:
             found = fresh & screen.may_fit(seen, kinds)[0]
         if known.any():
             changed = np.flatnonzero(seen.versions > self._clocks[known].min())
-            if len(changed):
+            if (seen.free[changed] >= kinds.least_share(known)).any():
                 found = found | (known & screen.may_fit(seen, kinds, changed)[0])
         by_hold = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold > 0).any(axis=1))) if held else {}
         by_hold[0] = found

@@ -57,6 +57,10 @@ class Kinds:
             self._add(found, request, self._homes[home])
         return found
 
+    def least_share(self, among: rules.Array) -> int:
+        """The fewest hundredths that any of these kinds, shape (K,), needs on any model; `NEVER` where none may go."""
+        return int(self.share[: len(self)][among].min(initial=NEVER))
+
     def _add(self, number: int, request: view.Request, home: int) -> None:
         if number >= len(self.home):
             grown = number + _SLACK + number // 2
