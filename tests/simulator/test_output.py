@@ -1,7 +1,9 @@
 """What every experiment's command line does with its results: progress, JSON, HTML, Markdown."""
 
 import argparse
+import contextlib
 import functools
+import io
 import json
 import os
 import pty
@@ -34,6 +36,15 @@ def done(names: list[str]) -> list[int]:
     return output.runs(tasks, arguments(), title=SECTION, names=names)
 
 
+def whole(terminal: io.RawIOBase | io.FileIO) -> str:
+    """All that was written to a terminal whose other end is closed; it comes in pieces of any size."""
+    found = b""
+    with contextlib.suppress(OSError):
+        while piece := terminal.read(65_536):
+            found += piece
+    return found.decode()
+
+
 def test_where_there_is_no_terminal_progress_is_a_plain_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert done(["a", "[bold]b"]) == [0, 2]
     told = capsys.readouterr()
@@ -51,12 +62,12 @@ def test_colours_that_are_asked_for_make_no_terminal_of_a_log(
 
 def test_a_terminal_shows_a_bar_and_clears_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as read, os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        monkeypatch.setenv("TERM", "xterm")
-        assert done(["a", "[bold]b"]) == [0, 2]
-        terminal.flush()
-        told = read.read(65_536).decode()
+    with os.fdopen(ours, "rb", buffering=0) as read:
+        with os.fdopen(theirs, "w") as terminal:
+            monkeypatch.setattr(sys, "stderr", terminal)
+            monkeypatch.setenv("TERM", "xterm")
+            assert done(["a", "[bold]b"]) == [0, 2]
+        told = whole(read)
     assert "2/2" in told
     assert "[bold]b" in told
     assert told.endswith("\x1b[2K")
