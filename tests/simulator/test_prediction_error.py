@@ -119,9 +119,17 @@ def test_run_time_may_be_a_little_longer_than_on_whole_gpus() -> None:
 
 def test_the_answer_is_of_the_way_that_ships() -> None:
     answer = report.page_of(results({"Predicted": [900.0, 950.0, 1050.0]}), command="c").answer
-    assert "makespan, Slot: up to 0.75" in answer
+    assert "makespan, Slot: up to 0.75, surely up to 0.75" in answer
     assert "run time, Slot + 4 %: at every error up to 1" in answer
-    assert "from submission, Slot: not even at 0" in answer
+    assert "from submission, Slot: at no error" in answer
+
+
+def test_the_answer_claims_no_gain_that_its_interval_does_not_hold() -> None:
+    found = results({})
+    lucky = {key: run for key, run in found.runs.items() if (key.way, key.seed) == ("Predicted", 1)}
+    runs = {**found.runs, **{key: dataclasses.replace(run, makespan_seconds=500.0) for key, run in lucky.items()}}
+    answer = report.page_of(dataclasses.replace(found, runs=runs), command="c").answer
+    assert "makespan, Slot: by no sure margin at any error" in answer
 
 
 def test_every_figure_has_a_line_for_every_way_with_its_interval() -> None:

@@ -112,15 +112,17 @@ def _answer(by_test: Sequence[gains.Gain], asked: gains.Asked) -> str:
     told = []
     for gain in by_test:
         if gain.way == experiment.PREDICTED and gain.of is asked.axes[-1]:
-            at = gain.crossing.at
-            if at is None:
-                tells = f"at every error up to {asked.sigmas[-1]:g}"
-            elif at == asked.sigmas[0]:
-                tells = f"not even at {at:g}"
-            else:
-                tells = f"up to {at:.2f}"
-            told.append(f"{gain.test.name}: {tells}")
+            told.append(f"{gain.test.name}: {_pays(gain.crossing, asked.sigmas)}")
     return f"With an error of {_named(asked.axes[-1])}, packing by prediction pays by {'; '.join(told)}."
+
+
+def _pays(found: crossing.Crossing, sigmas: Sequence[float]) -> str:
+    if found.at == sigmas[0]:
+        return "at no error"
+    if found.sure == sigmas[0]:
+        return "by no sure margin at any error"
+    mean = f"at every error up to {sigmas[-1]:g}" if found.at is None else f"up to {found.at:.2f}"
+    return mean if found.sure is None else f"{mean}, surely up to {found.sure:.2f}"
 
 
 def _conditions(found: gains.Results) -> Iterator[str]:
@@ -151,7 +153,8 @@ def _conditions(found: gains.Results) -> Iterator[str]:
         f"{experiment.PREDICTED} books the upper bound, {experiment.MEDIAN} the median as Horus does, "
         f"{experiment.HYBRID} the upper bound until a job of the same graph was measured alone for a minute; "
         f"{experiment.REACTIVE} measures every job for a minute alone and restarts it; {experiment.SLOT} gives whole "
-        "GPUs. An attempt without enough memory is lost and comes again with more."
+        "GPUs. An attempt without enough memory is lost and comes again with more. Few jobs share a graph, and while the "
+        f"queue is full few are alone: {experiment.HYBRID} seldom learns in time."
     )
     yield (
         f"Means over {len(asked.seeds)} seeds with 95 % intervals by Student's t; changes are paired by seed, which "
