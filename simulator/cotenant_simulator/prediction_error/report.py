@@ -109,10 +109,11 @@ def _named(of: beliefs.Of) -> str:
 
 def _answer(by_test: Sequence[gains.Gain], asked: gains.Asked) -> str:
     """Of the way that ships, where most is wrong."""
-    told = []
-    for gain in by_test:
-        if gain.way == experiment.PREDICTED and gain.of is asked.axes[-1]:
-            told.append(f"{gain.test.name}: {_pays(gain.crossing, asked.sigmas)}")
+    told = [
+        f"{gain.test.name}: {_pays(gain.crossing, asked.sigmas)}"
+        for gain in by_test
+        if gain.way == experiment.PREDICTED and gain.of is asked.axes[-1]
+    ]
     return f"With an error of {_named(asked.axes[-1])}, packing by prediction pays by {'; '.join(told)}."
 
 
@@ -153,8 +154,8 @@ def _conditions(found: gains.Results) -> Iterator[str]:
         f"{experiment.PREDICTED} books the upper bound, {experiment.MEDIAN} the median as Horus does, "
         f"{experiment.HYBRID} the upper bound until a job of the same graph was measured alone for a minute; "
         f"{experiment.REACTIVE} measures every job for a minute alone and restarts it; {experiment.SLOT} gives whole "
-        "GPUs. An attempt without enough memory is lost and comes again with more. Few jobs share a graph, and while the "
-        f"queue is full few are alone: {experiment.HYBRID} seldom learns in time."
+        "GPUs. An attempt without enough memory is lost and comes again with more. Few jobs share a graph, and while "
+        f"the queue is full few are alone: {experiment.HYBRID} seldom learns in time."
     )
     yield (
         f"Means over {len(asked.seeds)} seeds with 95 % intervals by Student's t; changes are paired by seed, which "
