@@ -62,10 +62,13 @@ ALL: Final[Sequence[Setting]] = (
 )
 
 
+_BY_NAME: Final = {setting.name: setting for setting in ALL}
+
+
 def named(name: str) -> Setting:
     """One of them.
 
     Raises:
-        StopIteration: there is no such way.
+        KeyError: there is no such way.
     """
-    return next(setting for setting in ALL if setting.name == name)
+    return _BY_NAME[name]
