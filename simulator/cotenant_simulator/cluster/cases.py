@@ -45,6 +45,9 @@ class Case:
         believed: what is predicted.
         numbers: what its DLJob's status says, where no pod is there.
         used: what monitoring says.
+        held: the GPUs of its last attempt, where that had a placement.
+        threads: percentage of their SMs that it might use.
+        pace: mean speed of its last attempt, of its speed alone (`paces`).
     """
 
     name: str
@@ -64,6 +67,9 @@ class Case:
     believed: snapshot.Believed | None
     numbers: snapshot.Numbers | None
     used: snapshot.Usage | None
+    held: tuple[GPUUID, ...] = ()
+    threads: int = 100
+    pace: float = 1.0
 
     @property
     def serves(self) -> bool:
@@ -137,6 +143,8 @@ def _of_pods(
         believed=last.believed,
         numbers=None,
         used=used.get((last.namespace, last.name)),
+        held=tuple(gpu.uuid for gpu in last.placement),
+        threads=max((gpu.active_thread_percentage for gpu in last.placement), default=100),
     )
 
 

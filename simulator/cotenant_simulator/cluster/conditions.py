@@ -11,7 +11,10 @@ _ALWAYS: Final = (
         "Simulated: the extender's ledger, queue and packing place the jobs again, in the order in which they came, "
         "under each policy from the beginning; API server, kube-scheduler and kubelet take no time."
     ),
-    "Modelled: speeds of jobs together, by the predictor's model of co-location under MPS.",
+    (
+        "Modelled: speeds of jobs together, by the predictor's model of co-location under MPS; likewise how long a job "
+        "would have run alone, from how long it ran beside those that are in the snapshot."
+    ),
     (
         "Assumed: a run time beside others is one alone; on another GPU model it is in proportion to the predicted "
         "step; a job of which nothing is known keeps its whole share busy, and half as much of the memory."

@@ -7,7 +7,7 @@
 | how long a running job goes on | a longer run time that is known; below `FEWEST` as long again, times a lognormal |
 | how long inference serves | to the end |
 
-A run time beside others is taken for one alone; on another GPU model it is in proportion to the predicted step.
+On another GPU model a run time is in proportion to the predicted step.
 """
 
 import bisect
@@ -82,7 +82,7 @@ def drawn(
         seed: of all draws.
         assumed_percent: utilization of jobs of which nothing is known; None: they get whole GPUs.
     """
-    known = sorted(case.ran_seconds for case in found if case.ran_seconds is not None)
+    known = sorted(case.pace * case.ran_seconds for case in found if case.ran_seconds is not None)
     lengths = [_length(case, known, window, seed=seed) for case in found]
     arrivals = [max((case.arrived - window.begin).total_seconds(), 0.0) for case in found]
     ends = (begin + length for begin, length in zip(arrivals, lengths, strict=True) if length is not None)
@@ -162,14 +162,14 @@ def _by_model(case: cases.Case, by_gpu: needs.ByGPU, kind: jobs.Kind, seconds: f
 
 
 def _length(case: cases.Case, known: Sequence[float], window: Window, *, seed: int) -> float | None:
-    """How long it runs within the replay; None: to its end."""
+    """How long it would run alone within the replay; None: to its end."""
     luck = chance("length", case.namespace, case.name, seed)
     if case.serves and case.ended is None:
         return None
-    before = 0.0 if case.started is None else max((window.begin - case.started).total_seconds(), 0.0)
-    whole = case.ran_seconds
+    before = 0.0 if case.started is None else case.pace * max((window.begin - case.started).total_seconds(), 0.0)
+    whole = None if case.ran_seconds is None else case.pace * case.ran_seconds
     if whole is None:
-        elapsed = 0.0 if case.started is None else max((window.taken - case.started).total_seconds(), 0.0)
+        elapsed = 0.0 if case.started is None else case.pace * max((window.taken - case.started).total_seconds(), 0.0)
         whole = _waits(known, luck) if case.started is None else _goes_on(elapsed, known, luck)
     return max(whole - before, _LEAST_SECONDS)
 

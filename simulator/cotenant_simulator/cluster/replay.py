@@ -11,7 +11,7 @@ from cotenant_api.packingpolicy import PackingPolicy
 from cotenant_extender.packing import policies
 from cotenant_predictor import devices
 from cotenant_predictor.models import store
-from cotenant_simulator.cluster import cases, drawing, figures, needing
+from cotenant_simulator.cluster import cases, drawing, figures, needing, paces
 from cotenant_simulator.engine import conditions as under_conditions
 from cotenant_simulator.engine import history, interference, jobs, ways, world
 from cotenant_simulator.live import snapshot
@@ -116,14 +116,13 @@ class Operator(ways.Predicted):
 def run(plan: Plan, setting: Setting) -> Result:
     """One run; the same arguments give the same result."""
     memory = memory_of(setting.nodes)
-    given = drawing.drawn(
-        setting.found, memory, setting.window, seed=setting.seed, assumed_percent=setting.assumed_percent
-    )
+    speeds = interference.Interference(store.load(setting.model).colocation, interference.MPS)
+    found = paces.told(setting.found, memory, speeds, until=setting.window.taken)
+    given = drawing.drawn(found, memory, setting.window, seed=setting.seed, assumed_percent=setting.assumed_percent)
     policy, way = in_force(plan), way_of(plan)
     rejected = refused(given, setting.nodes, way, policy)
     named = {id(job) for job, _ in rejected}
     fits = [job for job in given if id(job) not in named]
-    speeds = interference.Interference(store.load(setting.model).colocation, interference.MPS)
     once = needing.Replay(jobs=fits, way=way, policy=policy, speeds=speeds)
     under = under_conditions.Conditions(spans=True)
     ran = world.World(setting.nodes, fits, way=way, policy=policy, speeds=speeds).run(under=under)

@@ -191,5 +191,8 @@ def require_whole(found: Snapshot, *, source: str) -> None:
     for row, node in enumerate(found.nodes):
         for slot, gpu in enumerate(node.gpus):
             if gpu.memory_mib is None and gpu.model not in devices.load():
-                remedy = f"must be there: this release has no data sheet of {gpu.model}"
+                remedy = (
+                    f"must be there: this release has no data sheet of {gpu.model}; set the node's label "
+                    "nvidia.com/gpu.memory, as GPU feature discovery does, or write it into the file"
+                )
                 raise errors.InvalidInputError(f"{source}.nodes[{row}].gpus[{slot}].memoryMiB", None, remedy)
