@@ -12,6 +12,8 @@ from xml.etree import ElementTree as ET
 INK: Final = "#7f8790"
 """Drawn for text and axes; at least 3.5 to 1 on white and on near-black where nothing replaces it."""
 INHERITED: Final = "currentColor"
+_FONT_OF_ITS_OWN: Final = "; font-family: sans-serif"
+"""Where no page gives one."""
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _LINK: Final = "{http://www.w3.org/1999/xlink}href"
@@ -54,7 +56,7 @@ def element(drawn: bytes, *, ident: str, label: str, notes: Mapping[str, str], i
         "height": height,
         "role": "img",
         "aria-label": label,
-        "style": "stroke-linejoin: round; stroke-linecap: butt",
+        "style": "stroke-linejoin: round; stroke-linecap: butt" + ("" if ink == INHERITED else _FONT_OF_ITS_OWN),
     }
     return ET.tostring(root, encoding="unicode")
 
