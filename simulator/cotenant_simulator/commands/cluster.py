@@ -36,6 +36,11 @@ class _Key(NamedTuple):
     plan: "replay.Plan"
     seed: int
 
+    @property
+    def name(self) -> str:
+        assumed = "" if self.level is None else f", {self.level:.0f} % assumed"
+        return f"{self.plan.name}{assumed}, seed {self.seed}"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the experiment's arguments."""
@@ -109,7 +114,7 @@ def _results(
         )
         for key in keys
     ]
-    names = [f"{key.plan.name}, seed {key.seed}" for key in keys]
+    names = [key.name for key in keys]
     found: dict[tuple[float | None, str], list[replay.Result]] = {}
     for key, result in zip(keys, output.runs(tasks, arguments, title=SECTION, names=names), strict=True):
         found.setdefault((key.level, key.plan.name), []).append(result)
