@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from api_server import pods
+from cotenant_api import packingpolicy
 from cotenant_api.names import GPUUID
 from simulation import hosts, jobs, network, processes, sites
 from simulation.world import World
@@ -274,7 +275,7 @@ class Chaos:
                 {"maxTenantsPerGPU": rng.choice([1, 2, 3])},
                 {"tenancy": rng.choice(["SameNamespace", "Any"])},
                 {"memoryHeadroomPercent": rng.choice([0, 5, 30])},
-                {"placement": rng.choice(["FirstFit", "BestFit", "Spread", "FGD", "DualPrice"])},
+                {"placement": str(rng.choice(list(packingpolicy.Placement)))},
                 {"paused": True},
                 {"maxUtilizationPercent": rng.choice([80, 100, 150])},
             ]

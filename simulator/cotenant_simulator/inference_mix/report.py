@@ -166,7 +166,7 @@ def _distribution(results: Sequence[experiment.Result]) -> page.Lines:
 
 def _in_time(results: Sequence[experiment.Result]) -> page.Bars:
     return page.Bars(
-        title="Requests answered in time: median over seeds, least and most",
+        title="Requests answered in time, median over seeds",
         basis=_SIMULATED,
         y_label="% of requests",
         bars={result.setting.name: _middle(result, lambda found: found.within_percent) for result in results},
