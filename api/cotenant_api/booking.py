@@ -105,6 +105,24 @@ def booked_mib(
     return bookable * share // HUNDREDTHS
 
 
+def alone_on(
+    by_gpu: Mapping[GPUModel, prediction.GPUPrediction], gpu_mib: Mapping[GPUModel, int], packing_of: PackingOf
+) -> frozenset[GPUModel]:
+    """GPU models on which a job fits alone, where no shared GPU can book its upper bound of memory; else none.
+
+    A margin keeps jobs from disturbing each other: it is no reason to keep one waiting that disturbs nobody.
+
+    Args:
+        by_gpu: its prediction.
+        gpu_mib: memory of the GPU models that it may use, in MiB.
+        packing_of: in force for each.
+    """
+    known = {model: mib for model, mib in gpu_mib.items() if model in by_gpu}
+    if any(by_gpu[model].memory_mib.upper <= bookable_mib(mib, packing_of(model)) for model, mib in known.items()):
+        return frozenset()
+    return frozenset(model for model, mib in known.items() if by_gpu[model].memory_mib.q50 <= mib)
+
+
 def measured_utilization(percent: float) -> prediction.PercentRange:
     """What is booked of a utilization that was measured: `UPPER_POINTS` above it, at most 100."""
     return prediction.PercentRange(q50=percent, upper=min(percent + UPPER_POINTS, 100.0))

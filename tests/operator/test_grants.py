@@ -174,6 +174,39 @@ def test_an_exclusive_attempt_asks_for_gpus_that_are_large_enough(
     assert (found.share, found.prediction, found.gpu_models) == (100, None, expected)
 
 
+@pytest.mark.parametrize(
+    ("gpu_memory_mib", "fields", "expected"),
+    [
+        ({H200: 2400, T4: 1900}, {}, None),
+        ({H200: 2050, T4: 1900}, {}, "NVIDIA-H200,Tesla-T4"),
+        ({H200: 1500, T4: 900}, {}, "NVIDIA-H200"),
+        ({H200: 2400, T4: 1900}, {"gpuModels": ["Tesla-T4"]}, "Tesla-T4"),
+    ],
+)
+def test_what_no_shared_gpu_can_book_gets_one_to_itself_that_it_fits_on(
+    gpu_memory_mib: dict[GPUModel, int], fields: dict[str, Any], expected: str | None
+) -> None:
+    needs = granting.Needs(gpu_memory_mib=gpu_memory_mib)
+    found = granting.decide(spec(**fields), policy(), predicted(NVIDIA_H200=55, Tesla_T4=90), needs)
+    assert isinstance(found, grants.Grant)
+    assert (found.gpu_models, found.prediction is None, found.share == 100) == (
+        expected,
+        bool(expected),
+        bool(expected),
+    )
+
+
+@pytest.mark.parametrize(("gpu_memory_mib", "memory"), [({H200: 900}, None), ({H200: 1500}, "2Gi")])
+def test_what_fits_nowhere_or_was_stated_waits_and_says_so(
+    gpu_memory_mib: dict[GPUModel, int], memory: str | None
+) -> None:
+    fields = {"gpuMemory": memory} if memory else {}
+    needs = granting.Needs(gpu_memory_mib=gpu_memory_mib)
+    found = granting.decide(spec(**fields), policy(), predicted(NVIDIA_H200=55), needs)
+    assert isinstance(found, grants.Grant)
+    assert (found.share, found.gpu_memory) == (55, memory)
+
+
 def test_a_bound_workload_keeps_its_share_and_gets_the_memory_that_the_user_changed() -> None:
     old = grants.Grant(share=40, prediction="{}", gpu_models=None, gpu_memory="1Gi")
     new = grants.Grant(share=50, prediction="{}", gpu_models=None, gpu_memory="2Gi")

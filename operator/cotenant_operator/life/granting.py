@@ -67,6 +67,10 @@ def decide(
             return Hold(reason=reasons.PREDICTION_MISSING, message=text)
         return whole
     document = fitting(outcome.prediction, policy)
+    if spec.gpu_memory is None:
+        roomy = booking.alone_on(document.by_gpu, allowed(spec, needs.gpu_memory_mib), policy.packing)
+        if roomy:
+            return replace(whole, gpu_models=",".join(sorted(roomy)))
     if len(document.by_gpu) < len(outcome.prediction.by_gpu) or document.source is Source.PROFILE:
         # Of other GPU models nothing is known.
         models = ",".join(document.by_gpu)

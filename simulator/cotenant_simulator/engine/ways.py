@@ -200,6 +200,9 @@ def by_prediction(
     """
     if predicted is None or job.gpus > 1 or past.grown.exclusive:
         return whole(job, past)
+    roomy = booking.alone_on(predicted.by_gpu, past.usable, policy.packing)
+    if roomy:
+        return Booking(names.HUNDREDTHS, None, None, roomy)
     share = booking.requested_share(predicted.by_gpu, policy.packing, source=predicted.source)
     least = max(row.memory_mib.upper for row in predicted.by_gpu.values())
     wanted = max(least, past.grown.memory_mib, min(past.learned.memory_mib, largest_mib(past.usable, policy)))
