@@ -34,7 +34,7 @@ def page_of(
         answer=_answer(results),
         command=command,
         conditions=_conditions(known, scale, model=model),
-        parts=(_services(results, scale), _trainings(results), _distribution(results), _in_time(results)),
+        parts=(_services(results, scale), _trainings(results), _distribution(results), _late(results)),
         document=_document(results, known, scale, model=model),
     )
 
@@ -148,28 +148,29 @@ def _trainings(results: Sequence[experiment.Result]) -> page.Table:
 
 
 def _distribution(results: Sequence[experiment.Result]) -> page.Lines:
-    """Latencies of all requests, at each level the mean over seeds."""
+    """The tail of all requests: medians over seeds, as one overloaded service would hide all others in a mean."""
+    levels = experiment.LEVELS[::-1]
     series = []
     for result in results:
-        runs = [run.quantiles for run in result.runs.values()]
-        steps = [sum(values) / len(values) for values in zip(*runs, strict=True)]
-        series.append(page.Series(name=result.setting.name, x=steps, y=[100 * level for level in experiment.LEVELS]))
+        by_level = zip(*(run.quantiles for run in result.runs.values()), strict=True)
+        steps = [statistics.median(values) for values in by_level][::-1]
+        series.append(page.Series(name=result.setting.name, x=[100 * (1 - level) for level in levels], y=steps))
     return page.Lines(
-        title="Latency of all requests, the wait included",
+        title="Latency, the wait included, median over seeds",
         basis=_SIMULATED,
-        x_label="steps alone",
-        y_label="% of requests answered",
+        x_label="% of all requests that are slower",
+        y_label="steps alone",
         series=series,
         logarithmic=True,
     )
 
 
-def _in_time(results: Sequence[experiment.Result]) -> page.Bars:
+def _late(results: Sequence[experiment.Result]) -> page.Bars:
     return page.Bars(
-        title="Requests answered in time, median over seeds",
+        title="Requests answered late, median over seeds",
         basis=_SIMULATED,
         y_label="% of requests",
-        bars={result.setting.name: _middle(result, lambda found: found.within_percent) for result in results},
+        bars={result.setting.name: _middle(result, lambda found: 100 - found.within_percent) for result in results},
         interval="least and most over seeds",
     )
 
