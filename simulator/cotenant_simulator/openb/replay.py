@@ -7,6 +7,7 @@ know. Pure: the same order gives the same outcome.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cotenant_api import packingpolicy
 from cotenant_extender.packing import fleet, knowledge, mix, placing, policies, view
 from cotenant_simulator.openb import accounts, arrivals, cluster, fragmentation, ledger, trace
 
@@ -40,7 +41,8 @@ def run(read: trace.Trace, order: arrivals.Order, in_force: policies.InForce, ch
         choose: which GPUs a pod goes to.
     """
     packed = cluster.empty(order.nodes, in_force)
-    counts = ledger.Ledger(order.nodes, max_tenants=in_force.spec.max_tenants_per_gpu)
+    alone = in_force.spec.placement is packingpolicy.Placement.EXCLUSIVE
+    counts = ledger.Ledger(order.nodes, max_tenants=1 if alone else in_force.spec.max_tenants_per_gpu)
     meter = fragmentation.Meter(read, order.nodes)
     known = knowledge.Knowledge()
     allocated, fragmented = (accounts.Account(capacity_milli=read.capacity_milli) for _ in range(2))
