@@ -77,6 +77,16 @@ def test_only_the_row_that_was_put_has_a_new_version() -> None:
     assert (source.versions > before).tolist() == [False, True, False]
 
 
+def test_a_gpu_that_changed_is_written_and_its_neighbours_stay_as_they_are() -> None:
+    policy, (full, _, empty) = builders.in_force(), values(3, 1, 3, tenants=2)
+    source = fleet.Fleet.of([full], policy)
+    changed = replace(full, gpus=(full.gpus[0], replace(empty.gpus[0], index=1), full.gpus[2]))
+    source.free[0, 2] = 7
+    source.put(changed)
+    assert source.free[0].tolist() == [60, 60, 7]
+    assert source.tenants[0].tolist() == [2, 2, 0]
+
+
 def test_what_replaces_a_node_is_gone_after_the_block_even_if_it_failed() -> None:
     policy, full, empty = builders.in_force(), values(2, 2, tenants=2), values(2, 2)
     source = fleet.Fleet.of(full, policy)
