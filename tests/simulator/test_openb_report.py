@@ -97,6 +97,11 @@ def test_the_verdict_names_the_best_and_what_the_default_lacks_for_each_limit() 
     ]
 
 
+def test_without_the_default_the_verdict_names_the_best_alone() -> None:
+    (told,) = report.verdicts([series("Spread", 40), series("BestFit", 52.5)])
+    assert told == "At most 16 tenants per GPU: BestFit allocates most, 52.50 % over all traces."
+
+
 def test_one_placement_alone_wins_nothing_and_is_told_beside_the_bound() -> None:
     assert list(report.verdicts([series("FirstFit")])) == []
     told = report.shown([series("FirstFit")], {}, command="cotenant").answer

@@ -227,12 +227,16 @@ def verdicts(found: Sequence[Series]) -> Iterator[str]:
     shipped = packingpolicy.Spec().placement.value
     for limit in dict.fromkeys(series.setting.max_tenants for series in found):
         means = _means(series for series in found if series.setting.max_tenants == limit)
-        if len(means) < 2 or shipped not in means:
+        if len(means) < 2:
             continue
         best = max(means, key=lambda policy: means[policy])
+        won = f"At most {limit} tenants per GPU: {best} allocates most, {means[best]:.2f} % over all traces"
+        if shipped not in means:
+            yield f"{won}."
+            continue
         less = f"{shipped}, the default, allocates {means[best] - means[shipped]:.2f} points less"
         told = "it is the default" if best == shipped else less
-        yield f"At most {limit} tenants per GPU: {best} allocates most, {means[best]:.2f} % over all traces; {told}."
+        yield f"{won}; {told}."
 
 
 def _alone(series: Series) -> str:
