@@ -15,7 +15,7 @@ export UV_NO_PROGRESS := 1
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb evidence bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -67,7 +67,11 @@ format: $(VENV)/.dependencies ## rewrite to the house style
 openb: $(VENV)/.wheel ## the published packing experiment, into docs/packing.md (TRACES=folder with the trace; about half an hour)
 	@test -n "$(TRACES)" || { echo "name the folder that holds openb_node_list_gpu_node.csv: make openb TRACES=..." >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/cotenant simulate openb --trace-dir "$(TRACES)" $(OPENB_TRACES:%=--trace %) --placement all \
-		--max-tenants 16 --max-tenants 3 --write docs/packing.md
+		--max-tenants 16 --max-tenants 3 --folder docs/evidence/openb --write docs/packing.md
+
+evidence: $(VENV)/.wheel $(if $(TRACES),openb) ## every table and plot of docs/evidence/, byte by byte (TRACES=folder adds openb)
+	@scripts/evidence $(VENV)
+	@test -n "$(TRACES)" || echo "evidence: what rests on the openb trace stays as it is (make evidence TRACES=folder)" >&2
 
 bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine (about half an hour)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench --write docs/packing.md
