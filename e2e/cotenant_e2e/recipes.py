@@ -16,6 +16,7 @@ NOT_INHERITED = frozenset({"GOFLAGS", "GOROOT", "GOOS", "GOARCH", "GOWORK", "GOE
 KUBERNETES = "k8s.io/kubernetes"
 CONTAINERD = "github.com/containerd/containerd/v2"
 KUEUE = "sigs.k8s.io/kueue"
+HELM = "helm.sh/helm/v4"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 _NETWORK = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|proxyconnect|TLS handshake|x509:")
@@ -63,6 +64,7 @@ TARGETS = (
     _containerd("ctr"),
     # Without the simulator of kube-scheduler, which is off by default and half of what there is to compile.
     Target("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue", tags="exclude_scheduler_library"),
+    Target("helm", "helm", HELM, f"{HELM}/cmd/helm"),
 )
 
 
@@ -98,11 +100,13 @@ def download_command(go: Path, packages: Sequence[str]) -> list[str]:
 
 
 def linker_flags(module: str, version: str) -> str:
-    """Without them Kubernetes' version is no version to its clients, and containerd's says "unknown". The build date is
-    a constant: the real one would make every build link again.
+    """Without them Kubernetes' version is no version to its clients, containerd's says "unknown", and helm's is its
+    branch. The build date is a constant: the real one would make every build link again.
     """
     if module == CONTAINERD:
         return f"-X {CONTAINERD}/version.Version={version}"
+    if module == HELM:
+        return f"-X {HELM}/internal/version.version={version}"
     if module != KUBERNETES:
         return ""
     major, minor = version.removeprefix("v").split(".")[:2]

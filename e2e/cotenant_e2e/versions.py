@@ -54,6 +54,9 @@ NODE_PROGRAMS: Final = (
 KUEUE: Final = Program("kueue", Requirement("0.19.x", (0, 19, 0), (0, 20, 0)))
 """For its own tests alone."""
 
+HELM: Final = Program("helm", Requirement("4.2.x", (4, 2, 0), (4, 3, 0)), ask=("version", "--short"))
+"""For the tests of the chart."""
+
 GO: Final = Program("go", Requirement(">= 1.26.8", (1, 26, 8), (2, 0, 0)), ask=("version",))
 
 

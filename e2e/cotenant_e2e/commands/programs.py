@@ -12,12 +12,14 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--node", action="store_true", help="also those of a real node")
     parser.add_argument("--kueue", action="store_true", help="also Kueue")
+    parser.add_argument("--helm", action="store_true", help="also helm")
 
 
 def run(arguments: Namespace) -> int:
     """One path in each line."""
     node = versions.NODE_PROGRAMS if arguments.node else ()
-    wanted = (*versions.PROGRAMS, *node, *((versions.KUEUE,) if arguments.kueue else ()))
+    extra = ((versions.KUEUE, arguments.kueue), (versions.HELM, arguments.helm))
+    wanted = (*versions.PROGRAMS, *node, *(program for program, asked in extra if asked))
     for path in binaries.find(environment=os.environ, progress=progress.of_terminal(), programs=wanted).values():
         print(path)
     return 0
