@@ -167,7 +167,7 @@ class Writer:
 
     def confirm(self, nodes: Iterable[NodeName]) -> None:
         """Read GPUNodes on which it depends whether pods that are gone have ended."""
-        for name in set(nodes):
+        for name in dict.fromkeys(nodes):
             self.start_once(f"gpunode {name}", functools.partial(self._read_gpunode, name))
 
     async def policy_status(self, raw: Object, error: errors.InvalidInputError | None) -> None:

@@ -77,7 +77,7 @@ class Ledger:
             seen = [self.nodes[name].seen(policy, self.finished) for name in self.order]
             standing = self._fleet = fleet.Fleet.of(seen, policy)
         else:
-            for name in self._stale:
+            for name in sorted(self._stale):
                 state = self.nodes.get(name)
                 if state is None or state.agent is None:
                     standing.remove(name)

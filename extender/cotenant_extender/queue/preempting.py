@@ -139,18 +139,17 @@ class Preemptions:
 
 
 def _is_over(source: ledger.Ledger, waiting: line.Line, live: _Live) -> bool:
-    """Whether its job has got GPUs or is gone, or those that are held cannot serve it."""
-    held = source.holds.get(live.hold, {})
+    """Whether its job has got GPUs or is gone, or what is held cannot serve those of its pods that still wait."""
+    held, served = source.holds.get(live.hold, {}), False
     for uid in live.hold.holders:
         record, earmark = source.pods.get(uid), source.earmarks.get(uid)
         if record is None or not record.pending:
             continue
         if earmark is not None:
-            if any(gpu.uuid in held.get(earmark.placed.node, ()) for gpu in earmark.placed.gpus):
-                return False
+            served |= any(gpu.uuid in held.get(earmark.placed.node, ()) for gpu in earmark.placed.gpus)
         elif uid in source.reserved or waiting.of_pod(uid) is not None:
             return not _stands(source, live)
-    return True
+    return not served
 
 
 def _stands(source: ledger.Ledger, live: _Live) -> bool:

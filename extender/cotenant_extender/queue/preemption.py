@@ -15,6 +15,7 @@ that are alike take the next best of the ways that were found for the first. A g
 """
 
 import itertools
+import math
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -286,7 +287,8 @@ class _Search:
         """Highest priority, pods and seconds run of those that would be evicted; earmarks cost next to nothing."""
         pods = self._field.source.pods
         running = [pods[uid] for uid in party if not self._is_earmarked(uid)]
-        lost = sum(self._field.now - record.started for record in running if record.started is not None)
+        # A sum that rounds once: parties are sets, and have no order.
+        lost = math.fsum(self._field.now - record.started for record in running if record.started is not None)
         return max((record.priority for record in running), default=_LEAST), len(running), lost, sorted(party)
 
 
