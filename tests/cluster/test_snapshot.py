@@ -11,9 +11,10 @@ import yaml
 from cluster.workloads import SECONDS, Workspace, template
 from cotenant_api import cli, errors, names
 from cotenant_api.dljob import Phase
+from cotenant_cli.reading import kube
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
-from cotenant_simulator.live import kube, snapshot, taking
+from cotenant_simulator.live import snapshot, taking
 
 ROLE = "cotenant-snapshot-reader"
 SECRET = "hunter2-planted"

@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def of_cluster(arguments: argparse.Namespace) -> "snapshot.Snapshot":
     """The cluster that the arguments name, with the history that they name."""
-    from cotenant_simulator.live import kube, snapshot, taking
+    from cotenant_cli.reading import kube
+    from cotenant_simulator.live import snapshot, taking
 
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
     found = taking.taken(lists, now=datetime.now(UTC).replace(microsecond=0))

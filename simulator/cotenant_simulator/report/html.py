@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from cotenant_api import printable
 from cotenant_simulator.report import cells, page, plots, samples
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -127,4 +128,4 @@ def _heading(title: str, basis: page.Basis) -> str:
 
 
 def _escaped(words: str) -> str:
-    return html.escape(cells.plain(words))
+    return html.escape(printable.plain(words))

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from cotenant_api import printable
 from cotenant_simulator.report import cells, page
 
 
 def lines(shown: page.Page) -> Iterator[str]:
     """The command, the answer, the tables and the conditions; figures are for HTML."""
-    yield f"`{cells.plain(shown.command).replace('`', '')}`"
+    yield f"`{printable.plain(shown.command).replace('`', '')}`"
     yield ""
     yield escaped(shown.answer)
     for table in shown.tables:
@@ -38,4 +39,4 @@ def _row(texts: Sequence[str]) -> str:
 
 def escaped(words: str) -> str:
     """No HTML: names come from anywhere."""
-    return cells.plain(words).replace("&", "&amp;").replace("<", "&lt;")
+    return printable.plain(words).replace("&", "&amp;").replace("<", "&lt;")

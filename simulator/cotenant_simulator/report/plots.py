@@ -17,7 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Polygon
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from cotenant_simulator.report import cells, lanes, page, svg, thinning
+from cotenant_api import printable
+from cotenant_simulator.report import lanes, page, svg, thinning
 
 COLOURS: Final = ("#3d8bd4", "#c87720", "#2f9e6e", "#b56cc4", "#c9504c", "#2b9aa0", "#d95f8d", "#8a8f2a")
 """Each at least 3 to 1 on white and on near-black."""
@@ -76,7 +77,7 @@ def element(shown: page.Figure, *, ident: str, ink: str = svg.INHERITED) -> str:
         figure, notes = _drawn(shown)
         file = io.BytesIO()
         figure.savefig(file, format="svg", transparent=True, metadata=_NO_METADATA)
-    label = cells.plain(f"{shown.title} ({shown.basis})")
+    label = printable.plain(f"{shown.title} ({shown.basis})")
     return svg.element(file.getvalue(), ident=ident, label=label, notes=notes, ink=ink)
 
 
@@ -198,7 +199,7 @@ def _patch(shape: lanes.Shape, *, floor: float, scale: float, seconds: float) ->
 
 
 def _note(span: page.Span) -> str:
-    return cells.plain(f"{span.name}: {span.share:.0%}, {span.start:,.0f} to {span.end:,.0f} s")
+    return printable.plain(f"{span.name}: {span.share:.0%}, {span.start:,.0f} to {span.end:,.0f} s")
 
 
 def _names(of_lanes: Any) -> dict[str, int]:
@@ -236,7 +237,7 @@ def _rows(named: Any) -> int:
 
 
 def _words(text: str, most: int) -> str:
-    words = cells.plain(text)
+    words = printable.plain(text)
     return words if len(words) <= most else f"{words[: most - 2]}.."
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from rich import box, console, padding, table, text
 from rich import cells as widths
 
+from cotenant_api import printable
 from cotenant_simulator.report import cells, page
 
 _BETWEEN: Final = 3
@@ -22,19 +23,19 @@ _WORDS: Final = 36
 
 def show(shown: page.Page, to: console.Console) -> None:
     """The answer, the tables and the conditions."""
-    to.print(text.Text(cells.plain(shown.title), style="bold"))
-    to.print(text.Text(cells.plain(shown.answer)))
+    to.print(text.Text(printable.plain(shown.title), style="bold"))
+    to.print(text.Text(printable.plain(shown.answer)))
     for one in shown.tables:
         to.print()
-        to.print(text.Text(cells.plain(f"{one.title} ({one.basis})"), style="italic"))
+        to.print(text.Text(printable.plain(f"{one.title} ({one.basis})"), style="italic"))
         for part in _tables(one, to.width):
             to.print(part)
         if one.note:
-            to.print(padding.Padding(text.Text(cells.plain(one.note), style="dim"), (0, 1), expand=False))
+            to.print(padding.Padding(text.Text(printable.plain(one.note), style="dim"), (0, 1), expand=False))
     if shown.conditions:
         to.print()
     for condition in shown.conditions:
-        to.print(text.Text(f"- {cells.plain(condition)}", style="dim"))
+        to.print(text.Text(f"- {printable.plain(condition)}", style="dim"))
 
 
 def _tables(shown: page.Table, width: int) -> Iterator[table.Table]:
@@ -44,7 +45,7 @@ def _tables(shown: page.Table, width: int) -> Iterator[table.Table]:
         made = table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for place in places:
             numbers = bool(shown.columns[place].form)
-            words = cells.plain(shown.columns[place].title)
+            words = printable.plain(shown.columns[place].title)
             # Broken here: where rich breaks no number, it breaks no title either.
             head = text.Text("\n".join(textwrap.wrap(words, needs[place])))
             made.add_column(head, justify="right" if numbers else "left", no_wrap=numbers, max_width=needs[place])
@@ -55,7 +56,7 @@ def _tables(shown: page.Table, width: int) -> Iterator[table.Table]:
 
 def _need(column: page.Column, texts: Sequence[str]) -> int:
     """Columns of the terminal: of its title a line, and all of its numbers or some of its text."""
-    title = cells.plain(column.title)
+    title = printable.plain(column.title)
     word = max((widths.cell_len(word) for word in title.split()), default=1)
     longest = max(map(widths.cell_len, texts), default=1)
     return max(word, min(widths.cell_len(title), _TITLE), longest if column.form else min(longest, _WORDS))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cotenant_api import errors
-from cotenant_simulator.live import kube, taking
+from cotenant_cli.reading import kube
 
 Answer = tuple[int, Mapping[str, Any]]
 PATH = "/api/v1/pods"
@@ -62,7 +62,10 @@ def kubeconfig(url: str) -> dict[str, Any]:
         "current-context": "here",
         "clusters": [{"name": "c", "cluster": {"server": url}}],
         "users": [{"name": "u", "user": {"token": "t0ken"}}],
-        "contexts": [{"name": "here", "context": context}, {"name": "there", "context": context}],
+        "contexts": [
+            {"name": "here", "context": context},
+            {"name": "there", "context": context | {"namespace": "team"}},
+        ],
     }
 
 
@@ -86,7 +89,7 @@ def status(code: int, message: str = "") -> Answer:
     return code, {"kind": "Status", "message": message, "code": code}
 
 
-def name_of(raw: taking.Object) -> str:
+def name_of(raw: kube.Object) -> str:
     return str(raw["metadata"]["name"])
 
 
@@ -99,6 +102,18 @@ def test_all_pages_are_read_by_get_alone_as_the_user_of_the_context(
     assert [query.get("continue") for _, _, query, _ in server.asked] == [None, ["x"]]
     assert {query["limit"][0] for _, _, query, _ in server.asked} == {"2"}
     assert {token for *_, token in server.asked} == {"Bearer t0ken"}
+
+
+def test_one_object_is_asked_for_by_its_name(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [page("a")]
+    assert lists()(PATH, name_of, name="a") == ["a"]
+    ((_, _, query, _),) = server.asked
+    assert query["fieldSelector"] == ["metadata.name=a"]
+
+
+def test_a_context_says_which_namespace_is_meant(server: Server) -> None:
+    assert kube.Lists(server.kubeconfig, None).namespace == "default"
+    assert kube.Lists(server.kubeconfig, "there").namespace == "team"
 
 
 def test_a_kind_that_is_not_installed_has_no_objects(server: Server, lists: Callable[[], kube.Lists]) -> None:

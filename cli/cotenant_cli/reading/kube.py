@@ -1,19 +1,21 @@
 """Lists objects of the API server as kubectl would reach it: a context of a kubeconfig. GET alone, page by page.
 
-The only module of the simulator that may import a Kubernetes library.
+The only module of the command line, and of the simulator, that may import a Kubernetes library.
 """
 
 import http.client
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import urllib3.exceptions
 
 from cotenant_api import errors
-from cotenant_simulator.live import taking
 from kubernetes import client, config
+
+Object = Mapping[str, Any]
+Read = TypeVar("Read")
 
 PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
@@ -22,7 +24,10 @@ _JSON: Final = {"Accept": "application/json"}
 
 
 class Lists:
-    """Lists of one cluster (see `taking.Lists`).
+    """Lists of one cluster, as the user of a context.
+
+    Attributes:
+        namespace: of the context, for names without one.
 
     Args:
         kubeconfig: None: as kubectl chooses it.
@@ -46,24 +51,34 @@ class Lists:
             remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {error}"
             raise errors.InvalidInputError(field, value, remedy) from error
         self._client, self._page = client.ApiClient(configuration), page
+        self.namespace = _namespace(kubeconfig, context)
 
-    def __call__(self, path: str, read: Callable[[taking.Object], taking.Read | None], /) -> Sequence[taking.Read]:
-        """See `taking.Lists`.
+    def __call__(self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "") -> Sequence[Read]:
+        """What was read of each object of a path, where that is something; nothing of a kind that is not known.
+
+        A list may be long: its objects are let go as soon as they are read, and may be read again.
+
+        Args:
+            path: of the collection.
+            read: makes something of an object, or nothing.
+            name: the only object that is wanted.
 
         Raises:
             PermanentError: it refuses, or the list changes faster than it is read.
             TemporaryError: it gives no answer.
         """
         for _ in range(_TRIES):
-            found = self._whole(path, read)
+            found = self._whole(path, read, name)
             if found is not None:
                 return found
         raise errors.PermanentError(f"GET {path}: its pages expired {_TRIES} times: try again at a quieter time")
 
-    def _whole(self, path: str, read: Callable[[taking.Object], taking.Read | None]) -> list[taking.Read] | None:
+    def _whole(self, path: str, read: Callable[[Object], Read | None], name: str) -> list[Read] | None:
         """All pages of one version; None: it expired meanwhile."""
-        found: list[taking.Read] = []
+        found: list[Read] = []
         query: list[tuple[str, str]] = [("limit", str(self._page))]
+        if name:
+            query.append(("fieldSelector", f"metadata.name={name}"))
         following = ""
         while True:
             status, answer = self._get(path, [*query, ("continue", following)] if following else query)
@@ -92,6 +107,14 @@ class Lists:
         except ValueError:
             decoded = {"message": errors.shortened(data)}
         return status, decoded if isinstance(decoded, dict) else {}
+
+
+def _namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """Of a context that is there."""
+    file = None if kubeconfig is None else str(kubeconfig)
+    listed, current = config.list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
+    found = current if context is None else next(one for one in listed if one["name"] == context)
+    return str(found["context"].get("namespace") or "default")
 
 
 def _refusal(path: str, status: int, answer: dict[str, Any]) -> str:
