@@ -1,4 +1,7 @@
-"""The HTTP service for kube-scheduler: filter, prioritize, bind; and healthz, readyz, metrics. On loopback only."""
+"""The HTTP service for kube-scheduler: filter, prioritize, bind; and healthz, readyz, metrics. On loopback only.
+
+The last three alone may be served on other addresses, too: nothing that they answer changes anything.
+"""
 
 import functools
 import time
@@ -65,11 +68,23 @@ def create(service: Service, counts: metrics.Metrics) -> FastAPI:
         **openapi.PRIORITIZE,
     )
     add(f"{PREFIX}/bind", routes.bind, methods=["POST"], summary="Commit a pod to GPUs of a node", **openapi.BIND)
+    _add_questions(app, routes)
+    add("/explain", routes.explain, methods=["GET"], summary="Why pods wait, and where one is", **openapi.EXPLAIN)
+    return app
+
+
+def create_for_monitoring(service: Service, counts: metrics.Metrics) -> FastAPI:
+    """The application for whoever reaches the pod: kubelet's probes and Prometheus."""
+    app = FastAPI(title="Cotenant scheduler extender: monitoring", docs_url=None, redoc_url=None, openapi_url=None)
+    _add_questions(app, _Routes(service, counts))
+    return app
+
+
+def _add_questions(app: FastAPI, routes: "_Routes") -> None:
+    add = functools.partial(app.add_api_route, response_class=Response)
     add("/healthz", routes.healthz, methods=["GET"], summary="Whether the process answers", **openapi.PLAIN)
     add("/readyz", routes.readyz, methods=["GET"], summary="Whether the ledger is whole", **openapi.READYZ)
-    add("/explain", routes.explain, methods=["GET"], summary="Why pods wait, and where one is", **openapi.EXPLAIN)
     add("/metrics", routes.metrics, methods=["GET"], summary="Metrics in Prometheus' text format", **openapi.PLAIN)
-    return app
 
 
 class _Application(FastAPI):

@@ -17,6 +17,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kubeconfig", metavar="FILE", help="default: the ServiceAccount of the pod")
     parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 (default {PORT})")
     parser.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="serve /metrics, /healthz and /readyz on this port of every address, too; default: on 127.0.0.1 alone",
+    )
+    parser.add_argument(
         "--namespace",
         default=names.RELEASE_NAMESPACE,
         help=f"where the Leases of kube-scheduler and of the node agents are (default {names.RELEASE_NAMESPACE})",
@@ -52,4 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
         assume_leader=arguments.assume_leader,
         leaves=verbs.Leaves(arguments.filter),
     )
-    return serve.run(settings, kubeconfig=arguments.kubeconfig, port=arguments.port)
+    return serve.run(
+        settings, kubeconfig=arguments.kubeconfig, ports=serve.Ports(arguments.port, arguments.metrics_port)
+    )

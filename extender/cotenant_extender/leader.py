@@ -68,6 +68,7 @@ class Leader:
             else:
                 # Nobody looks at them: a queue begins with all pods.
                 self._ledger.touched.clear()
+                self._metrics.queue_pods.set(len(self._ledger.index.pending))
             await self._wait(pause)
 
     def stop(self) -> None:

@@ -7,10 +7,12 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 
 import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from cotenant_api import errors
 from cotenant_extender import app, service
@@ -19,6 +21,7 @@ from cotenant_extender.kube import http
 LOG = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # kubelet's probes and Prometheus come from elsewhere
 KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
 SHUTDOWN_SECONDS = 6
@@ -26,6 +29,14 @@ BACKLOG = 2048
 GARBAGE_THRESHOLDS = (50_000, 20, 100)
 """Records make no cycles: Python's own thresholds would look through them all again and again."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """`scheduler`: on loopback, for kube-scheduler. `monitoring`: on every address, for who only asks; None: no."""
+
+    scheduler: int
+    monitoring: int | None = None
 
 
 class Server(uvicorn.Server):
@@ -44,44 +55,77 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def run(settings: service.Settings, *, kubeconfig: str | None, port: int) -> int:
+class SideServer(Server):
+    """One beside another: signals are the other's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle none."""
+        yield
+
+
+def run(settings: service.Settings, *, kubeconfig: str | None, ports: Ports) -> int:
     """Serve until a signal; the exit code.
 
     Raises:
-        CotenantError: the port is taken, or the kubeconfig cannot be used.
+        CotenantError: a port is taken, or the kubeconfig cannot be used.
     """
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(settings, kubeconfig=kubeconfig, port=port))
+    with contextlib.ExitStack() as opened:
+        listening = opened.enter_context(_socket(HOST, ports.scheduler, field="--port"))
+        asked = None
+        if ports.monitoring is not None:
+            asked = opened.enter_context(_socket(EVERY_ADDRESS, ports.monitoring, field="--metrics-port"))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(settings, kubeconfig, listening=listening, asked=asked))
 
 
-async def _serve(settings: service.Settings, *, kubeconfig: str | None, port: int) -> int:
-    listening = _socket(port)
+async def _serve(
+    settings: service.Settings, kubeconfig: str | None, *, listening: socket.socket, asked: socket.socket | None
+) -> int:
     async with http.HTTP(kubeconfig, clock=time.monotonic) as carrier:
         extender = service.Extender(settings, carrier)
-        server = Server(
-            uvicorn.Config(
-                app.create(extender, extender.metrics),
-                loop="none",
-                http="httptools",
-                access_log=False,
-                log_config=None,
-                lifespan="off",
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-                backlog=BACKLOG,
-            )
-        )
+        server = Server(_configuration(app.create(extender, extender.metrics)))
         gc.set_threshold(*GARBAGE_THRESHOLDS)
         working = asyncio.create_task(extender.run())
         freezing = asyncio.create_task(_freeze(extender))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        LOG.info("listens on %s:%d as %s", HOST, port, settings.identity)
-        await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
+        LOG.info("listens on %s:%d as %s", *listening.getsockname(), settings.identity)
+        async with _monitored(extender, asked):
+            await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
         freezing.cancel()
         server.should_exit = True
         await serving
         await extender.stop()
         return await _ended(working)
+
+
+def _configuration(application: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        loop="none",
+        http="httptools",
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        backlog=BACKLOG,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _monitored(extender: service.Extender, listening: socket.socket | None) -> AsyncIterator[None]:
+    """Answer kubelet and Prometheus for the block."""
+    if listening is None:
+        yield
+        return
+    server = SideServer(_configuration(app.create_for_monitoring(extender, extender.metrics)))
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 async def _freeze(extender: service.Extender) -> None:
@@ -102,13 +146,13 @@ async def _ended(working: asyncio.Task[None]) -> int:
     return 0
 
 
-def _socket(port: int) -> socket.socket:
+def _socket(host: str, port: int, *, field: str) -> socket.socket:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
+        listening.bind((host, port))
     except (OSError, OverflowError) as error:
         listening.close()
-        remedy = "stop what listens there, or choose another port with --port"
-        raise errors.InvalidInputError("--port", port, f"{remedy} ({error})") from error
+        remedy = f"stop what listens there, or choose another port with {field}"
+        raise errors.InvalidInputError(field, port, f"{remedy} ({error})") from error
     return listening

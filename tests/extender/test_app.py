@@ -124,3 +124,13 @@ async def test_explain_answers_while_it_serves() -> None:
 async def test_an_unknown_path_is_404() -> None:
     status, _ = await call(_Service(), "POST", "/scheduler/preempt", ARGS)
     assert status == 404
+
+
+async def test_who_only_watches_is_answered_and_reaches_no_verb() -> None:
+    watched = app.create_for_monitoring(_Service(), metrics.Metrics())
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert (await asgi.call(watched, "GET", path))[0] == 200
+    for path in ("/scheduler/filter", "/scheduler/prioritize", "/scheduler/bind"):
+        assert (await asgi.call(watched, "POST", path, ARGS))[0] == 404
+    for path in ("/explain", "/openapi.json"):
+        assert (await asgi.call(watched, "GET", path))[0] == 404

@@ -96,6 +96,8 @@ async def test_while_another_leads_it_lifts_nothing_and_does_not_serve() -> None
         assert not rig.extender.serving()
         assert "other_1" in rig.extender.standing()
         assert server.sent("PATCH", "/pods/a") == 0
+        # So that an alert can tell that pods wait and nobody leads.
+        assert b"cotenant_extender_queue_pods 1.0" in rig.extender.metrics.text()
 
 
 @virtual.time

@@ -20,6 +20,7 @@ def test_the_arguments_have_the_documented_defaults() -> None:
     command.configure(parser)
     found = parser.parse_args([])
     assert (found.port, found.namespace, found.assume_leader) == (8888, "cotenant-system", False)
+    assert found.metrics_port is None
     assert found.identity == socket.gethostname()
 
 
@@ -29,12 +30,27 @@ def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(errors.InvalidInputError, match="--port"):
-            serve.run(service.Settings(identity="host"), kubeconfig="/absent", port=port)
+            serve.run(service.Settings(identity="host"), kubeconfig="/absent", ports=serve.Ports(port))
 
 
 def test_a_port_that_is_none_is_refused() -> None:
     with pytest.raises(errors.InvalidInputError, match="--port"):
-        serve.run(service.Settings(identity="host"), kubeconfig="/absent", port=99999)
+        serve.run(service.Settings(identity="host"), kubeconfig="/absent", ports=serve.Ports(99999))
+
+
+def test_a_port_for_monitoring_that_is_taken_is_refused_with_the_remedy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = serve.Ports(0, taken.getsockname()[1])
+        with pytest.raises(errors.InvalidInputError, match="choose another port with --metrics-port"):
+            serve.run(service.Settings(identity="host"), kubeconfig="/absent", ports=ports)
+
+
+async def test_the_server_for_monitoring_leaves_signals_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with serve.SideServer(uvicorn.Config("none:none")).capture_signals():
+        assert signal.getsignal(signal.SIGTERM) is before
 
 
 def record(message: str, exc_info: bool = False) -> logging.LogRecord:
