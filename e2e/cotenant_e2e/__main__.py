@@ -19,6 +19,7 @@ COMMANDS = (
     "bench-operator-rest",
     "bench-predictions",
     "bench-simulator",
+    "chart",
     "demo",
     "programs",
     "up",

@@ -1,0 +1,95 @@
+{{/* An image: registry, repository/component and a tag. Takes root and component. */}}
+{{- define "cotenant.image" -}}
+{{- $image := .root.Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}/{{ .component }}:{{ $image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* kube-scheduler's image: another registry than ours may hold it. */}}
+{{- define "cotenant.kubeSchedulerImage" -}}
+{{- $image := .Values.scheduler.kubeScheduler.image -}}
+{{- with $image.registry | default .Values.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $image.tag }}
+{{- end }}
+
+{{/* Labels of an object. Takes root and name. */}}
+{{- define "cotenant.labels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/part-of: cotenant
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end }}
+
+{{/* Of a pod that needs nothing of its node. */}}
+{{- define "cotenant.podSecurityContext" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "cotenant.containerSecurityContext" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "cotenant.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where a pod may run. Takes nodeSelector and tolerations. */}}
+{{- define "cotenant.nodes" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{/* Prometheus reads one component. Takes root, name and port. */}}
+{{- define "cotenant.monitor" -}}
+{{- $monitor := .root.Values.metrics.serviceMonitor -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .name }}-metrics
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "cotenant.labels" . | nindent 4 }}
+spec:
+  clusterIP: None
+  # A pod that is not ready has the most to tell.
+  publishNotReadyAddresses: true
+  selector:
+    app.kubernetes.io/name: {{ .name }}
+  ports:
+  - {name: metrics, port: {{ .port }}, targetPort: metrics}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "cotenant.labels" . | nindent 4 }}
+    {{- with $monitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: {{ .name }}
+  endpoints:
+  - port: metrics
+    interval: {{ $monitor.interval }}
+{{- end }}
