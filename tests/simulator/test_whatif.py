@@ -68,12 +68,24 @@ def test_the_same_seed_gives_the_same_bytes(what_if: WhatIf) -> None:
     assert json.dumps(what_if(whole, maxTenantsPerGPU=2)) == json.dumps(what_if(whole, maxTenantsPerGPU=2))
 
 
-def test_a_job_that_no_gpu_takes_under_the_proposal_is_named_with_the_extenders_reason(what_if: WhatIf) -> None:
-    notes = {names.PREDICTION: kit.believed(30, memory_mib=kit.GPU_MIB * 3 // 4)}
-    whole = kit.packing([kit.pod("large", share=30, annotations=notes), *waiting(1)])
-    before, after = what_if(whole, memoryHeadroomPercent=50)["plans"]
-    assert before["rejected"] == []
-    assert [(one["name"], one["reason"]) for one in after["rejected"]] == [("team/large", "InsufficientMemory")]
+def large(memory_mib: int) -> kit.Object:
+    """A job that waits, and needs so much memory."""
+    return kit.pod("large", share=30, annotations={names.PREDICTION: kit.believed(30, memory_mib=memory_mib)})
+
+
+def test_a_job_that_no_gpu_takes_is_named_with_the_extenders_reason(what_if: WhatIf) -> None:
+    whole = kit.packing([large(kit.GPU_MIB + 1), *waiting(1)])
+    rejected = [plan["rejected"] for plan in what_if(whole, memoryHeadroomPercent=50)["plans"]]
+    assert [[(one["name"], one["reason"]) for one in found] for found in rejected] == [
+        [("team/large", "InsufficientMemory")]
+    ] * 2
+
+
+def test_a_job_that_no_shared_gpu_can_hold_under_the_proposal_needs_one_to_itself(what_if: WhatIf) -> None:
+    whole = kit.packing([large(kit.GPU_MIB * 3 // 4), *waiting(1)])
+    found = what_if(whole, memoryHeadroomPercent=50)
+    assert [plan["rejected"] for plan in found["plans"]] == [[], []]
+    assert [seed["neededGPUs"] for seed in seeds(found)] == [1, 2]
 
 
 def test_jobs_without_prediction_are_held_where_the_proposal_holds_them(what_if: WhatIf) -> None:

@@ -190,11 +190,12 @@ def refused(
     given: Sequence[jobs.Job], nodes: Sequence[sites.Node], way: ways.Way, policy: policies.InForce
 ) -> list[tuple[jobs.Job, Rejected]]:
     """Who would never be placed, though the cluster were empty."""
-    empty = refusals.Empty(nodes, policy)
+    empty, memory = refusals.Empty(nodes, policy), memory_of(nodes)
     known: dict[object, tuple[str, str] | None] = {}
     found = []
     for job in given:
-        asked = way.booking(job, ways.NOTHING, policy)
+        usable = {model: memory[model] for model in job.seconds if model in memory}
+        asked = way.booking(job, ways.Past(usable=usable), policy)
         key = job.kind, job.gpus, frozenset(job.seconds)
         if key not in known:
             known[key] = _why(job, asked, empty)
@@ -216,7 +217,7 @@ def _why(job: jobs.Job, asked: ways.Booking | None, empty: refusals.Empty) -> tu
         share=asked.share,
         predicted=asked.predicted,
         memory_mib=asked.memory_mib,
-        gpu_models=frozenset(job.seconds),
+        gpu_models=asked.gpu_models or frozenset(job.seconds),
         workload_type=job.workload_type,
         processes_per_gpu=1,
         gang=None,
