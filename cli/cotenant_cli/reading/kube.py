@@ -47,7 +47,8 @@ class Lists:
                 persist_config=False,
             )
         except (config.ConfigException, OSError, ValueError) as error:
-            field, value = ("--kubeconfig", str(kubeconfig)) if context is None else ("--context", context)
+            file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
+            field, value = ("--kubeconfig", file) if context is None else ("--context", context)
             remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {error}"
             raise errors.InvalidInputError(field, value, remedy) from error
         self._client, self._page = client.ApiClient(configuration), page

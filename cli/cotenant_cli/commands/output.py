@@ -1,0 +1,61 @@
+"""Arguments that all commands have, and output as asked for: for people, or for programs."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from cotenant_api import documents, errors
+from cotenant_cli.views import tables
+
+TABLE: Final = "table"
+WIDE: Final = "wide"
+JSON: Final = "json"
+YAML: Final = "yaml"
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("--context", metavar="C", help="of the kubeconfig; default: its current one")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=(TABLE, WIDE, JSON, YAML),
+        default=TABLE,
+        help="for people, with more columns, or the whole as one document (default: %(default)s)",
+    )
+
+
+def require_name(field: str, name: str) -> str:
+    """The name, if an object may have it: it becomes a part of a path.
+
+    Raises:
+        InvalidInputError: it may not.
+    """
+    if not _NAME.fullmatch(name):
+        raise errors.InvalidInputError(field, name, "must be a name: lower case letters, digits, '-' and '.'")
+    return name
+
+
+def rendered(
+    shown: documents.Document, lines: Callable[[tables.Look], Iterable[str]], *, output: str, colours: bool
+) -> str:
+    """The text, with a line's end."""
+    if output == JSON:
+        return json.dumps(shown.to_object(), indent=2, allow_nan=False) + "\n"
+    if output == YAML:
+        return str(yaml.safe_dump(shown.to_object(), sort_keys=False))
+    return "\n".join(lines(tables.Look(wide=output == WIDE, colours=colours))) + "\n"
+
+
+def colours() -> bool:
+    """Whether standard output is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,68 @@
+"""`cotenant top`: GPUs and their tenants, once, or again and again."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from cotenant_api import errors
+from cotenant_cli.commands import output
+
+SUMMARY = "show GPUs and their tenants: predicted beside booked beside observed"
+
+_INTERVAL: Final = "--interval"
+_LEAST_SECONDS: Final = 1.0
+_AGAIN: Final = "\x1b[H\x1b[J"
+"""To the first place of the screen, and clear what is below."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("-n", "--namespace", metavar="NS", help="only its pods, and the GPUs that they are on")
+    parser.add_argument("-w", "--watch", action="store_true", help="again and again, until it is interrupted")
+    parser.add_argument(
+        _INTERVAL, type=float, default=5.0, metavar="SECONDS", help="between two readings (default: %(default)s)"
+    )
+    output.configure(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, and show; nothing in the cluster is changed."""
+    from cotenant_cli.reading import cluster, kube
+    from cotenant_cli.views import usage, usage_tables
+
+    if not arguments.interval >= _LEAST_SECONDS:
+        raise errors.InvalidInputError(_INTERVAL, arguments.interval, f"must be at least {_LEAST_SECONDS:.0f}")
+    namespace = None if arguments.namespace is None else output.require_name("--namespace", arguments.namespace)
+    lists = kube.Lists(arguments.kubeconfig, arguments.context)
+
+    def read() -> str:
+        shown = usage.usage(cluster.of_gpus(lists, namespace=namespace), namespace=namespace, now=datetime.now(UTC))
+        return output.rendered(
+            shown,
+            lambda look: usage_tables.lines(shown, look),
+            output=arguments.output,
+            colours=output.colours(),
+        )
+
+    if not arguments.watch:
+        sys.stdout.write(read())
+        return 0
+    people = arguments.output in (output.TABLE, output.WIDE)
+    first = _AGAIN if people and sys.stdout.isatty() else "---\n" if arguments.output == output.YAML else ""
+    for text in watched(read, sleep=lambda: time.sleep(arguments.interval)):
+        sys.stdout.write(first + text)
+        sys.stdout.flush()
+    return 0
+
+
+def watched(read: Callable[[], str], *, sleep: Callable[[], None]) -> Iterator[str]:
+    """What is read, again and again; a server that does not answer is told on standard error, and asked again."""
+    while True:
+        try:
+            yield read()
+        except errors.TemporaryError as error:
+            print(f"cotenant: top: {error}", file=sys.stderr, flush=True)
+        sleep()

@@ -1,0 +1,97 @@
+"""Lists what a command needs, and no more, through what it is given. What may not be read is told, not hidden."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from cotenant_api import errors, names, packingpolicy
+from cotenant_cli.reading import objects
+
+Object = Mapping[str, Any]
+Read = TypeVar("Read")
+
+
+class Lists(Protocol):
+    """Lists objects of an API server; see `kube.Lists`."""
+
+    def __call__(self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "") -> Sequence[Read]:
+        """What was read of each object of a path, or of the one that is named."""
+        ...
+
+
+_OURS: Final = f"/apis/{names.API_VERSION}"
+GPUNODES: Final = f"{_OURS}/gpunodes"
+POLICIES: Final = f"{_OURS}/packingpolicies"
+
+
+def pods_path(namespace: str | None) -> str:
+    """Of the pods of a namespace, or of all."""
+    return "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{namespace}/pods"
+
+
+def dljobs_path(namespace: str) -> str:
+    """Of the DLJobs of a namespace."""
+    return f"{_OURS}/namespaces/{namespace}/dljobs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was read.
+
+    Attributes:
+        pods: with a share, or asking for one.
+        policy: in force; None: there is none, or it cannot be read.
+        notes: what could not be read, for people.
+    """
+
+    pods: tuple[objects.Pod, ...]
+    nodes: tuple[objects.Node, ...]
+    policy: packingpolicy.PackingPolicy | None = None
+    dljob: objects.DLJob | None = None
+    notes: tuple[str, ...] = ()
+
+
+def of_gpus(lists: Lists, *, namespace: str | None) -> Seen:
+    """All GPUs, and the pods of a namespace, or of all.
+
+    Raises:
+        PermanentError, TemporaryError: the API server refuses, or does not answer.
+    """
+    nodes = tuple(sorted(lists(GPUNODES, objects.node_of), key=lambda node: node.name))
+    return Seen(pods=_pods(lists, namespace), nodes=nodes)
+
+
+def of_job(lists: Lists, *, namespace: str, name: str) -> Seen:
+    """A DLJob, if there is one of that name, its namespace's pods, and as much of the cluster as the account may read.
+
+    Raises:
+        InvalidInputError: the status of the DLJob cannot be read.
+        PermanentError, TemporaryError: the API server refuses what is of the namespace, or does not answer.
+    """
+    found = lists(dljobs_path(namespace), objects.dljob_of, name=name)
+    notes: list[str] = []
+    nodes = _if_allowed(lambda: lists(GPUNODES, objects.node_of), notes)
+    policies = _if_allowed(lambda: lists(POLICIES, objects.policy_of, name=packingpolicy.NAME), notes)
+    if policies == []:
+        notes.append(f"there is no PackingPolicy named {packingpolicy.NAME}: nothing is placed until there is one")
+    return Seen(
+        pods=_pods(lists, namespace),
+        nodes=tuple(nodes or ()),
+        policy=policies[0] if policies else None,
+        dljob=found[0] if found else None,
+        notes=tuple(notes),
+    )
+
+
+def _pods(lists: Lists, namespace: str | None) -> tuple[objects.Pod, ...]:
+    found = lists(pods_path(namespace), objects.pod_of)
+    return tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name)))
+
+
+def _if_allowed(read: Callable[[], Sequence[Read]], notes: list[str]) -> list[Read] | None:
+    """None: it may not be read, or is not readable; a note says so."""
+    try:
+        return list(read())
+    except (errors.PermanentError, errors.InvalidInputError) as error:
+        notes.append(str(error))
+        return None

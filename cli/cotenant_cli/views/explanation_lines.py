@@ -1,0 +1,155 @@
+"""What `cotenant why` says to people: a few lines, then where each pod is. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from cotenant_api import dljob, printable
+from cotenant_api.pod import PackedReason
+from cotenant_cli.views import explanation, tables
+
+_TITLE: Final = 12
+_TONES: Final = {
+    dljob.Phase.RUNNING: tables.Tone.GOOD,
+    dljob.Phase.SUCCEEDED: tables.Tone.GOOD,
+    dljob.Phase.FAILED: tables.Tone.BAD,
+}
+_REPLICAS: Final = (
+    tables.words("POD"),
+    tables.words("REASON"),
+    tables.words("NODE"),
+    tables.number("GPU"),
+    tables.words("MODEL"),
+    tables.number("BOOKED%"),
+    tables.number("SM%"),
+    tables.number("MIB"),
+    tables.words("BESIDE"),
+    tables.words("PHASE", wide=True),
+    tables.words("HEALTH", wide=True),
+    tables.words("UUID", wide=True),
+    tables.words("MESSAGE", wide=True),
+)
+_EXPECTED: Final = (
+    tables.words("GPU-MODEL"),
+    tables.number("PREDICTED%"),
+    tables.number("UPPER%"),
+    tables.number("MIB"),
+    tables.words("BOUND-BY"),
+    tables.words("SOURCE"),
+    tables.words("PREDICTOR"),
+)
+_CONDITIONS: Final = (
+    tables.words("CONDITION"),
+    tables.words("STATUS"),
+    tables.words("REASON"),
+    tables.words("SINCE"),
+    tables.words("MESSAGE"),
+)
+_UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def lines(shown: explanation.Explanation, look: tables.Look) -> Iterator[str]:
+    """All of it; `wide` adds the predictions for every GPU model and all conditions."""
+    for title, said, tone in _facts(shown):
+        text = printable.plain(said)
+        cell = text if tone is None else tables.Toned(text, tone)
+        yield f"{title + ':':<{_TITLE}}{tables.toned(text, cell, look)}"
+    if shown.replicas:
+        yield ""
+        yield from tables.lines(_REPLICAS, [row for one in shown.replicas for row in _replica(one)], look)
+    if look.wide and shown.expected:
+        yield ""
+        yield from tables.lines(_EXPECTED, [_expected(one) for one in shown.expected], look)
+    if look.wide and shown.conditions:
+        yield ""
+        rows = [(one.type, one.status, one.reason, one.last_transition_time, one.message) for one in shown.conditions]
+        yield from tables.lines(_CONDITIONS, rows, look)
+    if shown.notes:
+        yield ""
+    yield from (f"Note: {printable.plain(note)}" for note in shown.notes)
+
+
+def _facts(shown: explanation.Explanation) -> Iterator[tuple[str, str, tables.Tone | None]]:
+    yield "Name", f"{shown.namespace}/{shown.name} ({shown.kind})", None
+    yield "Phase", shown.phase, _TONES.get(dljob.Phase(shown.phase)) if shown.phase in set(dljob.Phase) else None
+    placed = shown.reason == PackedReason.PLACED
+    said = ": ".join(word for word in (shown.reason, shown.message) if word)
+    yield "Why", said, None if placed else tables.Tone.WAITING
+    waited = _age(shown.since, shown.taken)
+    if waited and not all(one.node for one in shown.replicas):
+        yield "Waiting", waited, None
+    if shown.asked is not None:
+        yield "Asks for", _asked(shown.asked), None
+    yield from (("Predicted", words, None) for words in _predicted(shown))
+    if shown.policy is not None:
+        yield "Policy", _policy(shown), None
+
+
+def _asked(asked: explanation.Asked) -> str:
+    memory = "" if asked.memory_mib is None else f" and {asked.memory_mib} MiB"
+    models = ", ".join(asked.gpu_models) or "any GPU model"
+    gang = "" if asked.gang_size is None else f"; {asked.gang_size} pods that start together"
+    return f"{asked.share} hundredths of a GPU{memory}; {models}{gang}"
+
+
+def _predicted(shown: explanation.Explanation) -> Iterator[str]:
+    """For the GPU models that it is on, else for the one that it would keep least busy."""
+    models = {part.model for one in shown.replicas for part in one.gpus}
+    there = [one for one in shown.expected if one.gpu_model in models]
+    least = sorted(shown.expected, key=lambda one: (one.upper_percent, one.gpu_model))[:1]
+    for one in there or least:
+        beyond = "; outside of what the model knows well" if one.out_of_domain else ""
+        busy = f"{one.utilization_percent:.0f} % of {one.gpu_model}, at most {one.upper_percent:.0f} %"
+        yield f"{busy}, and at most {one.memory_mib} MiB; bound by {one.regime} ({one.source}){beyond}"
+
+
+def _policy(shown: explanation.Explanation) -> str:
+    policy = shown.policy
+    if policy is None:
+        return ""
+    tenants = f"at most {policy.max_tenants_per_gpu} pods on a GPU, tenancy {policy.tenancy}"
+    text = f"{policy.placement}, {tenants}, order {policy.order}; generation {policy.generation}"
+    earlier = sorted({one.policy_generation for one in shown.replicas if one.policy_generation is not None})
+    if earlier and earlier != [policy.generation]:
+        text += f", placed by generation {', '.join(map(str, earlier))}"
+    return text
+
+
+def _replica(one: explanation.Replica) -> Iterator[tuple[tables.Cell, ...]]:
+    for part in one.gpus:
+        placed = (part.index, part.model, part.share, part.active_thread_percentage, part.memory_mib)
+        beside = ", ".join(map(_neighbour, part.neighbours)) or "nobody"
+        yield (one.pod, one.reason, one.node, *placed, beside, one.phase, part.health, part.uuid, one.message)
+    if not one.gpus:
+        yield (one.pod, one.reason, one.node, *(None,) * 6, one.phase, None, None, one.message)
+
+
+def _neighbour(other: explanation.Neighbour) -> str:
+    share = "?" if other.share is None else str(other.share)
+    return f"{other.namespace}/{other.pod} ({share})"
+
+
+def _expected(one: explanation.Expected) -> tuple[tables.Cell, ...]:
+    return (
+        one.gpu_model,
+        one.utilization_percent,
+        one.upper_percent,
+        one.memory_mib,
+        one.regime,
+        one.source,
+        one.model,
+    )
+
+
+def _age(since: str, taken: str) -> str:
+    """As kubectl says it: the two largest units; empty where it is not known."""
+    try:
+        seconds = int((datetime.fromisoformat(taken) - datetime.fromisoformat(since)).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+    parts, left = [], max(seconds, 0)
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2]) or "0s"
