@@ -1,0 +1,144 @@
+"""What the chart renders: the objects of three sets of values, and what must hold of all of them."""
+
+import re
+
+import pytest
+import yaml
+
+from chart import rendering
+from chart.rendering import Object
+from cotenant_e2e import charts
+
+EVERY = pytest.mark.parametrize("name", rendering.VALUES)
+ROOTS = {"cotenant-node-agent", "cotenant-mps"}
+"""Why these run as root is said in their templates and in deviceplugin/README.md."""
+
+
+def test_helm_lints_the_chart_strictly() -> None:
+    done = rendering.run("lint", "--strict", str(charts.CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@EVERY
+def test_these_objects_are_rendered_and_no_others(name: str) -> None:
+    found = sorted(f"{item['kind']}/{item['metadata']['name']}" for item in rendering.objects(name))
+    assert found == (rendering.FOLDER / "golden" / f"{name}.txt").read_text().splitlines()
+
+
+@EVERY
+def test_every_container_states_its_resources(name: str) -> None:
+    for workload, _, container in rendering.containers(name):
+        resources = container["resources"]
+        assert {"cpu", "memory"} <= resources["requests"].keys(), workload
+        # What is taken from an MPS server is taken from every tenant.
+        assert workload == "cotenant-mps" or "memory" in resources["limits"], workload
+
+
+@EVERY
+def test_every_container_that_serves_is_probed(name: str) -> None:
+    for workload, _, container in rendering.containers(name):
+        if container.get("ports"):
+            ports = {port["name"] for port in container["ports"]}
+            for probe in ("livenessProbe", "readinessProbe"):
+                assert container[probe]["httpGet"]["port"] in ports, workload
+
+
+@EVERY
+def test_only_what_must_be_root_is_and_nothing_is_privileged(name: str) -> None:
+    for workload, pod, container in rendering.containers(name):
+        security = container["securityContext"]
+        assert not security.get("privileged")
+        assert security["readOnlyRootFilesystem"]
+        if workload in ROOTS:
+            assert security["runAsUser"] == 0
+        else:
+            assert pod["securityContext"]["runAsNonRoot"]
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            assert not any(pod.get(key) for key in ("hostPID", "hostIPC", "hostNetwork"))
+        if workload != "cotenant-mps":
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"]["drop"] == ["ALL"]
+
+
+@EVERY
+def test_every_image_is_pinned_by_a_tag(name: str) -> None:
+    for workload, _, container in rendering.containers(name):
+        tag = container["image"].rpartition("/")[2].partition(":")[2]
+        assert re.fullmatch(r"v?\d+\.\d+\.\d+(-[\w.]+)?", tag), workload
+
+
+def test_by_default_no_image_names_a_registry() -> None:
+    for _, _, container in rendering.containers("default"):
+        first, slash, _ = container["image"].partition("/")
+        assert not slash or not re.search(r"[.:]", first)
+
+
+def test_a_registry_is_put_before_every_image() -> None:
+    found = {container["image"].partition("/")[0] for _, _, container in rendering.containers("everything")}
+    assert found == {"registry.test:5000", "kubernetes.test"}
+
+
+@EVERY
+def test_no_account_may_do_everything(name: str) -> None:
+    for item in rendering.objects(name):
+        assert item.get("roleRef", {}).get("name") not in {"cluster-admin", "admin", "edit"}
+        for rule in item.get("rules", ()):
+            assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]), item["metadata"]["name"]
+
+
+@EVERY
+def test_every_pod_of_the_chart_has_a_network_policy(name: str) -> None:
+    kept = {item["metadata"]["name"] for item in rendering.objects(name) if item["kind"] == "NetworkPolicy"}
+    assert kept == {workload for workload, _ in rendering.pods(name)}
+
+
+def test_the_policy_has_the_mode_and_the_values_fields() -> None:
+    assert rendering.one("observe", "PackingPolicy", "default")["spec"] == {"mode": "Observe"}
+    spec = rendering.one("everything", "PackingPolicy", "default")["spec"]
+    assert (spec["mode"], spec["tenancyLabel"], spec["maxTenantsPerGPU"]) == ("Pack", "team", 4)
+
+
+def test_the_agent_has_no_capability_where_it_sets_no_compute_mode() -> None:
+    (container,) = rendering.one("everything", "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert "--no-manage-compute-mode" in container["args"]
+    assert "add" not in container["securityContext"]["capabilities"]
+
+
+def daemon_set(name: str) -> Object:
+    """As the chart has it, without what it adds to the manifest."""
+    spec: Object = rendering.one("default", "DaemonSet", f"cotenant-{name}")["spec"]
+    del spec["template"]["metadata"]["labels"]["app.kubernetes.io/part-of"]
+    for container in spec["template"]["spec"]["containers"]:
+        del container["imagePullPolicy"]
+    return spec
+
+
+@pytest.mark.parametrize("name", ["node-agent", "mps"])
+def test_by_default_the_daemon_sets_are_those_of_the_manifests(name: str) -> None:
+    written = yaml.safe_load((charts.MANIFESTS / "node" / f"{name}.yaml").read_text())
+    assert daemon_set(name) == written["spec"]
+
+
+@pytest.mark.parametrize("folder", ["rbac", "admission"])
+def test_roles_and_admission_are_those_of_the_manifests(folder: str) -> None:
+    for path in (charts.MANIFESTS / folder).glob("*.yaml"):
+        for written in yaml.safe_load_all(path.read_text()):
+            assert rendering.one("default", written["kind"], written["metadata"]["name"]) == written
+
+
+def test_the_scheduler_asks_the_extender_beside_it() -> None:
+    data = rendering.one("default", "ConfigMap", "cotenant-scheduler")["data"]["kube-scheduler.yaml"]
+    configuration = yaml.safe_load(data)
+    (extender,) = configuration["extenders"]
+    assert extender["urlPrefix"] == "http://127.0.0.1:8888/scheduler"
+    assert configuration["leaderElection"]["resourceNamespace"] == "cotenant-system"
+    assert "kubeconfig" not in configuration["clientConnection"]
+
+
+def test_another_namespace_is_named_wherever_the_usual_one_was() -> None:
+    done = rendering.run("template", "cotenant", str(charts.CHART), "--namespace", "gpus")
+    assert done.returncode == 0, done.stderr
+    assert "cotenant-system" not in done.stdout
+    assert "system:serviceaccount:gpus:cotenant-scheduler" in done.stdout
