@@ -1,10 +1,11 @@
 """What `cotenant why` says to people: a few lines, then where each pod is. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from cotenant_api import dljob, printable
+from cotenant_api.packingpolicy import Placement
 from cotenant_api.pod import PackedReason
 from cotenant_cli.views import explanation, tables
 
@@ -45,6 +46,20 @@ _CONDITIONS: Final = (
     tables.words("SINCE"),
     tables.words("MESSAGE"),
 )
+_CHOICES: Final = {
+    Placement.FIRST_FIT: "the first GPU that fits",
+    Placement.BEST_FIT: "the GPU that fits with least left over",
+    Placement.SPREAD: "the emptiest GPU",
+    Placement.FGD: "where least idle GPU becomes useless for the recent mix of jobs",
+    Placement.DUAL_PRICE: "where the node loses least of its worth for the recent mix of jobs",
+    Placement.INTERFERENCE: "where it adds most to the predicted speeds of all jobs on the GPU",
+    Placement.EXCLUSIVE: "the first empty GPU: each pod has a whole one",
+    Placement.REACTIVE: "a whole GPU until it has been measured alone, then the first that fits",
+    Placement.MEMORY_ONLY: "the GPU with the least free memory that fits",
+    Placement.SM_PERCENT: "beside those who are predicted to keep the GPU busiest",
+    Placement.MEM_PERCENT: "beside those who are predicted to keep its memory least busy",
+    Placement.RANDOM: "any GPU that fits",
+}
 _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -82,7 +97,9 @@ def _facts(shown: explanation.Explanation) -> Iterator[tuple[str, str, tables.To
         yield "Asks for", _asked(shown.asked), None
     yield from (("Predicted", words, None) for words in _predicted(shown))
     if shown.policy is not None:
-        yield "Policy", _policy(shown), None
+        yield "Policy", _policy(shown.policy), None
+        chosen = _chosen(shown.policy, shown.replicas)
+        yield from [("Chosen", chosen, None)] if chosen else []
 
 
 def _asked(asked: explanation.Asked) -> str:
@@ -103,16 +120,17 @@ def _predicted(shown: explanation.Explanation) -> Iterator[str]:
         yield f"{busy}, and at most {one.memory_mib} MiB; bound by {one.regime} ({one.source}){beyond}"
 
 
-def _policy(shown: explanation.Explanation) -> str:
-    policy = shown.policy
-    if policy is None:
-        return ""
+def _policy(policy: explanation.Policy) -> str:
     tenants = f"at most {policy.max_tenants_per_gpu} pods on a GPU, tenancy {policy.tenancy}"
-    text = f"{policy.placement}, {tenants}, order {policy.order}; generation {policy.generation}"
-    earlier = sorted({one.policy_generation for one in shown.replicas if one.policy_generation is not None})
-    if earlier and earlier != [policy.generation]:
-        text += f", placed by generation {', '.join(map(str, earlier))}"
-    return text
+    return f"{policy.placement}, {tenants}, order {policy.order}; generation {policy.generation}"
+
+
+def _chosen(policy: explanation.Policy, replicas: Sequence[explanation.Replica]) -> str:
+    """Why there; empty where nothing is placed. A policy that is no longer in force is not known."""
+    by = sorted({one.policy_generation for one in replicas if one.policy_generation is not None})
+    if not by or by == [policy.generation]:
+        return _CHOICES[policy.placement] if by else ""
+    return f"by the policy of generation {', '.join(map(str, by))}; another is in force now"
 
 
 def _replica(one: explanation.Replica) -> Iterator[tuple[tables.Cell, ...]]:
