@@ -49,6 +49,7 @@ sys.exit(cli.main({argv!r}))
         ("numpy", ["predict", "graph.json"], "predictor"),
         ("fastapi", ["extender"], "extender"),
         ("kopf", ["operator"], "operator"),
+        ("kubernetes", ["why", "job"], "cli"),
         ("h11", ["simulated-agents", "--config", "agents.yaml"], "deviceplugin"),
     ],
 )
@@ -64,5 +65,5 @@ def test_help_lists_the_commands_without_any_extra() -> None:
     script = WITHOUT.format(missing="numpy", argv=["--help"])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0
-    for command in ("crds", "extract", "predict", "extender", "operator", "simulated-agents"):
+    for command in ("crds", "extract", "predict", "extender", "operator", "simulated-agents", "top", "why"):
         assert command in done.stdout

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -96,3 +98,14 @@ def test_a_server_that_refuses_ends_the_watch() -> None:
 
     with pytest.raises(errors.PermanentError):
         next(top.watched(read, sleep=lambda: None))
+
+
+def test_a_reader_that_goes_ends_the_command_without_an_error() -> None:
+    script = "from cotenant_cli.commands import output\nwhile output.write('x' * 65536): pass"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.read(1) == b"x"
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(timeout=60) == 0

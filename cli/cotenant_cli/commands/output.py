@@ -56,6 +56,18 @@ def rendered(
     return "\n".join(lines(tables.Look(wide=output == WIDE, colours=colours))) + "\n"
 
 
+def write(text: str) -> bool:
+    """Write to standard output; False: who read it has gone (`cotenant top | head`): there is nothing more to do."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Else Python would write what is left at its exit, and fail there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
 def colours() -> bool:
     """Whether standard output is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -48,13 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
         )
 
     if not arguments.watch:
-        sys.stdout.write(read())
+        output.write(read())
         return 0
     people = arguments.output in (output.TABLE, output.WIDE)
     first = _AGAIN if people and sys.stdout.isatty() else "---\n" if arguments.output == output.YAML else ""
     for text in watched(read, sleep=lambda: time.sleep(arguments.interval)):
-        sys.stdout.write(first + text)
-        sys.stdout.flush()
+        if not output.write(first + text):
+            break
     return 0
 
 

@@ -1,7 +1,6 @@
 """`cotenant why`: why a job waits, or why it is where it is."""
 
 import argparse
-import sys
 from datetime import UTC, datetime
 
 from cotenant_api import errors
@@ -34,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         output=arguments.output,
         colours=output.colours(),
     )
-    sys.stdout.write(text)
+    output.write(text)
     return 0
 
 
