@@ -15,7 +15,7 @@ export UV_NO_PROGRESS := 1
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-cluster test-node test-torch soak soak-node lint format openb evidence bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-chart test-cluster test-node test-torch soak soak-node lint format openb evidence bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -26,17 +26,21 @@ demo: $(VENV)/.wheel ## real Kubernetes places real models on simulated GPUs (KE
 demo-down: $(VENV)/.wheel ## stop what `make demo KEEP=1` left running
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e down --dir $(RUN_DIR)/demo
 
-test: test-unit test-simulation test-cluster ## unit, simulation and cluster tests, with a coverage report
+test: test-unit test-simulation test-chart test-cluster ## unit, simulation, chart and cluster tests, with a coverage report
 
 test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
 	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest tests --ignore=tests/cluster --ignore=tests/node \
-		--ignore=tests/torch --ignore=tests/simulation -q -n auto --dist worksteal --cov --cov-report=term
+		--ignore=tests/torch --ignore=tests/simulation --ignore=tests/chart -q -n auto --dist worksteal --cov --cov-report=term
 
 test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
 	$(BIN)/python -m pytest tests/simulation -q -n auto
 
+test-chart: $(VENV)/.wheel ## the Helm chart, by helm, without a cluster
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --helm >/dev/null
+	$(BIN)/python -m pytest tests/chart -q
+
 test-cluster: $(VENV)/.wheel ## against real Kubernetes control planes, two side by side: most tests wait
-	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --kueue >/dev/null
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --kueue --helm >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q -n 2 --dist loadfile
 
 test-node: $(VENV)/.wheel $(TORCH) ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
@@ -59,6 +63,7 @@ lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated man
 	$(BIN)/lint-imports
 	$(BIN)/cotenant crds --check manifests/crds
 	$(BIN)/cotenant crds --check-reference docs/dljob.md
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e chart --check
 
 format: $(VENV)/.dependencies ## rewrite to the house style
 	$(BIN)/ruff format .
@@ -106,8 +111,9 @@ bench-simulator: $(VENV)/.wheel ## CPU time and memory of simulated runs, up to 
 protos: $(VENV)/.dependencies ## write kubelet's gRPC messages from the .proto files
 	$(BIN)/python -m grpc_tools.protoc -Ideviceplugin --python_out=deviceplugin --pyi_out=deviceplugin $(PROTOS)
 
-manifests: $(VENV)/.wheel ## write the CRDs from the types
+manifests: $(VENV)/.wheel ## write the CRDs from the types, and what the chart takes from manifests/
 	$(BIN)/cotenant crds --write manifests/crds
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e chart --write
 
 reference: $(VENV)/.wheel ## write the fields and the examples of docs/dljob.md
 	$(BIN)/cotenant crds --reference docs/dljob.md

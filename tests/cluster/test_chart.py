@@ -1,0 +1,135 @@
+"""The chart on a real API server of its own, by helm: installed, changed, upgraded, taken away; nothing is simulated
+but the nodes and what runs in containers.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chart import rendering
+from cotenant_api import names
+from cotenant_e2e import charts, nodes, startup, testing, waiting
+from cotenant_e2e import client as clients
+from cotenant_e2e.cluster import Cluster
+
+SECONDS = 60
+NO_MONITORING = ("metrics.serviceMonitor.enabled=false", "metrics.prometheusRule.enabled=false")
+WORKLOADS = [
+    ("daemonsets", "cotenant-mps"),
+    ("daemonsets", "cotenant-node-agent"),
+    ("deployments", "cotenant-operator"),
+    ("deployments", "cotenant-scheduler"),
+]
+DLJOB = {
+    "apiVersion": names.API_VERSION,
+    "kind": "DLJob",
+    "metadata": {"name": "kept"},
+    "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "none"}]}}},
+}
+RUNTIME_CLASS = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "nvidia"},
+    "handler": "nvidia",
+}
+TENANT = {"podUID": "u", "namespace": "team", "pod": "a"}
+GPU = {"uuid": "GPU-0", "index": 0, "model": "NVIDIA-A100-SXM4-40GB", "memoryMiB": 40960, "health": "Healthy"}
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane on which nobody has installed anything."""
+    with testing.control_plane(tmp_path_factory.mktemp("chart"), startup.Options(nodes=nodes.demo())) as cluster:
+        cluster.client.create(clients.path_of("runtimeclasses", group="node.k8s.io"), RUNTIME_CLASS)
+        yield cluster
+
+
+def helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Helm on this cluster, whatever it says; what it keeps for itself lies in the cluster's folder."""
+    homes = {f"HELM_{kind}_HOME": str(cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+    environment = {**os.environ, **homes, "KUBECONFIG": str(cluster.kubeconfig())}
+    command = [str(rendering.helm()), *arguments, "--namespace", names.RELEASE_NAMESPACE]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
+
+
+def upgraded(cluster: Cluster, *values: str) -> subprocess.CompletedProcess[str]:
+    settings = [argument for value in values for argument in ("--set", value)]
+    return helm(cluster, "upgrade", "cotenant", str(charts.CHART), *settings)
+
+
+@pytest.fixture
+def installed(bare: Cluster) -> Iterator[Cluster]:
+    """The chart, as it is by default."""
+    done = helm(bare, "install", "cotenant", str(charts.CHART), "--create-namespace")
+    assert done.returncode == 0, done.stderr
+    yield bare
+    helm(bare, "uninstall", "cotenant", "--wait")
+
+
+def policy_mode(cluster: Cluster) -> str:
+    path = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
+    return str(cluster.client.get(path)["spec"]["mode"])
+
+
+def complete(cluster: Cluster, plural: str, name: str) -> bool:
+    """Whether every pod of a workload was admitted, placed and is ready."""
+    path = clients.path_of(plural, group="apps", namespace=names.RELEASE_NAMESPACE, name=name)
+    status = cluster.client.get(path).get("status", {})
+    wanted = status.get("desiredNumberScheduled", status.get("replicas", 0))
+    return bool(wanted and wanted == status.get("numberReady", status.get("readyReplicas", 0)))
+
+
+@pytest.mark.parametrize("name", rendering.VALUES)
+def test_the_api_server_takes_every_rendering(installed: Cluster, name: str, tmp_path: Path) -> None:
+    settings = [argument for value in NO_MONITORING for argument in ("--set", value)]
+    done = rendering.template(*rendering.VALUES[name], *settings)
+    file = tmp_path / "rendered.yaml"
+    file.write_text(done.stdout)
+    flags = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
+    said = installed.kubectl("apply", *flags, "--filename", str(file))
+    assert said.count("(server dry run)") == len(said.splitlines())
+    assert "packingpolicy.cotenant.dev/default" in said
+
+
+@pytest.mark.parametrize(("plural", "name"), WORKLOADS)
+def test_the_pods_of_a_fresh_installation_are_admitted_and_placed(installed: Cluster, plural: str, name: str) -> None:
+    waiting.wait_until(lambda: complete(installed, plural, name), f"{plural}/{name}", SECONDS)
+    assert policy_mode(installed) == "Pack"
+
+
+def test_what_users_made_outlives_the_chart(installed: Cluster) -> None:
+    path = clients.path_of("dljobs", group=names.GROUP, version=names.VERSION, namespace="default")
+    installed.client.create(path, DLJOB)
+    assert helm(installed, "uninstall", "cotenant", "--wait").returncode == 0
+    assert [item["metadata"]["name"] for item in installed.client.items(path)] == ["kept"]
+    installed.client.delete(f"{path}/kept")
+
+
+def test_an_upgrade_onto_other_definitions_is_refused_until_the_charts_are_applied(installed: Cluster) -> None:
+    definition = clients.path_of("customresourcedefinitions", group="apiextensions.k8s.io", name="dljobs.cotenant.dev")
+    installed.client.patch(definition, {"metadata": {"annotations": {charts.DIGEST: "older"}}})
+    refused = upgraded(installed, "mode=Observe")
+    assert refused.returncode != 0
+    assert "crds.check: the cluster's CRD dljobs.cotenant.dev is not this chart's" in refused.stderr
+    assert policy_mode(installed) == "Pack"
+    shown = rendering.run("show", "crds", str(charts.CHART)).stdout
+    installed.kubectl("apply", "--server-side", "--force-conflicts", "--filename", "-", stdin=shown)
+    assert upgraded(installed, "mode=Observe").returncode == 0
+    assert policy_mode(installed) == "Observe"
+    assert helm(installed, "rollback", "cotenant", "1").returncode == 0
+    assert policy_mode(installed) == "Pack"
+
+
+def test_sharing_is_not_taken_from_under_tenants(installed: Cluster) -> None:
+    path = clients.path_of("gpunodes", group=names.GROUP, version=names.VERSION)
+    node = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": {"name": "busy"}}
+    installed.client.create(path, node)
+    installed.client.patch(f"{path}/busy/status", {"status": {"gpus": [{**GPU, "tenants": [TENANT]}]}})
+    refused = upgraded(installed, "mode=Observe")
+    installed.client.delete(f"{path}/busy")
+    assert refused.returncode != 0
+    assert "mode: Observe would remove the MPS daemons under the tenants of node busy" in refused.stderr
+    assert upgraded(installed, "mode=Observe").returncode == 0
