@@ -90,7 +90,7 @@ async def _serve(
         freezing = asyncio.create_task(_freeze(extender))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         LOG.info("listens on %s:%d as %s", *listening.getsockname(), settings.identity)
-        async with _monitored(extender, asked):
+        async with monitored(app.create_for_monitoring(extender, extender.metrics), asked):
             await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
         freezing.cancel()
         server.should_exit = True
@@ -114,12 +114,12 @@ def _configuration(application: FastAPI) -> uvicorn.Config:
 
 
 @contextlib.asynccontextmanager
-async def _monitored(extender: service.Extender, listening: socket.socket | None) -> AsyncIterator[None]:
-    """Answer kubelet and Prometheus for the block."""
+async def monitored(application: FastAPI, listening: socket.socket | None) -> AsyncIterator[None]:
+    """Answer kubelet and Prometheus for the block, where there is a socket for them."""
     if listening is None:
         yield
         return
-    server = SideServer(_configuration(app.create_for_monitoring(extender, extender.metrics)))
+    server = SideServer(_configuration(application))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield

@@ -35,6 +35,15 @@ RUNTIME_CLASS = {
     "metadata": {"name": "nvidia"},
     "handler": "nvidia",
 }
+MPS = "app.kubernetes.io/name=cotenant-mps"
+LEAVING = {
+    "metadata": {
+        "name": "leaving",
+        "labels": {"app.kubernetes.io/name": "cotenant-mps"},
+        "finalizers": ["cotenant.dev/test"],
+    },
+    "spec": {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {"none": "such"}},
+}
 TENANT = {"podUID": "u", "namespace": "team", "pod": "a"}
 GPU = {"uuid": "GPU-0", "index": 0, "model": "NVIDIA-A100-SXM4-40GB", "memoryMiB": 40960, "health": "Healthy"}
 
@@ -133,3 +142,17 @@ def test_sharing_is_not_taken_from_under_tenants(installed: Cluster) -> None:
     assert refused.returncode != 0
     assert "mode: Observe would remove the MPS daemons under the tenants of node busy" in refused.stderr
     assert upgraded(installed, "mode=Observe").returncode == 0
+
+
+def test_no_second_mps_daemon_is_started_beside_one_that_still_serves(installed: Cluster) -> None:
+    assert upgraded(installed, "mode=Observe").returncode == 0
+    pods = clients.path_of("pods", namespace=names.RELEASE_NAMESPACE)
+    waiting.wait_until(lambda: not installed.client.items(pods, labelSelector=MPS), "no MPS daemons", SECONDS)
+    installed.client.create(pods, LEAVING)
+    installed.client.delete(f"{pods}/leaving")
+    refused = upgraded(installed, "mode=Pack")
+    installed.client.patch(f"{pods}/leaving", {"metadata": {"finalizers": None}})
+    assert refused.returncode != 0
+    assert "mode: Pack would start a second MPS daemon beside pod leaving of a former release" in refused.stderr
+    waiting.wait_until(lambda: installed.client.find(f"{pods}/leaving") is None, "the pod's end", SECONDS)
+    assert upgraded(installed, "mode=Pack").returncode == 0

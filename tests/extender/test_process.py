@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 
+import fastapi
 import pytest
 import uvicorn
 
@@ -94,3 +95,35 @@ async def test_a_signal_tells_the_server_to_end_and_is_not_raised_again() -> Non
             # A turn of the event loop, in which it sees the signal.
             await asyncio.to_thread(bool)
     assert server.should_exit
+
+
+async def test_who_watches_is_answered_for_the_block_and_no_longer() -> None:
+    application = fastapi.FastAPI()
+    application.add_api_route("/healthz", lambda: "ok")
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        async with serve.monitored(application, listening):
+            while not (answer := await asked(port)):
+                # The server begins to listen in a task of its own.
+                await asyncio.to_thread(bool)
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert await asked(port) == b""
+
+
+async def asked(port: int) -> bytes:
+    """The answer to a question for health; empty: nobody answers."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return b""
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_without_a_port_for_monitoring_nothing_is_served() -> None:
+    async with serve.monitored(fastapi.FastAPI(), None):
+        pass
