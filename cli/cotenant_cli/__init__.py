@@ -1,1 +1,1 @@
-"""What a user asks of a cluster: `cotenant why` and `cotenant top`. Reads only: no request but GET is ever sent."""
+"""What a user asks of a cluster: `cotenant why`, `top` and `node`. Reads only: no request but GET is ever sent."""

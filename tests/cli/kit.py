@@ -75,6 +75,7 @@ def pod(
     notes: Mapping[str, str] | None = None,
     status: Mapping[str, Any] | None = None,
     gates: Sequence[str] = (),
+    owner: str | None = None,
 ) -> Object:
     """A pod; `on`: the GPU that it is booked on."""
     annotations = {names.PREDICTION: prediction()} | dict(notes or {})
@@ -90,6 +91,7 @@ def pod(
             "creationTimestamp": BEFORE,
             "annotations": annotations,
             "labels": dict(labels or {}),
+            "ownerReferences": [] if owner is None else [{"kind": owner, "controller": True}],
         },
         "spec": {
             "containers": [{"name": "main", "resources": {"limits": limits}}],
@@ -114,12 +116,17 @@ def policy(**spec: Any) -> Object:
     return {"metadata": {"name": packingpolicy.NAME, "generation": 3}, "spec": spec}
 
 
+def node(name: str = "n1", *, shares: int = 200, **spec: Any) -> Object:
+    return {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": {names.GPU_SHARE: str(shares)}}}
+
+
 def lists(
     *,
     pods: Iterable[Object] = (),
     gpunodes: Iterable[Object] = (),
     dljobs: Iterable[Object] = (),
     policies: Iterable[Object] = (),
+    nodes: Iterable[Object] = (),
     forbidden: Iterable[str] = (),
 ) -> cluster.Lists:
     """What an API server would list, and would not."""
@@ -130,6 +137,7 @@ def lists(
         cluster.GPUNODES: list(gpunodes),
         cluster.dljobs_path(TEAM): list(dljobs),
         cluster.POLICIES: list(policies),
+        cluster.NODES: list(nodes),
     }
 
     def listed(path: str, read: Callable[[cluster.Object], Read | None], /, *, name: str = "") -> Sequence[Read]:

@@ -1,4 +1,4 @@
-"""`cotenant why` and `cotenant top` on a real control plane, by an account that may list five kinds and no more."""
+"""`cotenant why`, `top` and `node` on a real control plane, by an account that may list five kinds and no more."""
 
 import json
 import re
@@ -129,3 +129,18 @@ def test_who_is_not_there_is_told_with_the_remedy(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.match(r"cotenant: why: JOB: '\S+/nobody': .*kubectl get dljobs,pods", captured.err)
+
+
+def test_node_shows_what_is_on_it_and_draining_would_move(workspace: Workspace, ask: Ask) -> None:
+    model = workspace.graph("graph", graph_document(flops=10**6))
+    workspace.dljob("runs", model=model, template=template(run_for=""))
+    (replica,) = workspace.wait_for_phase("runs", Phase.RUNNING)["replicas"]
+    workspace.pod("alone", 5, nodeSelector={"kubernetes.io/hostname": replica["node"]})
+    workspace.bound_pod("alone")
+    said = ask("node", "show", replica["node"])
+    for words in ("AgentReady", replica["pod"], "are simulated"):
+        assert words in said
+    found = json.loads(ask("node", "drain", replica["node"], "--dry-run", "-o", "json"))
+    after = {one["pod"]: one["after"] for one in found["pods"] if one["namespace"] == workspace.namespace}
+    assert after == {replica["pod"]: "QueuedAgain", "alone": "Gone"}
+    assert not workspace.client.get(clients.path_of("nodes", name=replica["node"]))["spec"].get("unschedulable")

@@ -20,6 +20,7 @@ class Lists(Protocol):
 
 
 _OURS: Final = f"/apis/{names.API_VERSION}"
+NODES: Final = "/api/v1/nodes"
 GPUNODES: Final = f"{_OURS}/gpunodes"
 POLICIES: Final = f"{_OURS}/packingpolicies"
 
@@ -40,6 +41,8 @@ class Seen:
 
     Attributes:
         pods: with a share, or asking for one.
+        nodes: as their agents tell of them.
+        host: the Node, where one was asked for.
         policy: in force; None: there is none, or it cannot be read.
         notes: what could not be read, for people.
     """
@@ -48,6 +51,7 @@ class Seen:
     nodes: tuple[objects.Node, ...]
     policy: packingpolicy.PackingPolicy | None = None
     dljob: objects.DLJob | None = None
+    host: objects.Host | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -59,6 +63,25 @@ def of_gpus(lists: Lists, *, namespace: str | None) -> Seen:
     """
     nodes = tuple(sorted(lists(GPUNODES, objects.node_of), key=lambda node: node.name))
     return Seen(pods=_pods(lists, namespace), nodes=nodes)
+
+
+def of_node(lists: Lists, *, name: str) -> Seen:
+    """A node, and the pods that are on it.
+
+    Raises:
+        InvalidInputError: what the Node says cannot be read.
+        PermanentError, TemporaryError: the API server refuses, or does not answer.
+    """
+
+    def of_it(raw: Object) -> objects.Pod | None:
+        found = objects.pod_of(raw)
+        return found if found is not None and found.node == name and not found.over else None
+
+    hosts = lists(NODES, objects.host_of, name=name)
+    pods = sorted(lists(pods_path(None), of_it), key=lambda pod: (pod.namespace, pod.name))
+    return Seen(
+        pods=tuple(pods), nodes=tuple(lists(GPUNODES, objects.node_of, name=name)), host=hosts[0] if hosts else None
+    )
 
 
 def of_job(lists: Lists, *, namespace: str, name: str) -> Seen:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy
+from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, quantity
 from cotenant_api import pod as pods
 from cotenant_api.names import PodUID
 from cotenant_api.placement import Placement
@@ -31,6 +31,7 @@ class Pod:
 
     Attributes:
         dljob, job: that it is of, by their names.
+        owner: kind of the controller that makes it again, where there is one.
         index: its number in a Job.
         since: RFC 3339, when its job first asked.
         gates: its scheduling gates.
@@ -45,6 +46,7 @@ class Pod:
     name: str
     dljob: str | None
     job: str | None
+    owner: str | None
     index: int | None
     phase: str
     node: str | None
@@ -75,6 +77,16 @@ class Node:
     def ready(self) -> conditions.Condition | None:
         """What its agent says of itself."""
         return conditions.find(self.status.conditions, gpunode.READY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A Node: whether it takes pods, and the shares that it offers, in hundredths of a GPU."""
+
+    name: str
+    cordoned: bool
+    shares: int
+    taints: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +122,7 @@ def pod_of(raw: Object) -> Pod | None:
         name=metadata["name"],
         dljob=labels.get(names.DLJOB_LABEL) or None,
         job=labels.get(JOB) or None,
+        owner=next((str(one["kind"]) for one in metadata.get("ownerReferences") or () if one.get("controller")), None),
         index=int(index) if index.isascii() and index.isdigit() else None,
         phase=str(status.get("phase") or "Pending"),
         node=node,
@@ -132,6 +145,22 @@ def node_of(raw: Object) -> Node:
     except errors.InvalidInputError as error:
         return Node(name=name, status=gpunode.Status(), unread=str(error))
     return Node(name=name, status=status, unread=None)
+
+
+def host_of(raw: Object) -> Host:
+    """A Node.
+
+    Raises:
+        InvalidInputError: what it offers is no number.
+    """
+    name, spec = raw["metadata"]["name"], raw.get("spec") or {}
+    offered = ((raw.get("status") or {}).get("allocatable") or {}).get(names.GPU_SHARE, 0)
+    return Host(
+        name=name,
+        cordoned=bool(spec.get("unschedulable")),
+        shares=quantity.integer(offered, field=f"Node[{name}].status.allocatable[{names.GPU_SHARE}]"),
+        taints=tuple(_taint(one) for one in spec.get("taints") or ()),
+    )
 
 
 def dljob_of(raw: Object) -> DLJob:
@@ -157,6 +186,11 @@ def policy_of(raw: Object) -> packingpolicy.PackingPolicy:
         InvalidInputError: a field is wrong.
     """
     return packingpolicy.PackingPolicy.from_object(dict(raw))
+
+
+def _taint(one: Object) -> str:
+    value = f"={one['value']}" if one.get("value") else ""
+    return f"{one.get('key')}{value}:{one.get('effect')}"
 
 
 def _demand(raw: Object) -> tuple[pods.Demand | None, str | None]:

@@ -7,7 +7,7 @@ from typing import Final
 from cotenant_api import dljob, printable
 from cotenant_api.packingpolicy import Placement
 from cotenant_api.pod import PackedReason
-from cotenant_cli.views import explanation, tables
+from cotenant_cli.views import explanation, tables, usage_tables
 
 _TITLE: Final = 12
 _TONES: Final = {
@@ -79,9 +79,7 @@ def lines(shown: explanation.Explanation, look: tables.Look) -> Iterator[str]:
         yield ""
         rows = [(one.type, one.status, one.reason, one.last_transition_time, one.message) for one in shown.conditions]
         yield from tables.lines(_CONDITIONS, rows, look)
-    if shown.notes:
-        yield ""
-    yield from (f"Note: {printable.plain(note)}" for note in shown.notes)
+    yield from usage_tables.notes(shown.notes)
 
 
 def _facts(shown: explanation.Explanation) -> Iterator[tuple[str, str, tables.Tone | None]]:

@@ -1,6 +1,6 @@
 """The two tables of `cotenant top`: GPUs, and who is on them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cotenant_api import gpunode, printable
@@ -48,17 +48,27 @@ NOT_READY: Final = "NotReady"
 
 def lines(shown: usage.Usage, look: tables.Look) -> Iterator[str]:
     """Both tables, and the notes."""
-    if shown.gpus:
-        yield from tables.lines(_GPUS, [_gpu(gpu) for gpu in shown.gpus], look)
+    yield from gpus(shown.gpus, look)
+    yield from notes(shown.notes)
+
+
+def gpus(shown: Sequence[usage.GPU], look: tables.Look) -> Iterator[str]:
+    """Both tables."""
+    if shown:
+        yield from tables.lines(_GPUS, [_gpu(gpu) for gpu in shown], look)
     else:
         yield "No GPU is told of: no node agent serves one here, or no pod of the namespace has a part of one."
-    rows = [_tenant(gpu, tenant) for gpu in shown.gpus for tenant in gpu.tenants]
+    rows = [_tenant(gpu, tenant) for gpu in shown for tenant in gpu.tenants]
     if rows:
         yield ""
         yield from tables.lines(_TENANTS, rows, look)
-    if shown.notes:
+
+
+def notes(said: Sequence[str]) -> Iterator[str]:
+    """After a blank line, if there are any."""
+    if said:
         yield ""
-    yield from (f"Note: {printable.plain(note)}" for note in shown.notes)
+    yield from (f"Note: {printable.plain(note)}" for note in said)
 
 
 def _gpu(gpu: usage.GPU) -> tuple[tables.Cell, ...]:
