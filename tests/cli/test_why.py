@@ -154,6 +154,12 @@ def test_who_has_ended_is_nobodys_neighbour() -> None:
     assert part.neighbours == ()
 
 
+def test_who_has_ended_has_no_neighbours_any_more() -> None:
+    over = kit.pod("one", on="GPU-0", status={"phase": "Succeeded"})
+    *_, row = text("one", pods=[over, kit.pod("near", on="GPU-0")]).splitlines()
+    assert row.endswith("4000   <none>")
+
+
 def test_a_placement_by_an_earlier_policy_is_not_explained_by_the_one_in_force() -> None:
     notes = {names.PLACEMENT: kit.placement("one", "GPU-0", generation=2)}
     assert "Chosen:     by the policy of generation 2;" in text("one", pods=[kit.pod("one", on="GPU-0", notes=notes)])

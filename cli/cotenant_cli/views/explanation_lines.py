@@ -60,6 +60,8 @@ _CHOICES: Final = {
     Placement.MEM_PERCENT: "beside those who are predicted to keep its memory least busy",
     Placement.RANDOM: "any GPU that fits",
 }
+_OVER: Final = (dljob.Phase.SUCCEEDED, dljob.Phase.FAILED)
+"""As a pod's phase is worded, too."""
 _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -134,7 +136,7 @@ def _chosen(policy: explanation.Policy, replicas: Sequence[explanation.Replica])
 def _replica(one: explanation.Replica) -> Iterator[tuple[tables.Cell, ...]]:
     for part in one.gpus:
         placed = (part.index, part.model, part.share, part.active_thread_percentage, part.memory_mib)
-        beside = ", ".join(map(_neighbour, part.neighbours)) or "nobody"
+        beside = None if one.phase in _OVER else ", ".join(map(_neighbour, part.neighbours)) or "nobody"
         yield (one.pod, one.reason, one.node, *placed, beside, one.phase, part.health, part.uuid, one.message)
     if not one.gpus:
         yield (one.pod, one.reason, one.node, *(None,) * 6, one.phase, None, None, one.message)
