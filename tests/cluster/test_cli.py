@@ -49,6 +49,10 @@ def ask(reader: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
     return asked
 
 
+def gpus(ask: Ask, *words: str) -> list[dict[str, Any]]:
+    return list(json.loads(ask("top", "-o", "json", *words))["gpus"])
+
+
 def test_why_says_of_a_waiting_job_what_its_condition_says(workspace: Workspace, ask: Ask) -> None:
     workspace.dljob("waits", model=workspace.graph("graph"), gpuModels=["Tesla-P4"])
     workspace.wait_for_condition("waits", "Queued", "True", "GPUModelMismatch")
@@ -73,6 +77,7 @@ def test_why_says_of_a_waiting_pod_what_its_condition_says(workspace: Workspace,
 
 
 def test_why_says_of_a_placed_job_its_node_gpu_share_and_neighbours(workspace: Workspace, ask: Ask) -> None:
+    waiting.wait_until(lambda: not any(gpu["tenantCount"] for gpu in gpus(ask)), "GPUs that nobody holds", SECONDS)
     model = workspace.graph("graph", graph_document(flops=10**6))
     workspace.dljob("runs", model=model, gpuModels=["NVIDIA-H200"], template=template(run_for=""))
     (placed,) = workspace.wait_for_phase("runs", Phase.RUNNING)["replicas"]
@@ -90,10 +95,6 @@ def test_why_says_of_a_placed_job_its_node_gpu_share_and_neighbours(workspace: W
     said = ask("why", f"{workspace.namespace}/runs")
     for words in (placed["node"], f"{workspace.namespace}/beside (5)", "the first GPU that fits"):
         assert words in said
-
-
-def gpus(ask: Ask, *words: str) -> list[dict[str, Any]]:
-    return list(json.loads(ask("top", "-o", "json", *words))["gpus"])
 
 
 def test_top_shows_every_gpu_and_that_it_is_simulated(workspace: Workspace, ask: Ask) -> None:
