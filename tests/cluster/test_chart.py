@@ -156,3 +156,16 @@ def test_no_second_mps_daemon_is_started_beside_one_that_still_serves(installed:
     assert "mode: Pack would start a second MPS daemon beside pod leaving of a former release" in refused.stderr
     waiting.wait_until(lambda: installed.client.find(f"{pods}/leaving") is None, "the pod's end", SECONDS)
     assert upgraded(installed, "mode=Pack").returncode == 0
+
+
+def test_an_installation_from_the_manifests_is_taken_over(installed: Cluster) -> None:
+    assert helm(installed, "uninstall", "cotenant", "--wait").returncode == 0
+    installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS))
+    installed.kubectl("apply", "--filename", str(charts.MANIFESTS / "policy.yaml"))
+    installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS / "node"))
+    flags = ("--take-ownership", "--force-conflicts")
+    done = helm(installed, "install", "cotenant", str(charts.CHART), *flags)
+    assert done.returncode == 0, done.stderr
+    changed = helm(installed, "upgrade", "cotenant", str(charts.CHART), "--set", "mode=Observe", "--force-conflicts")
+    assert changed.returncode == 0, changed.stderr
+    assert policy_mode(installed) == "Observe"
