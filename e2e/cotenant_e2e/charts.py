@@ -25,8 +25,8 @@ _NAMESPACE: Final = "{{ .Release.Namespace }}"
 _KUBECONFIG: Final = "  kubeconfig: $kubeconfig\n"
 
 
-def rendered() -> dict[str, str]:
-    """Path in the chart -> text of every file that is generated, and of the schema with its generated part.
+def rendered(chart: Path = CHART) -> dict[str, str]:
+    """Path in a chart -> text of every file that is generated, and of the schema with its generated part.
 
     Raises:
         InvalidInputError: a manifest cannot be made a template.
@@ -38,7 +38,7 @@ def rendered() -> dict[str, str]:
     scheduler = MANIFESTS / "scheduler" / "kube-scheduler.yaml"
     found["files/kube-scheduler.yaml"] = _HEADER + scheduler_configuration(scheduler.read_text())
     policy = yaml.safe_load((MANIFESTS / "crds" / "cotenant.dev_packingpolicies.yaml").read_text())
-    found[SCHEMA] = with_policy((CHART / SCHEMA).read_text(), policy)
+    found[SCHEMA] = with_policy((chart / SCHEMA).read_text(), policy)
     return found
 
 

@@ -1,6 +1,7 @@
 """Writes what the Helm chart takes from `manifests/`, or checks that it is in step."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from cotenant_api import errors
 from cotenant_e2e import charts
@@ -13,6 +14,7 @@ def configure(parser: ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--write", action="store_true", help="write these files into the chart")
     choice.add_argument("--check", action="store_true", help="fail unless they are in step")
+    parser.add_argument("--dir", type=Path, default=charts.CHART, help="the chart (default: charts/cotenant)")
 
 
 def run(arguments: Namespace) -> int:
@@ -21,19 +23,20 @@ def run(arguments: Namespace) -> int:
     Raises:
         PermanentError: a file is not in step.
     """
-    wanted = charts.rendered()
-    for name in sorted(charts.generated(charts.CHART) - wanted.keys()):
-        _differs(name, arguments)
-        (charts.CHART / name).unlink()
-    for name, text in wanted.items():
-        path = charts.CHART / name
-        if not path.exists() or path.read_text() != text:
-            _differs(name, arguments)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+    chart: Path = arguments.dir
+    wanted = charts.rendered(chart)
+    stale = {name: text for name, text in wanted.items() if _text(chart / name) != text}
+    left_over = charts.generated(chart) - wanted.keys()
+    if arguments.check and (stale or left_over):
+        first = min({*stale, *left_over})
+        raise errors.PermanentError(f"{chart / first} is not in step with manifests/: {charts.COMMAND}")
+    for name in left_over:
+        (chart / name).unlink()
+    for name, text in stale.items():
+        (chart / name).parent.mkdir(parents=True, exist_ok=True)
+        (chart / name).write_text(text)
     return 0
 
 
-def _differs(name: str, arguments: Namespace) -> None:
-    if arguments.check:
-        raise errors.PermanentError(f"charts/cotenant/{name} is not in step with manifests/: {charts.COMMAND}")
+def _text(path: Path) -> str | None:
+    return path.read_text() if path.exists() else None
