@@ -1,4 +1,8 @@
-"""What a subcommand of `cotenant` is: a module with these three names.
+"""What a subcommand of `cotenant` is: a module with these three names, and at will with three more.
+
+- EXAMPLES: str: what stands below the help text.
+- EXTRA: str: the extra that brings what it needs, where that is not named as its component.
+- TAKES_REST: bool: it finds the words behind `--` in `arguments.rest`.
 
 The module itself imports nothing heavy, so that `cotenant --help` is quick and works without extras;
 what needs an extra is imported inside `run`.

@@ -5,9 +5,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -49,11 +49,16 @@ def rendered(
     shown: documents.Document, lines: Callable[[tables.Look], Iterable[str]], *, output: str, colours: bool
 ) -> str:
     """The text, with a line's end."""
-    if output == JSON:
-        return json.dumps(shown.to_object(), indent=2, allow_nan=False) + "\n"
-    if output == YAML:
-        return str(yaml.safe_dump(shown.to_object(), sort_keys=False))
+    if output in (JSON, YAML):
+        return of_object(shown.to_object(), output)
     return "\n".join(lines(tables.Look(wide=output == WIDE, colours=colours))) + "\n"
+
+
+def of_object(shown: Mapping[str, Any], output: str) -> str:
+    """A document as JSON or YAML, with a line's end."""
+    if output == JSON:
+        return json.dumps(shown, indent=2, allow_nan=False) + "\n"
+    return str(yaml.safe_dump(dict(shown), sort_keys=False))
 
 
 def write(text: str) -> bool:

@@ -84,6 +84,17 @@ def of_node(lists: Lists, *, name: str) -> Seen:
     )
 
 
+def of_fleet(lists: Lists) -> Seen:
+    """The GPUs and the policy, as far as the account may read them.
+
+    Raises:
+        TemporaryError: the API server does not answer.
+    """
+    notes: list[str] = []
+    nodes, policy = _fleet(lists, notes)
+    return Seen(pods=(), nodes=nodes, policy=policy, notes=tuple(notes))
+
+
 def of_job(lists: Lists, *, namespace: str, name: str) -> Seen:
     """A DLJob, if there is one of that name, its namespace's pods, and as much of the cluster as the account may read.
 
@@ -93,14 +104,11 @@ def of_job(lists: Lists, *, namespace: str, name: str) -> Seen:
     """
     found = lists(dljobs_path(namespace), objects.dljob_of, name=name)
     notes: list[str] = []
-    nodes = _if_allowed(lambda: lists(GPUNODES, objects.node_of), notes)
-    policies = _if_allowed(lambda: lists(POLICIES, objects.policy_of, name=packingpolicy.NAME), notes)
-    if policies == []:
-        notes.append(f"there is no PackingPolicy named {packingpolicy.NAME}: nothing is placed until there is one")
+    nodes, policy = _fleet(lists, notes)
     return Seen(
         pods=_pods(lists, namespace),
-        nodes=tuple(nodes or ()),
-        policy=policies[0] if policies else None,
+        nodes=nodes,
+        policy=policy,
         dljob=found[0] if found else None,
         notes=tuple(notes),
     )
@@ -109,6 +117,14 @@ def of_job(lists: Lists, *, namespace: str, name: str) -> Seen:
 def _pods(lists: Lists, namespace: str | None) -> tuple[objects.Pod, ...]:
     found = lists(pods_path(namespace), objects.pod_of)
     return tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name)))
+
+
+def _fleet(lists: Lists, notes: list[str]) -> tuple[tuple[objects.Node, ...], packingpolicy.PackingPolicy | None]:
+    nodes = _if_allowed(lambda: lists(GPUNODES, objects.node_of), notes)
+    policies = _if_allowed(lambda: lists(POLICIES, objects.policy_of, name=packingpolicy.NAME), notes)
+    if policies == []:
+        notes.append(f"there is no PackingPolicy named {packingpolicy.NAME}: nothing is placed until there is one")
+    return tuple(nodes or ()), policies[0] if policies else None
 
 
 def _if_allowed(read: Callable[[], Sequence[Read]], notes: list[str]) -> list[Read] | None:

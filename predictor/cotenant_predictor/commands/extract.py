@@ -54,6 +54,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="MODEL", help="MODULE:CALLABLE, FOLDER, FILE.json or FILE.onnx; see below")
     parser.add_argument("--batch-size", type=_positive, required=True, metavar="N", help="samples of one step")
     parser.add_argument("--mode", choices=("Training", "Inference"), default="Training", help="default: Training")
+    parser.add_argument("--name", help="name of the graph; default: the callable's, the folder's, or the file's")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="graph.json or graph.json.gz; default: standard output"
+    )
+    configure_step(parser)
+
+
+def configure_step(parser: argparse.ArgumentParser) -> None:
+    """Add what says more of a step than model, batch size and mode: any command that extracts has it."""
     parser.add_argument(
         "--precision",
         choices=("fp32", "tf32", "fp16", "bf16"),
@@ -62,10 +71,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as sgd:momentum=0.9; default: adamw")
     parser.add_argument("--compile", action="store_true", help="fuse kernels as torch.compile would")
-    parser.add_argument("--name", help="name of the graph; default: the callable's, the folder's, or the file's")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="graph.json or graph.json.gz; default: standard output"
-    )
     _configure_inputs(parser)
     host = parser.add_argument_group("what feeds the GPU, if known")
     host.add_argument("--loader-workers", type=int, default=0, metavar="N", help="of the DataLoader; default: 0")
@@ -94,7 +99,7 @@ def _configure_inputs(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Extract, check, write."""
-    document = _extracted(arguments)
+    document = extracted(arguments)
     if arguments.output is None:
         print(document.to_json())
     else:
@@ -123,7 +128,16 @@ def build_function(target: str, values: list[str], *, batch_size: int) -> Callab
     return functools.partial(function, **given)
 
 
-def _extracted(arguments: argparse.Namespace) -> "Graph":
+def extracted(arguments: argparse.Namespace) -> "Graph":
+    """The graph of `target` in one step of `batch_size` samples in `mode`, with its digest.
+
+    Args:
+        arguments: also `name` (None: the target's own), and those of `configure_step`.
+
+    Raises:
+        InvalidInputError: an argument is wrong, or the step cannot be extracted.
+        PermanentError: what it needs is not installed.
+    """
     from cotenant_api.graph import Graph
 
     found = _from_onnx(arguments) if arguments.target.endswith(".onnx") else _from_torch(arguments)

@@ -1,0 +1,240 @@
+"""`cotenant submit`: from a model to an applied DLJob; `--dry-run`: what it will need, and cost."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cotenant_api import errors
+from cotenant_api.dljob import Sharing
+from cotenant_api.pod import WorkloadType
+from cotenant_cli.commands import output
+from cotenant_cli.submitting import graphs, objects
+
+if TYPE_CHECKING:
+    from cotenant_api.graph import Graph
+    from cotenant_cli.reading import cluster, kube
+
+SUMMARY = "submit a model as a DLJob; with --dry-run, say what it will need and cost"
+EXTRA = "submit"
+TAKES_REST = True
+EXAMPLES = """\
+examples: cotenant submit my_models:resnet --batch-size 64 --image registry.example/train:1 -n vision -- python train.py
+          cotenant submit resnet50.json -f dljob.yaml
+          cotenant submit my_models:resnet --batch-size 64 --image registry.example/train:1 --dry-run \\
+              --steps 100000 --prices prices.yaml
+
+MODEL is what `cotenant extract` takes (MODULE:CALLABLE, a Hugging Face folder, FILE.onnx), or a graph that it wrote
+(.json, .json.gz). The callable runs in this process, on PyTorch's meta device: no weights, no GPU.
+
+Words after -- are the container's command; with --command WORD.., its arguments.
+prices.yaml names the price of one hour of a whole GPU for each GPU model: NVIDIA-H200: 3.5
+"""
+
+CLIENT: Final = "client"
+SERVER: Final = "server"
+_FILE: Final = "--filename"
+_ONLY_WITHOUT_FILE: Final = (
+    ("--name", "name"),
+    ("--image", "image"),
+    ("--command", "container_command"),
+    ("--env", "env"),
+    ("--workload-type", "workload_type"),
+    ("--replicas", "replicas"),
+    ("--gpus-per-replica", "gpus_per_replica"),
+    ("--gpu-models", "gpu_models"),
+    ("--gpu-memory", "gpu_memory"),
+    ("--sharing", "sharing"),
+    ("--", "rest"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("target", metavar="MODEL", help="MODULE:CALLABLE, FOLDER, FILE.onnx, or a graph; see below")
+    parser.add_argument("-n", "--namespace", metavar="NS", help="default: that of the file, else of the context")
+    _configure_job(parser)
+    _configure_trial(parser)
+    parser.add_argument("--force-conflicts", action="store_true", help="take fields over that others have applied")
+    output.configure(parser)
+    graphs.configure(parser)
+
+
+def _configure_job(parser: argparse.ArgumentParser) -> None:
+    job = parser.add_argument_group("the DLJob: a file, or these")
+    job.add_argument("-f", _FILE, type=Path, metavar="FILE", help="a DLJob without spec.model; the graph is put there")
+    job.add_argument("--name", help="default: made of MODEL")
+    job.add_argument("--image", help="of its container")
+    job.add_argument(
+        "--command",
+        dest="container_command",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="of the container; default: words after --",
+    )
+    job.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="a variable of the container")
+    job.add_argument("--workload-type", type=WorkloadType, choices=tuple(WorkloadType), help="default: Training")
+    job.add_argument("--replicas", type=int, metavar="N", help="pods; of a training job a gang; default: 1")
+    job.add_argument("--gpus-per-replica", type=int, metavar="N", help="more than one are whole GPUs; default: 1")
+    job.add_argument("--gpu-models", metavar="MODEL,..", help="that it may use; default: any")
+    job.add_argument("--gpu-memory", metavar="10Gi", help="to book on each GPU, instead of what is predicted")
+    job.add_argument("--sharing", type=Sharing, choices=tuple(Sharing), help="default: Shared")
+
+
+def _configure_trial(parser: argparse.ArgumentParser) -> None:
+    trial = parser.add_argument_group("trying it out")
+    trial.add_argument(
+        "--dry-run",
+        nargs="?",
+        const=CLIENT,
+        choices=(CLIENT, SERVER),
+        help="apply nothing; say what it will need. client (default): nothing is sent; server: the server checks it",
+    )
+    trial.add_argument("--steps", type=int, metavar="N", help="of the whole run, for its time and cost")
+    trial.add_argument("--prices", type=Path, metavar="FILE", help="YAML: GPU model, price of an hour of one")
+    trial.add_argument(
+        "--gpu-model",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="predict for this one (repeat for more) and ask no cluster; default: those of the cluster",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Extract, then apply, or say what it will need."""
+    from cotenant_cli.reading import kube
+
+    _require_consistent(arguments)
+    offline = arguments.dry_run == CLIENT
+    connection = None if offline and arguments.gpu_model else _connection(arguments, needed=not offline)
+    namespace = arguments.namespace and output.require_name("--namespace", arguments.namespace)
+    default = connection.namespace if connection is not None else "default"
+    job = _job(arguments, namespace, default)
+    arguments.workload_type = objects.spec_of(job).workload_type
+    graph = graphs.read(arguments)
+    names = {"namespace": job["metadata"]["namespace"], "name": job["metadata"]["name"]}
+    wanted = [objects.config_map(graph, **names), job]
+    if arguments.dry_run is None and connection is not None:
+        _show(arguments, _applied(connection, wanted, force=arguments.force_conflicts))
+        return 0
+    if arguments.dry_run == SERVER and connection is not None:
+        wanted = _sent(connection, wanted, force=arguments.force_conflicts, dry_run=True)
+    if arguments.output in (output.JSON, output.YAML):
+        _show(arguments, wanted)
+        return 0
+    lists = None if connection is None else kube.Lists(arguments.kubeconfig, arguments.context)
+    _tell(arguments, graph, job, lists)
+    return 0
+
+
+def _require_consistent(arguments: argparse.Namespace) -> None:
+    if arguments.filename is None:
+        if not arguments.image:
+            raise errors.InvalidInputError("--image", arguments.image, f"must be given, or {_FILE} with a DLJob")
+    else:
+        for option, field in _ONLY_WITHOUT_FILE:
+            if getattr(arguments, field) not in (None, []):
+                remedy = f"is not for {_FILE}: write it into {arguments.filename}"
+                raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
+    if arguments.dry_run is None:
+        for option, field in (("--steps", "steps"), ("--prices", "prices"), ("--gpu-model", "gpu_model")):
+            if getattr(arguments, field) not in (None, []):
+                raise errors.InvalidInputError(option, getattr(arguments, field), "needs --dry-run")
+    if arguments.steps is not None and arguments.steps < 1:
+        raise errors.InvalidInputError("--steps", arguments.steps, "must be 1 or more")
+
+
+def _connection(arguments: argparse.Namespace, *, needed: bool) -> "kube.Connection | None":
+    """None: there is no cluster to ask, and none is needed."""
+    from cotenant_cli.reading import kube
+
+    try:
+        return kube.Connection(arguments.kubeconfig, arguments.context)
+    except errors.InvalidInputError:
+        if needed or arguments.kubeconfig is not None or arguments.context is not None:
+            raise
+        return None
+
+
+def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> dict[str, Any]:
+    if arguments.filename is not None:
+        text = _text(_FILE, arguments.filename)
+        return objects.from_file(text, source=str(arguments.filename), namespace=namespace, default=default)
+    command, rest = arguments.container_command, arguments.rest
+    models = [one.strip() for one in (arguments.gpu_models or "").split(",") if one.strip()]
+    options = objects.Options(
+        image=arguments.image,
+        command=command or rest,
+        args=rest if command else (),
+        environment=dict(_variable(one) for one in arguments.env),
+        workload_type=arguments.workload_type or WorkloadType.TRAINING,
+        replicas=arguments.replicas,
+        gpus_per_replica=arguments.gpus_per_replica,
+        gpu_models=models,
+        gpu_memory=arguments.gpu_memory,
+        sharing=arguments.sharing,
+    )
+    name = objects.name_of(arguments.name, arguments.target)
+    return objects.job(options, namespace=namespace or default, name=name)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise errors.InvalidInputError("--env", text, "must be KEY=VALUE")
+    return name, value
+
+
+def _text(option: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidInputError(option, str(path), f"cannot be read: {error}") from error
+
+
+def _sent(
+    connection: "kube.Connection", wanted: list[dict[str, Any]], *, force: bool, dry_run: bool = False
+) -> list[dict[str, Any]]:
+    from cotenant_cli.sending import applying
+    from cotenant_cli.sending import kube as sending
+
+    manager = applying.Manager(objects.MANAGED_BY)
+    try:
+        return [applying.apply(connection, one, manager=manager, force=force, dry_run=dry_run) for one in wanted]
+    except sending.ConflictError as error:
+        remedy = "choose another --name, or take the fields over with --force-conflicts"
+        raise errors.PermanentError(f"{error}: {remedy}") from error
+
+
+def _applied(connection: "kube.Connection", wanted: list[dict[str, Any]], *, force: bool) -> list[dict[str, Any]]:
+    """The objects as the server has them; the graph first, so that the operator finds it, then as the DLJob's own."""
+    config_map, job = wanted
+    _, made = _sent(connection, [config_map, job], force=force)
+    (kept,) = _sent(connection, [objects.owned(config_map, made)], force=force)
+    return [kept, made]
+
+
+def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    if arguments.output in (output.JSON, output.YAML):
+        output.write(output.of_object(objects.listed(found), arguments.output))
+        return
+    config_map, job = (one["metadata"] for one in found)
+    output.write(
+        f"configmap/{config_map['name']} serverside-applied\n"
+        f"dljob.cotenant.dev/{job['name']} serverside-applied\n"
+        f"where it stands: cotenant why {job['namespace']}/{job['name']}\n"
+    )
+
+
+def _tell(arguments: argparse.Namespace, graph: "Graph", job: dict[str, Any], lists: "cluster.Lists | None") -> None:
+    """What it will need, for people."""
+    from cotenant_cli.submitting import costs, estimate_lines, estimates
+    from cotenant_cli.views import tables
+
+    file = arguments.prices
+    prices = {} if file is None else costs.prices_of(_text("--prices", file), source=str(file))
+    trial = estimates.Trial(models=arguments.gpu_model, steps=arguments.steps, prices=prices)
+    found = estimates.estimate(graph, job, lists, trial)
+    look = tables.Look(wide=arguments.output == output.WIDE, colours=output.colours())
+    output.write("\n".join(estimate_lines.lines(found, look)) + "\n")

@@ -1,0 +1,53 @@
+"""What `cotenant submit --dry-run` says to people. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cotenant_api import printable
+from cotenant_cli.submitting import costs
+from cotenant_cli.views import tables, usage_tables
+
+_COLUMNS: Final = (
+    tables.words("GPU-MODEL"),
+    tables.number("GPUS"),
+    tables.number("BOOKED%"),
+    tables.number("MIB"),
+    tables.number("STEP-MS"),
+    tables.words("BOUND-BY"),
+    tables.number("RUN"),
+    tables.number("COST/H"),
+    tables.number("COST"),
+    tables.words("NOTE"),
+)
+
+
+def lines(found: costs.Estimate, look: tables.Look) -> Iterator[str]:
+    """A line for each GPU model."""
+    yield f"DLJob {printable.plain(f'{found.namespace}/{found.name}')}, predicted by {printable.plain(found.predictor)}"
+    yield ""
+    yield from tables.lines(_COLUMNS, [_cells(row) for row in found.rows], look)
+    yield from usage_tables.notes(found.notes)
+
+
+def _cells(row: costs.Row) -> tuple[tables.Cell, ...]:
+    return (
+        row.gpu_model,
+        row.gpus,
+        row.share,
+        row.memory_mib,
+        f"{row.step_milliseconds:.2f}",
+        row.bound_by,
+        None if row.run_hours is None else _time(row.run_hours),
+        None if row.cost_per_hour is None else f"{row.cost_per_hour:.2f}",
+        None if row.cost is None else f"{row.cost:.2f}",
+        row.note,
+    )
+
+
+def _time(hours: float) -> str:
+    """`3d4h`, `1h53m`, `42s`."""
+    seconds = round(hours * 3600)
+    for size, unit, less, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // less}{part}"
+    return f"{seconds}s"

@@ -1,0 +1,184 @@
+"""The objects of a job: a ConfigMap with its graph, and the DLJob that names it. Pure."""
+
+import base64
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from cotenant_api import dljob, documents, errors, graph, names, pod
+
+Object = dict[str, Any]
+
+KEY: Final = "graph.json.gz"
+MANAGED_BY: Final = "cotenant-submit"
+CONTAINER: Final = "main"
+_LABELS: Final = {"app.kubernetes.io/managed-by": MANAGED_BY}
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_SOURCE: Final = "--filename"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is asked for on the command line; None: the DLJob's own default.
+
+    Attributes:
+        command, args: of the container; empty: the image's.
+        environment: variables, by name.
+    """
+
+    image: str
+    command: Sequence[str] = ()
+    args: Sequence[str] = ()
+    environment: Mapping[str, str] | None = None
+    workload_type: pod.WorkloadType = pod.WorkloadType.TRAINING
+    replicas: int | None = None
+    gpus_per_replica: int | None = None
+    gpu_models: Sequence[str] = ()
+    gpu_memory: str | None = None
+    sharing: dljob.Sharing | None = None
+
+
+def name_of(wanted: str | None, target: str) -> str:
+    """The DLJob's name: as wanted, else made of the model's.
+
+    Raises:
+        InvalidInputError: it may not be one.
+    """
+    name = wanted if wanted is not None else _derived(target)
+    if not _NAME.fullmatch(name) or len(name) > dljob.MAX_NAME:
+        remedy = f"must be lower case letters, digits and '-', at most {dljob.MAX_NAME}: give another --name"
+        raise errors.InvalidInputError("--name", name, remedy)
+    return name
+
+
+def config_map(found: graph.Graph, *, namespace: str, name: str) -> Object:
+    """The ConfigMap that holds the graph of the DLJob of that name.
+
+    Raises:
+        InvalidInputError: the graph is larger than the operator takes.
+    """
+    packed = found.packed()
+    if len(packed) > graph.MAX_COMPRESSED_BYTES:
+        remedy = (
+            f"must be at most {graph.MAX_COMPRESSED_BYTES} bytes, gzipped: extract fewer layers, or give the DLJob "
+            "spec.model.entrypoint or onnx instead"
+        )
+        raise errors.InvalidInputError("graph", f"{len(packed)} bytes", remedy)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": _config_map_name(name), "namespace": namespace, "labels": dict(_LABELS)},
+        "binaryData": {KEY: base64.b64encode(packed).decode()},
+    }
+
+
+def owned(found: Object, owner: Mapping[str, Any]) -> Object:
+    """The ConfigMap as the DLJob's, so that it goes when the DLJob does."""
+    metadata = owner["metadata"]
+    reference = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": metadata["name"], "uid": metadata["uid"]}
+    return found | {"metadata": found["metadata"] | {"ownerReferences": [reference]}}
+
+
+def job(options: Options, *, namespace: str, name: str) -> Object:
+    """The DLJob.
+
+    Raises:
+        InvalidInputError: a value is out of its bounds.
+    """
+    container: Object = {"name": CONTAINER, "image": options.image}
+    container |= {"command": list(options.command)} if options.command else {}
+    container |= {"args": list(options.args)} if options.args else {}
+    if options.environment:
+        container["env"] = [{"name": key, "value": value} for key, value in options.environment.items()]
+    wanted = {
+        "workloadType": options.workload_type.value,
+        "replicas": options.replicas,
+        "gpusPerReplica": options.gpus_per_replica,
+        "gpuModels": list(options.gpu_models) or None,
+        "gpuMemory": options.gpu_memory,
+        "sharing": None if options.sharing is None else options.sharing.value,
+    }
+    spec = {key: value for key, value in wanted.items() if value is not None}
+    metadata = {"name": name, "namespace": namespace, "labels": dict(_LABELS)}
+    template = {"spec": {"containers": [container]}}
+    return _modelled(
+        {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": metadata, "spec": spec | {"template": template}}
+    )
+
+
+def from_file(text: str, *, source: str, namespace: str | None, default: str) -> Object:
+    """The DLJob of a YAML file, with the graph's ConfigMap as its model.
+
+    Args:
+        text: the file.
+        source: its name, for the message of an error.
+        namespace: None: the file's own, else the default.
+        default: where neither names one.
+
+    Raises:
+        InvalidInputError: it holds no single DLJob, or one of another namespace, or with another source of its graph.
+    """
+    found = _one_dljob(text, source)
+    metadata = found.get("metadata") or {}
+    name_of(str(metadata.get("name") or ""), source)
+    there = metadata.get("namespace")
+    if namespace is not None and there not in (None, namespace):
+        raise errors.InvalidInputError("--namespace", namespace, f"must be {there!r}, as in {source}, or left out")
+    if (found.get("spec") or {}).get("model"):
+        remedy = "must be left out: the graph of MODEL is put there (without MODEL: kubectl apply --server-side)"
+        raise errors.InvalidInputError(f"{source}: spec.model", found["spec"]["model"], remedy)
+    placed = found | {"metadata": metadata | {"namespace": namespace or there or default}}
+    return _modelled(placed)
+
+
+def spec_of(found: Mapping[str, Any]) -> dljob.Spec:
+    """The spec of a DLJob.
+
+    Raises:
+        InvalidInputError: a field is wrong.
+    """
+    return documents.validated(dljob.Spec, found.get("spec") or {}, source="spec")
+
+
+def listed(found: Sequence[Mapping[str, Any]]) -> Object:
+    """Objects as `kubectl get -o json` shows more than one."""
+    return {"apiVersion": "v1", "kind": "List", "items": [dict(one) for one in found]}
+
+
+def _modelled(found: Object) -> Object:
+    """With its graph, and checked."""
+    changed = copy.deepcopy(found)
+    reference = {"name": _config_map_name(found["metadata"]["name"]), "key": KEY}
+    changed.setdefault("spec", {})["model"] = {"configMapRef": reference}
+    spec_of(changed)
+    return changed
+
+
+def _config_map_name(name: str) -> str:
+    return f"{name}-graph"
+
+
+def _derived(target: str) -> str:
+    """`my_models:resnet` -> resnet, `models/BERT_base.onnx` -> bert-base."""
+    last = target.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    stem = re.sub(r"\.(json|onnx)?(\.gz)?$", "", last)
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[: dljob.MAX_NAME].rstrip("-")
+
+
+def _one_dljob(text: str, source: str) -> Object:
+    try:
+        found = [one for one in yaml.safe_load_all(text) if one is not None]
+    except yaml.YAMLError as error:
+        raise errors.InvalidInputError(_SOURCE, source, f"must be YAML: {error}") from error
+    if len(found) != 1 or not isinstance(found[0], dict) or found[0].get("kind") != "DLJob":
+        kinds = [one.get("kind") if isinstance(one, dict) else one for one in found]
+        raise errors.InvalidInputError(_SOURCE, source, f"must hold one DLJob and nothing else; it holds {kinds}")
+    version = found[0].get("apiVersion")
+    if version != names.API_VERSION:
+        raise errors.InvalidInputError(f"{source}: apiVersion", version, f"must be {names.API_VERSION}")
+    result: Object = found[0]
+    return result
