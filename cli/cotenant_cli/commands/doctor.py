@@ -1,0 +1,56 @@
+"""`cotenant doctor`: what is wrong with an installation, and what to do about it."""
+
+import argparse
+from datetime import UTC, datetime
+from typing import Final
+
+from cotenant_api import findings, names
+from cotenant_cli.commands import output
+
+SUMMARY = "look for what is wrong with an installation, with a remedy for each finding"
+EXAMPLES = """\
+examples: cotenant doctor
+          cotenant doctor --kubeconfig admin.conf -o json
+          kubectl -n cotenant-system exec POD -- cotenant doctor --node-local
+
+exit codes: 0 no error (there may be warnings), 1 the cluster could not be read, 2 wrong arguments, 3 errors found
+"""
+_NODE_LOCAL: Final = "--node-local"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        _NODE_LOCAL,
+        action="store_true",
+        help="look at this machine instead of the cluster, as `cotenant node-doctor` does, whose --help has more options",
+    )
+    parser.add_argument(
+        "-n", "--namespace", metavar="NS", default=names.RELEASE_NAMESPACE, help="Cotenant's (default: %(default)s)"
+    )
+    output.configure(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, and tell; nothing in the cluster is changed."""
+    if arguments.node_local:
+        from cotenant_api import cli
+
+        return cli.main(["node-doctor", "--output", arguments.output])
+    from cotenant_cli import checks
+    from cotenant_cli.reading import installation, kube
+    from cotenant_cli.sending import rights
+
+    namespace = output.require_name("--namespace", arguments.namespace)
+    seen = installation.read(
+        kube.Lists(arguments.kubeconfig, arguments.context),
+        rights.Asked(kube.Connection(arguments.kubeconfig, arguments.context)),
+        sources=checks.sources(),
+        rights=checks.rights(),
+        namespace=namespace,
+    )
+    found = checks.examined(seen)
+    report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
+    form = output.TABLE if arguments.output == output.WIDE else arguments.output
+    output.write(findings.rendered(report, form=form, colours=output.colours()))
+    return findings.exit_code(found)
