@@ -22,6 +22,7 @@ COMMANDS = (
     "chart",
     "demo",
     "programs",
+    "reference",
     "up",
     "down",
     "status",

@@ -1,0 +1,73 @@
+"""What mkdocs calls while it builds the site: READMEs become pages, and links fit the site.
+
+mkdocs.yml names this file. It writes nothing outside the folder that mkdocs builds into.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from cotenant_e2e.documentation import links
+
+ROOT: Final = Path(__file__).parents[3]
+PARTS: Final = {
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "charts/cotenant/README.md": "parts/chart.md",
+    "cli/README.md": "parts/cli.md",
+    "dashboard/README.md": "parts/dashboard.md",
+    "deviceplugin/README.md": "parts/node-agent.md",
+    "e2e/README.md": "parts/e2e.md",
+    "e2e/gpu/README.md": "parts/gpu-experiments.md",
+    "extender/README.md": "parts/extender.md",
+    "images/README.md": "parts/images.md",
+    "manifests/examples/README.md": "parts/examples.md",
+    "operator/README.md": "parts/operator.md",
+    "predictor/README.md": "parts/predictor.md",
+    "predictor/cotenant_predictor/devices/README.md": "parts/gpu-models.md",
+    "simulator/README.md": "parts/simulator.md",
+}
+"""Files outside docs/ that are pages of the site, where they are there."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Leave out of the navigation what is included and is not there."""
+    absent = set(PARTS.values()) - set(_included().values())
+    config.nav = _without(config.nav, absent)
+    return config
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the READMEs."""
+    for source, page in _included().items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links to other files of the repository."""
+    uri = page.file.src_uri
+    sources = {there: source for source, there in PARTS.items()}
+    site = links.Site(root=ROOT, included=_included(), repository=config.repo_url or "")
+    return links.rewritten(markdown, source=sources.get(uri, f"{links.DOCS}/{uri}"), page=uri, site=site)
+
+
+def _included() -> dict[str, str]:
+    return {source: page for source, page in PARTS.items() if (ROOT / source).is_file()}
+
+
+def _without(nav: Any, absent: set[str]) -> Any:
+    """A part of the navigation without some pages."""
+    if isinstance(nav, list):
+        return [_without(entry, absent) for entry in nav if not (isinstance(entry, dict) and _only(entry) in absent)]
+    if isinstance(nav, dict):
+        return {title: _without(entry, absent) for title, entry in nav.items()}
+    return nav
+
+
+def _only(entry: dict[str, Any]) -> str | None:
+    value = next(iter(entry.values()))
+    return value if isinstance(value, str) else None
