@@ -1,4 +1,4 @@
-"""`cotenant node show` and `cotenant node drain --dry-run`: one node with GPUs."""
+"""`cotenant node show` and `cotenant node drain`: one node with GPUs."""
 
 import argparse
 from datetime import UTC, datetime
@@ -10,32 +10,48 @@ from cotenant_cli.commands import output
 if TYPE_CHECKING:
     from cotenant_cli.reading import cluster
 
-SUMMARY = "show how a node with GPUs stands, or what draining it would do"
+SUMMARY = "show how a node with GPUs stands, or empty it of pods with GPUs"
+EXAMPLES = """\
+examples: cotenant node show n1
+          cotenant node drain n1 --dry-run
+          cotenant node drain n1 --timeout 1800 && ssh n1 reboot
 
-_DRY_RUN: Final = "--dry-run"
+drain cordons the node and evicts the pods with GPUs, gangs last and whole, as PodDisruptionBudgets allow; what they
+refuse is tried again. It ends when the node's agent sees no tenant on any GPU. Open the node again: kubectl uncordon NODE
+"""
+
+_TIMEOUT: Final = "--timeout"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="its agent, GPUs, tenants, refusals and faults")
-    drain = actions.add_parser("drain", help="which pods with GPUs would have to go, and what becomes of them")
-    drain.add_argument(_DRY_RUN, action="store_true", help="required: the commands that drain it are printed, not run")
-    for action in (show, drain):
+    drain = actions.add_parser("drain", help="cordon it, evict the pods with GPUs, and wait until the GPUs are free")
+    drain.add_argument("--dry-run", action="store_true", help="say who has to go and what becomes of them; change nothing")
+    drain.add_argument("--force", action="store_true", help="end pods, too, that nobody makes again")
+    drain.add_argument(
+        _TIMEOUT, type=float, default=600.0, metavar="SECONDS", help="give up after so long (default: %(default).0f)"
+    )
+    for action, example in ((show, "show n1 -o json"), (drain, "drain n1 --dry-run")):
+        action.epilog = f"example: cotenant node {example}"
         action.add_argument("node", metavar="NODE")
         output.configure(action)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, and show; nothing in the cluster is changed."""
+    """Show, or drain."""
     from cotenant_cli.reading import cluster, kube
 
     name = output.require_name("NODE", arguments.node)
-    draining = arguments.action == "drain"
-    if draining and not arguments.dry_run:
-        raise errors.InvalidInputError(_DRY_RUN, False, "must be given: it prints the kubectl commands that do it")
+    if arguments.action == "drain" and not arguments.dry_run:
+        from cotenant_cli.commands import drain
+
+        if not arguments.timeout > 0:
+            raise errors.InvalidInputError(_TIMEOUT, arguments.timeout, "must be more than 0")
+        return drain.run(arguments, name)
     seen = cluster.of_node(kube.Lists(arguments.kubeconfig, arguments.context), name=name)
-    output.write((_drain if draining else _show)(seen, name, arguments.output))
+    output.write((_drain if arguments.action == "drain" else _show)(seen, name, arguments.output))
     return 0
 
 

@@ -147,10 +147,19 @@ def drain(seen: cluster.Seen, *, name: str, now: datetime) -> Drain:
     )
 
 
-def _agent(seen: cluster.Seen, name: str) -> objects.Node | None:
+def require(seen: cluster.Seen, name: str) -> None:
+    """Nothing, if there is a node of that name.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
     if seen.host is None and not seen.nodes:
         remedy = "there is no such node: kubectl get nodes,gpunodes lists what is there"
         raise errors.InvalidInputError(SUBJECT, name, remedy)
+
+
+def _agent(seen: cluster.Seen, name: str) -> objects.Node | None:
+    require(seen, name)
     return seen.nodes[0] if seen.nodes else None
 
 

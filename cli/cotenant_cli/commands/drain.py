@@ -1,0 +1,69 @@
+"""`cotenant node drain`, for real: progress line by line, then what came of it."""
+
+import argparse
+import functools
+import sys
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from cotenant_api import printable
+from cotenant_cli.commands import output
+from cotenant_cli.draining import loop
+from cotenant_cli.reading import cluster, kube, objects
+from cotenant_cli.sending import evicting
+from cotenant_cli.views import node, usage_tables
+
+POLL_SECONDS: Final = 2.0
+
+
+class _Means:
+    """A real cluster and a real clock; see `loop.Means`."""
+
+    def __init__(self, connection: kube.Connection, lists: cluster.Lists, name: str) -> None:
+        self._connection, self._lists, self._name = connection, lists, name
+
+    def seen(self) -> cluster.Seen:
+        found = cluster.of_node(self._lists, name=self._name)
+        node.require(found, self._name)
+        return found
+
+    def cordon(self) -> None:
+        evicting.cordon(self._connection, self._name)
+
+    def evict(self, pod: objects.Pod, *, dry_run: bool) -> None:
+        evicting.evict(self._connection, pod, dry_run=dry_run)
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep(self) -> None:
+        time.sleep(POLL_SECONDS)
+
+
+def run(arguments: argparse.Namespace, name: str) -> int:
+    """Drain; 1: not in time."""
+    people = arguments.output in (output.TABLE, output.WIDE)
+    means = _Means(
+        kube.Connection(arguments.kubeconfig, arguments.context),
+        kube.Lists(arguments.kubeconfig, arguments.context),
+        name,
+    )
+    # What programs read holds the document alone.
+    tell = functools.partial(print, file=sys.stdout if people else sys.stderr, flush=True)
+    limits = loop.Limits(timeout_seconds=arguments.timeout, force=arguments.force)
+    found = loop.drain(name, means, limits, tell=lambda line: tell(printable.plain(line)))
+    output.write(
+        output.rendered(found, lambda _: _lines(found), output=arguments.output, colours=output.colours())
+    )
+    return 0 if found.drained else 1
+
+
+def _lines(found: loop.Drained) -> Iterator[str]:
+    name = printable.plain(found.name)
+    if found.drained:
+        yield f"node/{name} drained; open it again: kubectl uncordon {name}"
+    else:
+        left = ", ".join(map(printable.plain, found.remaining)) or f"{found.tenants} tenants on its GPUs"
+        yield f"node/{name} is not drained in time, and stays cordoned: {left}"
+    yield from usage_tables.notes(found.notes)

@@ -1,0 +1,46 @@
+"""In which order pods leave a node. Pure.
+
+Pods of their own come first, a gang last and whole: when one member goes all of them start again, so none is evicted
+while a budget protects another.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cotenant_cli.reading import objects
+
+DAEMON_SET = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Pods that go together; `gang`: its name, where they are one."""
+
+    pods: tuple[objects.Pod, ...]
+    gang: str | None = None
+
+
+def batches(pods: Iterable[objects.Pod]) -> tuple[Batch, ...]:
+    """The pods that leave, the smallest batch first; a DaemonSet's stay."""
+    alone: list[Batch] = []
+    gangs: dict[tuple[str, str], list[objects.Pod]] = {}
+    for pod in sorted(pods, key=lambda one: (one.namespace, one.name)):
+        gang = None if pod.demand is None else pod.demand.gang
+        if not leaves(pod):
+            continue
+        if gang is None:
+            alone.append(Batch(pods=(pod,)))
+        else:
+            gangs.setdefault((pod.namespace, gang.name), []).append(pod)
+    together = [Batch(pods=tuple(members), gang=name) for (_, name), members in sorted(gangs.items())]
+    return (*alone, *sorted(together, key=lambda one: len(one.pods)))
+
+
+def leaves(pod: objects.Pod) -> bool:
+    """Whether draining ends a pod: a DaemonSet would make it again on the same node."""
+    return pod.owner != DAEMON_SET
+
+
+def unowned(pods: Iterable[objects.Pod]) -> tuple[objects.Pod, ...]:
+    """Pods that nobody makes again."""
+    return tuple(pod for pod in pods if pod.owner is None)
