@@ -118,7 +118,7 @@ class API:
             query["labelSelector"] = names.DLJOB_LABEL
         while True:
             path = path_of(kind, Key("", ""))
-            page = await self._ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))
+            page = await self.ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))
             yield page.get("items") or []
             following = (page.get("metadata") or {}).get("continue")
             if not following:
@@ -128,7 +128,7 @@ class API:
     async def labelled(self, kind: Kind, namespace: str, selector: str) -> list[Json]:
         """Metadata of the objects of a namespace that carry these labels."""
         path, query = path_of(kind, Key(namespace, "")), {"labelSelector": selector}
-        found = await self._ask(Request(method="GET", path=path, query=query, metadata_only=True))
+        found = await self.ask(Request(method="GET", path=path, query=query, metadata_only=True))
         return list(found.get("items") or ())
 
     async def count(self, kind: Kind) -> int | None:
@@ -136,13 +136,13 @@ class API:
         if kind in LABELLED:
             return None
         request = Request(method="GET", path=path_of(kind, Key("", "")), query={"limit": "1"}, metadata_only=True)
-        page = await self._ask(request)
+        page = await self.ask(request)
         more = (page.get("metadata") or {}).get("remainingItemCount", None if page["metadata"].get("continue") else 0)
         return None if more is None else len(page.get("items") or []) + int(more)
 
     async def get(self, kind: Kind, key: Key) -> Json:
         """One object. Raises NotFoundError."""
-        return await self._ask(Request(method="GET", path=path_of(kind, key), query={}))
+        return await self.ask(Request(method="GET", path=path_of(kind, key), query={}))
 
     async def config_map(self, key: Key) -> Json | None:
         """A ConfigMap, or None where there is none."""
@@ -162,7 +162,7 @@ class API:
     async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Json:
         """Create an object. Raises ConflictError where its name is taken."""
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
-        return await self._ask(Request(method="POST", path=path, query=_OURS, body=manifest))
+        return await self.ask(Request(method="POST", path=path, query=_OURS, body=manifest))
 
     async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str | None) -> Json:
         """Apply an object: the one of this UID, whoever else wrote to it; or a new one that nobody else wrote to."""
@@ -172,18 +172,18 @@ class API:
             metadata["uid"] = uid
         path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
         body = {**manifest, "metadata": metadata}
-        return await self._ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
+        return await self.ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
 
     async def merge(self, kind: Kind, key: Key, patch: Mapping[str, Any], *, subresource: str = "") -> Json:
         """Merge a patch; `metadata.uid` and `metadata.resourceVersion` in it are conditions (ConflictError)."""
         path = path_of(kind, key) + (f"/{subresource}" if subresource else "")
-        return await self._ask(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=MERGE))
+        return await self.ask(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=MERGE))
 
     async def delete(self, kind: Kind, key: Key, *, uid: str) -> None:
         """Delete the object of this UID in the background; none there is as good."""
         body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
         try:
-            await self._ask(Request(method="DELETE", path=path_of(kind, key), query={}, body=body))
+            await self.ask(Request(method="DELETE", path=path_of(kind, key), query={}, body=body))
         except (NotFoundError, ConflictError):
             return
 
@@ -191,23 +191,24 @@ class API:
         """The events of one reason about one object, at most a page of them: core/v1 keeps them for an hour."""
         fields = f"involvedObject.uid={uid},reason={reason}"
         path = f"/api/v1/namespaces/{namespace}/events"
-        found = await self._ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
+        found = await self.ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
         return found.get("items") or []
 
     async def limit_ranges(self, namespace: str) -> list[Json]:
         """The LimitRanges of a namespace."""
-        found = await self._ask(Request(method="GET", path=f"/api/v1/namespaces/{namespace}/limitranges", query={}))
+        found = await self.ask(Request(method="GET", path=f"/api/v1/namespaces/{namespace}/limitranges", query={}))
         return found.get("items") or []
 
     async def emit(self, event: Mapping[str, Any]) -> None:
         """Create an event; the same name again is the same event told before."""
         path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
         try:
-            await self._ask(Request(method="POST", path=path, query=_OURS, body=event))
+            await self.ask(Request(method="POST", path=path, query=_OURS, body=event))
         except ConflictError:
             return
 
-    async def _ask(self, request: Request) -> Json:
+    async def ask(self, request: Request) -> Json:
+        """Any request: the answer's body. Raises APIError, and TemporaryError."""
         self.sent += 1
         status, body = await self._send(request)
         if 200 <= status < 300:

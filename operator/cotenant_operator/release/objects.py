@@ -1,0 +1,87 @@
+"""The few objects that the end of an installation is about, as requests. Decides nothing."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from cotenant_api import names
+from cotenant_operator.kube import api
+from cotenant_operator.kube.api import API, Json, Request
+
+FIELD_MANAGER: Final = "cotenant-uninstall"
+COMPONENT: Final = "app.kubernetes.io/name"
+AGENT, OPERATOR = "cotenant-node-agent", "cotenant-operator"
+_GATING: Final = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/cotenant-pods"
+_POLICY: Final = f"/apis/{names.API_VERSION}/packingpolicies/default"
+_GPU_NODES: Final = f"/apis/{names.API_VERSION}/gpunodes"
+_NODES: Final = "/api/v1/nodes"
+_PODS: Final = "/api/v1/pods"
+_OURS: Final = {"fieldManager": FIELD_MANAGER}
+
+
+class Objects:
+    """Of one release.
+
+    Args:
+        client: sends requests.
+        namespace: of the release.
+    """
+
+    def __init__(self, client: API, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
+
+    async def stop_gating(self) -> None:
+        """No new pod gets our gate."""
+        await self._if_there(Request(method="DELETE", path=_GATING, query={}))
+
+    async def stop_sharing(self) -> None:
+        """Nothing more is placed, pods that ask for a share are refused, agents give back what no tenant holds."""
+        await self._merge(_POLICY, {"spec": {"mode": "Observe"}})
+
+    async def stop_operator(self) -> None:
+        """It would make new workloads of DLJobs that wait."""
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{OPERATOR}/scale"
+        await self._merge(path, {"spec": {"replicas": 0}})
+
+    async def nodes_of(self, component: str) -> list[str]:
+        """The nodes with a pod of a workload of this release; an empty name for a pod without one."""
+        path, query = f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": f"{COMPONENT}={component}"}
+        return [item["spec"].get("nodeName", "") async for item in self._all(path, query)]
+
+    async def gpu_nodes(self) -> list[Json]:
+        """All GPUNodes; none where there is no such kind."""
+        try:
+            return [item async for item in self._all(_GPU_NODES, {})]
+        except api.NotFoundError:
+            return []
+
+    async def nodes(self) -> list[Json]:
+        """All Nodes."""
+        return [item async for item in self._all(_NODES, {})]
+
+    async def pods(self, fields: str) -> list[Json]:
+        """The pods of all namespaces with these fields."""
+        return [item async for item in self._all(_PODS, {"fieldSelector": fields})]
+
+    async def change_node(self, name: str, patch: Mapping[str, Any]) -> None:
+        """Merge a patch into a Node, if it is there. Raises ConflictError where it has changed meanwhile."""
+        await self._merge(f"{_NODES}/{name}", patch)
+
+    async def _merge(self, path: str, patch: Mapping[str, Any]) -> None:
+        await self._if_there(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=api.MERGE))
+
+    async def _if_there(self, request: Request) -> None:
+        try:
+            await self._client.ask(request)
+        except api.NotFoundError:
+            return
+
+    async def _all(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Json]:
+        asked = {**query, "limit": str(api.PAGE)}
+        while True:
+            page = await self._client.ask(Request(method="GET", path=path, query=dict(asked)))
+            for item in page.get("items") or ():
+                yield item
+            following = (page.get("metadata") or {}).get("continue")
+            if not following:
+                return
+            asked["continue"] = following
