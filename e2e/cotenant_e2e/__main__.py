@@ -21,6 +21,7 @@ COMMANDS = (
     "bench-simulator",
     "chart",
     "demo",
+    "images",
     "programs",
     "reference",
     "up",

@@ -16,7 +16,7 @@ from cotenant_standin import state
 KIND = "nvidia.com/gpu"
 VERSION = "0.5.0"
 FILE = "nvidia.json"
-_CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
 def specification(machine: state.State) -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ def _common(machine: state.State) -> Mapping[str, Any]:
     return {
         # NVIDIA's toolkit sets it so that its own runtime injects nothing beside CDI.
         "env": ["NVIDIA_VISIBLE_DEVICES=void", f"{state.FOLDER_VARIABLE}={state.DEFAULT_FOLDER}"],
-        "deviceNodes": [_node(path) for path in _CONTROL_NODES],
+        "deviceNodes": [_node(path) for path in CONTROL_NODES],
         "mounts": [
             {
                 "hostPath": str(machine.root.absolute()),

@@ -22,15 +22,18 @@ END_OF_ANSWER = "\x04"
 _START_SECONDS = 30.0
 
 
-def install(folder: Path) -> Path:
-    """Write the program into a folder that may then stand first in PATH; its path."""
+def install(folder: Path, *, interpreter: str = sys.executable, source: str = "") -> Path:
+    """Write the program into a folder that may then stand first in PATH; its path.
+
+    `interpreter`, `source`: Python and the folder of this package where the program runs, if that is not here.
+    """
     path = folder / PROGRAM
-    source = Path(__file__).resolve().parent.parent
+    source = source or str(Path(__file__).resolve().parent.parent)
     path.write_text(
-        f"#!{sys.executable} -IS\n"
+        f"#!{interpreter} -IS\n"
         "# A stand-in for tests: no GPU and no driver of NVIDIA is involved.\n"
         "import sys\n"
-        f"sys.path.insert(0, {str(source)!r})\n"
+        f"sys.path.insert(0, {source!r})\n"
         "from cotenant_standin import mps_control\n"
         "sys.exit(mps_control.main(sys.argv[1:]))\n"
     )

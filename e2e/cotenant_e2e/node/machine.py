@@ -42,6 +42,7 @@ PLACES: Final = (
     parts.KUBELET_DIRECTORY,
     Path("/var/log/containers"),
     Path("/var/lib/cni"),
+    Path("/var/lib/cotenant"),
     Path("/run/containerd"),
     Path("/run/netns"),
     Path("/run/cdi"),

@@ -60,6 +60,11 @@ class Layout:
         return self.run / "containerd.sock"
 
     @property
+    def nvidia_runtime(self) -> Path:
+        """Where the stand-in for NVIDIA's container runtime is, on a node that has one."""
+        return self.folder / "standin" / "nvidia-container-runtime"
+
+    @property
     def configuration(self) -> dict[Path, str]:
         """Every configuration file and its text."""
         s = self.settings
@@ -74,6 +79,7 @@ class Layout:
             "bridge": BRIDGE,
             "cni_programs": CNI_PROGRAMS,
             "node": self.folder,
+            "nvidia_runtime": self.nvidia_runtime,
             "pause_image": PAUSE_IMAGE,
             "pki": s.pki,
             "port": s.ports[KUBELET],

@@ -1,0 +1,64 @@
+"""Helm on a cluster of this kit; what it keeps for itself lies in the cluster's folder."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cotenant_api import errors, names
+from cotenant_e2e.cluster import Cluster
+
+SECONDS: Final = 240
+RELEASE: Final = "cotenant"
+
+
+class HelmError(errors.CotenantError):
+    """Helm failed. `said`: what it wrote to its standard error."""
+
+    def __init__(self, arguments: Sequence[str], said: str) -> None:
+        self.said = said
+        super().__init__(f"helm {' '.join(arguments)}: {said.strip()}")
+
+
+@dataclass(frozen=True)
+class Helm:
+    """As administrator of a cluster. `program`: see `binaries.find`."""
+
+    cluster: Cluster
+    program: Path
+
+    def run(self, *arguments: str) -> str:
+        """What helm prints, in the namespace of the release.
+
+        Raises:
+            HelmError: it failed.
+        """
+        command = [str(self.program), *arguments, "--namespace", names.RELEASE_NAMESPACE]
+        homes = {f"HELM_{kind}_HOME": str(self.cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+        environment = {**os.environ, **homes, "KUBECONFIG": str(self.cluster.kubeconfig())}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS + 30
+        )
+        if done.returncode:
+            raise HelmError(arguments, done.stderr)
+        return done.stdout
+
+    def install(self, chart: Path, *settings: str) -> str:
+        """Install a chart; returns when everything is ready. `settings`: `key=value`."""
+        return self.run("install", RELEASE, str(chart), *_flags(settings))
+
+    def upgrade(self, chart: Path, *settings: str) -> str:
+        """Upgrade to a chart; returns when everything is ready."""
+        return self.run("upgrade", RELEASE, str(chart), *_flags(settings))
+
+    def package(self, chart: Path, *, version: str, folder: Path) -> Path:
+        """Pack a chart under another version, of the chart and of the images; the archive."""
+        self.run("package", str(chart), "--version", version, "--app-version", version, "--destination", str(folder))
+        return folder / f"{chart.name}-{version}.tgz"
+
+
+def _flags(settings: Sequence[str]) -> list[str]:
+    words = ["--wait", "--timeout", f"{SECONDS}s"]
+    return words + [word for setting in settings for word in ("--set", setting)]

@@ -1,0 +1,148 @@
+"""The programs that build images: docker or buildah. Command lines, and running them; no decision about what is built."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol, TextIO
+
+from cotenant_api import errors
+from cotenant_e2e import binaries, commandline
+
+PACKAGES: Final = "scripts/install-image-packages"
+NETWORK_WORDS: Final = ("proxy", "PROXY")
+"""Of environment variables that say how to reach the network; both engines take those of their caller."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One image to build. `secrets`: id -> file; `labels`: in addition to those of the Dockerfile."""
+
+    reference: str
+    dockerfile: Path
+    context: Path
+    base: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Builds and keeps images."""
+
+    name: str
+
+    def pull(self, reference: str) -> bool:
+        """Have the image here, from its registry unless it is here; whether that worked."""
+
+    def import_(self, archive: Path, reference: str) -> None:
+        """Make an image of one tar of a root file system."""
+
+    def build(self, request: Request, log: TextIO) -> None:
+        """Build an image; layers that are there already are kept."""
+
+    def save(self, reference: str, archive: Path) -> None:
+        """Write an image as a docker archive."""
+
+
+def find() -> Engine:
+    """Docker where its engine answers, else buildah.
+
+    Raises:
+        PermanentError: neither is here.
+    """
+    if commandline.ask(["docker", "info", "--format", "{{.ServerVersion}}"]):
+        return Docker()
+    if commandline.ask(["buildah", "--version"]):
+        return Buildah(binaries.cache_directory(os.environ) / "images")
+    raise errors.PermanentError(f"no Docker engine answers, and there is no buildah: run {PACKAGES} as root")
+
+
+@dataclass(frozen=True)
+class Docker:
+    """A Docker engine; BuildKit, for secrets."""
+
+    name: str = "docker"
+
+    def pull(self, reference: str) -> bool:
+        """See `Engine`."""
+        here = commandline.ask(["docker", "image", "inspect", "--format", "{{.Id}}", reference])
+        return bool(here) or _succeeds(["docker", "pull", "--quiet", reference])
+
+    def import_(self, archive: Path, reference: str) -> None:
+        """See `Engine`."""
+        _run(["docker", "import", str(archive), reference])
+
+    def build(self, request: Request, log: TextIO) -> None:
+        """See `Engine`."""
+        proxies = [word for name in os.environ if name.endswith(NETWORK_WORDS) for word in ("--build-arg", name)]
+        environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
+        _run(["docker", "build", *proxies, *_arguments(request)], log=log, environment=environment)
+
+    def save(self, reference: str, archive: Path) -> None:
+        """See `Engine`."""
+        _run(["docker", "save", "--output", str(archive), reference])
+
+
+@dataclass(frozen=True)
+class Buildah:
+    """Buildah as root without user namespaces. `storage`: the folder of everything that it keeps."""
+
+    storage: Path
+    name: str = "buildah"
+
+    def _command(self, verb: str, *arguments: str) -> list[str]:
+        # Its default folders are podman's, and maybe on a file system that cannot be the base of overlays.
+        folders = ("--root", f"{self.storage}/storage", "--runroot", f"{self.storage}/run")
+        return ["buildah", *folders, verb, *arguments]
+
+    def pull(self, reference: str) -> bool:
+        """See `Engine`."""
+        here = commandline.ask(self._command("images", "--quiet", reference))
+        return bool(here) or _succeeds(self._command("pull", "--quiet", reference))
+
+    def import_(self, archive: Path, reference: str) -> None:
+        """See `Engine`."""
+        container = _run(self._command("from", "--quiet", "scratch")).strip()
+        try:
+            _run(self._command("add", "--quiet", container, str(archive), "/"))
+            _run(self._command("commit", "--quiet", container, reference))
+        finally:
+            _run(self._command("rm", container))
+
+    def build(self, request: Request, log: TextIO) -> None:
+        """See `Engine`."""
+        flags = ("--layers", "--isolation=chroot", "--network=host", "--format=oci", "--pull-never")
+        _run(self._command("build", *flags, *_arguments(request)), log=log)
+
+    def save(self, reference: str, archive: Path) -> None:
+        """See `Engine`."""
+        archive.unlink(missing_ok=True)
+        _run(self._command("push", "--quiet", reference, f"docker-archive:{archive}:{reference}"))
+
+
+def _arguments(request: Request) -> list[str]:
+    """What both engines understand."""
+    words = ["--tag", request.reference, "--file", str(request.dockerfile), "--build-arg", f"BASE={request.base}"]
+    words += [word for key, value in request.labels.items() for word in ("--label", f"{key}={value}")]
+    words += [word for key, path in request.secrets.items() for word in ("--secret", f"id={key},src={path}")]
+    return [*words, str(request.context)]
+
+
+def _succeeds(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _run(command: Sequence[str], *, log: TextIO | None = None, environment: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command,
+        stdout=log or subprocess.PIPE,
+        stderr=subprocess.STDOUT if log else subprocess.PIPE,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    if done.returncode:
+        reason = f"see {log.name}" if log else errors.shortened(done.stderr.strip())
+        raise errors.PermanentError(f"{command[0]} failed with exit code {done.returncode}: {reason}")
+    return done.stdout or ""
