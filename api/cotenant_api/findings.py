@@ -1,13 +1,14 @@
-"""What a doctor finds: one type for clusters and for nodes, shown alike. Pure.
+"""What a doctor finds: one type for clusters and for nodes, shown alike. Pure, but for what `in_colours` asks.
 
 A finding that is not `ok` always carries its remedy: whoever reads it should have nothing to look up.
 """
 
 import enum
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TextIO
 
 import yaml
 
@@ -15,7 +16,6 @@ from cotenant_api import documents, printable
 
 ERRORS_FOUND: Final = 3
 """Exit code of a doctor that found an error; 1 is left to what could not be read at all."""
-FORMS: Final = ("table", "json", "yaml")
 
 
 class Level(enum.StrEnum):
@@ -79,8 +79,13 @@ def exit_code(found: Iterable[Finding]) -> int:
     return ERRORS_FOUND if any(one.level is Level.ERROR for one in found) else 0
 
 
+def in_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def rendered(report: Report, *, form: str, colours: bool) -> str:
-    """The text in one of `FORMS`, with a line's end."""
+    """The text as `json` or `yaml`, else for people, with a line's end."""
     if form == "json":
         return json.dumps(report.to_object(), indent=2, allow_nan=False) + "\n"
     if form == "yaml":

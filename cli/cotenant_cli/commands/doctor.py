@@ -51,6 +51,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found = checks.examined(seen)
     report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
-    form = output.TABLE if arguments.output == output.WIDE else arguments.output
-    output.write(findings.rendered(report, form=form, colours=output.colours()))
+    output.write(findings.rendered(report, form=arguments.output, colours=output.colours()))
     return findings.exit_code(found)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from cotenant_api import documents, errors
+from cotenant_api import documents, errors, findings
 from cotenant_cli.views import tables
 
 TABLE: Final = "table"
@@ -75,4 +75,4 @@ def write(text: str) -> bool:
 
 def colours() -> bool:
     """Whether standard output is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return findings.in_colours(sys.stdout)

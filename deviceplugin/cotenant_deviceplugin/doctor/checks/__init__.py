@@ -1,0 +1,34 @@
+"""What is judged of a machine: one module for each subject, each a pure function `examine(machine)`, named as its module.
+
+A new check is one file: nothing lists them. No check reads.
+"""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Protocol, cast
+
+from cotenant_api import findings
+from cotenant_deviceplugin.doctor.machine import Machine
+
+
+class Check(Protocol):
+    """A module of this room."""
+
+    def examine(self, machine: Machine) -> Iterator[findings.Finding]:
+        """What it finds."""
+
+
+@functools.cache
+def every() -> Mapping[str, Check]:
+    """The checks by name, in order."""
+    found = sorted(one.name for one in pkgutil.iter_modules(__path__))
+    return {name.replace("_", "-"): cast("Check", importlib.import_module(f"{__name__}.{name}")) for name in found}
+
+
+def examined(machine: Machine) -> tuple[findings.Finding, ...]:
+    """What they find, in order."""
+    return tuple(
+        one for name, check in every().items() for one in findings.stamped(check.examine(machine), check=name)
+    )
