@@ -8,6 +8,7 @@ from pathlib import Path
 from cotenant_operator import arguments as shared
 
 SUMMARY = "run the operator: DLJobs become predicted, gated Jobs and Deployments"
+EXAMPLES = "example: cotenant operator --kubeconfig admin.conf"
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

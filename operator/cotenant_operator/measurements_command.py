@@ -9,6 +9,7 @@ from cotenant_api import errors
 from cotenant_operator import arguments as shared
 
 SUMMARY = "collect the measurements of jobs, with their graphs, from a cluster: a file for `cotenant train`"
+EXAMPLES = "example: cotenant measurements --all-namespaces > measured.jsonl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from cotenant_api import names
 from cotenant_operator import arguments as shared
 
 SUMMARY = "prepare the end of an installation: no new gates, nodes given back, and what still runs or waits is listed"
+EXAMPLES = "example: cotenant release prepare-uninstall --namespace cotenant-system"
 _PREPARE = "stop admission, then sharing; have nodes given back; list what still runs or waits. No pod is ended"
 
 

@@ -11,6 +11,10 @@ from cotenant_api import errors
 from cotenant_cli.commands import output
 
 SUMMARY = "show GPUs and their tenants: predicted beside booked beside observed"
+EXAMPLES = """\
+examples: cotenant top --watch
+          cotenant top -n team -o wide
+"""
 
 _INTERVAL: Final = "--interval"
 _LEAST_SECONDS: Final = 1.0

@@ -7,6 +7,10 @@ from cotenant_api import errors
 from cotenant_cli.commands import output
 
 SUMMARY = "say why a DLJob, a pod or a Job waits for its GPU, or why it is where it is"
+EXAMPLES = """\
+examples: cotenant why team/bert
+          cotenant why bert -n team -o json
+"""
 
 _NAMESPACE = "--namespace"
 

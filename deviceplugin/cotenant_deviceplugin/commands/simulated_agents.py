@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 SUMMARY = "publish simulated GPUs of simulated nodes (for trying Cotenant without a GPU)"
+EXAMPLES = "example: cotenant simulated-agents --config agents.yaml"
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cotenant_predictor.evaluation.run import Evaluation, Request
 
 SUMMARY = "score predictions on measured jobs, alone and together, beside the published baselines"
+EXAMPLES = """\
+examples: cotenant evaluate gavel
+          cotenant evaluate measured/data --split leave-group-out --learning-curve --plots plots
+"""
 
 _SPLITS = ("random", "leave-group-out", "leave-family-out", "leave-gpu-out")
 _TARGETS = (

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cotenant_api.prediction import Prediction
 
 SUMMARY = "predict from computation graphs what jobs will need on each GPU model"
+EXAMPLES = """\
+examples: cotenant predict resnet50.json --gpu-model NVIDIA-H200 --gpu-model Tesla-T4 --format table
+          cotenant extract model.onnx --batch-size 8 --mode Inference | cotenant predict -
+"""
 
 _REMEDY = "give what `cotenant extract` wrote"
 _COLUMNS = "{:32} {:22} {:>12} {:>12} {:>14} {:>10} {:>8}  {}"

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from cotenant_predictor.profiling.store import Store
 
 SUMMARY = "measure jobs on a GPU, alone and together"
+EXAMPLES = """\
+examples: cotenant profile graphs --set smoke --output graphs/
+          cotenant profile collect measured/*.tar.gz graphs/ --output measured/
+          cotenant profile plot measured/
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

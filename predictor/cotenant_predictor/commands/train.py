@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cotenant_predictor.models.store import Model
 
 SUMMARY = "learn a model from measured jobs, alone and together, and from public sets"
+EXAMPLES = "example: cotenant train measured/data --out model --name my-jobs-1"
 
 
 NOT_BETTER = 3

@@ -9,6 +9,10 @@ from cotenant_api.command import Command
 from cotenant_simulator.commands import cluster, horus, inference_mix, kace, openb, prediction_error
 
 SUMMARY = "replay traces through the packing functions of filter, and compare placements"
+EXAMPLES = """\
+examples: cotenant simulate cluster --policy proposed.yaml --html what-if.html
+          cotenant simulate horus
+"""
 
 _EXPERIMENTS: Final[Mapping[str, Command]] = MappingProxyType(
     {

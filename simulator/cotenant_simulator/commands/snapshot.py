@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cotenant_simulator.live import snapshot
 
 SUMMARY = "write what packing depends on in a cluster into one file, free of secrets"
+EXAMPLES = "example: cotenant snapshot --redact -o cluster.json"
 
 _OUT = "--out"
 _TOKEN_FILE = "--prometheus-token-file"  # noqa: S105 -- an option's name
