@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cli import kit
-from cotenant_api import cli, errors, names
+from cotenant_api import errors, names
 from cotenant_cli.reading import cluster
 from cotenant_cli.views import node, node_lines, tables
 
@@ -99,11 +99,6 @@ def test_pods_that_wait_or_have_ended_do_not_have_to_go() -> None:
     found = drain(kit.pod("waits"), kit.pod("over", on="GPU-0", status={"phase": "Succeeded"}))
     assert found.pods == ()
     assert next(iter(node_lines.drain(found, tables.Look()))) == "No pod on n1 has a share of a GPU."
-
-
-def test_draining_without_dry_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["node", "drain", "n1"]) == 1
-    assert capsys.readouterr().err.startswith("cotenant: node: --dry-run: False: must be given")
 
 
 def test_no_word_of_others_reaches_a_terminal_as_more_than_text() -> None:

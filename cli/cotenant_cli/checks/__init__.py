@@ -28,28 +28,28 @@ class Check(Protocol):
 
 
 @functools.cache
-def every() -> Mapping[str, Check]:
+def every_check() -> Mapping[str, Check]:
     """The checks by name, in order."""
     found = sorted(one.name for one in pkgutil.iter_modules(__path__))
     return {name.replace("_", "-"): cast("Check", importlib.import_module(f"{__name__}.{name}")) for name in found}
 
 
-def sources() -> Iterator[Source]:
+def every_source() -> Iterator[Source]:
     """What all of them look at."""
-    for check in every().values():
+    for check in every_check().values():
         yield from check.READS
 
 
-def rights() -> Iterator[Right]:
+def every_right() -> Iterator[Right]:
     """What all of them ask that the caller may do."""
-    for check in every().values():
+    for check in every_check().values():
         yield from getattr(check, "RIGHTS", ())
 
 
 def examined(seen: Installation) -> tuple[findings.Finding, ...]:
     """What they find, in order."""
     return tuple(
-        one for name, check in every().items() for one in findings.stamped(_findings(check, seen), check=name)
+        one for name, check in every_check().items() for one in findings.stamped(_findings(check, seen), check=name)
     )
 
 

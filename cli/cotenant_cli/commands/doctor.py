@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     seen = installation.read(
         kube.Lists(arguments.kubeconfig, arguments.context),
         rights.Asked(kube.Connection(arguments.kubeconfig, arguments.context)),
-        sources=checks.sources(),
-        rights=checks.rights(),
+        sources=checks.every_source(),
+        rights=checks.every_right(),
         namespace=namespace,
     )
     found = checks.examined(seen)

@@ -70,9 +70,7 @@ async def read(gpus: hardware.ManagedHardware, places: Places) -> Machine:
     )
 
 
-_Driver = tuple[
-    hardware.Driver | None, tuple[hardware.Device, ...], Mapping[GPUUID, hardware.Readings], str | None
-]
+_Driver = tuple[hardware.Driver | None, tuple[hardware.Device, ...], Mapping[GPUUID, hardware.Readings], str | None]
 
 
 async def _driver(gpus: hardware.ManagedHardware) -> _Driver:

@@ -21,7 +21,7 @@ class Check(Protocol):
 
 
 @functools.cache
-def every() -> Mapping[str, Check]:
+def every_check() -> Mapping[str, Check]:
     """The checks by name, in order."""
     found = sorted(one.name for one in pkgutil.iter_modules(__path__))
     return {name.replace("_", "-"): cast("Check", importlib.import_module(f"{__name__}.{name}")) for name in found}
@@ -29,6 +29,4 @@ def every() -> Mapping[str, Check]:
 
 def examined(machine: Machine) -> tuple[findings.Finding, ...]:
     """What they find, in order."""
-    return tuple(
-        one for name, check in every().items() for one in findings.stamped(check.examine(machine), check=name)
-    )
+    return tuple(one for name, check in every_check().items() for one in findings.stamped(check.examine(machine), check=name))

@@ -17,9 +17,13 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
     foreign = [name for name in machine.plugins if name.startswith("nvidia")]
     if foreign:
         what = f"NVIDIA's device plugin has sockets here: {', '.join(foreign)}"
-        remedy = "cotenant doctor has the command that hands the node over; a socket may be left of a plugin that is gone"
+        remedy = (
+            "cotenant doctor has the command that hands the node over; a socket may be left of a plugin that is gone"
+        )
         yield findings.warning(where, what, remedy)
     if paths.ENDPOINT in machine.plugins:
         yield findings.ok(where, f"{paths.ENDPOINT} is there")
     else:
-        yield findings.warning(where, f"there is no {paths.ENDPOINT}: the node agent serves nobody", "is its pod running?")
+        yield findings.warning(
+            where, f"there is no {paths.ENDPOINT}: the node agent serves nobody", "is its pod running?"
+        )

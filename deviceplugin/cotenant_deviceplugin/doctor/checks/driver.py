@@ -17,7 +17,9 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
     if machine.devices:
         yield findings.ok("NVML", f"{versions}, {len(machine.devices)} GPUs")
     else:
-        yield findings.error("NVML", f"{versions}, and no GPU", "lspci -d 10de: shows what the machine has; dmesg why not")
+        yield findings.error(
+            "NVML", f"{versions}, and no GPU", "lspci -d 10de: shows what the machine has; dmesg why not"
+        )
     for device in machine.devices:
         yield from _of_gpu(device, machine.readings.get(device.uuid))
 

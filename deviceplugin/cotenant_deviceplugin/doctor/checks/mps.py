@@ -22,11 +22,15 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
         if daemon.fault is not None:
             yield findings.error(where, daemon.fault, f"its pod runs the daemon: {_PODS}")
         elif daemon.status is None:
-            what = "its control daemon has no server: a GPU that is not shared now, or a server that the agent starts yet"
+            what = (
+                "its control daemon has no server: a GPU that is not shared now, or a server that the agent starts yet"
+            )
             yield findings.ok(where, what)
         elif daemon.status != "ACTIVE":
             what = f"its server is {daemon.status}, with {daemon.clients} clients"
-            yield findings.error(where, what, "the node agent ends clients of a faulty server: see its log, and server.log")
+            yield findings.error(
+                where, what, "the node agent ends clients of a faulty server: see its log, and server.log"
+            )
         else:
             active += 1
     if active:

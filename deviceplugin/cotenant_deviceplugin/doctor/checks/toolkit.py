@@ -26,7 +26,9 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
         yield findings.error(where, machine.toolkit.fault or "cannot be read", "nvidia-ctk config writes a new one")
         return
     if machine.toolkit.content.get(BY_VARIABLE, True):
-        what = f"{BY_VARIABLE} = true: any pod of RuntimeClass nvidia that sets NVIDIA_VISIBLE_DEVICES=all gets every GPU"
+        what = (
+            f"{BY_VARIABLE} = true: any pod of RuntimeClass nvidia that sets NVIDIA_VISIBLE_DEVICES=all gets every GPU"
+        )
         remedy = (
             f"keep RuntimeClass nvidia from users by an admission policy; or set {BY_VARIABLE} = false, and give "
             "cotenant-mps CAP_SYS_ADMIN, by which the toolkit knows whom it may obey"

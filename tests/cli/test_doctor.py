@@ -1,0 +1,284 @@
+"""`cotenant doctor`: each check finds what it is for, says what to do, and finds nothing where nothing is wrong."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli import installed, kit
+from cotenant_api import errors, findings, names
+from cotenant_cli import checks
+from cotenant_cli.checks import admission, crds
+from cotenant_cli.reading import installation, kinds
+
+ROOT = Path(__file__).parents[2]
+ERROR, WARNING = findings.Level.ERROR, findings.Level.WARNING
+
+
+def test_where_nothing_is_wrong_every_check_says_so() -> None:
+    found = checks.examined(installed.seen())
+    assert [one for one in found if one.level is not findings.Level.OK] == []
+    silent = {"mig", "quotas"}
+    assert {one.check for one in found} == set(checks.every_check()) - silent
+    assert findings.exit_code(found) == 0
+
+
+def test_what_is_wrong_always_has_a_remedy_and_an_exit_code() -> None:
+    nothing = dict.fromkeys(installed.well(), ())
+    found = checks.examined(installed.seen(nothing, version={}))
+    wrong = [one for one in found if one.level is not findings.Level.OK]
+    assert all(one.remedy for one in wrong)
+    assert {one.check for one in wrong} >= {"admission", "api-server", "crds", "leader", "policy", "runtime-class"}
+    assert findings.exit_code(found) == findings.ERRORS_FOUND
+
+
+def test_what_cannot_be_read_is_told_once_for_each_check_and_judged_by_none() -> None:
+    one = installed.only("runtime-class", {kinds.RUNTIME_CLASSES: []}, unread={kinds.RUNTIME_CLASSES: "GET x: 403"})
+    assert (one.level, one.what) == (WARNING, "could not be looked at: GET x: 403")
+
+
+@pytest.mark.parametrize("minor", ["35", "35+", "9"])
+def test_an_old_kubernetes_is_an_error(minor: str) -> None:
+    version = {"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}
+    assert installed.only("api-server", version=version).level is ERROR
+
+
+@pytest.mark.parametrize("minor", ["36", "36+", "40"])
+def test_a_newer_kubernetes_will_do(minor: str) -> None:
+    assert installed.found("api-server", version={"major": "1", "minor": minor}) == []
+
+
+def test_a_crd_that_lacks_or_is_of_another_release_is_an_error() -> None:
+    first, second, third = crds.READS
+    old = copy.deepcopy(dict(installed.crd(second.name)))
+    del old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    unserved = dict(installed.crd(third.name)) | {"status": {}}
+    found = installed.found("crds", {first: [], second: [old], third: [unserved]})
+    assert [one.level for one in found] == [ERROR] * 3
+    assert any("properties.status differs" in one.what for one in found)
+
+
+@pytest.mark.parametrize(
+    ("policy", "level"),
+    [
+        ([], ERROR),
+        ([kit.policy(placement="Nowhere")], ERROR),
+        ([kit.policy() | {"status": {"conditions": [kit.condition("Accepted", "Invalid", status="False")]}}], ERROR),
+        ([installed.policy(paused=True)], WARNING),
+        ([kit.policy()], WARNING),
+    ],
+)
+def test_a_policy_that_lets_nothing_be_placed_is_found(policy: list[Any], level: findings.Level) -> None:
+    assert installed.only("policy", {kinds.POLICY: policy}).level is level
+
+
+@pytest.mark.parametrize(
+    ("container", "status", "level"),
+    [
+        ({"state": {"waiting": {"reason": "ImagePullBackOff"}}}, {}, ERROR),
+        ({"restartCount": 9}, {}, WARNING),
+        ({"ready": False}, {}, WARNING),
+        ({}, {"phase": "Pending"}, ERROR),
+    ],
+)
+def test_a_component_that_is_not_well_is_found(
+    container: dict[str, Any], status: dict[str, Any], level: findings.Level
+) -> None:
+    ill = installed.component(names.OPERATOR_ACCOUNT, container=container, **status)
+    others = [installed.component(one) for one in kinds.COMPONENTS if one != names.OPERATOR_ACCOUNT]
+    one = installed.only("components", {kinds.PODS: [*others, ill]})
+    assert (one.level, one.where) == (level, "Pod/cotenant-system/cotenant-operator-0")
+
+
+def test_a_component_without_a_pod_is_found_and_one_that_observing_needs_not_is_none() -> None:
+    assert len(installed.found("components", {kinds.PODS: []})) == 2
+    observing = {kinds.PODS: [], kinds.POLICY: [installed.policy(mode="Observe")]}
+    assert installed.only("components", observing).where.endswith(names.OPERATOR_ACCOUNT)
+
+
+@pytest.mark.parametrize(
+    "leases", [[], [installed.lease(names.SCHEDULER_LEASE, age=60)], [installed.lease(names.SCHEDULER_LEASE, holder="")]]
+)
+def test_gated_pods_without_a_leader_are_an_error(leases: list[Any]) -> None:
+    waits = kit.pod("waits", gates=[names.PACKING_GATE])
+    one = installed.only("leader", {kinds.LEASES: leases, kinds.PODS: [waits]})
+    assert one.level is ERROR
+    assert "1 pods wait at the gate" in one.what
+
+
+def test_nobody_need_lead_where_nothing_is_packed() -> None:
+    observing = [installed.policy(mode="Observe")]
+    assert installed.found("leader", {kinds.LEASES: [], kinds.POLICY: observing}) == []
+
+
+def test_a_node_without_an_agent_or_with_one_that_is_not_ready_is_found() -> None:
+    one = installed.only("gpu-nodes", {kinds.NODES: [installed.node(), installed.node("n2")]})
+    assert (one.level, one.where) == (ERROR, "Node/n2")
+    one = installed.only("gpu-nodes", {kinds.GPUNODES: [kit.gpunode(kit.gpu(), ready="False")]})
+    assert (one.what, "nvidia-ctk cdi generate" in str(one.remedy)) == ("NoCDI: told", True)
+
+
+def test_gpus_and_taints_that_keep_placements_off_are_found() -> None:
+    tainted = installed.node()
+    tainted["spec"]["taints"] = [{"key": names.STARTUP_TAINT, "effect": "NoSchedule"}]
+    ill = kit.gpunode(kit.gpu(health="Unhealthy", reason="XID 79"), kit.gpu("GPU-1", index=1, health="Suspect"))
+    found = installed.found("gpu-nodes", {kinds.NODES: [tainted], kinds.GPUNODES: [ill]})
+    assert [one.level for one in found] == [WARNING, ERROR, WARNING]
+    assert installed.only("gpu-nodes", {kinds.GPUNODES: [kit.gpunode()]}).what == "its agent lists no GPU"
+
+
+def test_gpunodes_without_nodes_and_clusters_without_gpu_nodes_are_found() -> None:
+    left = [kit.gpunode(kit.gpu()), kit.gpunode(name="gone")]
+    assert installed.only("gpu-nodes", {kinds.GPUNODES: left}).remedy == "kubectl delete gpunode gone"
+    assert installed.only("gpu-nodes", {kinds.NODES: [], kinds.GPUNODES: []}).level is WARNING
+
+
+@pytest.mark.parametrize("leases", [[], [installed.lease("node-n1", age=41)]])
+def test_a_silent_agent_is_an_error(leases: list[Any]) -> None:
+    scheduler = installed.lease(names.SCHEDULER_LEASE)
+    one = installed.only("agent-leases", {kinds.LEASES: [scheduler, *leases]})
+    assert (one.level, one.where) == (ERROR, "Node/n1")
+
+
+def test_another_plugin_on_a_node_of_ours_is_an_error_with_the_command_that_ends_it() -> None:
+    by_operator = installed.node(labels={"nvidia.com/gpu.deploy.device-plugin": "true"}, gpu="4")
+    one = installed.only("device-plugins", {kinds.NODES: [by_operator]})
+    assert (one.level, "nvidia.com/gpu: 4" in one.what) == (ERROR, True)
+    assert "kubectl label node n1 nvidia.com/gpu.deploy.device-plugin=false --overwrite" in str(one.remedy)
+    by_chart = installed.node(**{"gpu.shared": "8"})
+    one = installed.only("device-plugins", {kinds.NODES: [by_chart]})
+    assert "{key: cotenant.dev/gpu, operator: NotIn, values: ['true']}" in str(one.remedy)
+
+
+def test_slices_of_nvidias_dra_driver_on_a_node_of_ours_are_an_error() -> None:
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n1", "devices": [{"name": "gpu-0"}]}
+    assert installed.only("device-plugins", {kinds.SLICES: [{"spec": spec}]}).level is ERROR
+    assert installed.found("device-plugins", {kinds.SLICES: [{"spec": spec | {"driver": "other"}}]}) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        installed.node("n2", ours=False, labels={"nvidia.com/gpu.present": "true"}),
+        installed.node("n2", ours=False, labels={"nvidia.com/gpu.product": "NVIDIA-L4"}),
+        installed.node("n2", ours=False, gpu="8"),
+    ],
+)
+def test_a_node_with_gpus_that_is_not_ours_is_told_with_the_commands_that_hand_it_over(other: Any) -> None:
+    found = checks.examined(installed.seen({kinds.NODES: [installed.node(), other]}))
+    (one,) = [one for one in found if one.check == "device-plugins" and one.where == "Node/n2"]
+    assert one.level is findings.Level.OK
+    assert "kubectl drain n2" in one.what
+    assert "kubectl label node n2 cotenant.dev/gpu=true; kubectl uncordon n2" in one.what
+
+
+def test_a_node_all_in_mig_mode_is_found() -> None:
+    one = installed.only("mig", {kinds.GPUNODES: [kit.gpunode(kit.gpu(mode="MIG"))]})
+    assert (one.level, "GPUs 0 are in MIG mode" in one.what) == (WARNING, True)
+
+
+def test_a_missing_runtime_class_names_those_that_are_there() -> None:
+    one = installed.only("runtime-class", {kinds.RUNTIME_CLASSES: [{"metadata": {"name": "nvidia-cdi"}, "handler": "x"}]})
+    assert "nvidia-cdi" in str(one.remedy)
+
+
+def test_an_admission_policy_that_lacks_or_holds_nobody_is_an_error() -> None:
+    audit = installed.named(*admission.VALIDATING)
+    first, second, *others = audit
+    open_binding = {"metadata": first["metadata"], "spec": first["spec"] | {"validationActions": ["Audit"]}}
+    assert installed.only("admission", {kinds.VALIDATING_BINDINGS: [open_binding, second, *others]}).level is ERROR
+    assert installed.only("admission", {kinds.VALIDATING_POLICIES: [second, *others]}).what == "is missing"
+    doubted = {"typeChecking": {"expressionWarnings": [{"fieldRef": "spec.x", "warning": "no such field"}]}}
+    one = installed.only("admission", {kinds.VALIDATING_POLICIES: [dict(first) | {"status": doubted}, second, *others]})
+    assert "no such field" in one.what
+
+
+def test_the_policies_looked_for_are_those_that_are_installed() -> None:
+    kinds_: dict[str, set[str]] = {}
+    for path in (ROOT / "manifests" / "admission").glob("*.yaml"):
+        for manifest in yaml.safe_load_all(path.read_text()):
+            kinds_.setdefault(manifest["kind"], set()).add(manifest["metadata"]["name"])
+    assert kinds_["ValidatingAdmissionPolicy"] == set(admission.VALIDATING)
+    assert kinds_["MutatingAdmissionPolicy"] == set(admission.MUTATING)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("profiles: [", "is no YAML"),
+        ("", "has no kube-scheduler.yaml"),
+        ("profiles: [{schedulerName: other}]", "no profile named cotenant"),
+        ("profiles: [{schedulerName: cotenant}]", "no extender"),
+        (installed.CONFIGURATION.replace("bindVerb: bind, ", ""), "lacks bindVerb"),
+        (installed.CONFIGURATION.replace("filterVerb", "ignorable: true, filterVerb"), "is ignorable"),
+    ],
+)
+def test_a_scheduler_without_the_profile_or_the_extender_is_an_error(text: str, fault: str) -> None:
+    configuration = {"metadata": {"name": "x"}, "data": {"kube-scheduler.yaml": text}}
+    one = installed.only("scheduling", {kinds.SCHEDULER_CONFIGURATION: [configuration]})
+    assert (one.level, fault in one.what) == (ERROR, True)
+
+
+def test_a_pod_that_no_scheduler_looks_at_is_an_error_and_one_left_to_another_a_warning() -> None:
+    unheard = kit.pod("unheard")
+    unheard["spec"]["schedulerName"] = names.SCHEDULER_NAME
+    assert installed.only("scheduling", {kinds.PODS: [unheard]}).level is ERROR
+    astray = kit.pod("astray", conditions=[kit.condition("PodScheduled", "Unschedulable", status="False")])
+    astray["spec"]["schedulerName"] = "default-scheduler"
+    assert installed.only("scheduling", {kinds.PODS: [astray]}).level is WARNING
+    observing = {kinds.PODS: [astray], kinds.POLICY: [installed.policy(mode="Observe")]}
+    assert installed.found("scheduling", observing) == []
+
+
+@pytest.mark.parametrize(("hard", "used", "count"), [("0", "0", 1), ("100", "100", 1), ("100", "20", 0), (None, "0", 0)])
+def test_a_quota_that_leaves_no_share_is_found(hard: str | None, used: str, count: int) -> None:
+    resource = f"requests.{names.GPU_SHARE}"
+    limits = {} if hard is None else {resource: hard}
+    quota = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"hard": limits}, "status": {"used": {resource: used}}}
+    found = installed.found("quotas", {kinds.QUOTAS: [quota]})
+    assert [one.where for one in found] == ["ResourceQuota/team/q"] * count
+
+
+def test_a_right_that_lacks_is_named_with_the_command_that_needs_it() -> None:
+    one = installed.only("rights", denied=["create pods/eviction"])
+    assert (one.where, one.level) == ("cotenant node drain", WARNING)
+    assert "create pods/eviction" in one.what
+
+
+class Asked:
+    """Answers for a cluster where everything is allowed."""
+
+    def version(self) -> dict[str, Any]:
+        return dict(installed.VERSION)
+
+    def may(self, right: installation.Right) -> bool:
+        return right.verb == "list"
+
+
+def test_everything_that_is_asked_for_is_read_once_and_what_is_refused_is_told() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def lists(path: str, read: Any, /, *, name: str = "") -> list[Any]:
+        asked.append((path, name))
+        if "resourcequotas" in path:
+            raise errors.PermanentError("403")
+        return []
+
+    seen = installation.read(
+        lists, Asked(), sources=checks.every_source(), rights=checks.every_right(), namespace=names.RELEASE_NAMESPACE
+    )
+    assert len(asked) == len(set(asked))
+    assert ("/apis/coordination.k8s.io/v1/namespaces/cotenant-system/leases", "") in asked
+    assert seen.unread == {kinds.QUOTAS: "403"}
+    assert set(seen.rights.values()) == {True, False}
+
+
+def test_of_all_pods_only_those_that_have_to_do_with_shares_are_kept() -> None:
+    kept = kinds.PODS.kept
+    assert kept(kit.pod("plain", share=None, notes={})) is None
+    asking, mine = kept(kit.pod("asks")), kept(installed.component(names.OPERATOR_ACCOUNT))
+    assert asking is not None
+    assert mine is not None
+    assert "containers" not in asking["spec"]
