@@ -1,11 +1,13 @@
-"""Lists objects of the API server as kubectl would reach it: a context of a kubeconfig. GET alone, page by page.
+"""Reads objects of the API server as kubectl would reach it: a context of a kubeconfig, else a pod's account. GET alone.
 
 The only module of the command line, and of the simulator, that may import a Kubernetes library.
 """
 
+import contextlib
 import http.client
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,38 +23,79 @@ PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
 _TRIES: Final = 3
 _JSON: Final = {"Accept": "application/json"}
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Of a pod: its token, and its namespace."""
 
 
-class Lists:
-    """Lists of one cluster, as the user of a context.
+class Connection:
+    """To the API server of one cluster.
 
     Attributes:
+        client: with the address and the credentials.
         namespace: of the context, for names without one.
 
     Args:
-        kubeconfig: None: as kubectl chooses it.
+        kubeconfig: None: as kubectl chooses it; where there is none, in a pod, its ServiceAccount.
         context: None: the current one.
 
     Raises:
         InvalidInputError: there is no such kubeconfig or context.
     """
 
-    def __init__(self, kubeconfig: Path | None, context: str | None, *, page: int = PAGE) -> None:
+    def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         configuration = client.Configuration()
-        try:
-            config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=None if kubeconfig is None else str(kubeconfig),
-                context=context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-        except (config.ConfigException, OSError, ValueError) as error:
-            file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
-            field, value = ("--kubeconfig", file) if context is None else ("--context", context)
-            remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {error}"
-            raise errors.InvalidInputError(field, value, remedy) from error
-        self._client, self._page = client.ApiClient(configuration), page
-        self.namespace = _namespace(kubeconfig, context)
+        if kubeconfig is None and context is None and _in_a_pod():
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            self.namespace = (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+        else:
+            _load(configuration, kubeconfig, context)
+            self.namespace = _namespace(kubeconfig, context)
+        self.client = client.ApiClient(configuration)
+
+    def get(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
+        """Status and decoded body of an answer; of no JSON object: nothing but its beginning, as a message.
+
+        Raises:
+            TemporaryError: there is none.
+        """
+        with _answered(path):
+            answer = self._ask(path, query, TIMEOUT_SECONDS)
+            status, data = answer.status, answer.response.data
+        return status, _decoded(data)
+
+    @contextlib.contextmanager
+    def lines(
+        self, path: str, query: Sequence[tuple[str, str]], *, silence_seconds: float
+    ) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Status and lines of an answer that goes on and on, as they come.
+
+        Raises:
+            TemporaryError: there is no answer, or no byte of it for so long.
+        """
+        with _answered(path):
+            answer = self._ask(path, query, (TIMEOUT_SECONDS, silence_seconds))
+            try:
+                yield answer.status, _lines(answer.response.stream(amt=None, decode_content=True))
+            finally:
+                answer.response.close()
+
+    def _ask(self, path: str, query: Sequence[tuple[str, str]], timeout: float | tuple[float, float]) -> Any:
+        asked = self.client.param_serialize(
+            "GET", path, query_params=list(query), header_params=dict(_JSON), auth_settings=["BearerToken"]
+        )
+        return self.client.call_api(*asked, _request_timeout=timeout)
+
+
+class Lists:
+    """Lists of one cluster, as the user of a context, page by page; see `Connection`.
+
+    Attributes:
+        namespace: of the context, for names without one.
+    """
+
+    def __init__(self, kubeconfig: Path | None, context: str | None, *, page: int = PAGE) -> None:
+        self._connection, self._page = Connection(kubeconfig, context), page
+        self.namespace = self._connection.namespace
 
     def __call__(self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "") -> Sequence[Read]:
         """What was read of each object of a path, where that is something; nothing of a kind that is not known.
@@ -82,32 +125,74 @@ class Lists:
             query.append(("fieldSelector", f"metadata.name={name}"))
         following = ""
         while True:
-            status, answer = self._get(path, [*query, ("continue", following)] if following else query)
+            status, answer = self._connection.get(path, [*query, ("continue", following)] if following else query)
             if status == http.client.NOT_FOUND:
                 return []
             if status == http.client.GONE:
                 return None
             if status != http.client.OK:
-                raise errors.PermanentError(_refusal(path, status, answer))
+                raise errors.PermanentError(refusal(path, status, answer))
             found += [one for raw in answer.get("items") or () if (one := read(raw)) is not None]
             following = (answer.get("metadata") or {}).get("continue") or ""
             if not following:
                 return found
 
-    def _get(self, path: str, query: list[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
-        asked = self._client.param_serialize(
-            "GET", path, query_params=query, header_params=dict(_JSON), auth_settings=["BearerToken"]
+
+def refusal(path: str, status: int, answer: Mapping[str, Any]) -> str:
+    """What an answer says that is none, with the remedy where there is one."""
+    said = errors.shortened(str(answer.get("message", "")))
+    if status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED):
+        return f"GET {path}: {status}: {said}: manifests/rbac/snapshot-reader.yaml has the role that a reader needs"
+    return f"GET {path}: {status}: {said}"
+
+
+def _in_a_pod() -> bool:
+    """Whether there is a ServiceAccount and no kubeconfig, as kubectl decides it."""
+    files = str(config.KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)
+    there = any(Path(file).expanduser().exists() for file in files if file)
+    return not there and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
+
+
+def _load(configuration: client.Configuration, kubeconfig: Path | None, context: str | None) -> None:
+    try:
+        config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=None if kubeconfig is None else str(kubeconfig),
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
         )
-        try:
-            answer = self._client.call_api(*asked, _request_timeout=TIMEOUT_SECONDS)
-            status, data = answer.status, answer.response.data
-        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise errors.TemporaryError(f"GET {path}: no answer: {error}", delay_seconds=1) from error
-        try:
-            decoded = json.loads(data)
-        except ValueError:
-            decoded = {"message": errors.shortened(data)}
-        return status, decoded if isinstance(decoded, dict) else {}
+    except (config.ConfigException, OSError, ValueError) as error:
+        file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
+        field, value = ("--kubeconfig", file) if context is None else ("--context", context)
+        remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {error}"
+        raise errors.InvalidInputError(field, value, remedy) from error
+
+
+@contextlib.contextmanager
+def _answered(path: str) -> Iterator[None]:
+    """What fails in the block, the server gave no answer."""
+    try:
+        yield
+    except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+        raise errors.TemporaryError(f"GET {path}: no answer: {error}", delay_seconds=1) from error
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    try:
+        decoded = json.loads(data)
+    except ValueError:
+        decoded = {"message": errors.shortened(data)}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """What stands between line ends; the last line may have none."""
+    left = b""
+    for chunk in chunks:
+        *whole, left = (left + chunk).split(b"\n")
+        yield from whole
+    if left:
+        yield left
 
 
 def _namespace(kubeconfig: Path | None, context: str | None) -> str:
@@ -116,10 +201,3 @@ def _namespace(kubeconfig: Path | None, context: str | None) -> str:
     listed, current = config.list_kube_config_contexts(file)  # type: ignore[no-untyped-call]
     found = current if context is None else next(one for one in listed if one["name"] == context)
     return str(found["context"].get("namespace") or "default")
-
-
-def _refusal(path: str, status: int, answer: dict[str, Any]) -> str:
-    said = errors.shortened(str(answer.get("message", "")))
-    if status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED):
-        return f"GET {path}: {status}: {said}: manifests/rbac/snapshot-reader.yaml has the role that a reader needs"
-    return f"GET {path}: {status}: {said}"

@@ -46,7 +46,7 @@ _CONDITIONS: Final = (
     tables.words("SINCE"),
     tables.words("MESSAGE"),
 )
-_CHOICES: Final = {
+CHOICES: Final = {
     Placement.FIRST_FIT: "the first GPU that fits",
     Placement.BEST_FIT: "the GPU that fits with least left over",
     Placement.SPREAD: "the emptiest GPU",
@@ -60,6 +60,7 @@ _CHOICES: Final = {
     Placement.MEM_PERCENT: "beside those who are predicted to keep its memory least busy",
     Placement.RANDOM: "any GPU that fits",
 }
+"""How each placement chooses, for people."""
 _OVER: Final = (dljob.Phase.SUCCEEDED, dljob.Phase.FAILED)
 """As a pod's phase is worded, too."""
 _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -67,7 +68,7 @@ _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 def lines(shown: explanation.Explanation, look: tables.Look) -> Iterator[str]:
     """All of it; `wide` adds the predictions for every GPU model and all conditions."""
-    for title, said, tone in _facts(shown):
+    for title, said, tone in facts(shown):
         text = printable.plain(said)
         cell = text if tone is None else tables.Toned(text, tone)
         yield f"{title + ':':<{_TITLE}}{tables.toned(text, cell, look)}"
@@ -84,7 +85,8 @@ def lines(shown: explanation.Explanation, look: tables.Look) -> Iterator[str]:
     yield from usage_tables.notes(shown.notes)
 
 
-def _facts(shown: explanation.Explanation) -> Iterator[tuple[str, str, tables.Tone | None]]:
+def facts(shown: explanation.Explanation) -> Iterator[tuple[str, str, tables.Tone | None]]:
+    """Titles, words as they came, and their tones."""
     yield "Name", f"{shown.namespace}/{shown.name} ({shown.kind})", None
     yield "Phase", shown.phase, _TONES.get(dljob.Phase(shown.phase)) if shown.phase in set(dljob.Phase) else None
     placed = shown.reason == PackedReason.PLACED
@@ -129,7 +131,7 @@ def _chosen(policy: explanation.Policy, replicas: Sequence[explanation.Replica])
     """Why there; empty where nothing is placed. A policy that is no longer in force is not known."""
     by = sorted({one.policy_generation for one in replicas if one.policy_generation is not None})
     if not by or by == [policy.generation]:
-        return _CHOICES[policy.placement] if by else ""
+        return CHOICES[policy.placement] if by else ""
     return f"by the policy of generation {', '.join(map(str, by))}; another is in force now"
 
 

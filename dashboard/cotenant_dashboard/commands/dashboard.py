@@ -1,0 +1,99 @@
+"""`cotenant dashboard`: serve a page that shows the cluster live. It reads, and changes nothing."""
+
+import argparse
+import ipaddress
+import logging
+import secrets
+import socket
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import cotenant_api
+from cotenant_api import errors
+
+SUMMARY = "serve a live page of GPUs, tenants, queue and predictions; it reads the cluster and changes nothing"
+
+ADDRESS: Final = "127.0.0.1"
+PORT: Final = 8380
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        "--address", default=ADDRESS, help="to listen on; beside loopback, --authenticate is asked for (%(default)s)"
+    )
+    parser.add_argument("--port", type=int, default=PORT, help="0: any that is free (default: %(default)s)")
+    parser.add_argument(
+        "--authenticate",
+        action="store_true",
+        help="ask for a bearer token of the cluster, whose account may get gpunodes.cotenant.dev and list all pods",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name, beside localhost and addresses, by which browsers may ask for it; may be given again",
+    )
+    parser.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM; with --tls-key, it speaks HTTPS")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM, of the certificate")
+    parser.add_argument("--context", metavar="C", help="of the kubeconfig; default: its current one")
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="default: as kubectl chooses it; where there is none, in a pod, its ServiceAccount",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal."""
+    require_private(arguments.address, authenticate=arguments.authenticate)
+    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
+        raise errors.InvalidInputError(
+            "--tls-key", arguments.tls_key, "goes with --tls-certificate: give both, or none"
+        )
+
+    import asyncio
+
+    from cotenant_cli.reading import kube
+    from cotenant_dashboard.watching import live, reviews, watchers
+    from cotenant_dashboard.web import app, serving
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    door = serving.Door(
+        address=arguments.address, port=arguments.port, certificate=arguments.tls_certificate, key=arguments.tls_key
+    )
+    connection = kube.Connection(arguments.kubeconfig, arguments.context)
+    asking = reviews.Reviews(connection.client, clock=time.monotonic) if arguments.authenticate else None
+    settings = app.Settings(hosts=arguments.allow_host, verdict=None if asking is None else asking.verdict)
+    clock = live.Clock(now=lambda: datetime.now(UTC), seconds=time.monotonic)
+
+    async def served(listening: socket.socket) -> None:
+        page = live.Live(release=cotenant_api.__version__, epoch=secrets.token_hex(8), clock=clock)
+        watchers.begin(connection, page.store, ending=threading.Event())
+        print(f"dashboard: {door.url(listening)}", flush=True)
+        await serving.serve(page, app.create(page, settings), door=door, listening=listening)
+
+    with door.listening() as listening:
+        asyncio.run(served(listening))
+    return 0
+
+
+def require_private(address: str, *, authenticate: bool) -> None:
+    """Who is not on this machine has to show who they are.
+
+    Raises:
+        InvalidInputError: the address is none, or open to others without authentication.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError as error:
+        raise errors.InvalidInputError("--address", address, "must be an address in digits: 127.0.0.1, ::1") from error
+    if not parsed.is_loopback and not authenticate:
+        remedy = "others can reach it there: add --authenticate, or listen on 127.0.0.1 and use kubectl port-forward"
+        raise errors.InvalidInputError("--address", address, remedy)

@@ -1,0 +1,90 @@
+"""Who may look, as the API server says: a bearer token by TokenReview, the right by SubjectAccessReview. Fails closed.
+
+The only requests of the dashboard that are no GET; they change nothing.
+"""
+
+import enum
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+import urllib3.exceptions
+
+from cotenant_api import errors, names
+from kubernetes import client
+
+KNOWN_SECONDS: Final = 60.0
+"""A right that is taken away ends so much later."""
+KNOWN_LIMIT: Final = 1024
+MAX_TOKEN_BYTES: Final = 16 * 1024
+TIMEOUT_SECONDS: Final = 10.0
+RIGHTS: Final = (("get", names.GROUP, "gpunodes"), ("list", "", "pods"))
+"""What the page shows: verb, group, resource, of the whole cluster."""
+
+
+class Verdict(enum.Enum):
+    """Whether somebody may look."""
+
+    ALLOWED = enum.auto()
+    UNKNOWN = enum.auto()
+    """The token is none of this cluster, or no more."""
+    FORBIDDEN = enum.auto()
+    """The account may not read what the page shows."""
+
+
+class Reviews:
+    """Asks, and remembers for a while.
+
+    Args:
+        clock: that never goes back, in seconds.
+    """
+
+    def __init__(self, api: client.ApiClient, *, clock: Callable[[], float]) -> None:
+        self._tokens, self._rights = client.AuthenticationV1Api(api), client.AuthorizationV1Api(api)
+        self._clock, self._lock = clock, threading.Lock()
+        self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
+
+    def verdict(self, token: str) -> Verdict:
+        """Of a bearer token.
+
+        Raises:
+            TemporaryError: the API server does not say.
+        """
+        if not token or len(token) > MAX_TOKEN_BYTES or not token.isascii():
+            return Verdict.UNKNOWN
+        digest = hashlib.sha256(token.encode()).digest()
+        with self._lock:
+            when, verdict = self._known.get(digest, (float("-inf"), Verdict.UNKNOWN))
+        if self._clock() - when < KNOWN_SECONDS:
+            return verdict
+        try:
+            verdict = self._asked(token)
+        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise errors.TemporaryError(f"no answer about a token: {error}", delay_seconds=1) from error
+        with self._lock:
+            self._known[digest] = (self._clock(), verdict)
+            self._known.move_to_end(digest)
+            while len(self._known) > KNOWN_LIMIT:
+                self._known.popitem(last=False)
+        return verdict
+
+    def _asked(self, token: str) -> Verdict:
+        review = client.V1TokenReview(spec=client.V1TokenReviewSpec(token=token))
+        status = self._tokens.create_token_review(review, _request_timeout=TIMEOUT_SECONDS).status
+        if status is None or not status.authenticated or status.user is None:
+            return Verdict.UNKNOWN
+        return Verdict.ALLOWED if all(self._may(status.user, *right) for right in RIGHTS) else Verdict.FORBIDDEN
+
+    def _may(self, user: Any, verb: str, group: str, resource: str) -> bool:
+        spec = client.V1SubjectAccessReviewSpec(
+            user=user.username,
+            uid=user.uid,
+            groups=user.groups,
+            extra=user.extra,
+            resource_attributes=client.V1ResourceAttributes(verb=verb, group=group, resource=resource),
+        )
+        review = client.V1SubjectAccessReview(spec=spec)
+        status = self._rights.create_subject_access_review(review, _request_timeout=TIMEOUT_SECONDS).status
+        return bool(status is not None and status.allowed and not status.denied)

@@ -1,0 +1,1 @@
+"""Serves the page and its updates over HTTP: GET and HEAD, and nothing that changes anything."""

@@ -1,0 +1,135 @@
+"""The routes: the page, its events, one job's explanation, what Prometheus reads. GET and HEAD alone."""
+
+import asyncio
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cotenant_api import errors
+from cotenant_cli.views import explanation_lines
+from cotenant_dashboard.view import words
+from cotenant_dashboard.watching.live import Live
+from cotenant_dashboard.watching.reviews import Verdict
+from cotenant_dashboard.web import assets, events, guards, metrics
+
+SHOWN_AGAIN_SECONDS: Final = 300.0
+"""A stream of somebody who had to show a token ends then: a right that was taken away ends with it."""
+_FRESH: Final = {"cache-control": "no-store"}
+_PROBLEMS: Final = {
+    Verdict.UNKNOWN: (401, "no valid token: `kubectl create token ACCOUNT` makes one"),
+    Verdict.FORBIDDEN: (403, "this account may not get gpunodes.cotenant.dev and list pods of all namespaces"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Who may ask.
+
+    Attributes:
+        hosts: names by which it may be asked.
+        verdict: whether the bearer of a token may look; None: whoever can reach it.
+    """
+
+    hosts: Collection[str] = ()
+    verdict: Callable[[str], Verdict] | None = None
+
+
+def create(live: Live, settings: Settings) -> ASGIApp:
+    """The application."""
+    limits = events.Limits(ends_after_seconds=None if settings.verdict is None else SHOWN_AGAIN_SECONDS)
+    own = [
+        _route("/api/events", events.Stream(live, limits=limits), settings),
+        _route("/api/page", _page(live), settings),
+        _route("/api/jobs/{namespace}/{name}", _job(live), settings),
+        _route("/metrics", _metrics(live), settings),
+        Route("/healthz", _healthy, methods=["GET"]),
+        Route("/readyz", _ready(live), methods=["GET"]),
+    ]
+    guard = Middleware(guards.Guard, hosts=settings.hosts)
+    return Starlette(routes=[*own, *assets.routes(assets.read())], middleware=[guard])
+
+
+class _Shown:
+    """Before what not everybody may see."""
+
+    def __init__(self, application: ASGIApp, verdict: Callable[[str], Verdict] | None) -> None:
+        self._application, self._verdict = application, verdict
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer it, or say what is missing."""
+        refusal = None if self._verdict is None else await self._refusal(Request(scope), self._verdict)
+        await (refusal or self._application)(scope, receive, send)
+
+    @staticmethod
+    async def _refusal(request: Request, verdict: Callable[[str], Verdict]) -> Response | None:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        try:
+            said = await asyncio.to_thread(verdict, token.strip() if scheme.lower() == "bearer" else "")
+        except errors.TemporaryError as error:
+            return JSONResponse({"problem": str(error)}, status_code=503, headers=_FRESH)
+        if said is Verdict.ALLOWED:
+            return None
+        status, problem = _PROBLEMS[said]
+        return JSONResponse({"problem": problem}, status_code=status, headers=_FRESH | {"www-authenticate": "Bearer"})
+
+
+def _route(path: str, application: ASGIApp, settings: Settings) -> Route:
+    return Route(path, _Shown(application, settings.verdict), methods=["GET"])
+
+
+def _page(live: Live) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        change = live.since(None)
+        parts = ",".join(f"{json.dumps(key)}:{text}" for key, text in sorted(change.parts.items()))
+        body = f'{{"v":1,"revision":{change.revision},"parts":{{{parts}}}}}'
+        await Response(body, media_type="application/json", headers=_FRESH)(scope, receive, send)
+
+    return answer
+
+
+def _job(live: Live) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        named = scope["path_params"]
+        try:
+            shown = live.explained(named["namespace"], named["name"])
+        except errors.InvalidInputError as error:
+            missing = JSONResponse({"problem": words.plain(str(error))}, status_code=404, headers=_FRESH)
+            await missing(scope, receive, send)
+            return
+        document: dict[str, Any] = words.plain(shown.to_object())
+        facts = [
+            {"title": title, "words": words.plain(said), "tone": None if tone is None else tone.name.lower()}
+            for title, said, tone in explanation_lines.facts(shown)
+        ]
+        await JSONResponse(document | {"facts": facts}, headers=_FRESH)(scope, receive, send)
+
+    return answer
+
+
+def _metrics(live: Live) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        text = metrics.text(live.page.meter.seconds())
+        await Response(text, media_type="text/plain; version=0.0.4", headers=_FRESH)(scope, receive, send)
+
+    return answer
+
+
+async def _healthy(_: Request) -> Response:
+    return PlainTextResponse("ok\n", headers=_FRESH)
+
+
+def _ready(live: Live) -> Callable[[Request], Any]:
+    async def answer(_: Request) -> Response:
+        if live.store.whole:
+            return PlainTextResponse("ok\n", headers=_FRESH)
+        return PlainTextResponse("the cluster has not been read yet\n", status_code=503, headers=_FRESH)
+
+    return answer

@@ -1,0 +1,120 @@
+"""Runs one dashboard: socket, watches, uvicorn, and an end at a signal."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from cotenant_api import errors
+from cotenant_dashboard.watching.live import Live
+
+LOG = logging.getLogger(__name__)
+
+SHUTDOWN_SECONDS: Final = 3
+CONNECTIONS: Final = 512
+"""Readers at once; more are told 503."""
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """Where it is asked: an address in digits, a port (0: any that is free), and files for TLS."""
+
+    address: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def listening(self) -> socket.socket:
+        """The socket, bound.
+
+        Raises:
+            InvalidInputError: the port is taken, or the address is not of this machine.
+        """
+        family = socket.AF_INET6 if ipaddress.ip_address(self.address).version == 6 else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((self.address, self.port))
+        except (OSError, OverflowError) as error:
+            listening.close()
+            remedy = f"stop what listens there, or choose another port with --port (0: any that is free) ({error})"
+            raise errors.InvalidInputError("--port", self.port, remedy) from error
+        return listening
+
+    def url(self, listening: socket.socket) -> str:
+        """Where a browser finds it."""
+        scheme = "http" if self.certificate is None else "https"
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{scheme}://{host}:{listening.getsockname()[1]}/"
+
+
+class Server(uvicorn.Server):
+    """Ends at a signal and returns; streams are let go first.
+
+    Args:
+        ending: called then.
+    """
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals for the block."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.end)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def end(self) -> None:
+        """Stop serving."""
+        self._ending()
+        self.should_exit = True
+
+
+def configuration(application: ASGIApp, door: Door) -> uvicorn.Config:
+    """Of uvicorn: no access log, no header that names the server."""
+    return uvicorn.Config(
+        application,
+        http="h11",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ssl_certfile=door.certificate,
+        ssl_keyfile=door.key,
+    )
+
+
+async def serve(live: Live, application: ASGIApp, *, door: Door, listening: socket.socket) -> None:
+    """Until a signal, or until the page cannot be made any more."""
+    server = Server(configuration(application, door), live.close)
+    making = asyncio.create_task(live.run())
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    await asyncio.wait({making, serving}, return_when=asyncio.FIRST_COMPLETED)
+    failed = making.done()
+    server.end()
+    await serving
+    making.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await making
+    if failed:
+        raise errors.PermanentError("the page is not made any more")

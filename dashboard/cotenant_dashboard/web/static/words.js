@@ -1,0 +1,39 @@
+// Figures as words.
+
+export const NONE = "–";
+
+const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const TENTHS = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
+export const whole = (figure) => (figure === null || figure === undefined ? NONE : WHOLE.format(figure));
+export const tenths = (figure) => (figure === null || figure === undefined ? NONE : TENTHS.format(figure));
+
+/** "3 jobs"; "1 job". */
+export const count = (number, one, more = `${one}s`) => `${whole(number)} ${number === 1 ? one : more}`;
+
+/** The two largest units, as kubectl says it. */
+export function span(seconds) {
+  const parts = [];
+  let left = Math.max(Math.floor(seconds), 0);
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+    if (left >= size) parts.push(`${Math.floor(left / size)}${unit}`);
+    left %= size;
+  }
+  return parts.slice(0, 2).join("") || "0s";
+}
+
+/** How long ago, or nothing. */
+export function age(since) {
+  const then = Date.parse(since);
+  return Number.isNaN(then) ? "" : span((Date.now() - then) / 1000);
+}
+
+/** GiB of MiB. */
+export const gibibytes = (mebibytes) => (mebibytes === null || mebibytes === undefined ? NONE : TENTHS.format(mebibytes / 1024));
+
+/** One of ten tints for a name, always the same. */
+export function tint(name) {
+  let hash = 0;
+  for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
+  return String(hash % 10);
+}

@@ -1,0 +1,120 @@
+"""Who may look, as an API server says: a small server that plays one."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_dashboard.watching import reviews
+from cotenant_dashboard.watching.reviews import Verdict
+from kubernetes import client
+
+ALL = {("get", "cotenant.dev", "gpunodes"), ("list", "", "pods")}
+USER = {"username": "ann", "uid": "7", "groups": ["admins"], "extra": {"scopes": ["all"]}}
+
+
+class Server:
+    """Knows the token `good`, of ann."""
+
+    def __init__(self) -> None:
+        self.rights, self.status = set(ALL), 201
+        self.asked: list[dict[str, Any]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append(body["spec"])
+                answer = json.dumps(body | {"status": outer.said(body["spec"])}).encode()
+                self.send_response(outer.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it so
+                return
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def said(self, spec: dict[str, Any]) -> dict[str, Any]:
+        if "token" in spec:
+            return {"authenticated": True, "user": USER} if spec["token"] == "good" else {"error": "unknown"}
+        wanted = spec["resourceAttributes"]
+        return {"allowed": (wanted["verb"], wanted.get("group", ""), wanted["resource"]) in self.rights}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [1000.0]
+
+
+@pytest.fixture
+def verdict(server: Server, clock: list[float]) -> Iterator[Callable[[str], Verdict]]:
+    host = f"http://127.0.0.1:{server.http.server_address[1]}"
+    configuration = client.Configuration(host=host, retries=False)
+    with client.ApiClient(configuration) as api:
+        yield reviews.Reviews(api, clock=lambda: clock[0]).verdict
+
+
+def test_who_has_the_rights_may_look(server: Server, verdict: Callable[[str], Verdict]) -> None:
+    assert verdict("good") is Verdict.ALLOWED
+    token, *rights = server.asked
+    assert token["token"] == "good"
+    for asked in rights:
+        assert (asked["user"], asked["uid"], asked["groups"], asked["extra"]) == (
+            "ann",
+            "7",
+            ["admins"],
+            {"scopes": ["all"]},
+        )
+
+
+@pytest.mark.parametrize("missing", sorted(ALL))
+def test_who_lacks_a_right_may_not(
+    server: Server, verdict: Callable[[str], Verdict], missing: tuple[str, str, str]
+) -> None:
+    server.rights.remove(missing)
+    assert verdict("good") is Verdict.FORBIDDEN
+
+
+@pytest.mark.parametrize("token", ["bad", ""])
+def test_a_token_that_is_none_may_not(verdict: Callable[[str], Verdict], token: str) -> None:
+    assert verdict(token) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("token", ["x" * (reviews.MAX_TOKEN_BYTES + 1), "gööd"])
+def test_what_can_be_no_token_is_not_asked_about(server: Server, verdict: Callable[[str], Verdict], token: str) -> None:
+    assert verdict(token) is Verdict.UNKNOWN
+    assert server.asked == []
+
+
+def test_a_right_that_is_taken_away_ends_within_a_minute(
+    server: Server, verdict: Callable[[str], Verdict], clock: list[float]
+) -> None:
+    assert verdict("good") is Verdict.ALLOWED
+    server.rights.clear()
+    assert verdict("good") is Verdict.ALLOWED
+    clock[0] += reviews.KNOWN_SECONDS
+    assert verdict("good") is Verdict.FORBIDDEN
+
+
+def test_without_an_answer_nobody_may(server: Server, verdict: Callable[[str], Verdict]) -> None:
+    server.status = 500
+    with pytest.raises(errors.TemporaryError, match="no answer about a token"):
+        verdict("good")
+    server.status = 201
+    assert verdict("good") is Verdict.ALLOWED
