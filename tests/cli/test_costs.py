@@ -1,5 +1,7 @@
 """What a job will be booked for and cost on each GPU model: as operator and extender book."""
 
+from typing import Any
+
 import pytest
 
 from cli import kit
@@ -20,7 +22,7 @@ def ask(
     steps: int | None = None,
     prices: costs.Prices | None = None,
     fleet: dict[GPUModel, costs.Kind] | None = None,
-    **spec: object,
+    **spec: Any,
 ) -> dict[str, costs.Row]:
     question = costs.Question(
         spec=dljob.Spec.model_validate({"template": {"spec": {}}} | spec),
@@ -72,7 +74,7 @@ def test_without_a_price_there_is_no_cost() -> None:
     ],
 )
 def test_whole_gpus_are_booked_where_nothing_is_shared(
-    spec: dict[str, object], policy: packingpolicy.Spec, share: int
+    spec: dict[str, Any], policy: packingpolicy.Spec, share: int
 ) -> None:
     assert ask(policy=policy, **spec)[A10].share == share
 
@@ -117,7 +119,9 @@ def test_prices_are_read_by_model() -> None:
     assert costs.prices_of("NVIDIA-H200: 3.5\nTesla-T4: 0\n", source="p") == {"NVIDIA-H200": 3.5, "Tesla-T4": 0.0}
 
 
-@pytest.mark.parametrize("text", ["", "a: [", "[1]", "NVIDIA-H200: dear", "NVIDIA-H200: -1", "NVIDIA-H200: .inf", "x: true"])
+@pytest.mark.parametrize(
+    "text", ["", "a: [", "[1]", "NVIDIA-H200: dear", "NVIDIA-H200: -1", "NVIDIA-H200: .inf", "x: true"]
+)
 def test_what_are_no_prices_is_refused(text: str) -> None:
-    with pytest.raises(errors.InvalidInputError, match="price|YAML"):
+    with pytest.raises(errors.InvalidInputError, match=r"price|YAML"):
         costs.prices_of(text, source="prices.yaml")

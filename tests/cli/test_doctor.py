@@ -99,7 +99,8 @@ def test_a_component_without_a_pod_is_found_and_one_that_observing_needs_not_is_
 
 
 @pytest.mark.parametrize(
-    "leases", [[], [installed.lease(names.SCHEDULER_LEASE, age=60)], [installed.lease(names.SCHEDULER_LEASE, holder="")]]
+    "leases",
+    [[], [installed.lease(names.SCHEDULER_LEASE, age=60)], [installed.lease(names.SCHEDULER_LEASE, holder="")]],
 )
 def test_gated_pods_without_a_leader_are_an_error(leases: list[Any]) -> None:
     waits = kit.pod("waits", gates=[names.PACKING_GATE])
@@ -143,11 +144,11 @@ def test_a_silent_agent_is_an_error(leases: list[Any]) -> None:
 
 
 def test_another_plugin_on_a_node_of_ours_is_an_error_with_the_command_that_ends_it() -> None:
-    by_operator = installed.node(labels={"nvidia.com/gpu.deploy.device-plugin": "true"}, gpu="4")
+    by_operator = installed.node(labels={"nvidia.com/gpu.deploy.device-plugin": "true"}, offered="nvidia.com/gpu")
     one = installed.only("device-plugins", {kinds.NODES: [by_operator]})
     assert (one.level, "nvidia.com/gpu: 4" in one.what) == (ERROR, True)
     assert "kubectl label node n1 nvidia.com/gpu.deploy.device-plugin=false --overwrite" in str(one.remedy)
-    by_chart = installed.node(**{"gpu.shared": "8"})
+    by_chart = installed.node(offered="nvidia.com/gpu.shared")
     one = installed.only("device-plugins", {kinds.NODES: [by_chart]})
     assert "{key: cotenant.dev/gpu, operator: NotIn, values: ['true']}" in str(one.remedy)
 
@@ -163,7 +164,7 @@ def test_slices_of_nvidias_dra_driver_on_a_node_of_ours_are_an_error() -> None:
     [
         installed.node("n2", ours=False, labels={"nvidia.com/gpu.present": "true"}),
         installed.node("n2", ours=False, labels={"nvidia.com/gpu.product": "NVIDIA-L4"}),
-        installed.node("n2", ours=False, gpu="8"),
+        installed.node("n2", ours=False, offered="nvidia.com/gpu"),
     ],
 )
 def test_a_node_with_gpus_that_is_not_ours_is_told_with_the_commands_that_hand_it_over(other: Any) -> None:
@@ -180,7 +181,9 @@ def test_a_node_all_in_mig_mode_is_found() -> None:
 
 
 def test_a_missing_runtime_class_names_those_that_are_there() -> None:
-    one = installed.only("runtime-class", {kinds.RUNTIME_CLASSES: [{"metadata": {"name": "nvidia-cdi"}, "handler": "x"}]})
+    one = installed.only(
+        "runtime-class", {kinds.RUNTIME_CLASSES: [{"metadata": {"name": "nvidia-cdi"}, "handler": "x"}]}
+    )
     assert "nvidia-cdi" in str(one.remedy)
 
 
@@ -228,15 +231,21 @@ def test_a_pod_that_no_scheduler_looks_at_is_an_error_and_one_left_to_another_a_
     astray = kit.pod("astray", conditions=[kit.condition("PodScheduled", "Unschedulable", status="False")])
     astray["spec"]["schedulerName"] = "default-scheduler"
     assert installed.only("scheduling", {kinds.PODS: [astray]}).level is WARNING
-    observing = {kinds.PODS: [astray], kinds.POLICY: [installed.policy(mode="Observe")]}
-    assert installed.found("scheduling", observing) == []
+    observing = [installed.policy(mode="Observe")]
+    assert installed.found("scheduling", {kinds.PODS: [astray], kinds.POLICY: observing}) == []
 
 
-@pytest.mark.parametrize(("hard", "used", "count"), [("0", "0", 1), ("100", "100", 1), ("100", "20", 0), (None, "0", 0)])
+@pytest.mark.parametrize(
+    ("hard", "used", "count"), [("0", "0", 1), ("100", "100", 1), ("100", "20", 0), (None, "0", 0)]
+)
 def test_a_quota_that_leaves_no_share_is_found(hard: str | None, used: str, count: int) -> None:
     resource = f"requests.{names.GPU_SHARE}"
     limits = {} if hard is None else {resource: hard}
-    quota = {"metadata": {"name": "q", "namespace": "team"}, "spec": {"hard": limits}, "status": {"used": {resource: used}}}
+    quota = {
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": limits},
+        "status": {"used": {resource: used}},
+    }
     found = installed.found("quotas", {kinds.QUOTAS: [quota]})
     assert [one.where for one in found] == ["ResourceQuota/team/q"] * count
 
@@ -251,9 +260,11 @@ class Asked:
     """Answers for a cluster where everything is allowed."""
 
     def version(self) -> dict[str, Any]:
+        """A new one."""
         return dict(installed.VERSION)
 
     def may(self, right: installation.Right) -> bool:
+        """To read alone."""
         return right.verb == "list"
 
 

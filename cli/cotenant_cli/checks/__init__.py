@@ -13,7 +13,6 @@ from typing import Final, Protocol, cast
 from cotenant_api import findings
 from cotenant_cli.reading.installation import Installation, Right, Source
 
-
 _REMEDY: Final = "run the doctor as an account that may read it"
 
 

@@ -21,7 +21,11 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
         found = [one for one in seen.of(kinds.PODS) if _is(one, component, seen.namespace)]
         ill = [finding for one in found if (finding := _illness(one)) is not None]
         yield from ill
-        if not found and component not in _ON_NODES and not (component in _ONLY_TO_PACK and kinds.observes(seen.of(kinds.POLICY))):
+        if (
+            not found
+            and component not in _ON_NODES
+            and not (component in _ONLY_TO_PACK and kinds.observes(seen.of(kinds.POLICY)))
+        ):
             remedy = f"helm status cotenant -n {seen.namespace}; a component outside of the cluster is not seen here"
             yield findings.warning(f"{seen.namespace}/{component}", "there is no pod of it", remedy)
         if found and not ill:
@@ -46,7 +50,9 @@ def _illness(pod: Object) -> findings.Finding | None:
             return findings.error(where, what, f"{see}; kubectl logs --previous {metadata['name']} -c {one['name']}")
         if int(one.get("restartCount") or 0) >= MANY_RESTARTS:
             what = f"container {one['name']} has restarted {one['restartCount']} times"
-            return findings.warning(where, what, f"kubectl -n {metadata['namespace']} logs --previous {metadata['name']}")
+            return findings.warning(
+                where, what, f"kubectl -n {metadata['namespace']} logs --previous {metadata['name']}"
+            )
         if status.get("phase") == "Running" and not one.get("ready"):
             return findings.warning(where, f"container {one['name']} is not ready", see)
     if status.get("phase") != "Running":

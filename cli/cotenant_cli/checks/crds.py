@@ -11,7 +11,9 @@ from cotenant_cli.reading.installation import Installation
 _OURS: Final = {found["metadata"]["name"]: found for found in definitions.definitions().values()}
 _SOURCES: Final = {name: kinds.crd(name) for name in _OURS}
 READS: Final = tuple(_SOURCES.values())
-_REMEDY: Final = "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -, with the chart of this release"
+_REMEDY: Final = (
+    "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -, with the chart of this release"
+)
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:

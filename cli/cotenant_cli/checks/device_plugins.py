@@ -66,7 +66,9 @@ def _hand_over(node: Object) -> str:
     """The commands, in order: the node is empty before it changes hands."""
     name = node["metadata"]["name"]
     drain = f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data"
-    return f"{drain}; {_take_over(node)}; kubectl label node {name} {names.GPU_NODE_LABEL}=true; kubectl uncordon {name}"
+    return (
+        f"{drain}; {_take_over(node)}; kubectl label node {name} {names.GPU_NODE_LABEL}=true; kubectl uncordon {name}"
+    )
 
 
 def _take_over(node: Object) -> str:
@@ -75,4 +77,4 @@ def _take_over(node: Object) -> str:
     if _OPERATOR in (node["metadata"].get("labels") or {}):
         return f"kubectl label node {name} {_OPERATOR}=false --overwrite"
     expression = f"{{key: {names.GPU_NODE_LABEL}, operator: NotIn, values: ['true']}}"
-    return f"add {expression} to the nodeAffinity of its DaemonSet (chart nvidia-device-plugin: to each term of `affinity`)"
+    return f"add {expression} to its DaemonSet's nodeAffinity (chart nvidia-device-plugin: to each term of `affinity`)"

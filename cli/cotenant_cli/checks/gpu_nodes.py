@@ -50,7 +50,9 @@ def _of_node(node: Object, agent: objects.Node | None, namespace: str) -> Iterat
         return
     ready = agent.ready
     if ready is None or ready.status != "True":
-        reason, message = ("NoCondition", "its agent has said nothing") if ready is None else (ready.reason, ready.message)
+        reason, message = (
+            ("NoCondition", "its agent has said nothing") if ready is None else (ready.reason, ready.message)
+        )
         yield findings.error(where, f"{reason}: {message}", _REMEDIES.get(reason, _LOCAL))
     elif any(one.get("key") == names.STARTUP_TAINT for one in (node.get("spec") or {}).get("taints") or ()):
         remedy = f"kubectl taint node {node['metadata']['name']} {names.STARTUP_TAINT}-"

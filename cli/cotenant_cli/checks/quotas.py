@@ -23,7 +23,9 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
         metadata = quota["metadata"]
         where = f"ResourceQuota/{metadata['namespace']}/{metadata['name']}"
         used = (status.get("used") or {}).get(RESOURCE, "0")
-        remedy = f"kubectl -n {metadata['namespace']} edit resourcequota {metadata['name']}: {RESOURCE} is in hundredths"
+        remedy = (
+            f"kubectl -n {metadata['namespace']} edit resourcequota {metadata['name']}: {RESOURCE} is in hundredths"
+        )
         if _number(hard) == 0:
             yield findings.warning(where, f"forbids {names.GPU_SHARE} in the namespace", remedy)
         elif _number(used) >= _number(hard):

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         _NODE_LOCAL,
         action="store_true",
-        help="look at this machine instead of the cluster, as `cotenant node-doctor` does, whose --help has more options",
+        help="look at this machine instead, as `cotenant node-doctor` does, which has more options",
     )
     parser.add_argument(
         "-n", "--namespace", metavar="NS", default=names.RELEASE_NAMESPACE, help="Cotenant's (default: %(default)s)"

@@ -53,9 +53,7 @@ def run(arguments: argparse.Namespace, name: str) -> int:
     tell = functools.partial(print, file=sys.stdout if people else sys.stderr, flush=True)
     limits = loop.Limits(timeout_seconds=arguments.timeout, force=arguments.force)
     found = loop.drain(name, means, limits, tell=lambda line: tell(printable.plain(line)))
-    output.write(
-        output.rendered(found, lambda _: _lines(found), output=arguments.output, colours=output.colours())
-    )
+    output.write(output.rendered(found, lambda _: _lines(found), output=arguments.output, colours=output.colours()))
     return 0 if found.drained else 1
 
 

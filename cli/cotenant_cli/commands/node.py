@@ -17,7 +17,7 @@ examples: cotenant node show n1
           cotenant node drain n1 --timeout 1800 && ssh n1 reboot
 
 drain cordons the node and evicts the pods with GPUs, gangs last and whole, as PodDisruptionBudgets allow; what they
-refuse is tried again. It ends when the node's agent sees no tenant on any GPU. Open the node again: kubectl uncordon NODE
+refuse is tried again. It ends when the node's agent sees no tenant on any GPU. Then: kubectl uncordon NODE
 """
 
 _TIMEOUT: Final = "--timeout"
@@ -28,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="its agent, GPUs, tenants, refusals and faults")
     drain = actions.add_parser("drain", help="cordon it, evict the pods with GPUs, and wait until the GPUs are free")
-    drain.add_argument("--dry-run", action="store_true", help="say who has to go and what becomes of them; change nothing")
+    drain.add_argument(
+        "--dry-run", action="store_true", help="say who has to go and what becomes of them; change nothing"
+    )
     drain.add_argument("--force", action="store_true", help="end pods, too, that nobody makes again")
     drain.add_argument(
         _TIMEOUT, type=float, default=600.0, metavar="SECONDS", help="give up after so long (default: %(default).0f)"

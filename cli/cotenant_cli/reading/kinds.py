@@ -39,9 +39,7 @@ GPUNODES: Final = Source(path=cluster.GPUNODES)
 POLICY: Final = Source(path=cluster.POLICIES, name=packingpolicy.NAME)
 PODS: Final = Source(path=cluster.pods_path(None), kept=_pod)
 LEASES: Final = Source(path="/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
-SCHEDULER_CONFIGURATION: Final = Source(
-    path="/api/v1/namespaces/{namespace}/configmaps", name=names.SCHEDULER_ACCOUNT
-)
+SCHEDULER_CONFIGURATION: Final = Source(path="/api/v1/namespaces/{namespace}/configmaps", name=names.SCHEDULER_ACCOUNT)
 SLICES: Final = Source(path="/apis/resource.k8s.io/v1/resourceslices")
 RUNTIME_CLASSES: Final = Source(path="/apis/node.k8s.io/v1/runtimeclasses")
 QUOTAS: Final = Source(path="/api/v1/resourcequotas")

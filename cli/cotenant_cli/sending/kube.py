@@ -1,9 +1,9 @@
 """Sends what is no GET over a connection of `reading`. Decides nothing; refusals are translated once.
 
-    RefusedError(PermanentError)
-    +-- ConflictError    409: others own a field, or it is another object than was thought
-    +-- GoneError        404
-    TooManyError(TemporaryError)    429: a PodDisruptionBudget is against it, or the server is busy
+RefusedError(PermanentError)
++-- ConflictError    409: others own a field, or it is another object than was thought
++-- GoneError        404
+TooManyError(TemporaryError)    429: a PodDisruptionBudget is against it, or the server is busy
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""Where a graph comes from: a document, or the predictor's extraction in this process. The user's callable runs here."""
+"""Where a graph comes from: a document, or the predictor's extraction. The user's callable runs in this process."""
 
 import argparse
 import json

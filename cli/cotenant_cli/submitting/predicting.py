@@ -1,4 +1,4 @@
-"""What a graph will need on each GPU model, by the model that ships: as the operator predicts it. Heavy; imported late."""
+"""What a graph will need on each GPU model, by the model that ships, as the operator predicts it. Imported late."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

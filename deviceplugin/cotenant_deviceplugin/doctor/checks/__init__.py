@@ -1,4 +1,4 @@
-"""What is judged of a machine: one module for each subject, each a pure function `examine(machine)`, named as its module.
+"""What is judged of a machine: one module for each subject, with a pure function `examine(machine)`.
 
 A new check is one file: nothing lists them. No check reads.
 """
@@ -29,4 +29,6 @@ def every_check() -> Mapping[str, Check]:
 
 def examined(machine: Machine) -> tuple[findings.Finding, ...]:
     """What they find, in order."""
-    return tuple(one for name, check in every_check().items() for one in findings.stamped(check.examine(machine), check=name))
+    return tuple(
+        one for name, check in every_check().items() for one in findings.stamped(check.examine(machine), check=name)
+    )
