@@ -3,16 +3,48 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant_api import errors
 from cotenant_e2e import commandline, configuration, recipes, versions
 from cotenant_e2e.building import Builder
 from cotenant_e2e.progress import Progress
+from cotenant_e2e.recipes import Target
 from cotenant_e2e.versions import Program
 
 VARIABLE = "COTENANT_KUBERNETES_BIN"
 TOOLS = configuration.KUBERNETES / "tools"
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was looked for, and how to get what was not found.
+
+    Attributes:
+        found: the programs that the machine has.
+        missing: what must come from the cache, where it may have been built before.
+        builder: of what is missing.
+    """
+
+    found: Mapping[str, Path]
+    missing: Sequence[Target]
+    builder: Builder
+
+    @property
+    def must_build(self) -> bool:
+        """Whether something is not in the cache either: minutes."""
+        return not all(self.builder.path(target).exists() for target in self.missing)
+
+    def complete(self) -> dict[str, Path]:
+        """The path of every program; builds what must be built.
+
+        Raises:
+            PermanentError: it cannot be built.
+        """
+        if self.must_build:
+            self.builder.build(self.missing)
+        return {**self.found, **{target.program: self.builder.path(target) for target in self.missing}}
 
 
 def find(
@@ -22,7 +54,23 @@ def find(
     tools: Path = TOOLS,
     programs: Sequence[Program] = versions.PROGRAMS,
 ) -> dict[str, Path]:
-    """The path of every program.
+    """The path of every program: what `search` finds, and the rest built.
+
+    Raises:
+        InvalidInputError: COTENANT_KUBERNETES_BIN names no folder, or a program there has another version.
+        PermanentError: what is missing cannot be built.
+    """
+    return search(environment=environment, progress=progress, tools=tools, programs=programs).complete()
+
+
+def search(
+    *,
+    environment: Mapping[str, str],
+    progress: Progress,
+    tools: Path = TOOLS,
+    programs: Sequence[Program] = versions.PROGRAMS,
+) -> Search:
+    """Look for every program; build nothing.
 
     Args:
         environment: where COTENANT_KUBERNETES_BIN, PATH, XDG_CACHE_HOME and HOME are read.
@@ -32,17 +80,15 @@ def find(
 
     Raises:
         InvalidInputError: COTENANT_KUBERNETES_BIN names no folder, or a program there has another version.
-        PermanentError: what is missing cannot be built.
     """
     with ThreadPoolExecutor(len(programs)) as pool:
         ready = dict(zip(programs, pool.map(lambda p: present(p, environment), programs), strict=True))
     missing = {program.name for program, path in ready.items() if path is None}
-    found = {program.name: path for program, path in ready.items() if path}
-    builder = Builder(tools, cache_directory(environment), environment, progress)
-    targets = [target for target in recipes.TARGETS if target.program in missing]
-    if not all(builder.path(target).exists() for target in targets):
-        builder.build(targets)
-    return found | {target.program: builder.path(target) for target in targets}
+    return Search(
+        found={program.name: path for program, path in ready.items() if path},
+        missing=[target for target in recipes.TARGETS if target.program in missing],
+        builder=Builder(tools, cache_directory(environment), environment, progress),
+    )
 
 
 def present(program: Program, environment: Mapping[str, str]) -> Path | None:

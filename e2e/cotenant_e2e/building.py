@@ -59,15 +59,25 @@ class Builder:
         files.require_space(go_cache, mib=needed, remedy="free some, or set GOCACHE to a folder on another disk")
         pins = self.tools / "go.txt"
         go = toolchain.find(pins, cache=self.cache, environment=self.environment, progress=self.progress)
-        with self.progress.step("downloading Go modules"):
-            for tool in dict.fromkeys(target.tool for target in targets):
-                packages = [target.package for target in targets if target.tool == tool]
-                self._go(recipes.download_command(go, packages), tool, log)
+        packages = self._download(go, targets, log)
+        compiled = 0
         for number, target in enumerate(targets, 1):
             with self.progress.step(f"building {target.program} ({number} of {len(targets)})") as detail:
-                self._build_one(go, target, log, detail)
+                compiled += self._build_one(go, target, log, _Counting(detail, compiled, f"of {packages} packages"))
 
-    def _build_one(self, go: Path, target: Target, log: TextIO, detail: Detail) -> None:
+    def _download(self, go: Path, targets: Sequence[Target], log: TextIO) -> int:
+        """How many packages there are to compile, those that programs share counted once."""
+        packages: set[str] = set()
+        with self.progress.step("downloading Go modules") as detail:
+            modules = _Counting(detail, 0, "modules")
+            for tool in dict.fromkeys(target.tool for target in targets):
+                command = recipes.download_command(go, [target.package for target in targets if target.tool == tool])
+                lines = self._go(command, tool, log, lambda line: modules(line) if line.startswith("go: ") else None)
+                packages.update(line for line in lines if not line.startswith("go: "))
+        return len(packages)
+
+    def _build_one(self, go: Path, target: Target, log: TextIO, printed: Callable[[str], None]) -> int:
+        """How many packages were compiled."""
         result = self.path(target)
         result.parent.mkdir(parents=True, exist_ok=True)
         for abandoned in result.parent.glob(f".{result.name}.*.partial"):
@@ -76,18 +86,31 @@ class Builder:
         partial = result.with_name(f".{result.name}.{os.getpid()}.partial")
         version = recipes.module_version((self.tools / target.tool / "go.mod").read_text(), target.module)
         command = recipes.build_command(go, target, version=version, output=partial)
-        self._go(command, target.tool, log, lambda count: detail(f"{count} packages compiled"))
+        lines = self._go(command, target.tool, log, printed)
         partial.rename(result)
+        return len(lines)
 
-    def _go(self, argv: Sequence[str], tool: str, log: TextIO, printed: Callable[[int], None] = lambda _: None) -> None:
-        """Run go in the folder of a module; `printed` gets the number of lines so far."""
+    def _go(self, argv: Sequence[str], tool: str, log: TextIO, printed: Callable[[str], None]) -> list[str]:
+        """Run go in the folder of a module; `printed` gets each line, and the result is all of them."""
         lines: list[str] = []
 
         def line(text: str) -> None:
             lines.append(text)
-            printed(len(lines))
+            printed(text)
 
         environment = recipes.go_environment(self.environment)
         code = commandline.follow(argv, environment=environment, directory=self.tools / tool, log=log, line=line)
         if code:
             raise errors.PermanentError(recipes.explanation(lines, command=argv[1], log=Path(log.name)))
+        return lines
+
+
+class _Counting:
+    """Shows how many lines have come, from a number on."""
+
+    def __init__(self, detail: Detail, count: int, what: str) -> None:
+        self._detail, self._count, self._what = detail, count, what
+
+    def __call__(self, _line: str) -> None:
+        self._count += 1
+        self._detail(f"{self._count} {self._what}")

@@ -56,12 +56,12 @@ class PlainProgress:
 class LiveProgress:
     """One row for each step, with a running clock."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._console = Console(file=out)
+    def __init__(self, console: Console) -> None:
+        self._console = console
 
     @contextmanager
     def step(self, what: str) -> Iterator[Detail]:
-        """Show this step until the block ends."""
+        """Show this step until the block ends; what is printed on the console meanwhile stands above the row."""
         columns = (
             SpinnerColumn(finished_text="[green]✔"),
             TextColumn("{task.description}"),
@@ -80,4 +80,9 @@ class LiveProgress:
 
 def of_terminal(out: TextIO = sys.stderr) -> Progress:
     """The one that suits where the output goes."""
-    return LiveProgress(out) if out.isatty() else PlainProgress(out)
+    return LiveProgress(Console(file=out)) if out.isatty() else PlainProgress(out)
+
+
+def of_console(console: Console) -> Progress:
+    """On the console of everything else where that is a terminal, else on standard error."""
+    return LiveProgress(console) if console.is_terminal else PlainProgress(sys.stderr)

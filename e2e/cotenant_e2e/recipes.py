@@ -95,8 +95,8 @@ def build_command(go: Path, target: Target, *, version: str, output: Path) -> li
 
 
 def download_command(go: Path, packages: Sequence[str]) -> list[str]:
-    """The command that downloads what these packages are made of, and no more."""
-    return [str(go), "list", "-deps", "-f", "{{if .Error}}{{.Error}}{{end}}", *packages]
+    """The command that downloads what these packages are made of, and no more; it prints a line for each package."""
+    return [str(go), "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Version}}{{end}}", *packages]
 
 
 def linker_flags(module: str, version: str) -> str:

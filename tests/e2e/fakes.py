@@ -47,12 +47,16 @@ def write_kubernetes(directory: Path, **printed: str) -> Path:
     return directory
 
 
-def write_go(path: Path, *, version: str = "1.26.8", build: str = 'echo built > "$output"') -> Path:
-    """A go command. `build`: what `go build` does; `$output` is what it shall write, `$program` the package."""
+def write_go(
+    path: Path, *, version: str = "1.26.8", listed: str = "true", build: str = 'echo built > "$output"'
+) -> Path:
+    """A go command. `listed`: what `go list` does. `build`: what `go build` does; `$output` is what it shall write,
+    `$program` the package.
+    """
     return write_program(
         path,
         f'[ "$1" = version ] && echo "go version go{version} linux/amd64" && exit',
-        '[ "$1" = list ] && exit',
+        f'[ "$1" = list ] && {{ {listed}; exit; }}',
         'while [ "$1" != -o ]; do shift; done',
         "output=$2 program=$3",
         build,

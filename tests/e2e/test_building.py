@@ -11,7 +11,7 @@ from cotenant_e2e.building import Builder
 from e2e import fakes
 
 TOOLS = configuration.KUBERNETES / "tools"
-ETCD = next(target for target in recipes.TARGETS if target.program == "etcd")
+ETCD, KUBECTL = (next(target for target in recipes.TARGETS if target.program == name) for name in ("etcd", "kubectl"))
 
 
 def builder(tmp_path: Path) -> Builder:
@@ -61,11 +61,12 @@ def test_a_second_build_waits_for_the_first_and_builds_nothing(tmp_path: Path) -
     assert second.path(ETCD).read_text() == "built by the first"
 
 
-def test_the_number_of_compiled_packages_is_shown(tmp_path: Path) -> None:
-    fakes.write_go(tmp_path / "go" / "go", build='echo fmt; echo net/http; echo built > "$output"')
+def test_the_numbers_of_downloaded_modules_and_of_compiled_packages_are_shown(tmp_path: Path) -> None:
+    listed = "echo go: downloading k8s.io/api v0.36.4; echo 'fmt '; echo 'net/http '; echo 'k8s.io/api v0.36.4'"
+    fakes.write_go(tmp_path / "go" / "go", listed=listed, build='echo "$program"; echo built > "$output"')
     progress = fakes.RecordedProgress()
-    Builder(TOOLS, tmp_path / "cache", builder(tmp_path).environment, progress).build([ETCD])
-    assert progress.details == ["1 packages compiled", "2 packages compiled"]
+    Builder(TOOLS, tmp_path / "cache", builder(tmp_path).environment, progress).build([ETCD, KUBECTL])
+    assert progress.details == ["1 modules", *(f"{count} of 3 packages" for count in (1, 2))]
 
 
 def test_a_cache_that_cannot_be_made_is_one_line_with_the_remedy(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.console import Console
 
 from cotenant_e2e import progress
 from cotenant_e2e.progress import LiveProgress, PlainProgress
@@ -32,11 +33,20 @@ def test_a_failed_step_is_not_called_done() -> None:
 
 def test_a_terminal_sees_the_step_and_its_detail() -> None:
     out = io.StringIO()
-    with LiveProgress(out).step("building etcd") as detail:
+    with LiveProgress(Console(file=out)).step("building etcd") as detail:
         detail("12 packages")
     assert "building etcd" in out.getvalue()
     assert "12 packages" in out.getvalue()
 
 
+def test_what_is_printed_meanwhile_stands_above_the_row() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80)
+    with progress.of_console(console).step("building etcd"):
+        console.print("a table")
+    assert out.getvalue().rindex("a table") < out.getvalue().rindex("building etcd")
+
+
 def test_what_is_no_terminal_gets_plain_lines() -> None:
     assert isinstance(progress.of_terminal(io.StringIO()), PlainProgress)
+    assert isinstance(progress.of_console(Console(file=io.StringIO())), PlainProgress)

@@ -12,7 +12,7 @@ from cotenant_e2e import cluster as clusters
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.commands import arguments as shared
 from cotenant_e2e.commands import output
-from cotenant_e2e.demo import examples, follow, screen
+from cotenant_e2e.demo import examples, follow, meanwhile, screen
 
 SUMMARY = "start Kubernetes and Cotenant, run the examples on simulated GPUs, show what becomes of them"
 SECONDS = 300
@@ -31,7 +31,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """0 only if every job was placed and finished, and every promise was kept."""
     console = Console(highlight=False)
-    programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
+    programs = _programs(console)
     clusters.down(arguments.directory)
     began = time.monotonic()
     started = startup.start(arguments.directory, programs, startup.Options(nodes=nodes.demo()), report=output.say)
@@ -52,6 +52,16 @@ def run(arguments: Namespace) -> int:
     return 0 if succeeded else 1
 
 
+def _programs(console: Console) -> dict[str, Path]:
+    """Those of Kubernetes; while they are built for the first time there is something to read."""
+    search = binaries.search(environment=os.environ, progress=progress.of_console(console))
+    if not search.must_build:
+        return search.complete()
+    console.print(_FIRST_TIME, soft_wrap=True, markup=False)
+    with meanwhile.compared(console):
+        return search.complete()
+
+
 def _follow(cluster: Cluster, console: Console, arguments: Namespace) -> bool:
     run = follow.follow(
         cluster.client,
@@ -68,6 +78,10 @@ def _follow(cluster: Cluster, console: Console, arguments: Namespace) -> bool:
     console.print(f"memory: {memory}", soft_wrap=True)
     return found.succeeded
 
+
+_FIRST_TIME = """Kubernetes 1.36 is not on this machine yet: it is built once, about 9 minutes on 2 cores.
+Then real Kubernetes places jobs. Meanwhile, within a minute, a simulation of what packing is worth:
+"""
 
 _KEPT = """
 It goes on running. Try:
