@@ -15,7 +15,7 @@ export UV_NO_PROGRESS := 1
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-chart test-cluster test-node test-torch soak soak-node lint format openb evidence bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-chart test-cluster test-node test-torch soak soak-node lint format openb evidence bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -64,6 +64,7 @@ lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated man
 	$(BIN)/cotenant crds --check manifests/crds
 	$(BIN)/cotenant crds --check-reference docs/dljob.md
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e chart --check
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e reference --check
 
 format: $(VENV)/.dependencies ## rewrite to the house style
 	$(BIN)/ruff format .
@@ -115,8 +116,15 @@ manifests: $(VENV)/.wheel ## write the CRDs from the types, and what the chart t
 	$(BIN)/cotenant crds --write manifests/crds
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e chart --write
 
-reference: $(VENV)/.wheel ## write the fields and the examples of docs/dljob.md
+reference: $(VENV)/.wheel ## write the generated parts of docs/: fields, examples, commands, values, metrics
 	$(BIN)/cotenant crds --reference docs/dljob.md
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e reference --write
+
+docs: $(VENV)/.wheel ## build the documentation site into .run/site; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=e2e $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(VENV)/.wheel ## show the site on 127.0.0.1:8000, and build it again when a page changes
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=e2e $(BIN)/mkdocs serve
 
 examples: $(VENV)-torch/.wheel ## extract the example graphs again
 	PYTHONPATH=manifests/examples/models $(VENV)-torch/bin/python -m example_models --write manifests/examples/graphs
