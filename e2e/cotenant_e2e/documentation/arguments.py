@@ -35,9 +35,8 @@ def _usage(parser: argparse.ArgumentParser) -> Iterator[str]:
     words = [parser.prog]
     if any(each.option_strings and not each.required for each in _own(parser)):
         words.append("[OPTION]...")
-    for action in _own(parser):
-        if action.option_strings and action.required:
-            words.append(f"{action.option_strings[-1]} {_value(action)}".rstrip())
+    required = [each for each in _own(parser) if each.option_strings and each.required]
+    words += [f"{each.option_strings[-1]} {_value(each)}".rstrip() for each in required]
     words += [_positional(each) for each in _own(parser) if not each.option_strings]
     if any(isinstance(each, argparse._SubParsersAction) for each in parser._actions):
         words.append("COMMAND")
@@ -82,7 +81,7 @@ def _value(action: argparse.Action) -> str:
 
 def _default(action: argparse.Action) -> str:
     value = action.default
-    if value in (None, argparse.SUPPRESS, False) or value == [] or value == ():
+    if value in (None, argparse.SUPPRESS, False, [], ()):
         return ""
     if value is True:
         return "" if action.nargs == 0 and not action.option_strings[-1].startswith("--no-") else "on"

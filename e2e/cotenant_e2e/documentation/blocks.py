@@ -57,7 +57,8 @@ def blocks(text: str, *, page: str) -> Iterator[Block]:
             if fence is None and line.strip():
                 above = line
         elif line.strip() == "```":
-            yield _block(page, start, fence, body, above)
+            code = "\n".join(body)
+            yield Block(page=page, line=start, language=fence["language"], text=code, **_said(above))
             above, fence = "", None
         else:
             body.append(line.removeprefix(fence["indent"]))
@@ -100,10 +101,10 @@ def missing(step: Step, printed: str) -> list[str]:
     return [line for line in step.expected if _squeezed(line) not in lines]
 
 
-def _block(page: str, line: int, fence: re.Match[str], body: list[str], above: str) -> Block:
+def _said(above: str) -> dict[str, str]:
+    """What the line above a block says of it: fields of `Block`."""
     mark = _MARK.match(above)
-    said = {} if mark is None else {"test" if mark["verb"] == "run" else "reason": mark["said"]}
-    return Block(page=page, line=line, language=fence["language"], text="\n".join(body), **said)
+    return {} if mark is None else {"test" if mark["verb"] == "run" else "reason": mark["said"]}
 
 
 def _steps(block: Block) -> Iterator[Step]:

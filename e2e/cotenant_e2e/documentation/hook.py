@@ -3,10 +3,12 @@
 mkdocs.yml names this file. It writes nothing outside the folder that mkdocs builds into.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -31,6 +33,7 @@ PARTS: Final = {
     "simulator/README.md": "parts/simulator.md",
 }
 """Files outside docs/ that are pages of the site, where they are there."""
+_FETCHED: Final = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^"'\s>]+""")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -47,12 +50,26 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
     """Links to other files of the repository."""
     uri = page.file.src_uri
     sources = {there: source for source, there in PARTS.items()}
     site = links.Site(root=ROOT, included=_included(), repository=config.repo_url or "")
     return links.rewritten(markdown, source=sources.get(uri, f"{links.DOCS}/{uri}"), page=uri, site=site)
+
+
+def on_post_page(output: str, *, page: Page, **_: Any) -> str:
+    """The page as it is, which fetches nothing from elsewhere.
+
+    Raises:
+        PluginError: it would.
+    """
+    fetched = _FETCHED.search(output)
+    if fetched is not None:
+        raise PluginError(
+            f"{page.file.src_uri}: {fetched[0]}: a page must fetch nothing from elsewhere; put it into docs/"
+        )
+    return output
 
 
 def _included() -> dict[str, str]:

@@ -66,6 +66,9 @@ def _link(link: re.Match[str], source: str, page: str, site: Site) -> str:
     if where is not None:
         relative = posixpath.relpath(where, posixpath.dirname(page) or ".")
         return f"{link['mark']}[{link['text']}]({relative}{hash_mark}{anchor})"
+    if not (site.root / target).exists():
+        # mkdocs tells of it.
+        return link[0]
     if not site.repository:
         return link["text"]
     kind = "tree" if (site.root / target).is_dir() else "blob"

@@ -1,7 +1,8 @@
-"""Tables of the reference that no schema of Kubernetes has: values of the chart, and metrics. Pure but for the files."""
+"""Tables of the reference that no CRD has: values of the chart, and metrics. Pure but for reading the chart."""
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -22,11 +23,13 @@ def values() -> list[str]:
     """Every value of the chart: its default and comment from values.yaml, what may stand there from the schema."""
     text = (charts.CHART / "values.yaml").read_text(encoding="utf-8")
     schema = json.loads((charts.CHART / charts.SCHEMA).read_text(encoding="utf-8"))
-    root = yaml.compose(text)
     lines = ["| value | default | may be | |", "|---|---|---|---|"]
-    for path, node, rule, comment in _keys(root, schema, schema, text.split("\n"), ""):
-        default = "" if _opens(node, rule) else f"`{_flow(node)}`"
-        lines.append(f"| `{path}` | {default} | {_allowed(rule, schema)} | {_cell(comment or _said(rule))} |")
+    for row in _Values(text.split("\n"), schema).rows(yaml.compose(text), schema):
+        said = _cell(row.comment or row.described)
+        if not row.opens:
+            lines.append(f"| `{row.path}` | `{_flow(row.node)}` | {row.allowed} | {said} |")
+        elif said:
+            lines.append(f"| `{row.path}` | | | {said} |")
     return lines
 
 
@@ -66,55 +69,65 @@ def _families(registry: CollectorRegistry) -> Iterator[tuple[str, str, tuple[str
             yield f"{family.name}{_SUFFIXES.get(family.type, '')}", family.type, labels, family.documentation
 
 
-def _keys(
-    node: yaml.Node, rule: Mapping[str, Any], schema: Mapping[str, Any], lines: list[str], above: str
-) -> Iterator[tuple[str, yaml.Node, Mapping[str, Any], str]]:
-    """Path, value, schema and comment of every key, in the order of the file."""
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        path = f"{above}{key.value}"
-        own = _resolved(rule.get("properties", {}).get(key.value, {}), schema)
-        yield path, value, own, _comment(lines, key.start_mark.line)
-        if _opens(value, own):
-            yield from _keys(value, own, schema, lines, f"{path}.")
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """One key of values.yaml; `opens`: those below it have rows of their own."""
+
+    path: str
+    node: yaml.Node
+    comment: str
+    described: str
+    allowed: str
+    opens: bool
 
 
-def _opens(node: yaml.Node, rule: Mapping[str, Any]) -> bool:
-    """Whether the keys below have rows of their own."""
-    return isinstance(node, yaml.MappingNode) and bool(node.value) and "properties" in rule and not node.flow_style
+@dataclass(frozen=True)
+class _Values:
+    """A values file, by line, and its schema."""
 
+    lines: list[str]
+    schema: Mapping[str, Any]
 
-def _comment(lines: list[str], line: int) -> str:
-    """The comment that stands directly above a line."""
-    found: list[str] = []
-    while line > 0 and lines[line - 1].lstrip().startswith("#"):
-        line -= 1
-        found.insert(0, lines[line].strip().removeprefix("#").strip())
-    return " ".join(found)
+    def rows(self, node: yaml.Node | None, rule: Mapping[str, Any], above: str = "") -> Iterator[_Row]:
+        """Every key, in the order of the file."""
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            own = self._resolved(rule.get("properties", {}).get(key.value, {}))
+            opens = isinstance(value, yaml.MappingNode) and bool(value.value) and "properties" in own
+            row = _Row(
+                path=f"{above}{key.value}",
+                node=value,
+                comment=self._comment(key.start_mark.line),
+                described=str(own.get("description", "")),
+                allowed=self._allowed(own),
+                opens=opens and not value.flow_style,
+            )
+            yield row
+            if row.opens:
+                yield from self.rows(value, own, f"{row.path}.")
 
+    def _comment(self, line: int) -> str:
+        """The comment that stands directly above a line."""
+        found: list[str] = []
+        while line > 0 and self.lines[line - 1].lstrip().startswith("#"):
+            line -= 1
+            found.insert(0, self.lines[line].strip().removeprefix("#").strip())
+        return " ".join(found)
 
-def _resolved(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = str(rule.get("$ref", ""))
-    own: Mapping[str, Any] = schema["$defs"][reference.removeprefix("#/$defs/")] if reference else {}
-    return {**own, **{key: value for key, value in rule.items() if key != "$ref"}}
+    def _resolved(self, rule: Mapping[str, Any]) -> Mapping[str, Any]:
+        reference = str(rule.get("$ref", ""))
+        own: Mapping[str, Any] = self.schema["$defs"][reference.removeprefix("#/$defs/")] if reference else {}
+        return {**own, **{key: value for key, value in rule.items() if key != "$ref"}}
 
-
-def _allowed(rule: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    if "enum" in rule:
-        return " ".join(f"`{each}`" for each in rule["enum"])
-    kinds = rule.get("type", "")
-    words = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
-    if words == "array":
-        inner = _resolved(rule.get("items", {}), schema).get("type", "")
-        words = f"list of {inner}s" if inner else "list"
-    low, high = rule.get("minimum"), rule.get("maximum")
-    bounds = f"{low} to {high}" if low is not None and high is not None else "" if low is None else f"at least {low}"
-    return ", ".join(part for part in (words, bounds) if part)
-
-
-def _said(rule: Mapping[str, Any]) -> str:
-    return str(rule.get("description", ""))
+    def _allowed(self, rule: Mapping[str, Any]) -> str:
+        if "enum" in rule:
+            return " ".join(f"`{each}`" for each in rule["enum"])
+        kinds = rule.get("type", "")
+        words = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
+        if words == "array":
+            words = f"list of {self._resolved(rule.get('items', {})).get('type', 'value')}s"
+        low, high = rule.get("minimum"), rule.get("maximum")
+        bounds = "" if low is None else f"at least {low}" if high is None else f"{low} to {high}"
+        return ", ".join(part for part in (words, bounds) if part)
 
 
 def _flow(node: yaml.Node) -> str:
