@@ -46,7 +46,8 @@ def table(document: Mapping[str, Any]) -> RenderableType:
 _NOTE: Final = (
     "Nothing here was measured on a GPU; the queue and the packing are those that the cluster will run. Done: after "
     "all were submitted, the last job, and the mean. Dense: long jobs first, more on a GPU. Slowest job: beside "
-    "others, against alone. `.venv/bin/cotenant simulate horus` prints all of it; docs/simulator.md says what is assumed."
+    "others, against alone. `.venv/bin/cotenant simulate horus` prints all of it; docs/simulator.md says what is "
+    "assumed."
 )
 
 
