@@ -132,7 +132,7 @@ def test_the_api_server_takes_a_manifest(reader: Reader, block: blocks.Block) ->
 
 def admitted(cluster: Cluster, template: dict[str, Any]) -> dict[str, Any]:
     """The spec of a pod of this template as admission leaves it; it is not kept."""
-    metadata = {"generateName": "page-", **template["metadata"]}
+    metadata = {"generateName": "page-", **template.get("metadata", {})}
     path = f"{clients.path_of('pods', namespace='default')}?dryRun=All"
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
     spec: dict[str, Any] = cluster.client.create(path, pod)["spec"]
