@@ -1,0 +1,141 @@
+"""`cotenant submit`, `node drain` and `doctor` on a real control plane, as its administrator."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.workloads import SECONDS, Workspace, graph_document, template
+from cotenant_api import cli, findings, names
+from cotenant_api.dljob import Phase
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
+
+H200 = "NVIDIA-H200"
+T4_NODE, T4 = "t4-0", "Tesla-T4"
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command as the administrator; its exit code, and what it prints."""
+    kubeconfig = workspace.installation.cluster.kubeconfig()
+
+    def ran(*words: str) -> tuple[int, str]:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        code = cli.main(words)
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return ran
+
+
+@pytest.fixture
+def node(workspace: Workspace) -> Iterator[str]:
+    """The only node with GPUs of its model; open again at the end."""
+    yield T4_NODE
+    workspace.client.patch(clients.path_of("nodes", name=T4_NODE), {"spec": {"unschedulable": None}})
+
+
+def test_a_graph_becomes_a_job_that_runs_on_what_the_trial_said(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "small.json"
+    path.write_text(graph_document().to_json())
+    words = [
+        "submit",
+        str(path),
+        "-n",
+        workspace.namespace,
+        "--image",
+        "registry.example/train:1",
+        "--gpu-models",
+        H200,
+    ]
+    for dry_run in ("client", "server"):
+        code, said = run(*words, f"--dry-run={dry_run}")
+        assert code == 0, said
+    titles, row = (line.split() for line in said.splitlines()[2:4])
+    expected = dict(zip(titles, row, strict=False))
+    assert workspace.client.find(workspace.dljobs("small")) is None
+    code, said = run(*words, "--", "python", "train.py")
+    assert (code, said.splitlines()[1]) == (0, "dljob.cotenant.dev/small serverside-applied")
+    status = workspace.wait_for_phase("small", Phase.RUNNING)
+    (gpu,) = status["replicas"][0]["gpus"]
+    assert (str(gpu["share"]), str(gpu["memoryMiB"])) == (expected["BOOKED%"], expected["MIB"])
+    code, again = run(*words, "-o", "json", "--", "python", "train.py")
+    config_map, job = json.loads(again)["items"]
+    assert (code, job["metadata"]["generation"]) == (0, 1)
+    assert config_map["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    assert {one["manager"] for one in config_map["metadata"]["managedFields"]} == {"cotenant-submit"}
+
+
+def test_fields_of_others_are_left_to_them_unless_forced(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "small.json"
+    path.write_text(graph_document().to_json())
+    workspace.dljob("small", suspend=True, template=template(), gpuMemory="1Gi")
+    words = [
+        "submit",
+        str(path),
+        "-n",
+        workspace.namespace,
+        "--image",
+        "registry.example/other:2",
+        "--gpu-memory",
+        "2Gi",
+    ]
+    code, said = run(*words)
+    assert code == 1
+    assert "409" in said
+    assert "--force-conflicts" in said
+    code, said = run(*words, "--force-conflicts")
+    assert code == 0, said
+    assert workspace.client.get(workspace.dljobs("small"))["spec"]["gpuMemory"] == "2Gi"
+
+
+def test_a_node_is_drained_as_a_budget_allows(workspace: Workspace, run: Run, node: str) -> None:
+    model = workspace.graph("graph", graph_document(flops=10**6))
+    for name in ("free", "kept"):
+        workspace.dljob(name, model=model, gpuModels=[T4], template=template(run_for=""))
+        workspace.wait_for_phase(name, Phase.RUNNING)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "kept"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {names.DLJOB_LABEL: "kept"}}},
+    }
+    budgets = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace)
+    workspace.client.create(budgets, budget)
+    code, said = run("node", "drain", node, "--timeout", "3")
+    assert code == 1, said
+    assert re.search(rf"pod/{workspace.namespace}/free\S* evicted", said)
+    assert re.search(rf"pod/{workspace.namespace}/kept\S* is not evicted yet: .*disruption budget", said)
+    assert workspace.client.get(clients.path_of("nodes", name=node))["spec"]["unschedulable"] is True
+    workspace.client.delete(f"{budgets}/kept")
+    code, said = run("node", "drain", node, "--timeout", str(SECONDS), "-o", "json")
+    assert code == 0, said
+    found, _ = json.JSONDecoder().raw_decode(said)
+    assert (found["drained"], found["tenants"]) == (True, 0)
+    assert [one.startswith(f"{workspace.namespace}/kept") for one in found["evicted"]] == [True]
+    waiting.wait_until(lambda: workspace.phase("free") == Phase.QUEUED, "the evicted job in the queue again", SECONDS)
+
+
+def test_pods_that_nobody_makes_again_are_ended_only_with_force(workspace: Workspace, run: Run, node: str) -> None:
+    workspace.pod("alone", 5, annotations={names.GPU_MODELS: T4})
+    workspace.bound_pod("alone")
+    code, said = run("node", "drain", node)
+    assert code == 1
+    assert f"nobody makes {workspace.namespace}/alone again" in said
+    assert not workspace.client.get(clients.path_of("nodes", name=node))["spec"].get("unschedulable")
+    code, said = run("node", "drain", node, "--force", "--timeout", str(SECONDS))
+    assert code == 0, said
+
+
+def test_a_doctor_finds_of_a_cluster_without_nvidias_toolkit_that_alone(run: Run) -> None:
+    code, said = run("doctor", "-o", "json")
+    found = json.loads(said)["findings"]
+    wrong = {(one["level"], one["check"]) for one in found if one["level"] != findings.Level.OK}
+    # The components are processes beside the cluster, and containers on simulated nodes need no RuntimeClass.
+    assert wrong == {("error", "runtime-class"), ("warning", "components")}, said
+    assert code == findings.ERRORS_FOUND
+    assert {"leader", "agent-leases", "admission", "crds", "rights"} <= {one["check"] for one in found}
