@@ -13,6 +13,7 @@ from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 
+IMAGE = "registry.example/other:2"
 H200 = "NVIDIA-H200"
 T4_NODE, T4 = "t4-0", "Tesla-T4"
 Run = Callable[..., tuple[int, str]]
