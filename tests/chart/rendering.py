@@ -1,5 +1,6 @@
 """The chart as helm renders it, for tests."""
 
+import copy
 import functools
 import os
 import subprocess
@@ -52,8 +53,13 @@ def rendered(name: str) -> str:
 
 
 def objects(name: str) -> list[Object]:
-    """The objects of one of `VALUES`."""
-    return [one for one in yaml.safe_load_all(rendered(name)) if one]
+    """The objects of one of `VALUES`; they may be changed."""
+    return copy.deepcopy(list(_parsed(name)))
+
+
+@functools.cache
+def _parsed(name: str) -> tuple[Object, ...]:
+    return tuple(item for item in yaml.safe_load_all(rendered(name)) if item)
 
 
 def one(name: str, kind: str, called: str) -> Object:
@@ -65,8 +71,9 @@ def one(name: str, kind: str, called: str) -> Object:
 def pods(name: str) -> Iterator[tuple[str, Object]]:
     """Name and pod spec of every workload."""
     for item in objects(name):
-        if item["kind"] in {"Deployment", "DaemonSet"}:
-            yield item["metadata"]["name"], item["spec"]["template"]["spec"]
+        spec = item["spec"]["jobTemplate"]["spec"] if item["kind"] == "CronJob" else item.get("spec", {})
+        if item["kind"] in {"Deployment", "DaemonSet", "Job", "CronJob"}:
+            yield item["metadata"]["name"], spec["template"]["spec"]
 
 
 def containers(name: str) -> Iterator[tuple[str, Object, Object]]:

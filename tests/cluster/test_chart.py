@@ -2,7 +2,6 @@
 but the nodes and what runs in containers.
 """
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chart import rendering
+from cluster.charted import GPU, RUNTIME_CLASS, TENANT, helm
 from cotenant_api import names
 from cotenant_e2e import charts, nodes, startup, testing, waiting
 from cotenant_e2e import client as clients
@@ -29,12 +29,6 @@ DLJOB = {
     "metadata": {"name": "kept"},
     "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "none"}]}}},
 }
-RUNTIME_CLASS = {
-    "apiVersion": "node.k8s.io/v1",
-    "kind": "RuntimeClass",
-    "metadata": {"name": "nvidia"},
-    "handler": "nvidia",
-}
 MPS = "app.kubernetes.io/name=cotenant-mps"
 LEAVING = {
     "metadata": {
@@ -44,8 +38,6 @@ LEAVING = {
     },
     "spec": {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {"none": "such"}},
 }
-TENANT = {"podUID": "u", "namespace": "team", "pod": "a"}
-GPU = {"uuid": "GPU-0", "index": 0, "model": "NVIDIA-A100-SXM4-40GB", "memoryMiB": 40960, "health": "Healthy"}
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +46,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with testing.control_plane(tmp_path_factory.mktemp("chart"), startup.Options(nodes=nodes.demo())) as cluster:
         cluster.client.create(clients.path_of("runtimeclasses", group="node.k8s.io"), RUNTIME_CLASS)
         yield cluster
-
-
-def helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Helm on this cluster, whatever it says; what it keeps for itself lies in the cluster's folder."""
-    homes = {f"HELM_{kind}_HOME": str(cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")}
-    environment = {**os.environ, **homes, "KUBECONFIG": str(cluster.kubeconfig())}
-    command = [str(rendering.helm()), *arguments, "--namespace", names.RELEASE_NAMESPACE]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
 
 
 def upgraded(cluster: Cluster, *values: str) -> subprocess.CompletedProcess[str]:
@@ -75,7 +59,7 @@ def installed(bare: Cluster) -> Iterator[Cluster]:
     done = helm(bare, "install", "cotenant", str(charts.CHART), "--create-namespace")
     assert done.returncode == 0, done.stderr
     yield bare
-    helm(bare, "uninstall", "cotenant", "--wait")
+    helm(bare, "uninstall", "cotenant", "--wait", "--no-hooks")
 
 
 def policy_mode(cluster: Cluster) -> str:
@@ -112,7 +96,7 @@ def test_the_pods_of_a_fresh_installation_are_admitted_and_placed(installed: Clu
 def test_what_users_made_outlives_the_chart(installed: Cluster) -> None:
     path = clients.path_of("dljobs", group=names.GROUP, version=names.VERSION, namespace="default")
     installed.client.create(path, DLJOB)
-    assert helm(installed, "uninstall", "cotenant", "--wait").returncode == 0
+    assert helm(installed, "uninstall", "cotenant", "--wait", "--no-hooks").returncode == 0
     assert [item["metadata"]["name"] for item in installed.client.items(path)] == ["kept"]
     installed.client.delete(f"{path}/kept")
 
@@ -159,7 +143,7 @@ def test_no_second_mps_daemon_is_started_beside_one_that_still_serves(installed:
 
 
 def test_an_installation_from_the_manifests_is_taken_over(installed: Cluster) -> None:
-    assert helm(installed, "uninstall", "cotenant", "--wait").returncode == 0
+    assert helm(installed, "uninstall", "cotenant", "--wait", "--no-hooks").returncode == 0
     installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS))
     installed.kubectl("apply", "--filename", str(charts.MANIFESTS / "policy.yaml"))
     installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS / "node"))

@@ -2,34 +2,15 @@
 
 import pytest
 
+from cluster.rights import may
 from cotenant_api import names
+from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
 from cotenant_e2e.cluster import Cluster
 
+SECONDS = 30
 SCHEDULER, OPERATOR, AGENT = names.SCHEDULER_ACCOUNT, names.OPERATOR_ACCOUNT, names.NODE_AGENT_ACCOUNT
 RELEASE = names.RELEASE_NAMESPACE
-
-
-def may(
-    cluster: Cluster, account: str, verb: str, resource: str, *, namespace: str = "default", name: str = ""
-) -> bool:
-    """Ask as `kubectl auth can-i` does: `resource` is plural[.group][/subresource]."""
-    plural, _, subresource = resource.partition("/")
-    plural, _, group = plural.partition(".")
-    attributes = {
-        "verb": verb,
-        "group": group,
-        "resource": plural,
-        "subresource": subresource,
-        "namespace": namespace,
-        "name": name,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": f"system:serviceaccount:{RELEASE}:{account}", "resourceAttributes": attributes},
-    }
-    answer = cluster.client.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    return bool(answer["status"]["allowed"])
 
 
 @pytest.mark.parametrize(
@@ -129,3 +110,49 @@ def test_the_scheduler_writes_no_lease_but_its_own(cluster: Cluster) -> None:
 def test_leases_elsewhere_are_nobodys(cluster: Cluster) -> None:
     for account in (OPERATOR, AGENT):
         assert not may(cluster, account, "update", "leases.coordination.k8s.io", namespace="kube-system")
+
+
+READING, WRITING = ("get", "list", "watch"), ("create", "update", "patch", "delete", "deletecollection")
+
+
+@pytest.mark.parametrize(
+    ("role", "verbs"),
+    [("view", READING), ("edit", READING + WRITING), ("admin", READING + WRITING), ("cotenant-viewer", READING)],
+)
+def test_a_role_of_a_namespace_has_its_dljobs_as_well(cluster: Cluster, role: str, verbs: tuple[str, ...]) -> None:
+    binding = {
+        "metadata": {"name": f"test-{role}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": role, "namespace": RELEASE}],
+    }
+    path = clients.path_of("rolebindings", group="rbac.authorization.k8s.io", namespace="default")
+    cluster.client.create(path, binding)
+    # The controller that adds rules to these roles comes by a moment later.
+    wanted = set(verbs)
+    waiting.wait_until(
+        lambda: allowed(cluster, role, "dljobs.cotenant.dev") == wanted, f"the rights of {role}", SECONDS
+    )
+    assert not may(cluster, role, "patch", "dljobs.cotenant.dev/status")
+    assert not may(cluster, role, "patch", "packingpolicies.cotenant.dev")
+    cluster.client.delete(f"{path}/test-{role}")
+
+
+def test_who_may_view_the_cluster_reads_five_kinds_and_changes_nothing(cluster: Cluster) -> None:
+    binding = {
+        "metadata": {"name": "test-viewer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cotenant-viewer"},
+        "subjects": [{"kind": "ServiceAccount", "name": "anybody", "namespace": RELEASE}],
+    }
+    path = clients.path_of("clusterrolebindings", group="rbac.authorization.k8s.io")
+    cluster.client.create(path, binding)
+    kinds = ("nodes", "pods", "dljobs.cotenant.dev", "gpunodes.cotenant.dev", "packingpolicies.cotenant.dev")
+    waiting.wait_until(lambda: may(cluster, "anybody", "list", "nodes"), "the viewer's rights", SECONDS)
+    assert {kind: allowed(cluster, "anybody", kind) for kind in kinds} == {kind: set(READING) for kind in kinds}
+    for kind in ("secrets", "configmaps", "pods/log"):
+        assert allowed(cluster, "anybody", kind) == set()
+    cluster.client.delete(f"{path}/test-viewer")
+
+
+def allowed(cluster: Cluster, account: str, resource: str) -> set[str]:
+    """Which of all verbs an account may use, in the namespace `default`."""
+    return {verb for verb in READING + WRITING if may(cluster, account, verb, resource)}

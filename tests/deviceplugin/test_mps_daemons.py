@@ -16,7 +16,7 @@ import pytest
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import daemons
+from cotenant_deviceplugin.mps import clearing, daemons
 from cotenant_standin import building, mps_control, state
 from node_kit import gpu_machine, quick
 
@@ -60,11 +60,27 @@ def settings(machine: gpu_machine.Machine, *, drain_seconds: float | None = None
     )
 
 
+class Modes:
+    """A driver that takes every compute mode, or none."""
+
+    def __init__(self) -> None:
+        self.set: dict[GPUUID, hardware.ComputeMode] = {}
+        self.refuses = False
+
+    async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
+        """At once."""
+        if self.refuses:
+            raise errors.TemporaryError("the driver refuses", delay_seconds=1)
+        self.set[gpu] = mode
+
+
 @contextlib.asynccontextmanager
-async def running(chosen: daemons.Settings, gpus: daemons.GPUs) -> AsyncIterator[asyncio.Event]:
+async def running(
+    chosen: daemons.Settings, gpus: daemons.GPUs, driver: Modes | None = None
+) -> AsyncIterator[asyncio.Event]:
     """The daemons, until the block ends; the event asks them to end earlier."""
     stop = asyncio.Event()
-    task = asyncio.create_task(daemons.run(chosen, gpus, stop))
+    task = asyncio.create_task(daemons.run(chosen, gpus, stop, driver=driver or Modes()))
     try:
         yield stop
     finally:
@@ -178,6 +194,47 @@ async def test_end_takes_clients_off_the_gpu_after_the_time_that_was_given(machi
         tenant = machine.tenant()
         stop.set()
         assert "CUDA_ERROR_MPS_CLIENT_TERMINATED" in await ended(tenant)
+
+
+async def test_nothing_is_left_on_a_node_that_is_given_back_once_the_last_client_has_ended(
+    machine: gpu_machine.Machine,
+) -> None:
+    driver, first, second = Modes(), machine.uuid(0), machine.uuid(1)
+    async with running(settings(machine), GPUs(first, second), driver) as stop:
+        for index in (0, 1):
+            await answering(machine, index)
+        await clearing.Modes(machine.mps_root).note(first, hardware.ComputeMode.DEFAULT)
+        tenant = machine.tenant()
+        await clearing.mark(machine.mps_root)
+        stop.set()
+        await quick.until(lambda: not (machine.mps_root / second).exists())
+        assert (machine.pipe().is_dir(), driver.set) == (True, {})
+        tenant.process.terminate()
+        assert await ended(tenant) == ""
+    assert list(machine.mps_root.iterdir()) == []
+    assert driver.set == {first: hardware.ComputeMode.DEFAULT}
+
+
+async def test_what_the_driver_refuses_at_the_end_is_told_and_stays_noted(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver, modes = Modes(), clearing.Modes(machine.mps_root)
+    driver.refuses = True
+    async with running(settings(machine), GPUs(machine.uuid()), driver):
+        await answering(machine)
+        await modes.note(machine.uuid(), hardware.ComputeMode.DEFAULT)
+        await clearing.mark(machine.mps_root)
+    assert "is not as it was: the driver refuses" in caplog.text
+    assert await modes.read(machine.uuid()) is hardware.ComputeMode.DEFAULT
+    assert await clearing.marked(machine.mps_root)
+
+
+async def test_pipes_stay_where_containers_have_them_mounted_on_a_node_that_is_not_given_back(
+    machine: gpu_machine.Machine,
+) -> None:
+    async with running(settings(machine), GPUs(machine.uuid())):
+        await answering(machine)
+    assert machine.pipe().is_dir()
 
 
 async def test_end_comes_though_the_daemon_does_not_answer(

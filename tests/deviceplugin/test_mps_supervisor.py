@@ -47,7 +47,7 @@ class Killed(gpu_machine.MachineDriver):
     def __init__(self, machine: gpu_machine.Machine, backend: v2.MPSv2, *, after: int) -> None:
         super().__init__(machine)
         self._backend, self._left = backend, after
-        self.properties, self.observe = backend.properties, backend.observe
+        self.properties, self.observe, self.answers = backend.properties, backend.observe, backend.answers
         self.edits, self.terminate = backend.edits, backend.terminate
 
     def _count(self) -> None:

@@ -17,9 +17,9 @@ from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
 from cotenant_deviceplugin.node.tasks import UNSPECIFIED
 from deviceplugin import fakes
-from node_kit import kubelet_devices, quick
+from node_kit import quick
 from node_kit.kubelet_devices import KubeletError
-from node_kit.whole_node import CONTAINER_UID, NODE, SERVER_PID, WholeNode
+from node_kit.whole_node import CONTAINER_UID, NODE, SERVER_PID, WholeNode, started
 
 UID = CONTAINER_UID.format(1)
 
@@ -28,21 +28,6 @@ UID = CONTAINER_UID.format(1)
 def folder_fixture() -> Iterator[Path]:
     with quick.folder() as path:
         yield path
-
-
-async def started(node: WholeNode, pod: kubelet_devices.Pod) -> dict[str, str]:
-    """Admit a pod and start its container; its environment by CDI."""
-    assert await node.kubelet.admit(pod), pod.failure
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                names = await node.kubelet.start(pod)
-                break
-            except KubeletError:
-                await asyncio.sleep(0.02)
-    node.kubelet.started(pod)
-    edits = node.specification(names)
-    return dict(line.split("=", 1) for line in edits["env"])
 
 
 async def rounds(node: WholeNode, count: int = 2) -> None:
@@ -241,6 +226,9 @@ async def test_an_excluded_gpu_gives_no_shares(folder: Path) -> None:
         node.api.put(path, {**node.api.objects[path], "spec": {"excludedGPUs": [node.first]}})
         await node.kubelet.has_tokens(100)
         await quick.until(lambda: node.gpu()["mode"] == "Excluded")
+        # Given back: MPS and the compute mode are as they were before.
+        await quick.until(lambda: (node.mps.pid(node.first), node.gpu()["mps"]) == (None, "NotUsed"))
+        assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.DEFAULT
 
 
 async def test_a_gpu_that_is_lost_closes_and_its_tenant_stays_listed(folder: Path) -> None:

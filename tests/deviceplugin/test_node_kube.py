@@ -128,8 +128,15 @@ def test_a_policy_is_followed_and_told_when_it_changes() -> None:
     store.replace([policy(mode="Observe")])
     store.apply("MODIFIED", policy(mode="Observe"))
     assert (store.spec and store.spec.mode, counter.calls) == (packingpolicy.Mode.OBSERVE, 1)
+
+
+def test_a_policy_that_is_deleted_stays_in_force() -> None:
+    store = surroundings.Policy(LOG)
+    store.replace([policy(mode="Observe")])
     store.apply("DELETED", policy(mode="Observe"))
-    assert (store.spec and store.spec.mode, counter.calls) == (packingpolicy.Mode.PACK, 2)
+    store.replace([])
+    assert store.spec is not None
+    assert store.spec.mode is packingpolicy.Mode.OBSERVE
 
 
 def test_a_policy_that_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:

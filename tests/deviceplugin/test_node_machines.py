@@ -18,7 +18,7 @@ from cotenant_deviceplugin.node.gate import WHOLE_EDITS, Gate
 from cotenant_deviceplugin.node.strangers import Strangers
 from cotenant_deviceplugin.pods import Refusal
 from deviceplugin import fakes
-from node_kit.whole_node import CONTAINER_UID, SERVER_PID, MemoryGPUs, MemoryMPS
+from node_kit.whole_node import CONTAINER_UID, SERVER_PID, MemoryGPUs, MemoryModes, MemoryMPS
 
 LOG = logging.getLogger("test")
 UID = CONTAINER_UID.format(1)
@@ -40,15 +40,18 @@ class Bench:
         self.mps = MemoryMPS()
         self.standing: list[Grant] = []
         self.reserved: gpunode.Mode | None = None
+        self.given_back = False
         self.ill: str | None = None
         self.took: list[supervision.Decision] = []
         doors = machines.Doors(
             tenants=lambda gpu: tuple(each for each in self.standing if each.booked.gpus[0].uuid == gpu),
             reserved=lambda _: self.reserved,
+            given_back=lambda _: self.given_back,
             took=lambda _gpu, _before, decision: self.took.append(decision),
         )
         remembering = looks.Remembering(self.mps)
-        self.looks = looks.Looks(self.gpus)
+        self.modes = MemoryModes()
+        self.looks = looks.Looks(self.gpus, self.modes)
         self.machines = machines.Machines(
             remembering, self.looks, doors=doors, monotonic=self.time.now, policy=supervision.Policy()
         )
@@ -182,6 +185,37 @@ async def test_a_gpu_that_is_not_ours_to_manage_is_left_as_it_is() -> None:
     )
     assert bench.mps.pid(bench.gpu) is None
     assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.DEFAULT
+
+
+@pytest.mark.parametrize("before", [ComputeMode.DEFAULT, ComputeMode.PROHIBITED])
+async def test_a_gpu_that_is_given_back_is_what_it_was_before(before: ComputeMode) -> None:
+    bench = Bench()
+    bench.gpus.states[bench.gpu] = Readings(compute_mode=before)
+    await bench.machines.settle(bench.gpu)
+    assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
+    bench.reserved, bench.given_back = gpunode.Mode.EXCLUDED, True
+    decision = await bench.machines.settle(bench.gpu)
+    assert (decision.published, bench.mps.pid(bench.gpu)) == (gpunode.MPS.NOT_USED, None)
+    assert (bench.gpus.states[bench.gpu].compute_mode, bench.modes.kept) == (before, {})
+
+
+async def test_a_gpu_that_was_never_taken_is_left_as_it_is_when_it_is_given_back() -> None:
+    bench = Bench()
+    bench.reserved, bench.given_back = gpunode.Mode.EXCLUDED, True
+    bench.gpus.states[bench.gpu] = Readings(compute_mode=ComputeMode.EXCLUSIVE_PROCESS)
+    assert (await bench.machines.settle(bench.gpu)).published is gpunode.MPS.NOT_USED
+    assert bench.gpus.states[bench.gpu].compute_mode is ComputeMode.EXCLUSIVE_PROCESS
+
+
+async def test_a_gpu_is_not_given_back_under_a_process_that_uses_it() -> None:
+    bench = Bench()
+    await bench.machines.settle(bench.gpu)
+    bench.gpus.processes[bench.gpu] = {77: 10}
+    bench.reserved, bench.given_back = gpunode.Mode.EXCLUDED, True
+    decision = await bench.machines.settle(bench.gpu)
+    assert (decision.published, decision.reason, decision.actions) == (gpunode.MPS.ACTIVE, "used by 77", ())
+    bench.gpus.processes[bench.gpu] = {}
+    assert (await bench.machines.settle(bench.gpu)).published is gpunode.MPS.NOT_USED
 
 
 async def test_a_tenant_is_served_on_though_its_gpu_is_excluded() -> None:

@@ -48,6 +48,19 @@ def test_a_containerd_1_7_is_believed_to_have_cdi_when_the_admin_says_so() -> No
     assert readiness.cdi_fault("containerd://1.7.29", said_to_have_it=True) is None
 
 
+@pytest.mark.parametrize(
+    "changes", [{"offering": False}, {"foreign": ("nvidia.com/gpu",)}, {"lacking_labels": ("cotenant.dev/gpu=true",)}]
+)
+def test_a_node_whose_gpus_are_anothers_is_given_back_and_closed(changes: dict[str, object]) -> None:
+    assert readiness.given_back(around(**changes))
+    assert readiness.closed(around(**changes)) is not None
+
+
+@pytest.mark.parametrize("changes", [{}, {"container_runtime": None}, {"specification_fault": "none"}])
+def test_a_node_of_which_something_is_lacking_is_not_given_back(changes: dict[str, object]) -> None:
+    assert not readiness.given_back(around(**changes))
+
+
 def test_a_node_that_lacks_nothing_has_no_fault() -> None:
     assert (readiness.fault(around()), readiness.closed(around())) == (None, None)
 

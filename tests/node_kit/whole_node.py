@@ -16,7 +16,7 @@ from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kubelet import pod_resources
-from cotenant_deviceplugin.mps import canaries, v2
+from cotenant_deviceplugin.mps import canaries, clearing, v2
 from cotenant_deviceplugin.mps.backend import Edits, Properties, Server
 from cotenant_deviceplugin.node.agent import NodeAgent, Outside
 from cotenant_deviceplugin.node.settings import Settings
@@ -26,6 +26,7 @@ from cotenant_deviceplugin.simulated import gpus as simulated
 from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
 from node_kit import kubelet_devices, quick
+from node_kit.kubelet_devices import KubeletError
 from node_kit.kubelet_sockets import SocketKubelet
 
 NODE = cluster.node_path(fakes.NODE)
@@ -87,6 +88,26 @@ class MemoryGPUs:
             yield await self.happened.get()
 
 
+class MemoryModes(clearing.Modes):
+    """What compute modes were before, without a disk."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"))
+        self.kept: dict[GPUUID, hardware.ComputeMode] = {}
+
+    async def read(self, gpu: GPUUID) -> hardware.ComputeMode | None:
+        """As kept."""
+        return self.kept.get(gpu)
+
+    async def note(self, gpu: GPUUID, mode: hardware.ComputeMode) -> hardware.ComputeMode:
+        """Once."""
+        return self.kept.setdefault(gpu, mode)
+
+    async def forget(self, gpu: GPUUID) -> None:
+        """If there is something."""
+        self.kept.pop(gpu, None)
+
+
 class MemoryMPS:
     """MPS servers that start at once, and whose states a test sets."""
 
@@ -121,6 +142,10 @@ class MemoryMPS:
         seen = self.servers.get(gpu, Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server"))
         self.servers[gpu] = replace(seen, faults=(), culprits=())
         return seen
+
+    async def answers(self, _: GPUUID) -> bool:
+        """Whether there are daemons."""
+        return self.daemons
 
     async def start(self, gpu: GPUUID) -> None:
         """At once, where there are daemons."""
@@ -175,6 +200,7 @@ class WholeNode:
             kubelet_dir=folder / "kubelet",
             cdi_dir=folder / "cdi",
             base_cdi_dirs=(folder / "cdi",),
+            mps_root=folder / "mps",
         )
         for made in ("kubelet", "state", "cdi", "proc"):
             (folder / made).mkdir(exist_ok=True)
@@ -191,6 +217,11 @@ class WholeNode:
         node = fakes.node(tainted=True)
         node["status"] = {"nodeInfo": {"containerRuntimeVersion": runtime}, "allocatable": allocatable}
         self.api.put(NODE, node)
+
+    def put_labels(self, **labels: str) -> None:
+        """The Node's labels."""
+        node = self.api.objects[NODE]
+        self.api.put(NODE, {**node, "metadata": {**node["metadata"], "labels": labels}})
 
     def put_policy(self, **spec: Any) -> None:
         """The PackingPolicy."""
@@ -269,3 +300,18 @@ class WholeNode:
                 yield made
         finally:
             await self.kubelet.end()
+
+
+async def started(node: WholeNode, pod: kubelet_devices.Pod) -> dict[str, str]:
+    """Admit a pod and start its container; its environment by CDI."""
+    assert await node.kubelet.admit(pod), pod.failure
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                names = await node.kubelet.start(pod)
+                break
+            except KubeletError:
+                await asyncio.sleep(0.02)
+    node.kubelet.started(pod)
+    edits = node.specification(names)
+    return dict(line.split("=", 1) for line in edits["env"])

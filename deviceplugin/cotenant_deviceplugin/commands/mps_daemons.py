@@ -56,6 +56,6 @@ async def _run(arguments: Namespace) -> None:
     )
     hardware = nvml.NVML(library=arguments.nvml)
     try:
-        await daemons.run(settings, daemons.shared(hardware), daemons.stopping())
+        await daemons.run(settings, daemons.shared(hardware), daemons.stopping(), driver=hardware)
     finally:
         await hardware.close()

@@ -1,6 +1,6 @@
 """`cotenant node-agent`: the agent of this node's GPUs; kubelet's device plugin for `cotenant.dev/gpu-share`."""
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from pathlib import Path
 
 SUMMARY = "hand out this node's GPUs by the hundredth, and publish their state"
@@ -36,11 +36,27 @@ def configure(parser: ArgumentParser) -> None:
         help="this node's containerd 1.7 has enable_cdi = true (2.0 and CRI-O 1.28 have it by themselves)",
     )
     parser.add_argument(
+        "--node-selector",
+        action="append",
+        default=[],
+        type=_label,
+        metavar="KEY=VALUE",
+        help="a label that the Node carries while its GPUs are shared; without it the node is given back: nothing new "
+        "is placed, and compute modes, MPS servers and CDI specifications go as tenants end. May be repeated",
+    )
+    parser.add_argument(
         "--metrics-address",
         default=":9476",
         metavar="HOST:PORT",
         help="where /metrics, /healthz and /readyz are served (%(default)s)",
     )
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ArgumentTypeError(f"{text!r} is no label: write KEY=VALUE")
+    return key, value
 
 
 def _folders(parser: ArgumentParser) -> None:
@@ -86,6 +102,7 @@ def run(arguments: Namespace) -> int:
             canary=arguments.canary,
             manage_compute_mode=arguments.manage_compute_mode,
             runtime_has_cdi=arguments.runtime_has_cdi,
+            node_selector=dict(arguments.node_selector),
             metrics_address=http.Address.parse(arguments.metrics_address),
         )
     )

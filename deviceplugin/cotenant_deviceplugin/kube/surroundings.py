@@ -3,7 +3,7 @@
 Remembers and reads; what follows from it is decided in `publishing` and `node`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from cotenant_api import errors, packingpolicy
 from cotenant_deviceplugin.kube.cluster import NVIDIA_DRA_DRIVER, Object
@@ -14,11 +14,12 @@ NVIDIA_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
 class Node:
-    """The Node: its container runtime, and what NVIDIA's own device plugin offers of it."""
+    """The Node: its labels, its container runtime, and what NVIDIA's own device plugin offers of it."""
 
     def __init__(self) -> None:
         self.synced = False
         self.container_runtime: str | None = None
+        self.labels: Mapping[str, str] = {}
         self.offered: tuple[str, ...] = ()
         """Resources of NVIDIA's own device plugin of which there are more than none."""
         self.changed: Callable[[], None] = _nothing
@@ -34,9 +35,10 @@ class Node:
     def _take(self, manifest: Object) -> None:
         status = manifest.get("status") or {}
         runtime = (status.get("nodeInfo") or {}).get("containerRuntimeVersion") or None
+        labels = dict((manifest.get("metadata") or {}).get("labels") or {})
         offered = tuple(sorted(key for key, value in (status.get("allocatable") or {}).items() if _foreign(key, value)))
-        differs = not self.synced or (runtime, offered) != (self.container_runtime, self.offered)
-        self.synced, self.container_runtime, self.offered = True, runtime, offered
+        differs = not self.synced or (runtime, labels, offered) != (self.container_runtime, self.labels, self.offered)
+        self.synced, self.container_runtime, self.labels, self.offered = True, runtime, labels, offered
         if differs:
             self.changed()
 
@@ -70,7 +72,9 @@ class Slices:
 
 
 class Policy:
-    """The PackingPolicy `default`. One that cannot be read changes nothing: the last that could stays in force."""
+    """The PackingPolicy `default`. The last that could be read stays in force, also when it is deleted: without one the
+    extender places nothing, and while Cotenant is taken away the GPUs that were given back must not be taken again.
+    """
 
     def __init__(self, log: Log) -> None:
         self.spec: packingpolicy.Spec | None = None
@@ -79,12 +83,15 @@ class Policy:
         self._log = log
 
     def replace(self, items: Iterable[Object]) -> None:
-        """The one there is; without one, its defaults are in force."""
-        self._take(next(iter(items), {}))
+        """The one there is; where there has never been one, its defaults are in force."""
+        found = next(iter(items), None)
+        if found is not None or self.spec is None:
+            self._take(found or {})
 
     def apply(self, kind: str, manifest: Object) -> None:
         """One event."""
-        self._take({} if kind == "DELETED" else manifest)
+        if kind != "DELETED":
+            self._take(manifest)
 
     def _take(self, manifest: Object) -> None:
         try:

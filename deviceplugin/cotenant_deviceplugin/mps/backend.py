@@ -87,6 +87,9 @@ class Backend(Protocol):
     async def observe(self, gpu: GPUUID) -> Server:
         """Ask; never raises for a daemon that is not there: that is a state."""
 
+    async def answers(self, gpu: GPUUID) -> bool:
+        """Whether the GPU has a control daemon; one that hangs is there."""
+
     async def start(self, gpu: GPUUID) -> None:
         """Have the GPU's server started, with the defaults of the node."""
 

@@ -75,6 +75,18 @@ class Control:
         self._pipe, self._program, self._timeout_seconds = pipe, tuple(program), timeout_seconds
         self._environment = {**inherited, layout.PIPE_DIRECTORY: str(pipe)}
 
+    async def answers(self) -> bool:
+        """Whether a daemon is there; one that hangs is."""
+        if not self._pipe.is_dir():
+            return False
+        try:
+            await self.servers()
+        except NoDaemonError:
+            return False
+        except NoAnswerError:
+            return True
+        return True
+
     async def servers(self) -> tuple[int, ...]:
         """PIDs of the running servers, from `get_server_list`; none before the first client or `start_server`."""
         return _numbers((await self.ask("get_server_list")).split(), "get_server_list")

@@ -1,7 +1,8 @@
 """One MPS control daemon for each GPU of the node, as children of one process that does nothing else.
 
 It outlives the agent: that adopts the daemons through their pipes. Here nothing is asked of Kubernetes, no server is
-started and none is ended while it has clients, unless somebody said how long they may take.
+started and none is ended while it has clients, unless somebody said how long they may take. On a node that is given
+back nothing is left of a GPU whose daemon was the last to use it.
 """
 
 import asyncio
@@ -18,8 +19,8 @@ from typing import Final, Protocol
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
-from cotenant_deviceplugin.mps import layout
-from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control, NoAnswerError, NoDaemonError
+from cotenant_deviceplugin.mps import clearing, layout
+from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control
 
 ARGUMENTS: Final = ("-f", "-multiuser-server")
 """In the foreground; one server for the users of all containers, or another user's clients would wait for ever:
@@ -66,14 +67,28 @@ GPUs = Callable[[], Awaitable[frozenset[GPUUID]]]
 """The GPUs that are to have a daemon. Raises TemporaryError while the driver is not there."""
 
 
-async def run(settings: Settings, gpus: GPUs, stop: asyncio.Event) -> None:
-    """Run daemons until `stop` is set, and end them once their clients have ended."""
+async def run(settings: Settings, gpus: GPUs, stop: asyncio.Event, *, driver: clearing.Driver) -> None:
+    """Run daemons until `stop` is set, and end them once their clients have ended.
+
+    Args:
+        settings: how.
+        gpus: which.
+        stop: set by whoever wants the end.
+        driver: sets a compute mode back, at the end and on a node that is given back alone.
+    """
     daemons: dict[GPUUID, asyncio.Task[None]] = {}
     async with asyncio.TaskGroup() as group:
         while not stop.is_set():
             for gpu in sorted(await _found(gpus, frozenset(daemons)) - frozenset(daemons)):
-                daemons[gpu] = group.create_task(Daemon(gpu, settings, stop).run())
+                daemons[gpu] = group.create_task(_run(Daemon(gpu, settings, stop), driver))
             await _sleep(stop, settings.look_seconds)
+    if await clearing.marked(settings.root):
+        await clearing.finish(settings.root)
+
+
+async def _run(daemon: "Daemon", driver: clearing.Driver) -> None:
+    await daemon.run()
+    await daemon.clear(driver)
 
 
 class Daemon:
@@ -97,10 +112,15 @@ class Daemon:
             if not self._stop.is_set():
                 await self._run_once()
 
+    async def clear(self, driver: clearing.Driver) -> None:
+        """On a node that is given back, leave nothing; another's daemon, which may have clients, clears up itself."""
+        if await clearing.marked(self._settings.root) and not await self._control.answers():
+            await clearing.clear(self._settings.root, self._gpu, driver)
+
     async def _outlast_another(self) -> None:
         """Wait for the end of a daemon of an earlier life: to end it would end its clients."""
         told = False
-        while await self._answers() and not self._stop.is_set():
+        while await self._control.answers() and not self._stop.is_set():
             if not told:
                 log.warning("%s: another control daemon is in %s; waiting for its end", self._gpu, self._pipe)
                 told = True
@@ -179,18 +199,6 @@ class Daemon:
             log.warning("%s: client %d has not ended in time: its work is taken off the GPU", self._gpu, client)
             with contextlib.suppress(errors.TemporaryError):
                 await self._control.terminate_client(server, client)
-
-    async def _answers(self) -> bool:
-        """Whether a daemon is there; one that hangs is."""
-        if not self._pipe.is_dir():
-            return False
-        try:
-            await self._control.servers()
-        except NoDaemonError:
-            return False
-        except NoAnswerError:
-            return True
-        return True
 
     def _prepare(self) -> None:
         """Folders that every user can traverse, and a pipe directory without what an earlier daemon left.

@@ -1,6 +1,7 @@
 """Where the MPS daemon of each GPU has its pipe and its log: `ROOT/UUID/pipe`, `ROOT/UUID/log`. Nothing is made here.
 
-The agent and the MPS daemons are two processes; this is what they agree on.
+The agent and the MPS daemons are two processes; this is what they agree on. Beside them lie what a GPU's compute mode
+was before, `ROOT/UUID/compute-mode`, and, on a node that is given back, `ROOT/given-back`: see `clearing`.
 """
 
 from pathlib import Path
@@ -33,6 +34,16 @@ def pipe(root: Path, gpu: GPUUID) -> Path:
 def log(root: Path, gpu: GPUUID) -> Path:
     """The directory of the daemon's `control.log` and `server.log`."""
     return root / gpu / "log"
+
+
+def compute_mode(root: Path, gpu: GPUUID) -> Path:
+    """What the GPU's compute mode was before the agent first set it; it lasts as long as the mode does: to a reboot."""
+    return root / gpu / "compute-mode"
+
+
+def given_back(root: Path) -> Path:
+    """The file by which the agent says that nobody comes after it."""
+    return root / "given-back"
 
 
 def _room(gpu: GPUUID) -> int:

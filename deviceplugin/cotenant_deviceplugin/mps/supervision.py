@@ -45,11 +45,17 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """One observation; `processes`: PIDs of all that hold the GPU by NVML, server and clients included."""
+    """One observation.
+
+    Attributes:
+        processes: PIDs of all that hold the GPU by NVML, server and clients included.
+        before: what its compute mode was before it was first set; None: what it is.
+    """
 
     server: Server
     compute_mode: ComputeMode
     processes: frozenset[int] = frozenset()
+    before: ComputeMode | None = None
 
     @property
     def users(self) -> frozenset[int]:
@@ -151,16 +157,19 @@ class Decision:
     fault: Fault | None = field(default=None)
 
 
-def decide(state: State, seen: Seen, wanted: gpunode.Mode, *, now: float, policy: Policy) -> Decision:
+def decide(state: State, seen: Seen, wanted: gpunode.Mode | None, *, now: float, policy: Policy) -> Decision:
     """What to do now.
 
     Args:
         state: of the last decision; `State()` at first.
         seen: the observation.
-        wanted: what the standing grants ask for; a mode other than Shared and Whole asks for nothing.
+        wanted: what the standing grants ask for; a mode other than Shared and Whole asks for nothing. None: that the
+            GPU be as it was before.
         now: of a clock that never goes back.
         policy: bounds.
     """
+    if wanted is None:
+        return _given_back(seen)
     if wanted not in _COMPUTE_MODE:
         return Decision(state=State(), published=gpunode.MPS.NOT_USED, reason=f"the GPU is {wanted}")
     if wanted is gpunode.Mode.WHOLE:
@@ -173,6 +182,19 @@ def decide(state: State, seen: Seen, wanted: gpunode.Mode, *, now: float, policy
     else:
         decision = _shared(state, seen, now=now, policy=policy)
     return replace(decision, state=_remembered(decision.state, seen), fault=begun)
+
+
+def _given_back(seen: Seen) -> Decision:
+    """No server and the compute mode of before, first one and then the other."""
+    server, before = seen.server, seen.before
+    if server.pid is None and before is None:
+        return Decision(state=State(), published=gpunode.MPS.NOT_USED, reason="it is given back")
+    if seen.users:
+        return Decision(state=State(), published=server.state, reason=_in_the_way(seen))
+    if server.pid is not None:
+        return Decision(state=State(), published=server.state, reason="its server ends", actions=(StopServer(),))
+    actions = () if before is None else (SetComputeMode(mode=before),)
+    return Decision(state=State(), published=server.state, reason="its compute mode is set back", actions=actions)
 
 
 def _whole(seen: Seen, policy: Policy) -> Decision:

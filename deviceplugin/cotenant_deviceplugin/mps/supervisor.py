@@ -20,10 +20,16 @@ MAX_STEPS: Final = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What the driver says of a GPU now; `processes`: PIDs with a context of their own, and of MPS clients."""
+    """What the driver says of a GPU now.
+
+    Attributes:
+        processes: PIDs with a context of their own, and of MPS clients.
+        before: what the compute mode was before it was first set; None: what it is.
+    """
 
     compute_mode: ComputeMode
     processes: frozenset[int]
+    before: ComputeMode | None = None
 
 
 class Driver(Protocol):
@@ -62,7 +68,7 @@ class Supervisor:
         self._state = supervision.State()
         self._one_at_a_time = asyncio.Lock()
 
-    async def step(self, wanted: gpunode.Mode) -> supervision.Decision:
+    async def step(self, wanted: gpunode.Mode | None) -> supervision.Decision:
         """Observe once, and do what follows. `EvictStayers` in its actions is left to the caller.
 
         Raises:
@@ -72,7 +78,7 @@ class Supervisor:
             decision, _ = await self._step(wanted)
             return decision
 
-    async def settle(self, wanted: gpunode.Mode) -> supervision.Decision:
+    async def settle(self, wanted: gpunode.Mode | None) -> supervision.Decision:
         """Step until the GPU is ready, or nothing more can be done for it at once. Raises as `step`."""
         async with self._one_at_a_time:
             decision, changed = await self._step(wanted)
@@ -84,10 +90,12 @@ class Supervisor:
                 begun = decision.fault or begun
             return replace(decision, fault=begun)
 
-    async def _step(self, wanted: gpunode.Mode) -> tuple[supervision.Decision, bool]:
+    async def _step(self, wanted: gpunode.Mode | None) -> tuple[supervision.Decision, bool]:
         """The decision, and whether it has changed server or compute mode."""
         server, look = await self._backend.observe(self.gpu), await self._driver.look(self.gpu)
-        seen = supervision.Seen(server=server, compute_mode=look.compute_mode, processes=look.processes)
+        seen = supervision.Seen(
+            server=server, compute_mode=look.compute_mode, processes=look.processes, before=look.before
+        )
         decision = supervision.decide(self._state, seen, wanted, now=self._monotonic(), policy=self._policy)
         self._state = decision.state
         try:

@@ -127,6 +127,10 @@ class MPSv2:
             outdated=seen.outdated,
         )
 
+    async def answers(self, gpu: GPUUID) -> bool:
+        """Whether the GPU has a control daemon; one that hangs is there."""
+        return await self._control(gpu).answers()
+
     async def start(self, gpu: GPUUID) -> None:
         """Start the GPU's server where there is none."""
         control = self._control(gpu)

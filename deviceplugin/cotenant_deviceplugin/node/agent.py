@@ -23,11 +23,12 @@ from cotenant_deviceplugin.kubelet import pod_resources
 from cotenant_deviceplugin.kubelet.local import LocalKubelet
 from cotenant_deviceplugin.kubelet.registration import Registration
 from cotenant_deviceplugin.kubelet.service import Service
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import clearing, supervision
 from cotenant_deviceplugin.mps.backend import Edits
 from cotenant_deviceplugin.node import around, looks, machines, metrics, proving
 from cotenant_deviceplugin.node.ending import Ending
 from cotenant_deviceplugin.node.gate import Gate
+from cotenant_deviceplugin.node.giving_back import GivingBack
 from cotenant_deviceplugin.node.health import Keeper, boot_id
 from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.incidents import Incidents
@@ -40,6 +41,8 @@ from cotenant_deviceplugin.retry import Retry
 
 LOG = logging.getLogger("cotenant.agent")
 NO_DRIVER = "the NVIDIA driver has not been seen yet"
+NODE_SECONDS = 2.0
+"""How long the API server may take, at the end, to say what the Node is now."""
 LEAVING = "the node agent has ended, and the next one has not registered with kubelet yet"
 
 
@@ -73,6 +76,7 @@ class NodeAgent:
         self.driver_fault: str | None = NO_DRIVER
         self.unserved: Mapping[GPUUID, str] = {}
         self.machines: machines.Machines | None = None
+        self.daemons: looks.Remembering | None = None
         self.gate: Gate | None = None
         self.ending: Ending | None = None
         self.proving: proving.Proving | None = None
@@ -99,8 +103,10 @@ class NodeAgent:
         self.metrics = metrics.Metrics(settings.node, version, lambda: self.agent.current)
         self.service = Service(self.binding, observe=self.metrics.called, log=LOG)
         self.registration = Registration(settings.kubelet_dir, self.service, clock=retry.clock, log=LOG)
-        self.around = around.Around(
-            self.stores, runtime_has_cdi=settings.runtime_has_cdi, kubelet_fault=self._kubelet_fault
+        said = around.Said(settings.runtime_has_cdi, settings.node_selector)
+        self.around = around.Around(self.stores, said, kubelet_fault=self._kubelet_fault)
+        self.giving_back = GivingBack(
+            settings.mps_root, driver=outside.gpus, specifications=self.specifications, log=LOG
         )
         self.health = Keeper(
             health.Machine(xids.load(), evidence.Policy(canary=settings.canary)),
@@ -116,14 +122,16 @@ class NodeAgent:
             retry=retry,
             evicted=self.metrics.evicted,
         )
-        self.looks = looks.Looks(outside.gpus)
+        self.looks = looks.Looks(outside.gpus, clearing.Modes(settings.mps_root))
         self._connect()
 
     def equip(self, driver: hardware.Driver) -> None:
         """The driver is there: its GPUs can be managed from now on."""
         settings, retry = self.settings, self.retry
-        remembering = looks.Remembering(self._mps(driver))
-        doors = machines.Doors(tenants=self.binding.tenants, reserved=self.reserved, took=self._took)
+        self.daemons = remembering = looks.Remembering(self._mps(driver))
+        doors = machines.Doors(
+            tenants=self.binding.tenants, reserved=self.reserved, given_back=self.given_back, took=self._took
+        )
         self.machines = machines.Machines(
             remembering,
             self.looks,
@@ -158,6 +166,16 @@ class NodeAgent:
         self._leaving = True
         self.agent.publish_soon()
         await self._left.wait()
+
+    async def give_back(self) -> None:
+        """Once nothing of this agent acts any more: on a node that is given back, leave what tenants need alone."""
+        try:
+            async with asyncio.timeout(NODE_SECONDS):
+                self.stores.node.apply("MODIFIED", await self.api.get(cluster.node_path(self.settings.node)))
+        except (errors.CotenantError, TimeoutError) as error:
+            LOG.debug("the Node cannot be asked, what was seen last of it counts: %s", error)
+        if self.around.given_back():
+            await self.giving_back.last(self.daemons)
 
     def view(self) -> status.View:
         """What the agent publishes beside what hardware and pods say."""
@@ -211,6 +229,10 @@ class NodeAgent:
             return gpunode.Mode.MIG
         untouched = gpu in self.agent.excluded_gpus or not self.agent.synced or self.around.closed() is not None
         return gpunode.Mode.EXCLUDED if untouched else None
+
+    def given_back(self, gpu: GPUUID) -> bool:
+        """Whether a GPU is to be what it was before Cotenant, once no tenant holds it."""
+        return self.agent.synced and (gpu in self.agent.excluded_gpus or self.around.given_back())
 
     def find(self, uid: PodUID) -> manifests.Subject | None:
         """A pod of this node, by what is remembered."""

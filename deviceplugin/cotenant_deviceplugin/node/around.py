@@ -1,6 +1,6 @@
 """What the node around the agent allows: puts together what is remembered of it, for readiness and for offers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant_api import packingpolicy
@@ -24,21 +24,34 @@ class Stores:
         return self.node.synced and self.slices.synced and self.policy.spec is not None
 
 
+@dataclass(frozen=True)
+class Said:
+    """By the admin.
+
+    Attributes:
+        runtime_has_cdi: of a containerd 1.7, where CDI is a setting.
+        selector: labels that the Node carries while it is Cotenant's.
+    """
+
+    runtime_has_cdi: bool
+    selector: Mapping[str, str]
+
+
 class Around:
     """The node's surroundings, as they are now.
 
     Args:
         stores: what is watched.
-        runtime_has_cdi: the admin's word.
+        said: what the admin said of the node.
         kubelet_fault: why kubelet does not know the resource; None: it does.
 
     Attributes:
         specification_fault: why NVIDIA's CDI specification serves no GPU of this node.
     """
 
-    def __init__(self, stores: Stores, *, runtime_has_cdi: bool, kubelet_fault: Callable[[], str | None]) -> None:
+    def __init__(self, stores: Stores, said: Said, *, kubelet_fault: Callable[[], str | None]) -> None:
         self.specification_fault: str | None = None
-        self._stores, self._runtime_has_cdi, self._kubelet_fault = stores, runtime_has_cdi, kubelet_fault
+        self._stores, self._said, self._kubelet_fault = stores, said, kubelet_fault
 
     def read(self) -> readiness.Surroundings:
         """As the status tells it."""
@@ -46,13 +59,22 @@ class Around:
         spec = self._stores.policy.spec
         return readiness.Surroundings(
             container_runtime=self._stores.node.container_runtime,
-            runtime_has_cdi=self._runtime_has_cdi,
+            runtime_has_cdi=self._said.runtime_has_cdi,
             specification_fault=self.specification_fault,
             foreign=(*self._stores.node.offered, *slices),
             kubelet_fault=self._kubelet_fault(),
             offering=spec is not None and spec.mode is packingpolicy.Mode.PACK,
+            lacking_labels=self._lacking(),
         )
 
     def closed(self) -> str | None:
         """Why no share of this node may be handed out; None: they may. What was never seen closes."""
         return readiness.closed(self.read()) if self._stores.synced else UNSEEN
+
+    def given_back(self) -> bool:
+        """Whether the node's GPUs are somebody else's: what Cotenant changed of them is to be as it was before."""
+        return self._stores.synced and readiness.given_back(self.read())
+
+    def _lacking(self) -> tuple[str, ...]:
+        labels = self._stores.node.labels
+        return tuple(f"{key}={value}" for key, value in self._said.selector.items() if labels.get(key) != value)

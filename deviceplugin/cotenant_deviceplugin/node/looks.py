@@ -1,6 +1,7 @@
 """What supervisors ask of the driver and of MPS, asked no more often than needed and remembered for others.
 
 A regular round asks the driver once for all GPUs; whoever changes something, outside of a round, gets fresh answers.
+What a compute mode was before it is first set is noted on disk.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ from typing import Protocol
 from cotenant_api import errors, placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import backend
+from cotenant_deviceplugin.mps import backend, clearing
 from cotenant_deviceplugin.mps.supervisor import Look
 
 RETRY_SECONDS = 5.0
@@ -27,10 +28,10 @@ class Stirring(backend.Backend, Protocol):
 
 
 class Looks:
-    """The driver as supervisors see it."""
+    """The driver as supervisors see it. `modes`: what compute modes were before."""
 
-    def __init__(self, gpus: hardware.ManagedHardware) -> None:
-        self._gpus = gpus
+    def __init__(self, gpus: hardware.ManagedHardware, modes: clearing.Modes) -> None:
+        self._gpus, self._modes = gpus, modes
         self._round: contextvars.ContextVar[_Answers | None] = contextvars.ContextVar("round", default=None)
 
     @contextlib.asynccontextmanager
@@ -49,11 +50,15 @@ class Looks:
         if readings is None or usage is None or readings.fault is not None:
             reason = readings.fault if readings is not None and readings.fault is not None else "it cannot be read"
             raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
-        return Look(compute_mode=readings.compute_mode, processes=frozenset(process.pid for process in usage.processes))
+        processes = frozenset(process.pid for process in usage.processes)
+        return Look(compute_mode=readings.compute_mode, processes=processes, before=await self._modes.read(gpu))
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
-        """As the hardware does."""
+        """As the hardware does. What the mode is now is on disk before it changes, until it is so again."""
+        before = await self._modes.note(gpu, (await self.look(gpu)).compute_mode)
         await self._gpus.set_compute_mode(gpu, mode)
+        if mode is before:
+            await self._modes.forget(gpu)
 
     async def _ask(self) -> _Answers:
         return await self._gpus.readings(), await self._gpus.usage()
@@ -79,6 +84,10 @@ class Remembering:
         """Ask, and remember."""
         self.servers[gpu] = seen = await self._wrapped.observe(gpu)
         return seen
+
+    async def answers(self, gpu: GPUUID) -> bool:
+        """Whether the GPU has a control daemon."""
+        return await self._wrapped.answers(gpu)
 
     async def start(self, gpu: GPUUID) -> None:
         """Have the GPU's server started."""

@@ -1,7 +1,8 @@
 """The MPS server and the compute mode of every GPU of the node, kept as the grants want them.
 
-What to do is decided in `mps.supervision`. A GPU that is not the agent's to manage (excluded, in MIG mode, handed out
-by another device plugin) is left exactly as it is, unless a tenant still holds it.
+What to do is decided in `mps.supervision`. A GPU that is not the agent's to manage (in MIG mode, of a node of which too
+little is known) is left exactly as it is, unless a tenant still holds it; one that is given back (excluded, handed out
+by another device plugin, of a policy that packs nothing) is made what it was before.
 """
 
 import functools
@@ -33,11 +34,13 @@ class Doors:
     Attributes:
         tenants: who holds a GPU, or is being made ready for it.
         reserved: the mode of a GPU that is not the agent's to manage; None: it is.
+        given_back: whether such a GPU is to be what it was before.
         took: is told of every decision, and of the one before.
     """
 
     tenants: Callable[[GPUUID], tuple[Grant, ...]]
     reserved: Callable[[GPUUID], gpunode.Mode | None]
+    given_back: Callable[[GPUUID], bool]
     took: Took
 
 
@@ -169,9 +172,9 @@ class Machines:
     async def _settle(self, gpu: GPUUID) -> supervision.Decision:
         return self._took(gpu, await self._supervisors[gpu].settle(self._want(gpu)))
 
-    def _want(self, gpu: GPUUID) -> gpunode.Mode:
+    def _want(self, gpu: GPUUID) -> gpunode.Mode | None:
         self._modes[gpu] = mode = self.wanted(gpu)
-        return mode
+        return None if mode is gpunode.Mode.EXCLUDED and self._doors.given_back(gpu) else mode
 
     def _took(self, gpu: GPUUID, decision: supervision.Decision) -> supervision.Decision:
         now = self._monotonic()

@@ -1,6 +1,7 @@
 """The process of `cotenant node-agent`: one per node, until a signal ends it. Ending it ends nothing on the GPUs."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -27,7 +28,9 @@ from cotenant_deviceplugin.retry import Retry
 
 LOCK = "agent.lock"
 LEAVE_SECONDS = 3.0
-"""How long the end waits for the API server to take the last word."""
+"""How long the end waits for the API server to take the last word ..."""
+GIVE_BACK_SECONDS = 15.0
+"""... and how long it clears up, on a node that is given back; both before kubelet would kill the agent."""
 THREADS = 4
 """For files and /proc: asyncio would take up to 32, as there are cores. The driver has threads of its own."""
 
@@ -49,7 +52,7 @@ async def _until_told(settings: Settings) -> None:
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    await asyncio.wait({serving}, timeout=LEAVE_SECONDS)
+    await asyncio.wait({serving}, timeout=LEAVE_SECONDS + GIVE_BACK_SECONDS)
     serving.cancel()
     await asyncio.wait({serving})
     if not serving.cancelled():
@@ -81,18 +84,25 @@ async def _serve(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _work(agent: NodeAgent, stop: asyncio.Event) -> None:
-    """Be the agent until told to stop, then take leave."""
+    """Be the agent until told to stop, then take leave, and leave nothing behind where nobody comes after."""
     working, stopping = asyncio.create_task(Tasks(agent).run()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            await agent.leave()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_SECONDS):
+                    await agent.leave()
     finally:
         stopping.cancel()
         working.cancel()
         await asyncio.wait({working})
     if not working.cancelled():
         working.result()
+    try:
+        async with asyncio.timeout(GIVE_BACK_SECONDS):
+            await agent.give_back()
+    except (errors.TemporaryError, TimeoutError) as error:
+        LOG.error("the node is not as it was: %s", error)  # its words say it all
 
 
 def questions(agent: NodeAgent) -> http.Questions:

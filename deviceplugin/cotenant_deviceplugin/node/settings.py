@@ -1,5 +1,6 @@
 """What an admin sets of a node agent. Values alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class Settings:
         nvml, cuda: libraries of the driver; None: where the dynamic linker finds them.
         canary: whether a GPU that had a fault must be proved by a canary.
         mps_control: NVIDIA's control program, with whatever stands before it.
+        node_selector: labels without which the node is given back.
     """
 
     node: NodeName
@@ -40,4 +42,5 @@ class Settings:
     canary: bool = True
     manage_compute_mode: bool = True
     runtime_has_cdi: bool = False
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     metrics_address: Address = field(default_factory=lambda: Address.parse(METRICS_ADDRESS))

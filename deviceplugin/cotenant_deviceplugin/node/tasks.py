@@ -27,10 +27,11 @@ WATCH_SECONDS = 10.0
 SERVE_SECONDS = 2.0
 COLLECT_SECONDS = 5.0
 SWEEP_SECONDS = 600.0
+GIVE_BACK_SECONDS = 10.0
 WITNESS_SECONDS = 1.0
 """After an XID: until MPS has written down whose it was."""
 
-DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING = (
+DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, GIVING_BACK = (
     "driver",
     "ledger",
     "MPS",
@@ -40,6 +41,7 @@ DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING = 
     "watchdog",
     "shares",
     "collecting",
+    "giving back",
 )
 """What can fail, as the log names it."""
 UNSPECIFIED = "NVIDIA's CDI specification does not know it"
@@ -91,6 +93,7 @@ class Tasks:
                 (ENDINGS_SECONDS, ENDINGS, self._end),
                 (WATCH_SECONDS, WATCHDOG, self._watch),
                 (SERVE_SECONDS, SERVING, self._serve),
+                (GIVE_BACK_SECONDS, GIVING_BACK, self._give_back),
             ):
                 group.create_task(self._every(seconds, what, action))
             group.create_task(self._hear())
@@ -150,6 +153,12 @@ class Tasks:
             await self._of.strangers.look(self._of.devices)
         finally:
             self._of.offer()
+
+    async def _give_back(self) -> None:
+        of = self._of
+        if of.daemons is not None and of.stores.synced:
+            given_back, tenants = of.around.given_back(), of.binding.tenants
+            await of.giving_back.step(of.daemons, given_back=given_back, busy=lambda gpu: bool(tenants(gpu)))
 
     # --- MPS and health
 

@@ -30,6 +30,7 @@ class Surroundings:
         foreign: what else hands out this node's GPUs, in words.
         kubelet_fault: why kubelet does not know this agent's resource; None: it does.
         offering: whether the policy has shares offered; if not, the node is ready all the same.
+        lacking_labels: `key=value` of each label by which the node is Cotenant's and that it does not carry.
     """
 
     container_runtime: str | None
@@ -38,6 +39,7 @@ class Surroundings:
     foreign: tuple[str, ...] = ()
     kubelet_fault: str | None = None
     offering: bool = True
+    lacking_labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,14 @@ def closed(around: Surroundings) -> str | None:
     found = fault(around)
     if found is not None and found.reason is not Reason.KUBELET_UNREACHABLE:
         return f"{found.reason}: {found.message}"
+    if around.lacking_labels:
+        return f"the Node does not carry {' and '.join(around.lacking_labels)}"
     return None if around.offering else "the PackingPolicy offers no shares"
+
+
+def given_back(around: Surroundings) -> bool:
+    """Whether the node's GPUs are not to be shared by Cotenant, by what is known, and not for a lack of knowledge."""
+    return bool(around.foreign or around.lacking_labels) or not around.offering
 
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")

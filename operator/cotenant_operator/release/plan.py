@@ -15,7 +15,7 @@ DELETE: Final = f"kubectl delete pods --all-namespaces --field-selector={SELECTO
 _UNGATED: Final = f'{{"spec":{{"schedulingGates":[{{"$patch":"delete","name":"{names.PACKING_GATE}"}}]}}}}'
 UNGATE: Final = (
     f"{LIST} --no-headers | while read -r namespace pod rest; "
-    f"do kubectl patch pod --namespace \"$namespace\" \"$pod\" --patch '{_UNGATED}'; done"
+    f'do kubectl patch pod --namespace "$namespace" "$pod" --patch \'{_UNGATED}\'; done'
 )
 MAX_NAMED: Final = 20
 
@@ -132,7 +132,8 @@ def _waiting_lines(pods: Collection[str]) -> list[str]:
         f"  list:    {LIST}",
         f"  delete:  {DELETE}",
         f"  ungate:  {UNGATE}",
-        "What made a pod makes it again: delete that instead, or change what it asks for. Cotenant installed again goes on.",
+        "What made a pod makes it again: delete that instead, or change what it asks for.",
+        "Installed again, Cotenant goes on with them.",
     ]
 
 

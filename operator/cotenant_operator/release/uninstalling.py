@@ -1,7 +1,7 @@
-"""The steps before an installation is taken away: admission first, then sharing, then the nodes. Ends no pod of a user.
+"""The steps before an installation is taken away: admission first, then sharing, then the nodes. Ends no user's pod.
 
-Each step can be done again, so that an uninstallation that broke off is simply started once more. What takes too long is
-told and not waited for: Helm goes on.
+Each step can be done again, so that an uninstallation that broke off is simply started once more. What takes too long
+is told and not waited for: Helm goes on.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
