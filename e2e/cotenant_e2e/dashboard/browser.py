@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 from cotenant_api import errors
 
 VARIABLE: Final = "COTENANT_CHROMIUM"
-PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome")
+PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS: Final = (
     "--no-sandbox",  # a container has no namespaces to give away
     "--disable-gpu",

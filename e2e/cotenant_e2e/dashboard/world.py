@@ -90,7 +90,7 @@ class World:
         """All jobs on a GPU end."""
         gpu = self._known[node][1][index]
         for tenant in gpu.tenants:
-            self._pods.gone(f"{tenant.namespace}/{tenant.pod}")
+            self._gone(tenant)
         gpu.tenants.clear()
         self.tell(node)
 
@@ -136,7 +136,7 @@ class World:
         if not gpu.tenants:
             return
         gone = gpu.tenants.pop(self._random.randrange(len(gpu.tenants)))
-        self._pods.gone(f"{gone.namespace}/{gone.pod}")
+        self._gone(gone)
         new = self._tenant(gone.namespace, self._named()[1], room=round(gone.figures.upper))
         gpu.tenants.append(new)
         self._tell_pods(node, gpu)
@@ -199,11 +199,20 @@ class World:
                     tenant.namespace,
                     tenant.pod,
                     figures=tenant.figures,
+                    job=tenant.job,
                     since=self._since(30),
                     annotations=notes,
                     node=node,
                 )
             )
+            job = objects.dljob(
+                tenant.namespace, tenant.job, since=self._since(30), figures=tenant.figures, model=model, waits=None
+            )
+            self._dljobs.changed(f"{tenant.namespace}/{tenant.job}", stores.dljob_of(job))
+
+    def _gone(self, tenant: _Tenant) -> None:
+        self._pods.gone(f"{tenant.namespace}/{tenant.pod}")
+        self._dljobs.gone(f"{tenant.namespace}/{tenant.job}")
 
     def _put(self, raw: Object) -> None:
         found = reading.pod_of(raw)

@@ -68,6 +68,6 @@ export class Filter {
 
   /** Tell how many match. */
   tell({ shown, all }) {
-    say(byId("matches"), this.on ? `${shown} of ${count(all, "GPU")}` : "");
+    say(byId("found"), this.on ? `${shown} of ${count(all, "GPU")}` : "");
   }
 }

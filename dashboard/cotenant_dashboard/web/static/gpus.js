@@ -147,6 +147,7 @@ class GPURow {
     const state = stateOf(gpu);
     say(this.state, state);
     this.state.hidden = state === "";
+    set(this.root, "data-free", gpu.tenantCount === 0 ? "" : null);
     set(this.root, "data-bad", gpu.health === "Healthy" ? null : "");
     this.#patch(gpu);
   }

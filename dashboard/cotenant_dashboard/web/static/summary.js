@@ -4,16 +4,40 @@ import { byId, draw, make, say } from "./dom.js";
 import { count, NONE, span, tenths, tint, whole } from "./words.js";
 
 const FULL = 100;
+const TITLES = [
+  ["gpus", "GPUs"],
+  ["jobs", "On GPUs"],
+  ["booked", "Booked"],
+  ["predicted", "Predicted"],
+  ["observed", "Observed"],
+  ["error", "Prediction error"],
+  ["waiting", "Waiting"],
+];
+
+/** One figure of the summary, in its place. */
+class Figure {
+  #figure = make("span", { class: "big" }, NONE);
+  #about = make("span", { class: "about" });
+
+  constructor(key, title) {
+    byId("figures").append(make("div", { class: `figure-${key}` }, make("dt", {}, title), make("dd", {}, this.#figure, " ", this.#about)));
+  }
+
+  tell(figure, about) {
+    say(this.#figure, figure);
+    say(this.#about, about);
+  }
+}
 
 /** Figures of the whole cluster, badges, problems. */
 export class Cluster {
-  #figures = new Map();
+  #figures = new Map(TITLES.map(([key, title]) => [key, new Figure(key, title)]));
   #accuracy = null;
 
   update(key, part) {
     if (key === "accuracy") this.#accuracy = part.summary;
     else this.#show(part);
-    this.#figure("error", "Prediction error", this.#accuracy === null ? NONE : `${tenths(this.#accuracy.medianAbsolutePoints)}`,
+    this.#figures.get("error").tell(this.#accuracy === null ? NONE : `${tenths(this.#accuracy.medianAbsolutePoints)}`,
       this.#accuracy === null ? "no job measured alone yet" : `points, median of ${count(this.#accuracy.jobs, "job")}`);
   }
 
@@ -23,30 +47,19 @@ export class Cluster {
 
   #show(part) {
     const share = (sum) => (part.gpus > 0 ? `${whole(sum / part.gpus)} %` : NONE);
-    this.#figure("gpus", "GPUs", whole(part.gpus), `${whole(part.usableGPUs)} usable, ${whole(part.freeGPUs)} free`);
-    this.#figure("jobs", "On GPUs", whole(part.tenants), `pods; ${count(part.sharedGPUs, "GPU")} shared`);
-    this.#figure("booked", "Booked", share(part.bookedShare), "of all GPU time");
-    this.#figure("predicted", "Predicted", share(part.predictedPercent), "sum of medians");
-    this.#figure("observed", "Observed", part.observedPercent === null ? NONE : `${whole(part.observedPercent / part.observedGPUs)} %`,
+    this.#figures.get("gpus").tell(whole(part.gpus), `${whole(part.usableGPUs)} usable, ${whole(part.freeGPUs)} free`);
+    this.#figures.get("jobs").tell(whole(part.tenants), `pods; ${count(part.sharedGPUs, "GPU")} shared`);
+    this.#figures.get("booked").tell(share(part.bookedShare), "of all GPU time");
+    this.#figures.get("predicted").tell(share(part.predictedPercent), "sum of medians");
+    this.#figures.get("observed").tell(part.observedPercent === null ? NONE : `${whole(part.observedPercent / part.observedGPUs)} %`,
       `mean of ${count(part.observedGPUs, "GPU")}`);
-    this.#figure("waiting", "Waiting", whole(part.waiting), part.waiting === 1 ? "job" : "jobs");
+    this.#figures.get("waiting").tell(whole(part.waiting), part.waiting === 1 ? "job" : "jobs");
     this.#badges(part);
     this.#problems(part);
     say(byId("foot"), `Cotenant ${part.release}. This page reads the cluster and changes nothing.`);
     const none = byId("no-gpus");
     none.hidden = part.gpus > 0;
     say(none, part.whole ? "No GPU is told of: no node agent serves one here." : "Reading the cluster");
-  }
-
-  #figure(key, title, figure, about) {
-    let view = this.#figures.get(key);
-    if (view === undefined) {
-      view = { figure: make("span", { class: "big" }), about: make("span", { class: "about" }) };
-      this.#figures.set(key, view);
-      byId("figures").append(make("div", { class: `figure-${key}` }, make("dt", {}, title), make("dd", {}, view.figure, " ", view.about)));
-    }
-    say(view.figure, figure);
-    say(view.about, about);
   }
 
   #badges(part) {
