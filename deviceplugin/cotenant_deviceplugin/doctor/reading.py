@@ -63,8 +63,8 @@ async def read(gpus: hardware.ManagedHardware, places: Places) -> Machine:
         daemons={device.uuid: found for device in shared if (found := await _daemon(device.uuid, places)) is not None},
         mps_root=places.mps_root,
         container_runtime=await _runtime(places.root),
-        containerd=_configuration(places.root, CONTAINERD),
-        toolkit=_configuration(places.root, TOOLKIT),
+        containerd=configuration(places.root, CONTAINERD),
+        toolkit=configuration(places.root, TOOLKIT),
         shm_mib=_shm_mib(places.shm),
         plugins=_plugins(paths.plugins(places.kubelet_dir)),
     )
@@ -127,8 +127,8 @@ async def _runtime(root: Path) -> str | None:
     return None
 
 
-def _configuration(root: Path, places: Sequence[str]) -> Configuration | None:
-    """The first of these files that is there, with what it imports."""
+def configuration(root: Path, places: Sequence[str]) -> Configuration | None:
+    """The first of these files below a folder that is there, with what it imports; None: there is none."""
     path = next((root / place for place in places if (root / place).is_file()), None)
     if path is None:
         return None
