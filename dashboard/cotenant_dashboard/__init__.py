@@ -1,1 +1,1 @@
-"""The dashboard: GPUs, queue, predictions and shares of a cluster on a page, live. It reads Kubernetes objects and changes none."""
+"""A live page of a cluster: GPUs, queue, predictions, shares. It reads Kubernetes objects and changes none."""

@@ -1,4 +1,4 @@
-"""axe-core finds nothing: both themes, narrow and wide, with a job explained and without; and its own check of contrast."""
+"""axe-core finds nothing: in both themes, narrow and wide, with a job explained and without."""
 
 from typing import Any
 

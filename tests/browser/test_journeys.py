@@ -49,7 +49,7 @@ def test_what_happens_in_the_cluster_shows_at_once(
     expect(page.locator("#queue li")).to_have_count(6)
     cluster.end(node="h200-0", index=0)
     cluster.add("vision", "fresh", node="h200-0", index=0)
-    cluster.wait("vision", "stuck", position=7, reason="TenantLimit", message="24 GPUs have 3 pods")
+    cluster.wait("vision", "stuck", position=7, said=("TenantLimit", "24 GPUs have 3 pods"))
     cluster.tell("t4-2", ready=False)
     row = page.locator(".node", has=page.get_by_role("heading", name="h200-0")).locator("tbody tr").first
     expect(row.locator(".name")).to_have_text(["fresh"])
@@ -64,12 +64,12 @@ def test_a_job_is_explained_in_the_words_of_why_and_again_when_they_change(
     dashboard: serving.Dashboard, cluster: world.World, look: Look
 ) -> None:
     page = look(dashboard.url)
-    cluster.wait("vision", "stuck", position=7, reason="TenantLimit", message="24 GPUs have 3 pods")
+    cluster.wait("vision", "stuck", position=7, said=("TenantLimit", "24 GPUs have 3 pods"))
     page.get_by_role("button", name="vision/stuck").click()
     detail = page.locator("#detail")
     expect(detail.locator(".facts")).to_contain_text("TenantLimit: 24 GPUs have 3 pods; 7th in the queue")
     expect(detail).to_contain_text("cotenant why vision/stuck")
-    cluster.wait("vision", "stuck", position=1, reason="WaitingForTurn", message="others go first")
+    cluster.wait("vision", "stuck", position=1, said=("WaitingForTurn", "others go first"))
     expect(detail.locator(".facts")).to_contain_text("WaitingForTurn: others go first; 1st in the queue")
     again = look(page.url)  # the address names it
     expect(again.locator("#detail-title")).to_have_text("vision/stuck")
@@ -145,7 +145,7 @@ def test_a_server_that_is_killed_and_begun_again_is_found_again(look: Look) -> N
 def test_words_from_the_cluster_are_never_markup(
     dashboard: serving.Dashboard, cluster: world.World, look: Look
 ) -> None:
-    cluster.wait("vision", "stuck", position=7, reason="TenantLimit", message=HOSTILE)
+    cluster.wait("vision", "stuck", position=7, said=("TenantLimit", HOSTILE))
     page = look(dashboard.url)
     expect(page.locator("#queue li").last).to_contain_text(HOSTILE)
     page.get_by_role("button", name="vision/stuck").click()

@@ -1,4 +1,4 @@
-"""A list and its watch, held up to what an API server does: pages, bookmarks, ends, versions that are too old, silence."""
+"""A list and its watch beside what an API server does: pages, bookmarks, ends, versions too old, silence."""
 
 import contextlib
 import json
@@ -31,6 +31,7 @@ class Server:
         self.waited: list[float] = []
 
     def get(self, path: str, query: watches.Query) -> tuple[int, Mapping[str, Any]]:
+        """As told."""
         assert path == PATH
         self.asked.append(dict(query))
         return self.pages.pop(0)
@@ -39,6 +40,7 @@ class Server:
     def lines(
         self, path: str, query: watches.Query, *, silence_seconds: float
     ) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """As told, or its failure."""
         assert (path, silence_seconds) == (PATH, watches.SILENCE_SECONDS)
         self.asked.append(dict(query))
         answer = self.streams.pop(0)
@@ -53,6 +55,7 @@ class Server:
         return bool(seconds) and not self.streams
 
     def lists(self, *raws: dict[str, Any], version: int, following: str = "") -> None:
+        """A page of a list."""
         self.pages.append(
             (200, {"items": list(raws), "metadata": {"resourceVersion": str(version), "continue": following}})
         )
@@ -66,15 +69,19 @@ class Kept:
         self.failures: list[str | None] = []
 
     def listed(self, found: Mapping[str, Any]) -> None:
+        """See `watches.Sink`."""
         self.there = dict(found)
 
     def changed(self, key: str, found: Any) -> None:
+        """See `watches.Sink`."""
         self.there[key] = found
 
     def gone(self, key: str) -> None:
+        """See `watches.Sink`."""
         self.there.pop(key, None)
 
     def failed(self, error: errors.CotenantError | None) -> None:
+        """See `watches.Sink`."""
         self.failures.append(None if error is None else str(error))
 
 

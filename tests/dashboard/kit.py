@@ -20,6 +20,7 @@ class Time:
         self.seconds = 1000.0
 
     def clock(self) -> live.Clock:
+        """Shows it."""
         return live.Clock(now=lambda: NOW, seconds=lambda: self.seconds)
 
 

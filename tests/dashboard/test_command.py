@@ -8,13 +8,15 @@ from cotenant_api import cli, errors
 from cotenant_dashboard.commands import dashboard
 from cotenant_dashboard.web import serving
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what is refused
+
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1"])
 def test_on_loopback_it_asks_for_no_token(address: str) -> None:
     dashboard.require_private(address, authenticate=False)
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.7", "fe80::1", "::ffff:10.0.0.7"])
+@pytest.mark.parametrize("address", [EVERYWHERE, "::", "10.0.0.7", "fe80::1", "::ffff:10.0.0.7"])
 def test_beside_loopback_it_has_to_ask_for_one(address: str) -> None:
     with pytest.raises(errors.InvalidInputError, match="add --authenticate"):
         dashboard.require_private(address, authenticate=False)
@@ -30,7 +32,7 @@ def test_an_address_is_in_digits(address: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--address", "0.0.0.0"], "--address: '0.0.0.0': others can reach it there: add --authenticate"),
+        (["--address", EVERYWHERE], "--address: '0.0.0.0': others can reach it there: add --authenticate"),
         (["--tls-key", "k.pem"], "goes with --tls-certificate"),
         (["--kubeconfig", "/nowhere"], "name a readable kubeconfig"),
     ],

@@ -20,21 +20,26 @@ class Page:
         self._turn, self._closed = asyncio.Event(), asyncio.Event()
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
+        """A part is this."""
         self.parts.put(key, value)
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 
     def since(self, revision: int | None) -> Change:
+        """See `events.Source`."""
         return self.parts.since(revision)
 
     async def newer(self, revision: int) -> None:
+        """See `events.Source`."""
         while self.parts.revision <= revision:
             await self._turn.wait()
 
     def close(self) -> None:
+        """There will be no more."""
         self._closed.set()
 
     async def closed(self) -> None:
+        """See `events.Source`."""
         await self._closed.wait()
 
 
@@ -42,25 +47,30 @@ class Reader:
     """What a browser would have got; while `takes` is clear it takes nothing more."""
 
     def __init__(self) -> None:
-        self.text, self.begun, self.ended = "", False, False
-        self.takes, self._more, self._gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.text = ""
+        self.takes, self.ended = asyncio.Event(), asyncio.Event()
+        self._more, self._gone = asyncio.Event(), asyncio.Event()
         self.takes.set()
 
     async def send(self, message: Mapping[str, Any]) -> None:
+        """Take it, when it may."""
         await self.takes.wait()
-        self.begun = True
         self.text += message.get("body", b"").decode()
-        self.ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.ended.set()
         self._more.set()
 
     async def receive(self) -> dict[str, Any]:
+        """Nothing, until it leaves."""
         await self._gone.wait()
         return {"type": "http.disconnect"}
 
     def leave(self) -> None:
+        """Go."""
         self._gone.set()
 
     async def until(self, words: str) -> str:
+        """What it was told, when these words are in it."""
         while words not in self.text:
             self._more.clear()
             await self._more.wait()
@@ -164,16 +174,19 @@ async def test_a_slow_reader_is_told_less_often_and_not_more_at_once() -> None:
 
 
 async def test_a_reader_who_takes_nothing_is_let_go() -> None:
-    page = Page()
-    async with reading(page, slow_seconds=0.01) as reader:
-        await reader.until("whole")
-        reader.takes.clear()
-        page.put("a", {})
-        await asyncio.sleep(0.1)
-        reader.takes.set()
-        page.put("b", {})
-        await asyncio.sleep(0.05)
-        assert '"b"' not in reader.text
+    page, reader = Page(), Reader()
+    page.put("a", {})
+    reader.takes.clear()
+    stream = events.Stream(page, limits=events.Limits(slow_seconds=0.01))
+    scope = {"type": "http", "method": "GET", "headers": []}
+    taking = asyncio.ensure_future(stream(scope, reader.receive, reader.send))
+    reader.takes.set()
+    await reader.until("whole")
+    reader.takes.clear()
+    page.put("b", {})
+    await asyncio.wait_for(taking, 5)
+    assert '"b"' not in reader.text
+    assert not reader.ended.is_set(), "the server closes the connection of an answer without an end"
 
 
 async def test_streams_end_when_the_dashboard_does() -> None:
@@ -181,11 +194,9 @@ async def test_streams_end_when_the_dashboard_does() -> None:
     async with reading(page) as reader:
         await reader.until("whole")
         page.close()
-        while not reader.ended:
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(reader.ended.wait(), 5)
 
 
 async def test_who_had_to_show_a_token_has_to_come_back() -> None:
     async with reading(Page(), ends_after_seconds=0.05) as reader:
-        while not reader.ended:
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(reader.ended.wait(), 5)

@@ -218,7 +218,7 @@ def test_share_hours_are_counted_while_the_cluster_is_read(time: kit.Time) -> No
 )
 def test_use_of_a_gpu_that_is_not_one_namespaces_own_is_nobodys(time: kit.Time, seen: dict[str, Any]) -> None:
     page = kit.page(time)
-    told = {"tenants": [raw.tenant("a")], "utilizationPercent": 30} | seen
+    told: dict[str, Any] = {"tenants": [raw.tenant("a")], "utilizationPercent": 30} | seen
     kit.tell(
         page.store, gpunodes=[raw.gpunode(raw.gpu(**told))], pods=[raw.pod("a", on="GPU-0")], policies=[raw.policy()]
     )
@@ -233,7 +233,7 @@ def test_predictions_are_held_against_what_was_observed_alone(time: kit.Time) ->
     page = kit.page(time)
     live = raw.tenant("a", aloneSeconds=90, aloneUtilizationPercent=60)
     short = raw.tenant("b", aloneSeconds=5, aloneUtilizationPercent=10)
-    ended = {
+    ended: dict[str, Any] = {
         "prediction": {"gpuModel": raw.MODEL, "utilizationPercent": 50, "upperPercent": 60, "source": "Model"},
         "observed": {"gpuUtilizationPercent": 46, "aloneSeconds": 600},
     }

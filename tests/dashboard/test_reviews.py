@@ -36,13 +36,14 @@ class Server:
                 self.end_headers()
                 self.wfile.write(answer)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it so
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002 -- the base class names it so
                 return
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def said(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """The status."""
         if "token" in spec:
             return {"authenticated": True, "user": USER} if spec["token"] == "good" else {"error": "unknown"}
         wanted = spec["resourceAttributes"]

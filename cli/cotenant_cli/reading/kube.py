@@ -1,4 +1,4 @@
-"""Reads objects of the API server as kubectl would reach it: a context of a kubeconfig, else a pod's account. GET alone.
+"""Reads objects of the API server as kubectl would reach it: by a kubeconfig, else as a pod's account. GET alone.
 
 The only module of the command line, and of the simulator, that may import a Kubernetes library.
 """

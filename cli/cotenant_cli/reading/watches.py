@@ -16,7 +16,7 @@ from cotenant_api import errors
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
-Told = TypeVar("Told", contravariant=True)
+Told_contra = TypeVar("Told_contra", contravariant=True)
 Query = Sequence[tuple[str, str]]
 
 PAGE: Final = 500
@@ -44,13 +44,13 @@ class Source(Protocol):
         ...
 
 
-class Sink(Protocol[Told]):
+class Sink(Protocol[Told_contra]):
     """Where it is told, in order, by the thread of the watch; a key is `namespace/name`, or `name`."""
 
-    def listed(self, found: Mapping[str, Told], /) -> None:
+    def listed(self, found: Mapping[str, Told_contra], /) -> None:
         """All that there are."""
 
-    def changed(self, key: str, found: Told, /) -> None:
+    def changed(self, key: str, found: Told_contra, /) -> None:
         """One is new, or not as it was."""
 
     def gone(self, key: str, /) -> None:

@@ -1,8 +1,8 @@
 """Share-hours by namespace: what was allotted and what was used, while somebody counted. Pure.
 
-Allotted is what is booked, times time. Used is the utilization of GPUs, times time, where all pods on the GPU are of one
-namespace and no other process is: of other GPUs nobody can say whose work it was. How much of what was allotted that
-covers is told beside it.
+Allotted is what is booked, times time. Used is the utilization of GPUs, times time, where all pods on the GPU are of
+one namespace and no other process is there: of other GPUs nobody can say whose work it was. How much of what was
+allotted that covers is told beside it.
 """
 
 from collections import defaultdict

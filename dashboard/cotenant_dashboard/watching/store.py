@@ -128,7 +128,7 @@ class Store:
         self._dirty.nodes.add(key)
 
     def _dljob_changed(self, key: str, *_: object) -> None:
-        namespace, _, name = key.partition("/")
+        namespace, _separator, name = key.partition("/")
         self._dirty.jobs.add((namespace, name))
 
     def _pod_changed(self, key: str, old: objects.Pod | None, new: objects.Pod | None) -> None:

@@ -1,9 +1,9 @@
 """Server-sent events: the page, and then what changes of it.
 
-Messages: `page` begins it all anew, `change` has parts (`{"set": {KEY: PART}, "gone": [KEY]}`) and is small, `whole` ends
-what belongs together and carries the id by which a reader that comes back is told only what it missed. Comments are
-heartbeats. Nothing waits here for a reader who is slow: it is told later of what is then, and one who takes nothing for
-too long is let go.
+Messages: `page` begins it all anew, `change` has parts (`{"set": {KEY: PART}, "gone": [KEY]}`) and is small, `whole`
+ends what belongs together and carries the id by which a reader that comes back is told only what it missed. Comments
+are heartbeats. Nothing waits here for a reader who is slow: it is told later of what is then, and one who takes nothing
+for too long is let go.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What every request passes: its host, its method; and what every answer carries. Pure ASGI, so that streams stay streams.
+"""What every request passes, by its host and method, and what every answer carries. ASGI, so that streams stay streams.
 
 The host is checked against DNS rebinding: a page of somebody else's, whose name was made to point at this address, is
 sent with that name. An address in digits cannot be made to point elsewhere.
@@ -13,19 +13,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 METHODS: Final = ("GET", "HEAD")
-_POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS: Final = {
     "content-security-policy": _POLICY,

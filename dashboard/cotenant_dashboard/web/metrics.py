@@ -34,5 +34,5 @@ class _Namespaces:
 def text(seconds: Seconds) -> bytes:
     """The exposition."""
     registry = CollectorRegistry()
-    registry.register(_Namespaces(seconds))  # type: ignore[arg-type]
+    registry.register(_Namespaces(seconds))
     return generate_latest(registry)

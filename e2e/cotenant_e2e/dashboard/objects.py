@@ -8,6 +8,8 @@ from typing import Any
 from cotenant_api import names, packingpolicy
 
 Object = dict[str, Any]
+Said = tuple[str, str]
+"""Reason and message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,31 @@ class Figures:
     upper: float
     memory_mib: int
 
+    @property
+    def share(self) -> int:
+        """What is booked: hundredths of a GPU."""
+        return min(max(round(self.upper), 1), names.HUNDREDTHS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A DLJob of one pod; `since`: RFC 3339, when it was made."""
+
+    namespace: str
+    name: str
+    figures: Figures
+    since: str
+
+    @property
+    def pod(self) -> str:
+        """Name of its pod."""
+        return f"{self.name}-0"
+
+    @property
+    def uid(self) -> str:
+        """Of its pod: the same for the same name."""
+        return f"uid-{self.namespace}-{self.pod}"
+
 
 def gpu(uuid: str, index: int, *, model: str, memory_mib: int, tenants: Iterable[Object], **seen: Any) -> Object:
     """One GPU of a GPUNode."""
@@ -25,9 +52,9 @@ def gpu(uuid: str, index: int, *, model: str, memory_mib: int, tenants: Iterable
     return base | {"tenants": list(tenants)} | seen
 
 
-def tenant(namespace: str, pod: str, *, used_mib: int, **seen: Any) -> Object:
+def tenant(job: Job, *, used_mib: int, **seen: Any) -> Object:
     """One tenant of a GPU."""
-    base = {"podUID": uid(namespace, pod), "namespace": namespace, "pod": pod}
+    base = {"podUID": job.uid, "namespace": job.namespace, "pod": job.pod}
     return base | {"memoryUsedMiB": used_mib, "memoryPeakMiB": used_mib} | seen
 
 
@@ -55,40 +82,29 @@ def prediction(figures: Figures, models: Iterable[str]) -> str:
     return json.dumps(document | {"byGPU": dict.fromkeys(models, row)})
 
 
-def placement(namespace: str, pod: str, node: str, uuids: Iterable[str], figures: Figures) -> str:
+def placement(job: Job, node: str, uuids: Iterable[str]) -> str:
     """The annotation."""
-    share = min(max(round(figures.upper), 1), names.HUNDREDTHS)
-    booked = {"share": share, "activeThreadPercentage": min(share + 5, 100), "memoryMiB": figures.memory_mib}
-    document = {"v": 1, "podUID": uid(namespace, pod), "node": node, "container": "main", "policyGeneration": 1}
+    share = job.figures.share
+    booked = {"share": share, "activeThreadPercentage": min(share + 5, 100), "memoryMiB": job.figures.memory_mib}
+    document = {"v": 1, "podUID": job.uid, "node": node, "container": "main", "policyGeneration": 1}
     return json.dumps(document | {"backend": "MPS", "gpus": [booked | {"uuid": uuid} for uuid in uuids]})
 
 
-def pod(
-    namespace: str,
-    name: str,
-    *,
-    figures: Figures,
-    job: str | None = None,
-    since: str,
-    annotations: Mapping[str, str],
-    node: str | None = None,
-    waits: tuple[str, str] | None = None,
-) -> Object:
-    """A pod that asks for a share; `waits`: reason and message of the extender."""
-    share = min(max(round(figures.upper), 1), names.HUNDREDTHS)
+def pod(job: Job, *, annotations: Mapping[str, str], node: str | None = None, waits: Said | None = None) -> Object:
+    """Its pod; `waits`: what the extender says."""
     told = ("False", *waits) if waits is not None else ("True", "Placed", "")
     packed = dict(zip(("type", "status", "reason", "message"), (names.PACKED, *told), strict=True))
     return {
         "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": uid(namespace, name),
-            "creationTimestamp": since,
+            "name": job.pod,
+            "namespace": job.namespace,
+            "uid": job.uid,
+            "creationTimestamp": job.since,
             "annotations": dict(annotations),
-            "labels": {} if job is None else {names.DLJOB_LABEL: job},
+            "labels": {names.DLJOB_LABEL: job.name},
         },
         "spec": {
-            "containers": [{"name": "main", "resources": {"limits": {names.GPU_SHARE: str(share)}}}],
+            "containers": [{"name": "main", "resources": {"limits": {names.GPU_SHARE: str(job.figures.share)}}}],
             "schedulingGates": [{"name": names.PACKING_GATE}] if node is None else [],
         }
         | ({} if node is None else {"nodeName": node}),
@@ -96,33 +112,26 @@ def pod(
     }
 
 
-def dljob(
-    namespace: str, name: str, *, since: str, figures: Figures, model: str, waits: tuple[str, str] | None, **status: Any
-) -> Object:
-    """A DLJob that runs, or waits."""
+def dljob(job: Job, *, model: str, waits: Said | None = None) -> Object:
+    """Its DLJob, that runs, or waits."""
     reason, message = waits or ("Placed", "")
     queued = {"type": "Queued", "status": "True" if waits else "False", "reason": reason, "message": message}
-    told = {
+    status = {
         "observedGeneration": 1,
         "phase": "Queued" if waits else "Running",
-        "conditions": [queued | {"lastTransitionTime": since}],
+        "conditions": [queued | {"lastTransitionTime": job.since}],
         "prediction": {
             "gpuModel": model,
-            "utilizationPercent": round(figures.percent),
-            "upperPercent": round(figures.upper),
-            "memoryMiB": figures.memory_mib,
+            "utilizationPercent": round(job.figures.percent),
+            "upperPercent": round(job.figures.upper),
+            "memoryMiB": job.figures.memory_mib,
             "source": "Model",
         },
     }
-    metadata = {"name": name, "namespace": namespace, "creationTimestamp": since, "generation": 1}
-    return {"metadata": metadata, "spec": {}, "status": told | status}
+    metadata = {"name": job.name, "namespace": job.namespace, "creationTimestamp": job.since, "generation": 1}
+    return {"metadata": metadata, "spec": {}, "status": status}
 
 
 def policy(**spec: Any) -> Object:
     """The PackingPolicy."""
     return {"metadata": {"name": packingpolicy.NAME, "generation": 1}, "spec": spec}
-
-
-def uid(namespace: str, name: str) -> str:
-    """Of a pod: the same for the same name."""
-    return f"uid-{namespace}-{name}"

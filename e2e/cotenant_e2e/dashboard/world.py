@@ -9,7 +9,7 @@ from cotenant_api import conditions, names, places
 from cotenant_cli.reading import objects as reading
 from cotenant_dashboard.watching import store as stores
 from cotenant_e2e.dashboard import objects
-from cotenant_e2e.dashboard.objects import Figures, Object
+from cotenant_e2e.dashboard.objects import Figures, Job, Object, Said
 
 KINDS: Final = (("NVIDIA-H200", "h200", 143_771), ("NVIDIA-A10", "a10", 23_028), ("Tesla-T4", "t4", 15_360))
 NAMESPACES: Final = ("vision", "language", "speech", "recommend", "research", "serving")
@@ -26,12 +26,14 @@ _PERCENT: Final = 100
 
 @dataclass(slots=True)
 class _Tenant:
-    namespace: str
-    job: str
-    pod: str
-    figures: Figures
+    job: Job
     used_mib: int
     alone: int | None
+
+    @property
+    def name(self) -> str:
+        """Of its DLJob."""
+        return f"{self.job.namespace}/{self.job.name}"
 
 
 @dataclass(slots=True)
@@ -94,21 +96,19 @@ class World:
         gpu.tenants.clear()
         self.tell(node)
 
-    def wait(self, namespace: str, job: str, *, position: int, reason: str, message: str, minutes: int = 4) -> None:
+    def wait(self, namespace: str, name: str, *, position: int, said: Said, minutes: int = 4) -> None:
         """A DLJob waits, with these words."""
-        said = (reason, places.told(message, position))
-        figures, since = self._figures(_PERCENT), self._since(minutes)
-        kind = KINDS[0][0]
-        raw = objects.dljob(namespace, job, since=since, figures=figures, model=kind, waits=said)
-        notes = {names.PREDICTION: objects.prediction(figures, [kind])}
-        pod = objects.pod(namespace, f"{job}-0", figures=figures, job=job, since=since, annotations=notes, waits=said)
-        self._dljobs.changed(f"{namespace}/{job}", stores.dljob_of(raw))
-        self._put(pod)
+        reason, message = said
+        job = Job(namespace=namespace, name=name, figures=self._figures(_PERCENT), since=self._since(minutes))
+        words, model = (reason, places.told(message, position)), KINDS[0][0]
+        notes = {names.PREDICTION: objects.prediction(job.figures, [model])}
+        self._dljobs.changed(f"{namespace}/{name}", stores.dljob_of(objects.dljob(job, model=model, waits=words)))
+        self._put(objects.pod(job, annotations=notes, waits=words))
 
     def _list(self, waiting: int) -> None:
         self._nodes.listed({name: reading.node_of(self._gpunode(name)) for name in self._known})
-        for feed in (self._pods, self._dljobs):
-            feed.listed({})
+        self._pods.listed({})
+        self._dljobs.listed({})
         policy = objects.policy(overrides=[{"gpuModels": ["Tesla-T4"], "maxTenantsPerGPU": 2}])
         self._policies.listed({"default": stores.policy_of(policy)})
         for name, (_, gpus) in self._known.items():
@@ -117,19 +117,20 @@ class World:
         count = sum(len(gpus) for _, gpus in self._known.values())
         for position in range(1, waiting + 1):
             reason, message = self._random.choice(REASONS)
-            said = message.format(gpus=count, held=self._random.randint(1, max(count - 1, 1)))
-            self.wait(
-                *self._named(), position=position, reason=reason, message=said, minutes=3 * (waiting - position) + 1
-            )
-        for feed in (self._nodes, self._pods, self._dljobs, self._policies):
-            feed.failed(None)
+            words = message.format(gpus=count, held=self._random.randint(1, max(count - 1, 1)))
+            minutes = 3 * (waiting - position) + 1
+            self.wait(*self._named(), position=position, said=(reason, words), minutes=minutes)
+        self._nodes.failed(None)
+        self._pods.failed(None)
+        self._dljobs.failed(None)
+        self._policies.failed(None)
 
     def _populate(self, gpu: _GPU) -> None:
         namespace, room = self._random.choice(NAMESPACES), _PERCENT
         for _ in range(self._random.choice((0, 1, 1, 2, 2, 2, 3, 3))):
             if room >= 8:
                 gpu.tenants.append(self._tenant(namespace, self._named()[1], room=room))
-                room -= round(gpu.tenants[-1].figures.upper)
+                room -= gpu.tenants[-1].job.figures.share
         gpu.utilization = self._utilization(gpu)
 
     def _replace(self, node: str, gpu: _GPU) -> None:
@@ -137,7 +138,7 @@ class World:
             return
         gone = gpu.tenants.pop(self._random.randrange(len(gpu.tenants)))
         self._gone(gone)
-        new = self._tenant(gone.namespace, self._named()[1], room=round(gone.figures.upper))
+        new = self._tenant(gone.job.namespace, self._named()[1], room=gone.job.figures.share)
         gpu.tenants.append(new)
         self._tell_pods(node, gpu)
 
@@ -145,10 +146,7 @@ class World:
         figures = self._figures(room)
         alone = round(figures.percent + self._random.gauss(-1, 5)) if self._random.random() < 0.35 else None
         return _Tenant(
-            namespace=namespace,
-            job=job,
-            pod=f"{job}-0",
-            figures=figures,
+            job=Job(namespace=namespace, name=job, figures=figures, since=self._since(30)),
             used_mib=round(figures.memory_mib * 0.8),
             alone=None if alone is None else min(max(alone, 1), _PERCENT),
         )
@@ -158,7 +156,7 @@ class World:
         return Figures(percent=round(upper * self._random.uniform(0.6, 0.85), 1), upper=upper, memory_mib=4096)
 
     def _utilization(self, gpu: _GPU) -> int:
-        busy = sum(tenant.figures.percent for tenant in gpu.tenants) * self._random.uniform(0.8, 1.15)
+        busy = sum(tenant.job.figures.percent for tenant in gpu.tenants) * self._random.uniform(0.8, 1.15)
         return min(round(busy), _PERCENT)
 
     def _named(self) -> tuple[str, str]:
@@ -185,34 +183,21 @@ class World:
     @staticmethod
     def _seen(tenant: _Tenant) -> Object:
         alone = {} if tenant.alone is None else {"aloneSeconds": 300, "aloneUtilizationPercent": tenant.alone}
-        return objects.tenant(tenant.namespace, tenant.pod, used_mib=tenant.used_mib, **alone)
+        return objects.tenant(tenant.job, used_mib=tenant.used_mib, **alone)
 
     def _tell_pods(self, node: str, gpu: _GPU) -> None:
         model = KINDS[self._known[node][0]][0]
         for tenant in gpu.tenants:
             notes = {
-                names.PREDICTION: objects.prediction(tenant.figures, [model]),
-                names.PLACEMENT: objects.placement(tenant.namespace, tenant.pod, node, [gpu.uuid], tenant.figures),
+                names.PREDICTION: objects.prediction(tenant.job.figures, [model]),
+                names.PLACEMENT: objects.placement(tenant.job, node, [gpu.uuid]),
             }
-            self._put(
-                objects.pod(
-                    tenant.namespace,
-                    tenant.pod,
-                    figures=tenant.figures,
-                    job=tenant.job,
-                    since=self._since(30),
-                    annotations=notes,
-                    node=node,
-                )
-            )
-            job = objects.dljob(
-                tenant.namespace, tenant.job, since=self._since(30), figures=tenant.figures, model=model, waits=None
-            )
-            self._dljobs.changed(f"{tenant.namespace}/{tenant.job}", stores.dljob_of(job))
+            self._put(objects.pod(tenant.job, annotations=notes, node=node))
+            self._dljobs.changed(tenant.name, stores.dljob_of(objects.dljob(tenant.job, model=model)))
 
     def _gone(self, tenant: _Tenant) -> None:
-        self._pods.gone(f"{tenant.namespace}/{tenant.pod}")
-        self._dljobs.gone(f"{tenant.namespace}/{tenant.job}")
+        self._pods.gone(f"{tenant.job.namespace}/{tenant.job.pod}")
+        self._dljobs.gone(tenant.name)
 
     def _put(self, raw: Object) -> None:
         found = reading.pod_of(raw)
