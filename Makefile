@@ -5,32 +5,34 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_DIR := .run
-SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator cli))
+SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator cli dashboard))
 PROTOS := $(wildcard deviceplugin/cotenant_deviceplugin/kubelet/protos/*.proto)
 MODEL := predictor/cotenant_predictor/models/default.json
 MODEL_DATA := kernels gavel
 OPENB_TRACES := default gpushare40 multigpu20
-export UV_NO_PROGRESS := 1
 # One job of test-node is a real one; COTENANT_TORCH_VENV names an environment for it that is there already.
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 
+# The demo needs less than development does, and shows something sooner; where everything is installed, that will do.
+DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-wheel)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-chart test-cluster test-node test-torch soak soak-node lint format openb evidence bench bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples protos manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.wheel ## real Kubernetes places real models on simulated GPUs (KEEP=1 leaves it running)
+demo: $(DEMO) ## real Kubernetes places real models on simulated GPUs (KEEP=1 leaves it running)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e demo --dir $(RUN_DIR)/demo $(if $(KEEP),--keep)
 
-demo-down: $(VENV)/.wheel ## stop what `make demo KEEP=1` left running
+demo-down: $(DEMO) ## stop what `make demo KEEP=1` left running
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e down --dir $(RUN_DIR)/demo
 
 test: test-unit test-simulation test-chart test-cluster ## unit, simulation, chart and cluster tests, with a coverage report
 
 test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
 	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest tests --ignore=tests/cluster --ignore=tests/node \
-		--ignore=tests/torch --ignore=tests/simulation --ignore=tests/chart -q -n auto --dist worksteal --cov --cov-report=term
+		--ignore=tests/torch --ignore=tests/install --ignore=tests/browser --ignore=tests/simulation --ignore=tests/chart -q -n auto --dist worksteal --cov --cov-report=term
 
 test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
 	$(BIN)/python -m pytest tests/simulation -q -n auto
@@ -46,6 +48,13 @@ test-cluster: $(VENV)/.wheel ## against real Kubernetes control planes, two side
 test-node: $(VENV)/.wheel $(TORCH) ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
 	@scripts/test-node $(VENV)
 
+images: $(VENV)/.wheel ## the container images, into .run/images (IMAGE_TAG, IMAGE_BASE, IMAGE_REVISION: see images/README.md)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e images --out $(RUN_DIR)/images $(IMAGE_TAG:%=--tag %) \
+		$(IMAGE_BASE:%=--base %) $(IMAGE_REVISION:%=--revision %)
+
+test-install: $(VENV)/.wheel ## the chart by helm on a real node, as root: every component in a container of its image
+	@scripts/test-install $(VENV)
+
 soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs of equal pods on a real node, not 20
 	@PYTHONPATH=tests $(BIN)/python -m node_kit.schedules --seeds 10000 --jobs $$(nproc)
 	@COTENANT_NODE_PAIRS=200 scripts/test-node $(VENV) -k never_swap
@@ -55,6 +64,10 @@ soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
 	$(VENV)-torch/bin/python -m pytest tests/torch -q
+
+test-browser: $(VENV)/.wheel ## the dashboard in Chromium: journeys, keys, accessibility
+	@scripts/install-browser >/dev/null
+	$(BIN)/python -m pytest tests/browser -q
 
 lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated manifests
 	$(BIN)/ruff format --check .
@@ -84,6 +97,14 @@ bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this m
 
 bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extender at the size of a large cluster
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md --plot docs/images/extender-cost.svg
+
+bench-dashboard: $(VENV)/.wheel ## the longest task of Chromium while 1,000 GPUs change ten times a second (about a minute)
+	@scripts/install-browser >/dev/null
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-dashboard --write docs/dashboard.md
+
+screenshots: $(VENV)/.wheel ## docs/images/dashboard-*.png, of a cluster that is made up
+	@scripts/install-browser >/dev/null
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e screenshots docs/images
 
 bench-node: $(VENV)/.wheel ## calls, added start time and weight of the node agent on a real node, as root (about five minutes)
 	@scripts/install-node-packages
@@ -131,7 +152,9 @@ examples: $(VENV)-torch/.wheel ## extract the example graphs again
 
 lock: $(VENV)/.dependencies ## choose exact versions of every dependency again
 	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra dev -o locks/dev.txt pyproject.toml
+	$(BIN)/uv pip compile -q --universal --no-emit-package cotenant --extra demo -c locks/dev.txt -o locks/demo.txt pyproject.toml
 	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra torch-tests -o locks/torch.txt pyproject.toml
+	@scripts/lock-images $(VENV)
 
 clean: ## remove everything that these targets made here (not the cache of Kubernetes binaries)
 	rm -rf $(VENV) $(VENV)-torch $(RUN_DIR) dist .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -141,6 +164,14 @@ $(VENV)/.dependencies: locks/dev.txt
 	@touch $@
 
 $(VENV)/.wheel: $(VENV)/.dependencies pyproject.toml README.md $(SOURCES)
+	@scripts/install-wheel $(VENV)
+	@touch $@
+
+$(VENV)/.demo-dependencies: locks/demo.txt
+	@scripts/make-venv $(PYTHON) $(VENV) locks/demo.txt
+	@touch $@
+
+$(VENV)/.demo-wheel: $(VENV)/.demo-dependencies pyproject.toml README.md $(SOURCES)
 	@scripts/install-wheel $(VENV)
 	@touch $@
 

@@ -36,7 +36,9 @@ class Helm:
             HelmError: it failed.
         """
         command = [str(self.program), *arguments, "--namespace", names.RELEASE_NAMESPACE]
-        homes = {f"HELM_{kind}_HOME": str(self.cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+        homes = {
+            f"HELM_{kind}_HOME": str(self.cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")
+        }
         environment = {**os.environ, **homes, "KUBECONFIG": str(self.cluster.kubeconfig())}
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS + 30

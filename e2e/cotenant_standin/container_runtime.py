@@ -2,8 +2,8 @@
 
 As https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/ says, a container's environment asks:
 NVIDIA_VISIBLE_DEVICES for devices, NVIDIA_DRIVER_CAPABILITIES for parts of the driver (`compute`: CUDA and MPS;
-`utility`: NVML). Here devices are /dev/null under NVIDIA's names, and the parts are the stand-in's own, so the image that
-is run is the one that is shipped. The container needs Python at /usr/bin/python3 for the stand-in of MPS.
+`utility`: NVML). Here devices are /dev/null under NVIDIA's names, and the parts are the stand-in's own, so the image
+that is run is the one that is shipped. It needs Python at /usr/bin/python3 for the stand-in of MPS.
 """
 
 import json
@@ -72,7 +72,7 @@ def main(folder: str, arguments: Sequence[str]) -> None:
         changed = edited(specification, state.State(state.DEFAULT_FOLDER), parts)
         (bundle / "config.json").write_text(json.dumps(changed))
     runc = shutil.which("runc") or "/usr/sbin/runc"
-    os.execv(runc, [runc, *arguments])
+    os.execv(runc, [runc, *arguments])  # noqa: S606 - as NVIDIA's becomes runc
 
 
 def edited(specification: dict[str, Any], machine: state.State, parts: Sequence[Part]) -> dict[str, Any]:

@@ -13,7 +13,9 @@ def configure(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where NAME.tar and NAME.cdx.json go")
     parser.add_argument("--tag", default=catalog.VERSION, help="of every image (default: %(default)s)")
-    parser.add_argument("--base", default=catalog.BASE, help="Debian image that they are built in (default: %(default)s)")
+    parser.add_argument(
+        "--base", default=catalog.BASE, help="Debian image that they are built in (default: %(default)s)"
+    )
     parser.add_argument("--revision", default="", help="of the source, for a label (default: none)")
 
 

@@ -1,4 +1,4 @@
-"""Reads docker archives, as `docker save` and buildah write them: configuration, sizes, files. Never writes into one."""
+"""Reads docker archives as `docker save` and buildah write them: configuration, sizes, files. Never writes into one."""
 
 import json
 import tarfile

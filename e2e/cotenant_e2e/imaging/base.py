@@ -37,7 +37,9 @@ def origin(machine: str | None) -> Origin:
             return Origin(found.group(1), machine)
     stanzas = [(DEFAULT_MIRROR, f"{SUITE} {SUITE}-updates"), (f"{DEFAULT_MIRROR}-security", f"{SUITE}-security")]
     key = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    texts = [f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {key}\n" for uri, suites in stanzas]
+    texts = [
+        f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {key}\n" for uri, suites in stanzas
+    ]
     return Origin(DEFAULT_MIRROR, "\n".join(texts))
 
 
@@ -48,7 +50,9 @@ def make(engine: Engine, reference: str, *, scratch: Path) -> None:
         PermanentError: no debootstrap, or it failed.
     """
     if not shutil.which("debootstrap"):
-        raise errors.PermanentError(f"{reference} cannot be pulled, and there is no debootstrap: run {engines.PACKAGES}")
+        raise errors.PermanentError(
+            f"{reference} cannot be pulled, and there is no debootstrap: run {engines.PACKAGES}"
+        )
     source = origin(SOURCES.read_text() if SOURCES.exists() else None)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         root, archive = Path(folder) / "root", Path(folder) / "base.tar"

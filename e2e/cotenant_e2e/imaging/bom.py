@@ -18,10 +18,10 @@ _METADATA: Final = ".dist-info/METADATA"
 
 
 def components(archive: Path) -> list[Component]:
-    """Every package in an image, sorted by its URL."""
+    """Every package in an image."""
     debian = [_debian(_fields(text)) for text in archives.texts(archive, below=DEBIAN).values()]
     python = [_python(_fields(text)) for text in archives.texts(archive, below=PYTHON, named=_METADATA).values()]
-    return sorted([*debian, *python], key=lambda each: str(each.purl))
+    return [*debian, *python]
 
 
 def document(archive: Path, *, name: str, version: str) -> str:
@@ -40,7 +40,9 @@ def _debian(fields: Message) -> Component:
 
 def _python(fields: Message) -> Component:
     name = str(fields["Name"])
-    return _component(name, fields["Version"], PackageURL("pypi", None, name.lower().replace("_", "-"), fields["Version"]))
+    return _component(
+        name, fields["Version"], PackageURL("pypi", None, name.lower().replace("_", "-"), fields["Version"])
+    )
 
 
 def _component(name: str, version: str, url: PackageURL) -> Component:

@@ -1,4 +1,4 @@
-"""The programs that build images: docker or buildah. Command lines, and running them; no decision about what is built."""
+"""The programs that build images, docker or buildah: command lines, and running them. Decides nothing about images."""
 
 import os
 import subprocess

@@ -1,0 +1,139 @@
+"""Images without an engine: what decides about a rebuild, command lines, archives read and changed, package lists."""
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cotenant_api import errors
+from cotenant_e2e.imaging import archives, base, bom, build, catalog, derive, engines
+from cotenant_e2e.imaging.engines import Buildah, Request
+
+DEBIAN = "Package: libc6\nVersion: 2.36-9+deb12u9\nArchitecture: amd64\nDescription: GNU C Library\n two lines\n"
+PYTHON = "Metadata-Version: 2.4\nName: PyYAML\nVersion: 6.0.3\n\nA long text\nName: not this\n"
+FILES = {
+    "./var/lib/dpkg/status.d/libc6": DEBIAN,
+    "opt/cotenant/lib/python3.11/site-packages/pyyaml-6.0.3.dist-info/METADATA": PYTHON,
+    "opt/cotenant/lib/python3.11/site-packages/yaml/__init__.py": "x = 1\n",
+}
+MACHINE = """\
+Types: deb
+# a comment
+URIs: http://mirror.test/debian
+Suites: bookworm bookworm-updates
+Components: main
+"""
+LISTED = """\
+:env:.cert='/etc/ssl/own.crt'
+:env:.find-links='/opt/wheels'
+global.index-url='https://index.test/simple'
+"""
+
+
+def tar(files: Mapping[str, str | bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            information = tarfile.TarInfo(name)
+            information.size = len(data)
+            archive.addfile(information, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An image of one layer."""
+    config = {"config": {"User": "65532:65532"}, "rootfs": {"type": "layers", "diff_ids": ["sha256:a"]}}
+    manifest = [{"Config": "c.json", "RepoTags": ["docker.io/cotenant/node:1"], "Layers": ["a.tar"]}]
+    path = tmp_path / "node.tar"
+    outer = {"a.tar": tar(FILES), "c.json": json.dumps(config), "manifest.json": json.dumps(manifest)}
+    path.write_bytes(tar(outer))
+    return path
+
+
+def test_an_image_is_built_again_when_the_wheel_or_a_label_changes(tmp_path: Path) -> None:
+    wheel = tmp_path / "w.whl"
+    wheel.write_bytes(b"one")
+    image = catalog.IMAGES[0]
+    first = image.digest(wheel, "1")
+    assert image.digest(wheel, "1") == first
+    assert image.digest(wheel, "2") != first
+    wheel.write_bytes(b"two")
+    assert image.digest(wheel, "1") != first
+
+
+def test_every_image_has_its_files() -> None:
+    assert [path for image in catalog.IMAGES for path in image.inputs() if not path.is_file()] == []
+
+
+def test_an_engine_is_given_base_labels_and_secrets(tmp_path: Path) -> None:
+    request = Request("r:1", tmp_path / "D", tmp_path, "debian:x", {"l": "v"}, {"pip": Path("/p")})
+    words = engines._arguments(request)
+    assert "BASE=debian:x" in words
+    assert words[words.index("--label") + 1] == "l=v"
+    assert words[words.index("--secret") + 1] == "id=pip,src=/p"
+    assert words[-1] == str(tmp_path)
+
+
+def test_buildah_keeps_everything_in_a_folder_of_its_own() -> None:
+    command = Buildah(Path("/c"))._command("images")
+    assert command == ["buildah", "--root", "/c/storage", "--runroot", "/c/run", "images"]
+
+
+def test_a_program_that_fails_is_named_with_its_log(tmp_path: Path) -> None:
+    with (
+        (tmp_path / "log").open("w") as log,
+        pytest.raises(errors.PermanentError, match="false failed with exit code 1"),
+    ):
+        engines._run(["false"], log=log)
+
+
+def test_the_machines_own_mirror_serves_a_base_that_is_made_here() -> None:
+    assert base.origin(MACHINE) == base.Origin("http://mirror.test/debian", MACHINE)
+
+
+@pytest.mark.parametrize("text", [None, MACHINE.replace("bookworm", "noble")])
+def test_a_machine_of_another_distribution_takes_debians_own_mirror(text: str | None) -> None:
+    found = base.origin(text)
+    assert found.mirror == base.DEFAULT_MIRROR
+    assert "Suites: bookworm-security" in found.sources
+
+
+def test_only_the_way_to_the_index_goes_into_a_build() -> None:
+    assert build.index_configuration(LISTED) == "[global]\nindex-url = https://index.test/simple\n"
+    assert build.settings(LISTED)["cert"] == "/etc/ssl/own.crt"
+
+
+def test_an_archive_tells_size_files_and_user(archive: Path) -> None:
+    contents = archives.read(archive)
+    assert contents.config["User"] == "65532:65532"
+    assert contents.files["var/lib/dpkg/status.d/libc6"] == len(DEBIAN)
+    assert contents.unpacked_mib * archives.MIB == sum(map(len, FILES.values()))
+
+
+def test_the_list_of_packages_names_debians_and_pythons(archive: Path) -> None:
+    document = json.loads(bom.document(archive, name="cotenant/node", version="1"))
+    assert {each["purl"] for each in document["components"]} == {
+        "pkg:deb/debian/libc6@2.36-9%2Bdeb12u9?arch=amd64&distro=debian-12",
+        "pkg:pypi/pyyaml@6.0.3",
+    }
+    assert document["metadata"]["component"]["name"] == "cotenant/node"
+
+
+def test_a_derived_image_has_one_layer_more_and_another_name(archive: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.tar"
+    change = derive.Change({"opt/new": "text"}, ("opt/cotenant/old.pyc",))
+    derive.derive(archive, out, reference="docker.io/cotenant/node:0", change=change)
+    contents = archives.read(out)
+    assert contents.files["opt/new"] == len("text")
+    assert "opt/cotenant/.wh.old.pyc" in contents.names
+    assert contents.config["Labels"] == {derive.LABEL: "docker.io/cotenant/node:1"}
+    with tarfile.open(out) as outer:
+        (manifest,) = json.load(archives._member(outer, "manifest.json"))
+        config = json.load(archives._member(outer, manifest["Config"]))
+    assert manifest["RepoTags"] == ["docker.io/cotenant/node:0"]
+    assert len(config["rootfs"]["diff_ids"]) == len(manifest["Layers"]) == 2

@@ -1,0 +1,54 @@
+"""A control plane with one real node, once for the session; each module installs the chart by helm as it needs it."""
+
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cotenant_e2e import binaries, configuration, progress, startup, testing, versions
+from cotenant_e2e.helm import Helm
+from cotenant_e2e.imaging import build
+from cotenant_e2e.imaging.build import Built
+from cotenant_e2e.node import agents, real
+from cotenant_standin import state
+from install.site import Site
+from install.team import Team
+
+NODE = "gpu-0"
+MODELS = (state.H200,) * 2
+AGENT_PORT = 9476
+IMAGES = configuration.REPOSITORY / ".run" / "images"
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def built() -> list[Built]:
+    """The images that are shipped, of this checkout; what is unchanged is not built again."""
+    return build.build(build.Order(IMAGES), progress.PlainProgress(sys.stderr))
+
+
+@pytest.fixture(scope="session")
+def site(built: list[Built], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The node, its stand-in GPUs and all images; nothing of ours is installed."""
+    found = binaries.find(
+        environment=os.environ, progress=progress.PlainProgress(sys.stderr), programs=(versions.HELM,)
+    )
+    directory: Path = tmp_path_factory.mktemp("cluster")
+    with testing.control_plane(directory, startup.Options(node=NODE)) as cluster:
+        node = real.create(cluster)
+        gpus = agents.GPUs(node, AGENT_PORT)
+        gpus.make(MODELS)
+        made = Site(gpus, Helm(cluster, found[versions.HELM.name]))
+        made.prepare(built)
+        yield made
+
+
+@pytest.fixture
+def team(site: Site) -> Iterator[Team]:
+    """A namespace for workloads; at the end it is empty."""
+    with Team(site, f"team-{next(_numbers)}") as made:
+        yield made

@@ -1,0 +1,142 @@
+"""A real node on which the chart is installed by helm: everything of ours runs in containers of our images.
+
+Only what a machine without GPUs lacks is a stand-in: driver and MPS, and NVIDIA's container runtime, which puts them
+into the containers that ask for them.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+import cotenant_api
+from cotenant_api import names
+from cotenant_e2e import charts, waiting
+from cotenant_e2e import client as clients
+from cotenant_e2e.client import Json
+from cotenant_e2e.cluster import Cluster
+from cotenant_e2e.helm import Helm
+from cotenant_e2e.imaging import derive
+from cotenant_e2e.imaging.build import Built
+from cotenant_e2e.imaging.derive import Change
+from cotenant_e2e.node import images, service
+from cotenant_e2e.node.agents import GPUs
+from cotenant_standin import building, container_runtime
+
+EARLIER: Final = "0.0.9"
+"""A version before this one: the same code, which calls itself so."""
+SECONDS: Final = 120
+NAMESPACE: Final = names.RELEASE_NAMESPACE
+RUNTIME_CLASS: Final = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "nvidia"},
+    "handler": "nvidia",
+}
+MPS: Final = "app.kubernetes.io/name=cotenant-mps"
+
+
+@dataclass(frozen=True)
+class Site:
+    """The node with its stand-in GPUs, and helm."""
+
+    gpus: GPUs
+    helm: Helm
+
+    @property
+    def cluster(self) -> Cluster:
+        """Its control plane."""
+        return self.gpus.node.cluster
+
+    def prepare(self, built: Sequence[Built]) -> None:
+        """What an admin does before the installation, and what NVIDIA's packages bring."""
+        node, client = self.gpus.node, self.cluster.client
+        service.start(self.cluster)
+        container_runtime.install(node.layout.nvidia_runtime.parent, nvml=building.nvml(), cuda=building.cuda())
+        self.gpus.start_driver()
+        client.create(clients.path_of("runtimeclasses", group="node.k8s.io"), RUNTIME_CLASS)
+        labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+        client.create(clients.path_of("namespaces"), namespace)
+        client.patch(node.path, {"metadata": {"labels": {names.GPU_NODE_LABEL: "true"}}})
+        self._import_scheduler()
+        for each in built:
+            node.ctr("images", "import", str(each.archive))
+            self._import_earlier(each)
+
+    def _import_scheduler(self) -> None:
+        """Kubernetes' own image, made of the program that this kit builds."""
+        values = yaml.safe_load((charts.CHART / "values.yaml").read_text())
+        image = values["scheduler"]["kubeScheduler"]["image"]
+        reference = f"docker.io/library/{image['repository']}:{image['tag']}"
+        archive = self.gpus.node.layout.folder / "kube-scheduler.tar"
+        program = self.cluster.settings.programs["kube-scheduler"]
+        config = {"Env": ["PATH=/usr/local/bin"]}
+        images.write(archive, reference, files={"usr/local/bin/kube-scheduler": str(program)}, config=config)
+        self.gpus.node.ctr("images", "import", str(archive))
+        archive.unlink()
+
+    def _import_earlier(self, built: Built) -> None:
+        archive = self.gpus.node.layout.folder / f"{built.image.name}-{EARLIER}.tar"
+        package = "opt/cotenant/lib/python3.11/site-packages/cotenant_api"
+        here = Path(cotenant_api.__file__).read_text()
+        text = here.replace(f'"{cotenant_api.__version__}"', f'"{EARLIER}"')
+        change = Change({f"{package}/__init__.py": text}, (f"{package}/__pycache__/__init__.cpython-311.pyc",))
+        derive.derive(built.archive, archive, reference=built.image.reference(EARLIER), change=change)
+        self.gpus.node.ctr("images", "import", str(archive))
+        archive.unlink()
+
+    # --- asking
+
+    def pods(self, component: str = "") -> list[Json]:
+        """The pods of the release, or of one workload of it."""
+        path = clients.path_of("pods", namespace=NAMESPACE)
+        query = {"labelSelector": f"app.kubernetes.io/name={component}"} if component else {}
+        return self.cluster.client.items(path, **query)
+
+    def pod(self, component: str) -> Json:
+        """The one pod of a workload that has one."""
+        (found,) = self.pods(component)
+        return found
+
+    def execute(self, pod: Json, container: str, *command: str) -> str:
+        """What a command prints in a container."""
+        name = pod["metadata"]["name"]
+        return self.cluster.kubectl("exec", "--namespace", NAMESPACE, name, "--container", container, "--", *command)
+
+    def wait_until_offered(self, shares: int) -> None:
+        """Return when the scheduler may give away so many hundredths, and the agent says that it is ready."""
+
+        def offered() -> bool:
+            return self.gpus.node.allocatable(names.GPU_SHARE) == shares and self.gpus.ready()[0] == "True"
+
+        try:
+            waiting.wait_until(offered, f"{shares} hundredths at {self.gpus.node.name}", SECONDS)
+        except waiting.NotReadyError as error:
+            raise waiting.NotReadyError(f"{error}; {self.gpus.ready()}; {self.summary()}") from error
+
+    def summary(self) -> str:
+        """How the pods of the release stand, for whoever waits in vain."""
+        found = []
+        for pod in self.pods():
+            states = {each["name"]: each["state"] for each in pod["status"].get("containerStatuses") or ()}
+            found.append(f"{pod['metadata']['name']}: {pod['status'].get('phase')} {json.dumps(states)}")
+        return "; ".join(found)
+
+    def remove(self) -> None:
+        """Take the release away, if it is there; returns when no pod of it is left."""
+        if "cotenant" in self.helm.run("list", "--short"):
+            self.helm.run("uninstall", "cotenant", "--wait")
+        waiting.wait_until(lambda: not self.pods(), "no pods of the release", SECONDS)
+
+
+def containers(pods: Sequence[Json]) -> dict[str, tuple[Any, ...]]:
+    """Pod/container -> ID and restarts of its container: what changes when it is disturbed."""
+    return {
+        f"{pod['metadata']['name']}/{status['name']}": (status.get("containerID"), status["restartCount"])
+        for pod in pods
+        for status in pod["status"].get("containerStatuses") or ()
+    }

@@ -1,0 +1,59 @@
+"""The chart by `helm install` on a real node: every component in a container of its image, and what users run."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import cotenant_api
+from cotenant_api import names
+from cotenant_e2e import charts, waiting
+from install import team as teams
+from install.site import Site
+from install.team import Team
+from node import tenants as kit
+
+SHARES = 200
+MIB = 1024
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(site: Site) -> Iterator[Site]:
+    """The chart with its default values."""
+    site.helm.install(charts.CHART)
+    yield site
+    site.remove()
+
+
+def test_every_component_runs_from_its_own_image_and_has_not_restarted(site: Site) -> None:
+    found = {
+        status["name"]: (status["image"], status["restartCount"], status["ready"])
+        for pod in site.pods()
+        for status in pod["status"]["containerStatuses"]
+    }
+    ours = {"operator": "operator", "extender": "extender", "agent": "node", "daemons": "node"}
+    wanted = {name: f"docker.io/cotenant/{image}:{cotenant_api.__version__}" for name, image in ours.items()}
+    assert {name: found[name] for name in wanted} == {name: (image, 0, True) for name, image in wanted.items()}
+    assert found["kube-scheduler"][1:] == (0, True)
+
+
+def test_the_node_offers_its_gpus_through_the_agents_container(site: Site) -> None:
+    site.wait_until_offered(SHARES)
+    assert {gpu["health"] for gpu in site.gpus.status()["gpus"]} == {"Healthy"}
+
+
+@pytest.mark.parametrize("kind", teams.KINDS)
+def test_a_workload_runs_on_a_share_with_its_own_limits(team: Team, kind: str) -> None:
+    team.submit(kind)
+    pod = team.pod(kind)
+    booked, shown = kit.placement_of(pod), team.tenants.shown(pod)
+    assert booked
+    assert shown
+    assert kit.matches(shown, booked)
+    assert shown.environment[kit.MEMORY] == f"0={3 * MIB}M"
+    assert pod["spec"]["containers"][0]["resources"]["limits"][names.GPU_SHARE] != str(names.HUNDREDTHS)
+
+
+@pytest.mark.parametrize("kind", [teams.JOB, teams.DLJOB])
+def test_a_job_that_ends_has_succeeded(team: Team, kind: str) -> None:
+    team.submit(kind, script=kit.RUN)
+    waiting.wait_until(lambda: team.succeeded(kind), f"{kind} succeeded", teams.SECONDS)
