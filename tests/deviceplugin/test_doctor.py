@@ -1,4 +1,4 @@
-"""`cotenant node-doctor`: each check finds what it is for; one real run, on stand-in GPUs, finds what is broken there."""
+"""`cotenant node-doctor`: each check finds what it is for; one real run on stand-in GPUs finds what is broken there."""
 
 import json
 import subprocess
