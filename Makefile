@@ -66,8 +66,7 @@ test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torc
 	$(VENV)-torch/bin/python -m pytest tests/torch -q
 
 test-browser: $(VENV)/.wheel ## the dashboard in Chromium: journeys, keys, accessibility
-	@scripts/install-browser >/dev/null
-	$(BIN)/python -m pytest tests/browser -q
+	@scripts/test-browser $(VENV)
 
 lint: $(VENV)/.wheel ## formatting, lint, types, import contracts, generated manifests
 	$(BIN)/ruff format --check .
