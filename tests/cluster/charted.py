@@ -24,4 +24,4 @@ def helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     homes = {f"HELM_{kind}_HOME": str(cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")}
     environment = {**os.environ, **homes, "KUBECONFIG": str(cluster.kubeconfig())}
     command = [str(rendering.helm()), *arguments, "--namespace", names.RELEASE_NAMESPACE]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=2 * SECONDS)
