@@ -22,10 +22,13 @@ _COLUMNS: Final = (
 
 
 def lines(found: costs.Estimate, look: tables.Look) -> Iterator[str]:
-    """A line for each GPU model."""
+    """A line for each GPU model; of figures that nobody asked for there is no column."""
     yield f"DLJob {printable.plain(f'{found.namespace}/{found.name}')}, predicted by {printable.plain(found.predictor)}"
     yield ""
-    yield from tables.lines(_COLUMNS, [_cells(row) for row in found.rows], look)
+    rows = [_cells(row) for row in found.rows]
+    places = [place for place in range(len(_COLUMNS)) if any(row[place] is not None for row in rows)]
+    shown = [[row[place] for place in places] for row in rows]
+    yield from tables.lines([_COLUMNS[place] for place in places], shown, look)
     yield from usage_tables.notes(found.notes)
 
 
