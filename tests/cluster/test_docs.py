@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 from chart import rendering
+from cluster.workloads import RUN_FOR
 from cotenant_api import names
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, configuration, installation, nodes, startup, testing, waiting
@@ -28,6 +30,7 @@ STEPS = blocks.run_by("tests/cluster/test_docs.py", ROOT)
 INSTALLED = [f"docs/get-started/{name}.md" for name in ("observe", "pack", "first-dljob", "first-pod", "upgrade")]
 REMOVED = "docs/get-started/uninstall.md"
 SECONDS = 180
+HOOK = "app.kubernetes.io/name=cotenant-uninstall"
 RUNTIME_CLASS = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
 APPLIED_ELSEWHERE = ("docs/dljob.md",)
 """`test_examples.py` applies what this page shows."""
@@ -49,18 +52,31 @@ class Reader:
 
     def types(self, step: blocks.Step) -> None:
         """Run it, and look at what it prints."""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", step.script],
-            cwd=self.folder,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS,
-        )
+        with ThreadPoolExecutor(1) as pool:
+            typed = pool.submit(self._run, step.script)
+            waiting.wait_until(
+                lambda: typed.done() or self._ends_hooks(), "the commands' end", SECONDS, every_seconds=0.2
+            )
+            done = typed.result()
         assert done.returncode == 0, f"{step.script}\n{done.stdout}\n{done.stderr}"
         assert blocks.missing(step, done.stdout) == [], done.stdout
         self.act()
+
+    def _run(self, script: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        environment = self.environment()
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+
+    def _ends_hooks(self) -> bool:
+        """Have simulated pods of the chart's hooks succeed, which helm waits for; False: it may go on waiting."""
+        pods = clients.path_of("pods", namespace=names.RELEASE_NAMESPACE)
+        for pod in self.cluster.client.items(pods, labelSelector=HOOK):
+            if RUN_FOR not in pod["metadata"].get("annotations", {}):
+                change = {"metadata": {"annotations": {RUN_FOR: "0s"}}}
+                self.cluster.client.patch(f"{pods}/{pod['metadata']['name']}", change)
+        return False
 
     def environment(self) -> dict[str, str]:
         """As a reader's shell has it."""
@@ -126,17 +142,20 @@ def test_the_api_server_takes_a_manifest(reader: Reader, block: blocks.Block) ->
     flags = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
     reader.cluster.kubectl("apply", *flags, "--filename", "-", stdin=block.text)
     for value in yaml.safe_load_all(block.text):
-        if names.GPU_SHARE in json.dumps(value.get("spec", {}).get("template", {})):
-            assert admitted(reader.cluster, value["spec"]["template"])["schedulerName"] == names.SCHEDULER_NAME
+        if names.GPU_SHARE in json.dumps(value["spec"].get("template", {})):
+            assert admitted(reader.cluster, value["spec"])["schedulerName"] == names.SCHEDULER_NAME
 
 
-def admitted(cluster: Cluster, template: dict[str, Any]) -> dict[str, Any]:
-    """The spec of a pod of this template as admission leaves it; it is not kept."""
+def admitted(cluster: Cluster, spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a pod of a controller's template as admission leaves it; it is not kept."""
+    template = spec["template"]
+    claims = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ())]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
     metadata = {"generateName": "page-", **template.get("metadata", {})}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**template["spec"], "volumes": volumes}}
     path = f"{clients.path_of('pods', namespace='default')}?dryRun=All"
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-    spec: dict[str, Any] = cluster.client.create(path, pod)["spec"]
-    return spec
+    stored: dict[str, Any] = cluster.client.create(path, pod)["spec"]
+    return stored
 
 
 def test_nothing_is_left_when_it_is_taken_away(reader: Reader) -> None:
