@@ -13,6 +13,7 @@ from cotenant_api.command import Command
 
 COMMANDS = (
     "bench",
+    "bench-dashboard",
     "bench-extender",
     "bench-node",
     "bench-operator",
@@ -23,6 +24,7 @@ COMMANDS = (
     "demo",
     "images",
     "programs",
+    "screenshots",
     "reference",
     "up",
     "down",
