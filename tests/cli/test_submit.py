@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ GRAPH = graph.Graph.from_object(
 ).sealed()
 OPTIONS = objects.Options(image="registry.example/train:1", command=["python", "train.py"])
 PLACE = {"namespace": "team", "name": "small"}
+ROOT = Path(__file__).parents[2]
 OFFLINE = ["--dry-run=client", "--gpu-model", "NVIDIA-H200"]
 
 
@@ -247,3 +249,17 @@ def test_no_word_of_the_cluster_reaches_a_terminal_as_more_than_text(model: str)
     assert all(line.isprintable() for line in said)
     assert any("nothing is known of this GPU model" in line for line in said)
     assert isinstance(found, costs.Estimate)
+
+
+def test_the_readme_shows_what_a_trial_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "cli" / "README.md").read_text()
+    (block,) = [block for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL) if "cotenant submit" in block]
+    _, file, command = block.split("$ ")
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(file.partition("\n")[2])
+    line, _, shown = command.partition("\n")
+    places = {"manifests/": f"{ROOT}/manifests/", "prices.yaml": str(prices)}
+    for name, path in places.items():
+        line = line.replace(name, path)
+    assert cli.main(line.split()[1:]) == 0
+    assert capsys.readouterr().out == shown
