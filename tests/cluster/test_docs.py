@@ -142,7 +142,7 @@ def test_the_api_server_takes_a_manifest(reader: Reader, block: blocks.Block) ->
     flags = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
     reader.cluster.kubectl("apply", *flags, "--filename", "-", stdin=block.text)
     for value in yaml.safe_load_all(block.text):
-        if names.GPU_SHARE in json.dumps(value["spec"].get("template", {})):
+        if names.GPU_SHARE in json.dumps(value.get("spec", {}).get("template", {})):
             assert admitted(reader.cluster, value["spec"])["schedulerName"] == names.SCHEDULER_NAME
 
 
