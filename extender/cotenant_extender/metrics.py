@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from cotenant_api import pod
-from cotenant_api.names import GPUModel, Namespace
+from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace
 from cotenant_extender.ledger import usage
 from cotenant_extender.packing import occupancy
 
@@ -36,9 +36,17 @@ class Metrics:
         self.leading = self._gauge("leading", "1 while this extender serves.")
         self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])
         self.packing_efficiency = self._gauge("packing_efficiency_ratio", "Booked part of the GPUs that are in use.")
-        self.gpu_seconds = self._counter("gpu_seconds_total", "Booked shares of GPUs times seconds.", ["namespace"])
-        self.memory_seconds = self._counter(
-            "gpu_memory_byte_seconds_total", "Booked bytes of GPU memory times seconds.", ["namespace"]
+        self.share_seconds = Counter(
+            "cotenant_share_seconds_total",
+            "Booked hundredths of a GPU times seconds: 360,000 are a GPU-hour.",
+            ["namespace"],
+            registry=self.registry,
+        )
+        self.memory_mib_seconds = Counter(
+            "cotenant_memory_mib_seconds_total",
+            "Booked MiB of GPU memory times seconds.",
+            ["namespace"],
+            registry=self.registry,
         )
         self.placed_share = self._counter(
             "placed_share_hundredths_total",
@@ -63,8 +71,8 @@ class Metrics:
         """What namespaces have used up to now."""
         for namespace, account in found.accounts.items():
             gpu_seconds, byte_seconds = self._used.get(namespace, (0.0, 0.0))
-            self.gpu_seconds.labels(namespace).inc(account.gpu_seconds - gpu_seconds)
-            self.memory_seconds.labels(namespace).inc(account.byte_seconds - byte_seconds)
+            self.share_seconds.labels(namespace).inc((account.gpu_seconds - gpu_seconds) * HUNDREDTHS)
+            self.memory_mib_seconds.labels(namespace).inc((account.byte_seconds - byte_seconds) / usage.BYTES_PER_MIB)
             self._used[namespace] = account.gpu_seconds, account.byte_seconds
 
     def placed(self, demand: pod.Demand, model: GPUModel, share: int) -> None:

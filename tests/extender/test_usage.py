@@ -64,8 +64,9 @@ def test_the_counters_grow_by_what_was_used_since() -> None:
     for now in (NOW + 10, NOW + 20):
         source.usage.advance(now=now)
         counts.used(source.usage)
-    value = counts.registry.get_sample_value("cotenant_extender_gpu_seconds_total", {"namespace": "team"})
-    assert value == pytest.approx(28.0)
+    share = counts.registry.get_sample_value("cotenant_share_seconds_total", {"namespace": "team"})
+    memory = counts.registry.get_sample_value("cotenant_memory_mib_seconds_total", {"namespace": "team"})
+    assert (share, memory) == (pytest.approx(2800.0), pytest.approx(20 * 2000))
 
 
 def test_predicted_and_booked_shares_are_counted_of_predicted_pods_alone() -> None:
