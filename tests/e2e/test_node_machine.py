@@ -24,7 +24,7 @@ def here(tmp_path: Path) -> Machine:
     for name in machine.SYSCTLS:
         (sysctls / name).parent.mkdir(parents=True, exist_ok=True)
         (sysctls / name).write_text("1\n")
-    return Machine(tmp_path / "mark", (tmp_path / "new",), sysctls, tmp_path / "cgroups")
+    return Machine(tmp_path / "mark", (tmp_path / "new",), sysctls, tmp_path / "cgroups", tmp_path / "interfaces")
 
 
 def marked(here: Machine, directory: Path, *, new: Path) -> None:

@@ -61,12 +61,14 @@ class Machine:
         places: folders that are removed at the end, unless they were there before.
         sysctls: where the kernel's settings are.
         cgroups: where its control groups are.
+        interfaces: where its network interfaces are.
     """
 
     mark: Path = Path("/run/cotenant-e2e-node.json")
     places: tuple[Path, ...] = PLACES
     sysctls: Path = Path("/proc/sys")
     cgroups: Path = CGROUPS
+    interfaces: Path = Path("/sys/class/net")
 
     def owner(self) -> Path | None:
         """The folder of the cluster whose node is here."""
@@ -113,7 +115,7 @@ class Machine:
         if self.owner() != directory:
             return
         self.end_containers(directory)
-        if Path("/sys/class/net", parts.BRIDGE).exists():
+        if (self.interfaces / parts.BRIDGE).exists():
             _run("ip", "link", "delete", parts.BRIDGE)
         before = self._before()
         for name, value in before["sysctls"].items():
@@ -137,7 +139,7 @@ class Machine:
             raise errors.PermanentError(
                 f"another kubelet uses this machine ({kubelet}, cgroup {POD_CGROUP}): use a machine without one"
             )
-        if Path("/sys/class/net", parts.BRIDGE).exists():
+        if (self.interfaces / parts.BRIDGE).exists():
             raise errors.PermanentError(f"there is a network interface {parts.BRIDGE}: ip link delete {parts.BRIDGE}")
 
     def _before(self) -> dict[str, Any]:
