@@ -61,7 +61,6 @@ class Site:
         labels = {"pod-security.kubernetes.io/enforce": "privileged"}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
         client.create(clients.path_of("namespaces"), namespace)
-        client.patch(node.path, {"metadata": {"labels": {names.GPU_NODE_LABEL: "true"}}})
         self._import_scheduler()
         for each in built:
             node.ctr("images", "import", str(each.archive))
@@ -125,6 +124,11 @@ class Site:
             states = {each["name"]: each["state"] for each in pod["status"].get("containerStatuses") or ()}
             found.append(f"{pod['metadata']['name']}: {pod['status'].get('phase')} {json.dumps(states)}")
         return "; ".join(found)
+
+    def install(self, chart: Path) -> None:
+        """Hand the node's GPUs over, and install a chart with its default values; returns when everything is ready."""
+        self.cluster.client.patch(self.gpus.node.path, {"metadata": {"labels": {names.GPU_NODE_LABEL: "true"}}})
+        self.helm.install(chart)
 
     def remove(self) -> None:
         """Take the release away, if it is there; returns when no pod of it is left."""

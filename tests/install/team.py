@@ -1,7 +1,8 @@
 """What a team runs on shared GPUs: a DLJob, a batch/v1 Job, a Deployment, each in real containers."""
 
+from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from cluster.workloads import Workspace
 from cotenant_api import names
@@ -48,11 +49,20 @@ class Team:
         waiting.wait_until(lambda: not any(map(client.items, controllers)), "no DLJobs, no Deployments", SECONDS)
         self.tenants.__exit__(kind, error, trace)
 
-    def submit(self, name: str, *, script: str = kit.HOLD) -> None:
-        """Create the workload of this kind; `script`: what its container runs once it has shown itself."""
-        template = self.tenants.template(30, script=script, annotations={names.GPU_MEMORY: "3Gi"})
+    def submit(self, name: str, *, script: str = kit.HOLD, until: Path | None = None) -> None:
+        """Create the workload of this kind.
+
+        Args:
+            name: one of `KINDS`.
+            script: what its container runs once it has shown itself.
+            until: instead, it holds its GPU until this file of the node is there, and then succeeds.
+        """
+        more: dict[str, Any] = {"script": script, "annotations": {names.GPU_MEMORY: "3Gi"}}
+        if until:
+            more |= _until(until)
+        template = self.tenants.template(30, **more)
         if name == JOB:
-            self.tenants.create_job(name, script=script, annotations={names.GPU_MEMORY: "3Gi"})
+            self.tenants.create_job(name, **more)
         elif name == SERVICE:
             labels = {"app": name}
             template["metadata"]["labels"] = labels
@@ -83,6 +93,10 @@ class Team:
         except waiting.NotReadyError as error:
             raise waiting.NotReadyError(f"{error}; {self.explained()}") from error
 
+    def delete(self, name: str) -> None:
+        """Delete a pod; returns when it is gone."""
+        self.tenants.delete(name)
+
     def running(self) -> dict[str, tuple[object, ...]]:
         """Container IDs and restarts of all its pods."""
         return sites.containers(self.site.cluster.client.items(self.space.pods()))
@@ -101,3 +115,13 @@ class Team:
         told = [f"{event['involvedObject']['name']}: {event['reason']} {event.get('message')}" for event in events]
         mine = "; ".join(f"{pod['metadata']['name']}: {kit.summary(pod)}" for pod in pods)
         return f"pods: {mine}\nevents: {told[-12:]}\nrelease: {self.site.summary()}"
+
+
+def _until(file: Path) -> dict[str, Any]:
+    """Arguments of a template whose container ends well when the file is there."""
+    script = f"cuda-client --hold 100000 & client=$!; while [ ! -e {file} ]; do sleep 0.2; done; kill $client; exit 0"
+    return {
+        "script": script,
+        "mounts": [{"name": "until", "mountPath": str(file.parent)}],
+        "volumes": [{"name": "until", "hostPath": {"path": str(file.parent), "type": "Directory"}}],
+    }

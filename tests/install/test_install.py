@@ -19,7 +19,7 @@ MIB = 1024
 @pytest.fixture(scope="module", autouse=True)
 def installed(site: Site) -> Iterator[Site]:
     """The chart with its default values."""
-    site.helm.install(charts.CHART)
+    site.install(charts.CHART)
     yield site
     site.remove()
 

@@ -22,7 +22,7 @@ VERSION = cotenant_api.__version__
 def earlier(site: Site, tmp_path: Path) -> Iterator[Site]:
     """An earlier release, installed from its packed chart."""
     chart = site.helm.package(charts.CHART, version=EARLIER, folder=tmp_path)
-    site.helm.install(chart)
+    site.install(chart)
     site.wait_until_offered(SHARES)
     yield site
     site.remove()
