@@ -66,7 +66,8 @@ def test_the_counters_grow_by_what_was_used_since() -> None:
         counts.used(source.usage)
     share = counts.registry.get_sample_value("cotenant_share_seconds_total", {"namespace": "team"})
     memory = counts.registry.get_sample_value("cotenant_memory_mib_seconds_total", {"namespace": "team"})
-    assert (share, memory) == (pytest.approx(2800.0), pytest.approx(20 * 2000))
+    assert share == pytest.approx(2800.0)
+    assert memory == pytest.approx(20 * 2000)
 
 
 def test_predicted_and_booked_shares_are_counted_of_predicted_pods_alone() -> None:
