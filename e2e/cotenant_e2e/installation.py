@@ -25,6 +25,7 @@ COTENANT: Final = Path(sys.executable).with_name("cotenant")
 EXTENDER: Final = "cotenant-extender"
 OPERATOR: Final = "cotenant-operator"
 AGENTS: Final = "cotenant-simulated-agents"
+DASHBOARD: Final = "cotenant-dashboard"
 READY_SECONDS: Final = 60
 _NOT_YET_SERVED: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _PLURALS: Final[Sequence[str]] = ("dljobs", "gpunodes", "packingpolicies")
@@ -127,6 +128,14 @@ def start_agents(cluster: Cluster) -> None:
     cluster.start_process(AGENTS, [COTENANT, "simulated-agents", "--config", config])
     wanted = {node["metadata"]["name"] for node in simulated}
     waiting.wait_until(lambda: _ready_gpu_nodes(cluster) >= wanted, f"{len(wanted)} GPUNodes", READY_SECONDS)
+
+
+def start_dashboard(cluster: Cluster) -> str:
+    """Where the administrator of this cluster finds it; returns before it answers."""
+    port = cluster.free_port(DASHBOARD)
+    flags = ("--kubeconfig", cluster.kubeconfig(), "--port", str(port))
+    cluster.start_process(DASHBOARD, (COTENANT, "dashboard", *flags))
+    return f"http://127.0.0.1:{port}/"
 
 
 def _agent(cluster: Cluster, metadata: Mapping[str, Any]) -> Json:

@@ -38,14 +38,16 @@ def run(arguments: Namespace) -> int:
     try:
         installation.install(started)
         output.say(f"{time.monotonic() - began:5.1f} s  from nothing to Kubernetes with Cotenant on it, ready")
+        page = installation.start_dashboard(started)
+        console.print(f"dashboard, while this runs: {page}", soft_wrap=True, markup=False)
         succeeded = _follow(started, console, arguments)
     except BaseException:
         started.stop()
         raise
     if arguments.keep:
         started.close()
-        kubectl = programs[components.KUBECTL].parent
-        console.print(_KEPT.format(kubeconfig=started.kubeconfig(), kubectl=kubectl), soft_wrap=True, markup=False)
+        folders = {"kubectl": programs[components.KUBECTL].parent, "cotenant": installation.COTENANT.parent}
+        console.print(_KEPT.format(page=page, kubeconfig=started.kubeconfig(), **folders), soft_wrap=True, markup=False)
     else:
         started.stop()
         console.print("Next: `make demo KEEP=1` leaves it running; manifests/examples/ is what was applied.")
@@ -84,10 +86,12 @@ Then real Kubernetes places jobs. Meanwhile, within a minute, a simulation of wh
 """
 
 _KEPT = """
-It goes on running. Try:
-  export KUBECONFIG={kubeconfig} PATH={kubectl}:$PATH
+It goes on running, and its dashboard at {page}
+Try:
+  export KUBECONFIG={kubeconfig} PATH={kubectl}:{cotenant}:$PATH
+  cotenant top                                # GPUs and their tenants, predicted beside observed
+  cotenant why --namespace vision resnet50    # why a job is where it is
   kubectl get dljobs --all-namespaces
   kubectl describe dljob --namespace vision resnet50
-  kubectl get gpunodes --output yaml          # simulated GPUs and their tenants
   kubectl edit packingpolicy default          # maxTenantsPerGPU: 1, and apply the examples again
 and stop it with `make demo-down`."""
