@@ -10,6 +10,7 @@ import pytest
 from cluster.workloads import SECONDS, Workspace, graph_document, template
 from cotenant_api import cli, findings, names
 from cotenant_api.dljob import Phase
+from cotenant_cli.reading import kube, live
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 
@@ -20,13 +21,13 @@ Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command as the administrator; its exit code, and what it prints."""
     kubeconfig = workspace.installation.cluster.kubeconfig()
 
     def ran(*words: str) -> tuple[int, str]:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        code = cli.main(words)
+        at = words.index("--") if "--" in words else len(words)
+        code = cli.main([*words[:at], "--kubeconfig", str(kubeconfig), *words[at:]])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 
@@ -119,6 +120,17 @@ def test_a_node_is_drained_as_a_budget_allows(workspace: Workspace, run: Run, no
     assert (found["drained"], found["tenants"]) == (True, 0)
     assert [one.startswith(f"{workspace.namespace}/kept") for one in found["evicted"]] == [True]
     waiting.wait_until(lambda: workspace.phase("free") == Phase.QUEUED, "the evicted job in the queue again", SECONDS)
+
+
+def test_what_watches_keep_is_what_is_there(workspace: Workspace) -> None:
+    connection = kube.Connection(workspace.installation.cluster.kubeconfig(), None)
+    kept = live.Live(connection, namespace=workspace.namespace)
+    assert len({gpu.uuid for node in kept.seen().nodes for gpu in node.status.gpus}) == 20
+    workspace.pod("new", 5)
+    waiting.wait_until(lambda: any(pod.placement for pod in kept.seen().pods), "the pod with its placement", SECONDS)
+    workspace.client.delete(workspace.pods("new"))
+    waiting.wait_until(lambda: not kept.seen().pods, "no pod", SECONDS)
+    kept.close()
 
 
 def test_pods_that_nobody_makes_again_are_ended_only_with_force(workspace: Workspace, run: Run, node: str) -> None:

@@ -1,14 +1,20 @@
 """`cotenant top`: GPUs and their tenants, once, or again and again."""
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cotenant_api import errors
 from cotenant_cli.commands import output
+
+if TYPE_CHECKING:
+    from cotenant_cli.reading import cluster
+
+    Seeing = Callable[[], cluster.Seen]
 
 SUMMARY = "show GPUs and their tenants: predicted beside booked beside observed"
 EXAMPLES = """\
@@ -27,23 +33,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--namespace", metavar="NS", help="only its pods, and the GPUs that they are on")
     parser.add_argument("-w", "--watch", action="store_true", help="again and again, until it is interrupted")
     parser.add_argument(
-        _INTERVAL, type=float, default=5.0, metavar="SECONDS", help="between two readings (default: %(default)s)"
+        _INTERVAL, type=float, default=5.0, metavar="SECONDS", help="between two pictures (default: %(default)s)"
     )
     output.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, and show; nothing in the cluster is changed."""
-    from cotenant_cli.reading import cluster, kube
+    from cotenant_cli.reading import cluster, kube, live
     from cotenant_cli.views import usage, usage_tables
 
     if not arguments.interval >= _LEAST_SECONDS:
         raise errors.InvalidInputError(_INTERVAL, arguments.interval, f"must be at least {_LEAST_SECONDS:.0f}")
     namespace = None if arguments.namespace is None else output.require_name("--namespace", arguments.namespace)
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
+    seen: Seeing = functools.partial(cluster.of_gpus, lists, namespace=namespace)
+    if arguments.watch:
+        kept = live.Live(kube.Connection(arguments.kubeconfig, arguments.context), namespace=namespace)
+        seen = following(kept.seen, seen, close=kept.close)
 
     def read() -> str:
-        shown = usage.usage(cluster.of_gpus(lists, namespace=namespace), namespace=namespace, now=datetime.now(UTC))
+        shown = usage.usage(seen(), namespace=namespace, now=datetime.now(UTC))
         return output.rendered(
             shown,
             lambda look: usage_tables.lines(shown, look),
@@ -60,6 +70,29 @@ def run(arguments: argparse.Namespace) -> int:
         if not output.write(first + text):
             break
     return 0
+
+
+def following(kept: "Seeing", listed: "Seeing", *, close: Callable[[], None]) -> "Seeing":
+    """What is kept up to date by watches; where they are refused, what is listed each time.
+
+    Args:
+        kept: what watches keep.
+        listed: what is listed anew.
+        close: ends the watches.
+    """
+    refused = False
+
+    def seen() -> "cluster.Seen":
+        nonlocal refused
+        if not refused:
+            try:
+                return kept()
+            except errors.PermanentError:
+                refused = True
+                close()
+        return listed()
+
+    return seen
 
 
 def watched(read: Callable[[], str], *, sleep: Callable[[], None]) -> Iterator[str]:
