@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cotenant_api import conditions, packingpolicy
 from cotenant_cli.reading import objects
-from cotenant_dashboard.view import accuracy, jobs, metering, nodes, policies, words
+from cotenant_dashboard.view import accuracy, jobs, metering, nodes, policies
 from cotenant_dashboard.view.parts import Parts
 
 VERSION: Final = 1
@@ -80,7 +80,7 @@ class Page:
             self._node(name, found, now)
         for key, job in changed.jobs.items():
             self._job(key, job, now)
-        self._parts.put("policy", words.plain(policies.part(changed.policy, changed.policy_problem)))
+        self._parts.put("policy", policies.part(changed.policy, changed.policy_problem))
         self._rates = metering.total(view.rates for view in self._known.shown.values())
         self._whole = changed.whole and not any(changed.sources.values())
 
@@ -89,9 +89,9 @@ class Page:
         known = self._known
         views = list(known.shown.values())
         live = (one for view in views for one in view.measured)
-        self._parts.put("accuracy", words.plain(accuracy.part(live, known.measured.values())))
+        self._parts.put("accuracy", accuracy.part(live, known.measured.values()))
         self._parts.put("namespaces", self._namespaces())
-        self._parts.put("cluster", words.plain(self._cluster(views, changed)))
+        self._parts.put("cluster", self._cluster(views, changed))
 
     def _node(self, name: str, found: tuple[objects.Node, Sequence[objects.Pod]] | None, now: datetime) -> None:
         if found is None:
@@ -100,7 +100,7 @@ class Page:
             return
         view = nodes.view(*found, now=now)
         self._known.shown[name] = view
-        self._parts.put(f"node/{name}", words.plain(view.part))
+        self._parts.put(f"node/{name}", view.part)
 
     def _job(self, key: Key, job: jobs.Job | None, now: datetime) -> None:
         view = jobs.View(waiting=None, measured=None) if job is None else jobs.view(job, now=now)
@@ -110,7 +110,7 @@ class Page:
             self._parts.remove(named)
         else:
             self._known.waiting.add(key)
-            self._parts.put(named, words.plain(view.waiting))
+            self._parts.put(named, view.waiting)
         if view.measured is None:
             self._known.measured.pop(key, None)
         else:

@@ -5,11 +5,16 @@ less often, never more at once than the whole page.
 """
 
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cotenant_dashboard.view import words
+
+_UNSAFE: Final = re.compile(r"[^ -~]|\\[bfnrtu]")
+"""What JSON escapes, or does not and is not ASCII: most parts have none of it, and looking is quicker than making plain."""
 GONE_LIMIT: Final = 4096
 """Keys of parts that are gone, kept so that a reader is told of them; who is further behind is told the whole page."""
 
@@ -20,7 +25,7 @@ class Change:
 
     Attributes:
         whole: these are all parts there are; else those that changed.
-        parts: JSON texts by key, in the order in which they changed.
+        parts: JSON texts by key: in the order in which they changed, or all of them in that of their keys.
         gone: keys of parts that are no more.
     """
 
@@ -47,8 +52,10 @@ class Parts:
         self._forgotten = 0
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
-        """Let a part be this; nothing is new if it is already."""
-        text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        """Let a part be this, its words made plain; nothing is new if it is already."""
+        text = _text(value)
+        if _UNSAFE.search(text):
+            text = _text(words.plain(value))
         known = self._parts.get(key)
         if known is not None and known[1] == text:
             return
@@ -70,13 +77,17 @@ class Parts:
         """What changed after a revision; all of it, for who has seen none, or one that is too old or not of these."""
         whole = revision is None or not self._forgotten <= revision <= self.revision
         seen = 0 if whole or revision is None else revision
-        newest = list(_after(self._parts, seen))
+        keys = sorted(self._parts) if whole else list(_after(self._parts, seen))[::-1]
         return Change(
             revision=self.revision,
             whole=whole,
-            parts={key: self._parts[key][1] for key in reversed(newest)},
+            parts={key: self._parts[key][1] for key in keys},
             gone=() if whole else tuple(key for key, removed in self._gone.items() if removed > seen),
         )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
 def _after(parts: "OrderedDict[str, tuple[int, str]]", revision: int) -> Iterator[str]:

@@ -12,6 +12,8 @@ export class GPUs {
   #place = byId("nodes");
   #filter;
   #open;
+  /** Goes up when there are other nodes. */
+  version = 0;
 
   constructor(filter, open) {
     this.#filter = filter;
@@ -33,6 +35,7 @@ export class GPUs {
     if (view === undefined) return;
     this.#views.delete(key);
     this.#names.splice(this.#names.indexOf(view), 1);
+    this.version += 1;
     view.root.remove();
   }
 
@@ -44,7 +47,11 @@ export class GPUs {
       shown += view.shown;
       all += view.size;
     }
-    return { shown, all, nodes: this.#names.map((view) => view.name) };
+    return { shown, all };
+  }
+
+  names() {
+    return this.#names.map((view) => view.name);
   }
 
   #insert(name, view) {
@@ -57,6 +64,7 @@ export class GPUs {
     }
     this.#place.insertBefore(view.root, this.#names[low]?.root ?? null);
     this.#names.splice(low, 0, view);
+    this.version += 1;
   }
 }
 

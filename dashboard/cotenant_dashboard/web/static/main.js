@@ -1,5 +1,6 @@
 // Puts the page together.
 
+import { Accuracy } from "./accuracy.js";
 import { Detail } from "./detail.js";
 import { byId, say } from "./dom.js";
 import { Filter } from "./filters.js";
@@ -8,7 +9,7 @@ import { Keys } from "./keys.js";
 import { Queue } from "./queue.js";
 import { Store } from "./store.js";
 import { Stream } from "./stream.js";
-import { Accuracy, Cluster, Namespaces, Policy } from "./summary.js";
+import { Cluster, Namespaces, Policy } from "./summary.js";
 
 const store = new Store();
 const stream = new Stream({
@@ -41,6 +42,7 @@ const queue = new Queue(filter, open);
 const namespaces = new Namespaces();
 const keys = new Keys();
 const cluster = new Cluster();
+let offered = -1;
 
 store.show("node/", gpus);
 store.show("waiting/", queue);
@@ -54,7 +56,10 @@ store.afterDrawing(() => {
   queue.settle();
   keys.settle();
   filter.offer("namespace", new Set([...namespaces.names, ...queue.namespaces()]));
-  filter.offer("node", counts.nodes);
+  if (offered !== gpus.version) {
+    offered = gpus.version;
+    filter.offer("node", gpus.names());
+  }
   filter.tell(counts);
 });
 

@@ -1,6 +1,7 @@
 // What is known of the page, and what has to be drawn: a little in each frame, so that nothing holds the browser up.
 
-const BUDGET = 6; // milliseconds of a frame
+const BUDGET = 5; // milliseconds of a frame, for scripts
+const PARTS = 6; // in a frame at most: what they cost the browser to lay out and paint comes after
 
 /** Parts by key. A view is told of the keys that begin with its prefix: view.update(key, part), view.remove(key). */
 export class Store {
@@ -60,6 +61,7 @@ export class Store {
 
   #draw() {
     const end = performance.now() + BUDGET;
+    let left = PARTS;
     for (const key of this.#dirty) {
       this.#dirty.delete(key);
       const part = this.parts.get(key);
@@ -68,7 +70,8 @@ export class Store {
         if (part === undefined) view.remove(key);
         else view.update(key, part);
       }
-      if (performance.now() > end) break;
+      left -= 1;
+      if (left === 0 || performance.now() > end) break;
     }
     this.#asked = this.#dirty.size > 0;
     if (this.#asked) requestAnimationFrame(() => this.#draw());

@@ -1,6 +1,6 @@
 // The cluster in figures, what is wrong with it, and the other cards.
 
-import { byId, draw, make, say } from "./dom.js";
+import { byId, make, say } from "./dom.js";
 import { count, NONE, span, tenths, tint, whole } from "./words.js";
 
 const FULL = 100;
@@ -96,85 +96,6 @@ function list(place, lines) {
   if (place.dataset.text === text) return;
   place.dataset.text = text;
   place.replaceChildren(...(lines.length === 0 ? [] : [make("ul", { class: "notice" }, ...lines.map((line) => make("li", {}, line)))]));
-}
-
-/** Predicted against observed: a picture, and the same as a table. */
-export class Accuracy {
-  #known = "";
-  #place = byId("accuracy");
-  #open;
-
-  constructor(open) {
-    this.#open = open;
-    this.about = make("p");
-    this.picture = make("div");
-    this.body = make("tbody");
-    const head = make("thead", {}, make("tr", {}, ...["Job", "Predicted", "At most", "Observed", "Error"].map((title, place) =>
-      make("th", { scope: "col", class: place > 0 ? "figure" : null }, title))));
-    this.table = make("details", {}, make("summary", {}, "As a table"),
-      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Jobs observed alone" }, make("table", { class: "plain" }, head, this.body)));
-    this.#place.append(this.about, this.picture, this.table);
-  }
-
-  update(_key, part) {
-    const text = JSON.stringify(part);
-    if (text === this.#known) return;
-    this.#known = text;
-    const { summary } = part;
-    const alone = "NVML tells a job's own use while it has its GPU to itself, and only then";
-    say(this.about, summary === null ? `No job has been alone on its GPU for ${part.leastSeconds} s: ${alone}.` :
-      `Of ${count(summary.jobs, "job")} observed alone for ${part.leastSeconds} s and more, half were within ` +
-      `${tenths(summary.medianAbsolutePoints)} points; ${whole(summary.withinUpper)} kept within the bound that is booked. ` +
-      `Mean: ${tenths(Math.abs(summary.meanPoints))} points too ${summary.meanPoints < 0 ? "low" : "high"}.`);
-    const none = part.rows.length === 0;
-    this.table.hidden = none;
-    this.picture.replaceChildren(...(none ? [] : [scatter(part.rows)]));
-    this.body.replaceChildren(...part.rows.map((row) => this.#row(row)));
-  }
-
-  remove() {
-    // it is always told
-  }
-
-  #row(row) {
-    const name = make("button", { type: "button", class: "job", "data-tint": tint(row.namespace) }, `${row.namespace}/${row.job}`);
-    name.addEventListener("click", () => this.#open(row.namespace, row.job, name));
-    const error = row.predictedPercent - row.observedPercent;
-    const signed = `${error < 0 ? "−" : "+"}${whole(Math.abs(error))}`;
-    const figures = [whole(row.predictedPercent), whole(row.upperPercent), whole(row.observedPercent), row.enough ? signed : `${signed} (${row.aloneSeconds} s)`];
-    return make("tr", {}, make("th", { scope: "row" }, name), ...figures.map((figure) => make("td", { class: "figure" }, figure)));
-  }
-}
-
-/** Dots: within the bound. Triangles: above it. On the line: exact. */
-function scatter(rows) {
-  const across = (percent) => 26 + percent * 1.7;
-  const up = (percent) => 178 - percent * 1.7;
-  const picture = draw("svg", { viewBox: "0 0 204 208", class: "scatter", role: "img", "aria-label": `Predicted against observed utilization of ${rows.length} jobs; the table below has the figures` });
-  for (const percent of [0, 25, 50, 75, FULL]) {
-    picture.append(
-      draw("line", { x1: across(0), x2: across(FULL), y1: up(percent), y2: up(percent), class: "grid" }),
-      draw("line", { x1: across(percent), x2: across(percent), y1: up(0), y2: up(FULL), class: "grid" }),
-      draw("text", { x: across(0) - 4, y: up(percent) + 3, "text-anchor": "end" }, String(percent)),
-      draw("text", { x: across(percent), y: up(0) + 11, "text-anchor": "middle" }, String(percent)),
-    );
-  }
-  picture.append(
-    draw("line", { x1: across(0), y1: up(0), x2: across(FULL), y2: up(FULL), class: "exact" }),
-    draw("text", { x: across(50), y: 205, "text-anchor": "middle" }, "predicted %"),
-    draw("text", { x: 8, y: up(50), "text-anchor": "middle", transform: `rotate(-90 8 ${up(50)})` }, "observed %"),
-  );
-  for (const row of rows) picture.append(dot(row, across(Math.min(row.predictedPercent, FULL)), up(row.observedPercent)));
-  return picture;
-}
-
-function dot(row, x, y) {
-  const above = row.observedPercent > row.upperPercent;
-  const kind = `dot${row.enough ? "" : " short"}${above ? " above" : ""}`;
-  const title = draw("title", {}, `${row.namespace}/${row.job}: predicted ${whole(row.predictedPercent)} %, observed ${row.observedPercent} %`);
-  return above ?
-    draw("path", { d: `M${x - 4} ${y + 3.5}h8l-4 -7.5z`, class: kind }, title) :
-    draw("circle", { cx: String(x), cy: String(y), r: "3.2", class: kind }, title);
 }
 
 /** What each namespace has, and had since the dashboard began. */
