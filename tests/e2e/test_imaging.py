@@ -50,7 +50,11 @@ def archive(tmp_path: Path) -> Path:
     config = {"config": {"User": "65532:65532"}, "rootfs": {"type": "layers", "diff_ids": ["sha256:a"]}}
     manifest = [{"Config": "c.json", "RepoTags": ["docker.io/cotenant/node:1"], "Layers": ["a.tar"]}]
     path = tmp_path / "node.tar"
-    outer = {"a.tar": tar(FILES), "c.json": json.dumps(config), "manifest.json": json.dumps(manifest)}
+    outer: dict[str, str | bytes] = {
+        "a.tar": tar(FILES),
+        "c.json": json.dumps(config),
+        "manifest.json": json.dumps(manifest),
+    }
     path.write_bytes(tar(outer))
     return path
 

@@ -116,7 +116,7 @@ def _staged(context: Path) -> Path:
     """The build's context: the scripts, the locks and the wheel of this checkout, and nothing else."""
     shutil.rmtree(context, ignore_errors=True)
     context.mkdir()
-    for name in ("build", "locks"):
+    for name in ("steps", "locks"):
         shutil.copytree(catalog.FOLDER / name, context / name)
     (context / "wheel").mkdir()
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(context / "wheel")]

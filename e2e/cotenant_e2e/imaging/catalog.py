@@ -13,7 +13,7 @@ REPOSITORY: Final = "docker.io/cotenant"
 """Where the chart's names lead by default: a runtime takes a name without a registry for one of docker.io's."""
 BASE: Final = "docker.io/library/debian:bookworm-slim"
 """What the Dockerfiles name where nobody names another."""
-SHARED: Final = ("build/system", "build/check-libraries", "build/packages.txt", "build/dependencies", "build/wheel")
+SHARED: Final = ("steps/system", "steps/check-libraries", "steps/packages.txt", "steps/dependencies", "steps/wheel")
 
 
 @dataclass(frozen=True)

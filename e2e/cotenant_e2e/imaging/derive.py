@@ -41,15 +41,16 @@ def derive(archive: Path, out: Path, *, reference: str, change: Change) -> None:
         config = json.load(_content(source, manifest["Config"]))
         name = hashlib.sha256(layer).hexdigest()
         changed = json.dumps(_configured(config, diff=f"sha256:{name}", label=manifest["RepoTags"][0])).encode()
+        configuration = f"{hashlib.sha256(changed).hexdigest()}.json"
         entry = {
-            "Config": f"{hashlib.sha256(changed).hexdigest()}.json",
+            "Config": configuration,
             "RepoTags": [reference],
             "Layers": [*manifest["Layers"], f"{name}.tar"],
         }
         for member in source.getmembers():
             if member.name in manifest["Layers"]:
                 target.addfile(member, source.extractfile(member) if member.isfile() else None)
-        for path, content in ((entry["Config"], changed), (f"{name}.tar", layer)):
+        for path, content in ((configuration, changed), (f"{name}.tar", layer)):
             _add(target, path, content)
         _add(target, "manifest.json", json.dumps([entry]).encode())
 

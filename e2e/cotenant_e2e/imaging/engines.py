@@ -30,7 +30,9 @@ class Request:
 class Engine(Protocol):
     """Builds and keeps images."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Of the program."""
 
     def pull(self, reference: str) -> bool:
         """Have the image here, from its registry unless it is here; whether that worked."""
