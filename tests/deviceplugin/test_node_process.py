@@ -8,9 +8,12 @@ import aiohttp
 import pytest
 
 from cotenant_api import errors
+from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kubelet import paths
 from cotenant_deviceplugin.node import liveness
 from cotenant_deviceplugin.node.agent import LEAVING
+from cotenant_standin import state
+from deviceplugin import fakes
 from node_kit import agent_process, quick
 
 Ask = Callable[[str], Awaitable[tuple[int, str]]]
@@ -150,3 +153,30 @@ async def test_after_a_client_has_crashed_a_canary_of_cuda_opens_the_gpu_again(
     finally:
         process.kill()
         process.wait()
+
+
+async def test_a_node_that_is_given_back_is_as_it_was_once_its_last_tenant_has_ended() -> None:
+    async with agent_process.around(daemons=False) as around:
+        path = cluster.node_path(fakes.NODE)
+        node = around.api.objects[path]
+        around.api.put(path, {**node, "metadata": {**node["metadata"], "labels": {"cotenant.dev/gpu": "true"}}})
+        daemons, agent = around.start_daemons(), around.start("--node-selector", "cotenant.dev/gpu=true")
+        try:
+            await quick.until(lambda: around.ready() and around.gpu()["mps"] == "Active")
+            tenant = await asyncio.to_thread(around.machine.tenant)
+            around.api.put(path, node)
+            for process in (agent, daemons):
+                process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(agent.wait, quick.PATIENCE_SECONDS) == 0
+            # Its tenant goes on, behind its limits.
+            assert tenant.process.poll() is None
+            assert around.machine.state.gpu(0).compute_mode is state.ComputeMode.EXCLUSIVE_PROCESS
+            tenant.process.terminate()
+            assert await asyncio.to_thread(daemons.wait, quick.PATIENCE_SECONDS) == 0
+            assert around.machine.state.gpu(0).compute_mode is state.ComputeMode.DEFAULT
+            assert list(around.machine.mps_root.iterdir()) == []
+            assert "Traceback" not in around.log.read_text()
+        finally:
+            for process in (agent, daemons):
+                process.kill()
+                process.wait()

@@ -62,6 +62,14 @@ class AgentProcess:
         with self.log.open("ab") as log:
             return subprocess.Popen(self.command(*more), env=self.machine.environment(), stdout=log, stderr=log)
 
+    def start_daemons(self) -> "subprocess.Popen[bytes]":
+        """Start `cotenant mps-daemons`, with the agent's log."""
+        cotenant = str(Path(sys.executable).with_name("cotenant"))
+        flags = ["--mps-root", str(self.machine.mps_root), "--nvml", str(building.nvml())]
+        command = [cotenant, "mps-daemons", *flags, "--control", *self.machine.program]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, env=self.machine.environment(), stdout=log, stderr=log)
+
     def url(self) -> str:
         """Of its HTTP side, once it has told."""
         told = [line for line in self.log.read_text().splitlines() if "metrics at " in line]
@@ -79,11 +87,11 @@ class AgentProcess:
 
 
 @asynccontextmanager
-async def around(models: Sequence[state.Model] = (state.H200,)) -> AsyncIterator[AgentProcess]:
-    """Everything but the agent."""
+async def around(models: Sequence[state.Model] = (state.H200,), *, daemons: bool = True) -> AsyncIterator[AgentProcess]:
+    """Everything but the agent. `daemons`: with the control daemons of MPS."""
     with gpu_machine.started(models) as machine:
         made = AgentProcess(machine)
-        for index in range(len(models)):
+        for index in range(len(models) if daemons else 0):
             await asyncio.to_thread(machine.control_daemon, index)
         await made.kubelet.begin()
         async with http_cluster.serving(made.api, made.kubeconfig):
