@@ -54,7 +54,7 @@ def section(name: str) -> list[str]:
         return commands()
     if what == "values":
         return tables.values()
-    if name in ("metrics cotenant-extender", "metrics cotenant-node-agent"):
+    if what == "metrics" and component in tables.COMPONENTS:
         return tables.metrics(component)
     raise errors.InvalidInputError("section", name, "must be commands, values, or metrics and a component's name")
 

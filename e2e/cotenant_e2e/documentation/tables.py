@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
 from cotenant_api.names import NodeName
+from cotenant_dashboard.web import metrics as dashboard_metrics
 from cotenant_deviceplugin.node import metrics as agent_metrics
 from cotenant_e2e import charts
 from cotenant_extender import metrics as extender_metrics
@@ -34,7 +35,7 @@ def values() -> list[str]:
 
 
 def metrics(component: str) -> list[str]:
-    """Every metric of `cotenant-extender` or `cotenant-node-agent`.
+    """Every metric of one of `COMPONENTS`.
 
     Raises:
         KeyError: there is no such component.
@@ -55,7 +56,19 @@ def _extender_registry() -> CollectorRegistry:
     return extender_metrics.Metrics().registry
 
 
-_REGISTRIES: Final = {"cotenant-extender": _extender_registry, "cotenant-node-agent": _agent_registry}
+def _dashboard_registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(dashboard_metrics._Namespaces({}))
+    return registry
+
+
+_REGISTRIES: Final = {
+    "cotenant-dashboard": _dashboard_registry,
+    "cotenant-extender": _extender_registry,
+    "cotenant-node-agent": _agent_registry,
+}
+COMPONENTS: Final = tuple(_REGISTRIES)
+"""Those that have metrics."""
 
 
 def _families(registry: CollectorRegistry) -> Iterator[tuple[str, str, tuple[str, ...], str]]:
