@@ -16,6 +16,7 @@ import cotenant_api
 from cotenant_api import errors
 
 SUMMARY = "serve a live page of GPUs, tenants, queue and predictions; it reads the cluster and changes nothing"
+EXAMPLES = "example: cotenant dashboard --port 0"
 
 ADDRESS: Final = "127.0.0.1"
 PORT: Final = 8380

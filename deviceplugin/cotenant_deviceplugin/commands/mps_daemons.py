@@ -8,6 +8,7 @@ from pathlib import Path
 from cotenant_deviceplugin.mps import layout
 
 SUMMARY = "run one MPS control daemon for each GPU of this node"
+EXAMPLES = "example: cotenant mps-daemons --drain-seconds 600"
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, N
 from pathlib import Path
 
 SUMMARY = "hand out this node's GPUs by the hundredth, and publish their state"
+EXAMPLES = "example: cotenant node-agent --node=$(NODE_NAME) --metrics-address=:9476"
 
 
 def configure(parser: ArgumentParser) -> None:
