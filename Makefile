@@ -141,7 +141,7 @@ reference: $(VENV)/.wheel ## write the generated parts of docs/: fields, example
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e reference --write
 
 docs: $(VENV)/.wheel ## build the documentation site into .run/site; a warning is an error
-	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=e2e $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=e2e $(BIN)/mkdocs build --strict
 
 docs-serve: $(VENV)/.wheel ## show the site on 127.0.0.1:8000, and build it again when a page changes
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=e2e $(BIN)/mkdocs serve
