@@ -209,7 +209,7 @@ class Block {
     style(this.fill, "width", `${filled * FULL}%`);
     const alone = observed?.aloneUtilizationPercent;
     this.tick.hidden = alone === undefined || share === 0;
-    if (!this.tick.hidden) style(this.tick, "left", `${Math.min(alone / share, 1) * FULL}%`);
+    if (!this.tick.hidden) style(this.tick, "left", `clamp(4.5px, ${Math.min(alone / share, 1) * FULL}%, 100% - 4.5px)`);
     const words = [
       booked === undefined ? "not booked any more" : `booked ${share} %`,
       predicted === undefined ? "not predicted" : `predicted ${whole(predicted.utilizationPercent)} %, at most ${whole(predicted.upperPercent)} %`,

@@ -1,7 +1,9 @@
 // What is known of the page, and what has to be drawn: a little in each frame, so that nothing holds the browser up.
 
 const BUDGET = 5; // milliseconds of a frame, for scripts
-const PARTS = 6; // in a frame at most: what they cost the browser to lay out and paint comes after
+const SLOW = 20; // milliseconds of a frame with layout and paint: then the next one draws less
+const QUICK = 10; // then it draws more
+const MOST = 12; // parts in a frame
 
 /** Parts by key. A view is told of the keys that begin with its prefix: view.update(key, part), view.remove(key). */
 export class Store {
@@ -11,6 +13,18 @@ export class Store {
   #unseen = null;
   #asked = false;
   #drawn = [];
+  #parts = 4;
+  #frame = new MessageChannel();
+  #began = 0;
+
+  constructor() {
+    // A message that is sent while a frame is made comes when it has been laid out and painted.
+    this.#frame.port1.onmessage = () => {
+      const took = performance.now() - this.#began;
+      if (took > SLOW) this.#parts = Math.max(Math.floor(this.#parts / 2), 1);
+      else if (took < QUICK) this.#parts = Math.min(this.#parts + 1, MOST);
+    };
+  }
 
   /** Let a view draw what begins with a prefix. */
   show(prefix, view) {
@@ -60,8 +74,10 @@ export class Store {
   }
 
   #draw() {
-    const end = performance.now() + BUDGET;
-    let left = PARTS;
+    this.#began = performance.now();
+    this.#frame.port2.postMessage(null);
+    const end = this.#began + BUDGET;
+    let left = this.#parts;
     for (const key of this.#dirty) {
       this.#dirty.delete(key);
       const part = this.parts.get(key);
