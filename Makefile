@@ -16,8 +16,11 @@ TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 # The demo needs less than development does, and shows something sooner; where everything is installed, that will do.
 DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-wheel)
 
+# The other folders have targets of their own.
+UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install node simulation torch)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -28,11 +31,13 @@ demo: $(DEMO) ## real Kubernetes places real models on simulated GPUs (KEEP=1 le
 demo-down: $(DEMO) ## stop what `make demo KEEP=1` left running
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e down --dir $(RUN_DIR)/demo
 
-test: test-unit test-simulation test-chart test-cluster ## unit, simulation, chart and cluster tests, with a coverage report
+test: test-unit test-simulation test-chart test-cluster ## unit, simulation, chart and cluster tests
 
 test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
-	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest tests --ignore=tests/cluster --ignore=tests/node \
-		--ignore=tests/torch --ignore=tests/install --ignore=tests/browser --ignore=tests/simulation --ignore=tests/chart -q -n auto --dist worksteal --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(UNIT) -q -n auto --dist worksteal
+
+coverage: $(VENV)/.wheel ## the same with a coverage report, in twice the time
+	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest $(UNIT) -q -n auto --dist worksteal --cov --cov-report=term
 
 test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
 	$(BIN)/python -m pytest tests/simulation -q -n auto
