@@ -34,8 +34,8 @@ _RETRAINING: Final[Mapping[str, Mapping[str, str]]] = {
         'schedule: "17 3 * * *"': "schedule: {{ .Values.retraining.schedule | quote }}",
         "          serviceAccountName: cotenant-retraining\n": "          serviceAccountName: cotenant-retraining\n"
         '          {{- include "cotenant.pullSecrets" . | nindent 10 }}\n',
-        "            image: cotenant/operator:0.1.0\n": '            image: {{ include "cotenant.image" (dict "root" . '
-        '"component" "operator") }}\n            imagePullPolicy: {{ .Values.image.pullPolicy }}\n',
+        "            image: cotenant/training:0.1.0\n": "            image: {{ .Values.retraining.image }}\n"
+        "            imagePullPolicy: {{ .Values.image.pullPolicy }}\n",
     }
 }
 """Lines of these manifests, and what a value makes of them."""

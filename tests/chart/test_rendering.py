@@ -128,6 +128,33 @@ def test_roles_and_admission_are_those_of_the_manifests(folder: str) -> None:
             assert rendering.one("default", written["kind"], written["metadata"]["name"]) == written
 
 
+def test_the_job_that_learns_is_that_of_the_manifests_with_what_the_values_say() -> None:
+    written = yaml.safe_load_all((charts.MANIFESTS / "retraining" / "cronjob.yaml").read_text())
+    claim, job = (item["spec"] for item in written)
+    made = rendering.one("everything", "CronJob", "cotenant-retraining")["spec"]
+    pod = made["jobTemplate"]["spec"]["template"]["spec"]
+    assert (made["schedule"], pod.pop("imagePullSecrets")) == ("5 4 * * 0", [{"name": "pull"}])
+    assert (pod["containers"][0]["image"], pod["containers"][0].pop("imagePullPolicy")) == (
+        "registry.test:5000/learning:1.0.0",
+        "IfNotPresent",
+    )
+    pod["containers"][0]["image"] = job["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert made | {"schedule": job["schedule"]} == job
+    volume = rendering.one("everything", "PersistentVolumeClaim", "cotenant-models")
+    assert volume["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert volume["spec"] == claim | {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+
+
+def test_the_operator_predicts_by_what_was_learned_where_it_is_told_so() -> None:
+    pod = rendering.one("everything", "Deployment", "cotenant-operator")["spec"]["template"]["spec"]
+    assert "--model=/models/active" in pod["containers"][0]["args"]
+    assert {"name": "models", "persistentVolumeClaim": {"claimName": "cotenant-models"}} in pod["volumes"]
+
+
 def test_the_scheduler_asks_the_extender_beside_it() -> None:
     data = rendering.one("default", "ConfigMap", "cotenant-scheduler")["data"]["kube-scheduler.yaml"]
     configuration = yaml.safe_load(data)
