@@ -181,7 +181,7 @@ def test_a_refusal_names_the_remedy_and_is_followed_by_a_list(server: Server, ru
     kept = run()
     assert kept.failures[1] is not None
     assert "pods is forbidden" in kept.failures[1]
-    assert "snapshot-reader.yaml" in kept.failures[1]
+    assert "viewer.yaml" in kept.failures[1]
     assert server.waited[0] == watches.MAX_DELAY_SECONDS
 
 

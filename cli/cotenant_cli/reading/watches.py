@@ -179,7 +179,7 @@ def _raise_for(path: str, status: int, answer: Mapping[str, Any]) -> None:
         raise _GoneError
     said = f"GET {path}: {status}: {errors.shortened(str(answer.get('message', '')))}"
     if status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED):
-        remedy = "manifests/rbac/snapshot-reader.yaml has the role that a reader needs, with the verb watch"
+        remedy = "manifests/rbac/viewer.yaml has the role that a reader needs"
         raise errors.PermanentError(f"{said}: {remedy}")
     if status == http.client.NOT_FOUND:
         raise errors.PermanentError(f"{said}: install the CRDs of Cotenant (manifests/crds)")
