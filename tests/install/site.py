@@ -36,7 +36,7 @@ RUNTIME_CLASS: Final = {
     "metadata": {"name": "nvidia"},
     "handler": "nvidia",
 }
-MPS: Final = "app.kubernetes.io/name=cotenant-mps"
+HOOK: Final = "cotenant-uninstall"
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,11 @@ class Site:
     # --- asking
 
     def pods(self, component: str = "") -> list[Json]:
-        """The pods of the release, or of one workload of it."""
+        """The pods of the release, or of one workload of it; what helm's hook leaves for an hour to be read is none."""
         path = clients.path_of("pods", namespace=NAMESPACE)
-        query = {"labelSelector": f"app.kubernetes.io/name={component}"} if component else {}
-        return self.cluster.client.items(path, **query)
+        label = "app.kubernetes.io/name"
+        selector = f"{label}={component}" if component else f"{label}!={HOOK}"
+        return self.cluster.client.items(path, labelSelector=selector)
 
     def pod(self, component: str) -> Json:
         """The one pod of a workload that has one."""

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from cluster import workloads
 from cluster.workloads import Workspace
 from cotenant_api import names
 from cotenant_api.dljob import Phase
@@ -73,7 +74,7 @@ class Team:
         else:
             # The operator chooses the share; who submits a DLJob names none.
             del template["spec"]["containers"][0]["resources"]
-            model = self.space.graph("graph")
+            model = self.space.graph("graph", workloads.graph_document(flops=10**8, repeat=20))
             self.space.dljob(name, model=model, gpuMemory="3Gi", template=template)
 
     def pod(self, name: str) -> Json:
