@@ -1,12 +1,12 @@
 """`cotenant submit`: objects of a model, what it will need and cost, and arguments that contradict each other."""
 
-import base64
 import hashlib
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import yaml
 
@@ -82,8 +82,8 @@ def test_the_config_map_holds_the_graph_and_the_dljob_names_it() -> None:
     job = objects.job(OPTIONS, **PLACE)
     reference = job["spec"]["model"]["configMapRef"]
     assert reference["name"] == made["metadata"]["name"]
-    data = base64.b64decode(made["binaryData"][reference["key"]])
-    assert graph.Graph.read(data, source="test") == GRAPH
+    assert list(made["binaryData"]) == [reference["key"]]
+    assert graph.Graph.read(objects.graph_of(made), source="test") == GRAPH
     assert job["spec"]["template"]["spec"]["containers"] == [
         {"name": "main", "image": "registry.example/train:1", "command": ["python", "train.py"]}
     ]
@@ -222,6 +222,22 @@ def test_bad_input_is_one_line_with_the_remedy(
     assert captured.out == ""
     assert captured.err.startswith(f"cotenant: submit: {said}")
     assert captured.err.count("\n") == 1
+
+
+def test_an_onnx_file_is_extracted_and_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 16])]
+    outputs = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 8])]
+    weights = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [16, 8], bytes(16 * 8 * 4), raw=True)
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    made = onnx.helper.make_graph(nodes, "g", inputs, outputs, [weights])
+    path = tmp_path / "Tiny_model.onnx"
+    onnx.save(onnx.helper.make_model(made), path)
+    words = ["--workload-type", "Inference", "--batch-size", "4", "--image", "i", *OFFLINE, "-o", "json"]
+    assert submit(str(path), *words) == 0
+    config_map, job = json.loads(capsys.readouterr().out)["items"]
+    assert job["metadata"]["name"] == "tiny-model"
+    found = graph.Graph.read(objects.graph_of(config_map), source="test")
+    assert (found.mode, found.parameters) == (graph.Mode.INFERENCE, 16 * 8)
 
 
 @pytest.mark.parametrize("target", ["nothing.onnx", "nothing.json", "nothing.json.gz"])

@@ -1,7 +1,10 @@
 """`cotenant submit`, `node drain` and `doctor` on a real control plane, as its administrator."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from cotenant_api import cli, findings, names
 from cotenant_api.dljob import Phase
 from cotenant_cli.reading import kube, live
 from cotenant_e2e import client as clients
-from cotenant_e2e import waiting
+from cotenant_e2e import components, waiting
 
 IMAGE = "registry.example/other:2"
 H200 = "NVIDIA-H200"
@@ -156,3 +159,11 @@ def test_a_doctor_finds_of_a_cluster_without_nvidias_toolkit_that_alone(run: Run
         return {(one["level"], one["check"]) for one in found if one["level"] != findings.Level.OK} == expected
 
     waiting.wait_until(settled, "a cluster that has settled", SECONDS)
+
+
+def test_kubectl_completes_the_plugin_by_the_program_beside_it(workspace: Workspace) -> None:
+    kubectl, *_ = components.kubectl(workspace.installation.cluster.settings)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = [kubectl, "__complete", "cotenant", "node", "dr"]
+    ran = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True, timeout=SECONDS)
+    assert re.match(r"drain\t.*\n:4\n", ran.stdout), ran.stderr

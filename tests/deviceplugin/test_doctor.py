@@ -178,6 +178,11 @@ def test_without_a_driver_the_doctor_says_so_and_ends_with_its_code(
     assert "the NVIDIA driver cannot be asked" in capsys.readouterr().out
 
 
+def test_the_clusters_doctor_calls_it_for_the_machine_that_it_is_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "--node-local", "-o", "json"]) in (0, findings.ERRORS_FOUND)
+    assert {one["check"] for one in json.loads(capsys.readouterr().out)["findings"]} >= {"driver", "toolkit"}
+
+
 def test_a_configuration_that_is_no_toml_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("a = [")
     read = reading.configuration(tmp_path, ("missing.toml", "config.toml"))

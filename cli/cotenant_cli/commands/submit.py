@@ -103,8 +103,6 @@ def _configure_trial(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Extract, then apply, or say what it will need."""
-    from cotenant_cli.reading import kube
-
     _require_consistent(arguments)
     offline = arguments.dry_run == CLIENT
     connection = None if offline and arguments.gpu_model else _connection(arguments, needed=not offline)
@@ -123,8 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output in (output.JSON, output.YAML):
         _show(arguments, wanted)
         return 0
-    lists = None if connection is None else kube.Lists(arguments.kubeconfig, arguments.context)
-    _tell(arguments, graph, job, lists)
+    _tell(arguments, graph, job, None if connection is None else _lists(arguments))
     return 0
 
 
@@ -155,6 +152,12 @@ def _connection(arguments: argparse.Namespace, *, needed: bool) -> "kube.Connect
         if needed or arguments.kubeconfig is not None or arguments.context is not None:
             raise
         return None
+
+
+def _lists(arguments: argparse.Namespace) -> "cluster.Lists":
+    from cotenant_cli.reading import kube
+
+    return kube.Lists(arguments.kubeconfig, arguments.context)
 
 
 def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> dict[str, Any]:

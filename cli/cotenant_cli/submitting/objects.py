@@ -76,6 +76,11 @@ def config_map(found: graph.Graph, *, namespace: str, name: str) -> Object:
     }
 
 
+def graph_of(found: Mapping[str, Any]) -> bytes:
+    """The graph that such a ConfigMap holds, gzipped."""
+    return base64.b64decode(found["binaryData"][KEY])
+
+
 def owned(found: Object, owner: Mapping[str, Any]) -> Object:
     """The ConfigMap as the DLJob's, so that it goes when the DLJob does."""
     metadata = owner["metadata"]
