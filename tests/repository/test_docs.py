@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cotenant_api import dljob, documents, names, packingpolicy
-from cotenant_e2e.documentation import blocks
+from cotenant_e2e.documentation import blocks, links
 
 ROOT = Path(__file__).parents[2]
 UNMARKED = {("extender/README.md", "$ cotenant extender --kubeconfig admin.conf &"): "needs a cluster"}
@@ -55,3 +55,9 @@ def test_an_object_of_ours_is_what_the_api_takes(block: blocks.Block) -> None:
 
 def checked(value: dict[str, Any]) -> None:
     documents.validated(SPECS[value["kind"]], value["spec"], source=value["kind"])
+
+
+@pytest.mark.parametrize("page", blocks.pages(ROOT))
+def test_every_link_to_a_file_finds_one(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [target for target in links.targets(text, source=page) if not (ROOT / target).exists()] == []

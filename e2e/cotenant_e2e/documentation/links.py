@@ -6,7 +6,7 @@ else a page links to is at the repository's address.
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,14 @@ def rewritten(text: str, *, source: str, page: str, site: Site) -> str:
         site: what the site holds.
     """
     return _TOKEN.sub(lambda found: _link(found, source, page, site) if found["target"] else found[0], text)
+
+
+def targets(text: str, *, source: str) -> Iterator[str]:
+    """Paths in the repository that a file's links lead to; those in code are none."""
+    for found in _TOKEN.finditer(text):
+        target = target_of(found["target"], source=source) if found["target"] else None
+        if target is not None:
+            yield target
 
 
 def target_of(link: str, *, source: str) -> str | None:
