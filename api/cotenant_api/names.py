@@ -23,6 +23,8 @@ SCHEDULER_NAME: Final = "cotenant"
 GPU_NODE_LABEL: Final = f"{GROUP}/gpu"
 """`cotenant.dev/gpu=true`: the node is served by a node agent."""
 STARTUP_TAINT: Final = f"{GROUP}/agent-not-ready"
+STARTUP_TAINTS: Final = (STARTUP_TAINT, "startup-taint.cluster-autoscaler.kubernetes.io/cotenant-agent-not-ready")
+"""An agent takes either off its node. cluster-autoscaler knows the second for one that passes by its prefix alone."""
 
 RELEASE_NAMESPACE: Final = "cotenant-system"
 SCHEDULER_ACCOUNT: Final = "cotenant-scheduler"

@@ -149,6 +149,20 @@ def test_the_job_that_learns_is_that_of_the_manifests_with_what_the_values_say()
     }
 
 
+@pytest.mark.parametrize("name", ["node-agent", "mps"])
+def test_nodes_are_chosen_by_labels_and_by_affinity(name: str) -> None:
+    pod = rendering.one("everything", "DaemonSet", f"cotenant-{name}")["spec"]["template"]["spec"]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert (pod["nodeSelector"], term["matchExpressions"][0]["key"]) == ({"gpu": "shared"}, "nvidia.com/mig.config")
+
+
+def test_agent_and_hook_know_by_which_labels_a_node_is_cotenants() -> None:
+    agent = rendering.one("everything", "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"]
+    hook = rendering.one("everything", "Job", "cotenant-uninstall")["spec"]["template"]["spec"]
+    assert "--node-selector=gpu=shared" in agent["containers"][0]["args"]
+    assert "--node-label=gpu=shared" in hook["containers"][0]["args"]
+
+
 def test_the_operator_predicts_by_what_was_learned_where_it_is_told_so() -> None:
     pod = rendering.one("everything", "Deployment", "cotenant-operator")["spec"]["template"]["spec"]
     assert "--model=/models/active" in pod["containers"][0]["args"]

@@ -271,6 +271,12 @@ def test_an_agent_writes_only_what_belongs_to_its_node(workspace: Workspace, ref
     )
     node = clients.path_of("nodes", name="h200-0")
     assert "may remove the taint" in refused(lambda: agent.patch(node, {"metadata": {"labels": {"a": "b"}}}))
+    client, key = workspace.client, "example.org/other"
+    taints = [{"key": taint, "effect": "PreferNoSchedule"} for taint in (*names.STARTUP_TAINTS, key)]
+    client.patch(node, {"spec": {"taints": taints}})
+    assert "may remove the taint" in refused(lambda: agent.patch(node, {"spec": {"taints": taints[:1]}}))
+    agent.patch(node, {"spec": {"taints": taints[-1:]}})
+    client.patch(node, {"spec": {"taints": None}})
 
 
 def test_an_agent_evicts_the_one_pod_that_it_means(workspace: Workspace, refused: Refused) -> None:

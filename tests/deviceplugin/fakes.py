@@ -293,7 +293,7 @@ def prediction(*, utilization: float, memory_mib: int, model: str = "Tesla-T4") 
 def node(*, tainted: bool = False) -> dict[str, Any]:
     """The Node."""
     others = [{"key": "example.com/other", "effect": "NoSchedule"}]
-    taint = [{"key": names.STARTUP_TAINT, "effect": "NoSchedule"}]
+    taint = [{"key": key, "effect": "NoSchedule"} for key in names.STARTUP_TAINTS]
     return {
         "metadata": {"name": NODE, "uid": NODE_UID},
         "spec": {"taints": others + (taint if tainted else [])},

@@ -347,7 +347,7 @@ async def test_it_waits_for_the_driver_and_keeps_the_taint_until_then(
     task = asyncio.create_task(agent.run())
     await fakes.settled()
     assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [("False", "DriverMissing")]
-    assert len(api.objects[NODE]["spec"]["taints"]) == 2
+    assert len(api.objects[NODE]["spec"]["taints"]) == 3
     late.there = True
     await clock.advance(20)
     assert (api.status()["conditions"][0]["message"], api.status()["simulated"]) == ("1 GPU", False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import errors
+from cotenant_api import errors, names
 from cotenant_operator.kube import api
 from cotenant_operator.release import plan, uninstalling
 from cotenant_operator.release.objects import Objects
@@ -137,7 +137,7 @@ async def test_a_node_that_is_not_given_back_in_time_is_named_with_the_reason(re
 
 async def test_our_label_and_taint_are_taken_off_and_nothing_else(release: Release) -> None:
     release.lists["nodes"] = [
-        node("n1", "cotenant.dev/agent-not-ready", "theirs", pool="gpu", **SELECTOR),
+        node("n1", *names.STARTUP_TAINTS, "theirs", pool="gpu", **SELECTOR),
         node("n2", "theirs", pool="gpu"),
     ]
     outcome = await release.ended()

@@ -44,10 +44,14 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* Where a pod may run. Takes nodeSelector and tolerations. */}}
+{{/* Where a pod may run. Takes nodeSelector, tolerations and, where there is one, affinity. */}}
 {{- define "cotenant.nodes" -}}
 {{- with .nodeSelector }}
 nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .tolerations }}

@@ -93,13 +93,13 @@ def eviction(pod: Subject) -> Object:
 
 def without_startup_taint(node: Object) -> Object:
     """A merge patch of a Node. Taints are replaced as a whole, hence the resource version: nobody else's is lost."""
-    kept = [taint for taint in node["spec"]["taints"] if taint.get("key") != names.STARTUP_TAINT]
+    kept = [taint for taint in node["spec"]["taints"] if taint.get("key") not in names.STARTUP_TAINTS]
     return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": kept}}
 
 
 def has_startup_taint(node: Object) -> bool:
     """Whether a Node still waits for its agent."""
-    return any(taint.get("key") == names.STARTUP_TAINT for taint in (node.get("spec") or {}).get("taints") or ())
+    return any(taint.get("key") in names.STARTUP_TAINTS for taint in (node.get("spec") or {}).get("taints") or ())
 
 
 def _metadata(name: str, node: NodeName, node_uid: str) -> dict[str, object]:

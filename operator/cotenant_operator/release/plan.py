@@ -93,7 +93,7 @@ def change(node: Json, selector: Mapping[str, str]) -> dict[str, Any] | None:
     labels = metadata.get("labels") or {}
     ours = [key for key, value in selector.items() if is_ours(key) and labels.get(key) == value]
     taints = (node.get("spec") or {}).get("taints") or ()
-    kept = [taint for taint in taints if taint["key"] != names.STARTUP_TAINT]
+    kept = [taint for taint in taints if taint["key"] not in names.STARTUP_TAINTS]
     if not ours and len(kept) == len(taints):
         return None
     patch: dict[str, Any] = {"metadata": {"labels": dict.fromkeys(ours)}}
