@@ -162,7 +162,7 @@ def test_a_doctor_finds_of_a_cluster_without_nvidias_toolkit_that_alone(run: Run
 
 
 def test_kubectl_completes_the_plugin_by_the_program_beside_it(workspace: Workspace) -> None:
-    kubectl, *_ = components.kubectl(workspace.installation.cluster.settings)
+    kubectl, *_ = components.kubectl(workspace.installation.cluster.settings, user="admin")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = [kubectl, "__complete", "cotenant", "node", "dr"]
     ran = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True, timeout=SECONDS)
