@@ -1,6 +1,7 @@
 """Reads docker archives as `docker save` and buildah write them: configuration, sizes, files. Never writes into one."""
 
 import json
+import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ class Contents:
         config: OCI image configuration (`User`, `Entrypoint`, `Labels`).
         files: path -> bytes of every regular file of its layers, the later layer's where two have one.
         names: of all entries: files, folders and links.
+        open_to_all: those that any user may write to.
     """
 
     config: Mapping[str, Any]
     files: Mapping[str, int]
     names: frozenset[str]
+    open_to_all: frozenset[str]
 
     @property
     def unpacked_mib(self) -> float:
@@ -37,13 +40,16 @@ def read(archive: Path) -> Contents:
         config = json.load(_member(outer, manifest["Config"]))
         files: dict[str, int] = {}
         names: set[str] = set()
+        open_to_all: set[str] = set()
         for layer in _layers(outer, manifest):
             for entry in layer:
                 name = entry.name.removeprefix("./")
                 names.add(name)
+                if entry.mode & stat.S_IWOTH and not entry.issym():
+                    open_to_all.add(name)
                 if entry.isfile():
                     files[name] = entry.size
-    return Contents(config["config"], files, frozenset(names))
+    return Contents(config["config"], files, frozenset(names), frozenset(open_to_all))
 
 
 def texts(archive: Path, *, below: str, named: str = "") -> dict[str, str]:

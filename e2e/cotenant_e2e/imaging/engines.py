@@ -51,11 +51,13 @@ def find() -> Engine:
     """Docker where its engine answers, else buildah.
 
     Raises:
-        PermanentError: neither is here.
+        PermanentError: neither is here, or buildah alone and this process is not root.
     """
     if commandline.ask(["docker", "info", "--format", "{{.ServerVersion}}"]):
         return Docker()
     if commandline.ask(["buildah", "--version"]):
+        if os.geteuid() != 0:
+            raise errors.PermanentError("no Docker engine answers, and buildah builds images as root: run this as root")
         return Buildah(binaries.cache_directory(os.environ) / "images")
     raise errors.PermanentError(f"no Docker engine answers, and there is no buildah: run {PACKAGES} as root")
 
