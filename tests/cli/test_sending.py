@@ -139,6 +139,12 @@ def test_a_refusal_keeps_the_servers_own_sentence(
         evicting.cordon(connection, "n1")
 
 
+def test_a_right_that_lacks_is_told_with_who_names_it(server: Server, connection: kube.Connection) -> None:
+    server.status, server.answer = 403, {"message": 'nodes "n1" is forbidden: User "eve" cannot patch resource "nodes"'}
+    with pytest.raises(sending.RefusedError, match="`cotenant doctor` names the rights"):
+        evicting.cordon(connection, "n1")
+
+
 def test_a_version_that_is_refused_is_an_error(server: Server, connection: kube.Connection) -> None:
     server.answer = {"minor": "36"}
     assert rights.Asked(connection).version() == {"minor": "36"}

@@ -208,6 +208,9 @@ def _sent(
     except sending.ConflictError as error:
         remedy = "choose another --name, or take the fields over with --force-conflicts"
         raise errors.PermanentError(f"{error}: {remedy}") from error
+    except sending.GoneError as error:
+        remedy = "create the namespace, or install Cotenant (cotenant doctor says what lacks)"
+        raise errors.PermanentError(f"{error}: {remedy}") from error
 
 
 def _applied(connection: "kube.Connection", wanted: list[dict[str, Any]], *, force: bool) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ TooManyError(TemporaryError)    429: a PodDisruptionBudget is against it, or the
 
 import http.client
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,6 +51,10 @@ class TooManyError(errors.TemporaryError):
         self.said = said
         super().__init__(message, delay_seconds=BUSY_SECONDS)
 
+
+_LACKS_A_RIGHT: Final = re.compile(r'User ".*" cannot ')
+"""As RBAC says it; quotas and admission answer 403, too."""
+_RIGHTS: Final = ": `cotenant doctor` names the rights that each command needs"
 
 _ERRORS: Final[Mapping[int, type[RefusedError]]] = {
     http.client.CONFLICT: ConflictError,
@@ -97,7 +102,7 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
     if http.client.OK <= status < http.client.MULTIPLE_CHOICES:
         return decoded
     said = str(decoded.get("message", ""))[:MAX_MESSAGE]
-    message = f"{what}: {status}: {said}"
+    message = f"{what}: {status}: {said}{_RIGHTS if _LACKS_A_RIGHT.search(said) else ''}"
     if status == http.client.TOO_MANY_REQUESTS:
         raise TooManyError(message, said=said)
     if status >= http.client.INTERNAL_SERVER_ERROR:
