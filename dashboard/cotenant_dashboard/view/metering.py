@@ -24,14 +24,12 @@ class Rates:
         booked_share: hundredths of a GPU.
         known_share: those of it that are on GPUs whose utilization is the namespace's own.
         used_share: that utilization, in hundredths of a GPU.
-        memory_mib: GPU memory that is booked.
         pods: that hold a part of a GPU.
     """
 
     booked_share: int = 0
     known_share: int = 0
     used_share: int = 0
-    memory_mib: int = 0
     pods: int = 0
 
     def __add__(self, other: "Rates") -> "Rates":
@@ -39,7 +37,6 @@ class Rates:
             booked_share=self.booked_share + other.booked_share,
             known_share=self.known_share + other.known_share,
             used_share=self.used_share + other.used_share,
-            memory_mib=self.memory_mib + other.memory_mib,
             pods=self.pods + other.pods,
         )
 
@@ -50,8 +47,7 @@ def rates(pods: Iterable[objects.Pod], gpus: Iterable[usage.GPU]) -> Mapping[str
     for pod in pods:
         booked = usage.bookings(pod)
         if booked:
-            share, memory_mib = sum(one.share for one in booked), sum(one.memory_mib for one in booked)
-            found[pod.namespace] += Rates(booked_share=share, memory_mib=memory_mib, pods=1)
+            found[pod.namespace] += Rates(booked_share=sum(one.share for one in booked), pods=1)
     for gpu in gpus:
         namespaces = {tenant.namespace for tenant in gpu.tenants}
         if gpu.utilization_percent is not None and len(namespaces) == 1 and not gpu.foreign_processes:
@@ -73,7 +69,6 @@ class _Sums:
     booked: float = 0.0
     known: float = 0.0
     used: float = 0.0
-    memory: float = 0.0
 
 
 class Meter:
@@ -95,7 +90,6 @@ class Meter:
             sums.booked += rate.booked_share * seconds
             sums.known += rate.known_share * seconds
             sums.used += rate.used_share * seconds
-            sums.memory += rate.memory_mib * seconds
 
     def rows(self, rates: Mapping[str, Rates]) -> list[dict[str, Any]]:
         """For people, in share-hours: a row for each namespace that has, or had, a part of a GPU."""
@@ -111,6 +105,6 @@ class Meter:
             for namespace, sums in ((name, self._sums[name]) for name in sorted({*self._sums, *rates}))
         ]
 
-    def seconds(self) -> Mapping[str, tuple[float, float, float]]:
-        """For programs, by namespace: share-seconds allotted and used, and MiB-seconds of memory that was booked."""
-        return {name: (one.booked, one.used, one.memory) for name, one in sorted(self._sums.items())}
+    def seconds(self) -> Mapping[str, tuple[float, float]]:
+        """For programs, by namespace: share-seconds used, and those allotted of which it is known."""
+        return {name: (one.used, one.known) for name, one in sorted(self._sums.items())}

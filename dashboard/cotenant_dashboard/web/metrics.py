@@ -1,4 +1,7 @@
-"""What namespaces had of GPUs, as Prometheus reads it: counters since this process began."""
+"""What namespaces used of GPUs, as Prometheus reads it: counters since this process began.
+
+What is booked, the extender counts.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-Seconds = Mapping[str, tuple[float, float, float]]
+Seconds = Mapping[str, tuple[float, float]]
 
 
 class _Namespaces:
@@ -15,20 +18,21 @@ class _Namespaces:
 
     def collect(self) -> Iterator[Metric]:
         """By namespace."""
-        share = CounterMetricFamily(
-            "cotenant_share_seconds",
-            "Hundredths of a GPU, times seconds: allotted, and used where pods of one namespace alone have the GPU",
-            labels=["namespace", "kind"],
+        used = CounterMetricFamily(
+            "cotenant_used_share_seconds",
+            "Utilization of GPUs that pods of one namespace alone have, in hundredths of a GPU, times seconds",
+            labels=["namespace"],
         )
-        memory = CounterMetricFamily(
-            "cotenant_memory_mib_seconds", "GPU memory that was booked, in MiB, times seconds", labels=["namespace"]
+        known = CounterMetricFamily(
+            "cotenant_attributed_share_seconds",
+            "Booked hundredths of those GPUs, times seconds: what the other is to be compared with",
+            labels=["namespace"],
         )
-        for namespace, (allotted, used, mib) in self._seconds.items():
-            share.add_metric([namespace, "allotted"], allotted)
-            share.add_metric([namespace, "used"], used)
-            memory.add_metric([namespace], mib)
-        yield share
-        yield memory
+        for namespace, (of_use, of_shares) in self._seconds.items():
+            used.add_metric([namespace], of_use)
+            known.add_metric([namespace], of_shares)
+        yield used
+        yield known
 
 
 def text(seconds: Seconds) -> bytes:
