@@ -179,6 +179,21 @@ def test_a_trial_without_a_cluster_says_share_memory_time_and_cost(
     assert float(shown["COST"]) == pytest.approx(hours * hourly, rel=0.02, abs=0.01)
 
 
+def test_a_trial_of_a_cluster_that_does_not_answer_goes_on_without_it(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}
+    named = [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]
+    config = {"current-context": "c", "contexts": [context], "clusters": named, "users": [{"name": "u", "user": {}}]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    assert submit(model, "--image", "i", "--dry-run", "--gpu-models", "NVIDIA-L4", "--kubeconfig", str(path)) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("DLJob team/small")
+    assert "no answer" in out
+    assert [line.split()[0] for line in out.splitlines()[3:4]] == ["NVIDIA-L4"]
+
+
 def test_a_trial_as_json_is_the_objects_as_kubectl_shows_them(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--image", "i", *OFFLINE, "--command", "python", "train.py", "-o", "json", "--", "--epochs", "3"]
     assert submit(model, *words) == 0
