@@ -103,12 +103,12 @@ async def reading(page: Page, last: str | None = None, **limits: float) -> Async
 
 async def test_a_new_reader_is_told_the_whole_page() -> None:
     page = Page()
-    page.put("a", {"x": "1\n2"})
+    page.put("a", {"x": 'é "\\'})
     async with reading(page) as reader:
         await reader.until("whole")
         assert reader.told() == [
             ("page", {}),
-            ("change", {"set": {"a": {"x": "1\n2"}}, "gone": []}),
+            ("change", {"set": {"a": {"x": 'é "\\'}}, "gone": []}),
             ("whole", {"revision": 1}),
         ]
         assert "\nid: e-1\n" in reader.text

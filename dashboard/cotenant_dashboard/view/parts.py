@@ -14,7 +14,7 @@ from typing import Any, Final
 from cotenant_dashboard.view import words
 
 _UNSAFE: Final = re.compile(r"[^ -~]|\\[bfnrtu]")
-"""What JSON escapes, or does not and is not ASCII: most parts have none of it, and looking is quicker than making plain."""
+"""What is no ASCII, or what JSON escapes: most parts have none of it, and to look is quicker than to make plain."""
 GONE_LIMIT: Final = 4096
 """Keys of parts that are gone, kept so that a reader is told of them; who is further behind is told the whole page."""
 

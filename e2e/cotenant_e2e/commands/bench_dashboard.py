@@ -57,15 +57,14 @@ def run(arguments: Namespace) -> int:
         phases = _phases(chromium, made.url, arguments, cluster)
         version = chromium.version
     gpus = arguments.nodes * GPUS_PER_NODE
-    lines = [
+    conditions = (
         f"{gpus:,} simulated GPUs on {arguments.nodes} nodes, {WAITING} waiting jobs; Chromium {version}, headless, "
-        f"{browser.WIDE[0]} x {browser.WIDE[1]}; server and browser on {os.cpu_count()} cores together; each phase takes "
-        f"{arguments.seconds:.0f} s. Each update tells of {NODES_PER_UPDATE} nodes: all of their GPUs are used "
-        f"otherwise, and on each a job ends and another begins. The page was told of {phases.told:.1f} updates a second.",
-        "",
-        *_HEAD,
-        *(one.row() for one in phases.tasks),
-    ]
+        f"{browser.WIDE[0]} x {browser.WIDE[1]}; server and browser on {os.cpu_count()} cores together; each phase "
+        f"takes {arguments.seconds:.0f} s. Each update tells of {NODES_PER_UPDATE} nodes: all of their GPUs are used "
+        f"otherwise, and on each a job ends and another begins. The page was told of {phases.told:.1f} updates a "
+        "second. CPU is the main thread's own time: beside it the machine did other things."
+    )
+    lines = [conditions, "", *_HEAD, *(one.row() for one in phases.tasks)]
     document = {"v": 1, "gpus": gpus, "told": phases.told, "phases": [asdict(one) for one in phases.tasks]}
     output.show(arguments, lines=lines, document=document, command=COMMAND)
     return 0
@@ -96,7 +95,9 @@ def _phases(chromium: "Browser", url: str, arguments: Namespace, cluster: "World
 
     found = [tasks.traced(chromium, page, "first page", load)]
     page.mouse.move(600, 600)
-    page.locator("#words").focus()  # keys from here on: to find an element among so many is the driver's work, not the page's
+    page.locator(
+        "#words"
+    ).focus()  # keys from here on: to find an element among so many is the driver's work, not the page's
     with _changing(cluster), _counting(url) as told:
         begun = time.monotonic()
         for phase, act in (

@@ -30,7 +30,10 @@ class Tasks:
 
     def row(self) -> str:
         """Of the table."""
-        figures = [f"{self.count:,}", *(f"{one:.1f}" for one in (self.median, self.p99, self.longest, self.longest_cpu))]
+        figures = [
+            f"{self.count:,}",
+            *(f"{one:.1f}" for one in (self.median, self.p99, self.longest, self.longest_cpu)),
+        ]
         return f"| {self.phase} | {' | '.join(figures)} | {self.long} |"
 
 
@@ -43,7 +46,9 @@ def traced(browser: Browser, page: Page, phase: str, act: Callable[[], None]) ->
 
 def summed(phase: str, events: Sequence[dict[str, Any]]) -> Tasks:
     """Of the renderer that had most to do: there is one page."""
-    mains = {(one["pid"], one["tid"]) for one in events if one["name"] == "thread_name" and one["args"]["name"] == _MAIN}
+    mains = {
+        (one["pid"], one["tid"]) for one in events if one["name"] == "thread_name" and one["args"]["name"] == _MAIN
+    }
     tasks = [one for one in events if one["name"] == _TASK and (one["pid"], one["tid"]) in mains and "dur" in one]
     busiest = Counter(one["pid"] for one in tasks).most_common(1)[0][0]
     own = [one for one in tasks if one["pid"] == busiest]
