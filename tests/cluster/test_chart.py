@@ -2,6 +2,7 @@
 but the nodes and what runs in containers.
 """
 
+import argparse
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from cotenant_api import names
 from cotenant_e2e import charts, nodes, startup, testing, waiting
 from cotenant_e2e import client as clients
 from cotenant_e2e.cluster import Cluster
+from cotenant_operator import release_command
 
 SECONDS = 60
 NO_MONITORING = ("metrics.serviceMonitor.enabled=false", "metrics.prometheusRule.enabled=false")
@@ -153,3 +155,16 @@ def test_an_installation_from_the_manifests_is_taken_over(installed: Cluster) ->
     changed = helm(installed, "upgrade", "cotenant", str(charts.CHART), "--set", "mode=Observe", "--force-conflicts")
     assert changed.returncode == 0, changed.stderr
     assert policy_mode(installed) == "Observe"
+
+
+def test_an_uninstallation_that_broke_off_is_taken_back_by_an_upgrade(installed: Cluster) -> None:
+    parser = argparse.ArgumentParser()
+    release_command.configure(parser)
+    flags = ("--wait-seconds", "5", "--kubeconfig", str(installed.kubeconfig()))
+    assert release_command.run(parser.parse_args(["prepare-uninstall", *flags])) == 0
+    assert policy_mode(installed) == "Observe"
+    done = helm(installed, "upgrade", "cotenant", str(charts.CHART), "--force-conflicts")
+    assert done.returncode == 0, done.stderr
+    assert policy_mode(installed) == "Pack"
+    assert "cotenant-pods" in installed.kubectl("get", "mutatingadmissionpolicybindings", "--output=name")
+    waiting.wait_until(lambda: complete(installed, "deployments", "cotenant-operator"), "the operator", SECONDS)
