@@ -68,7 +68,7 @@ soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
-	$(VENV)-torch/bin/python -m pytest tests/torch -q
+	OMP_NUM_THREADS=1 $(VENV)-torch/bin/python -m pytest tests/torch -q -n auto --dist worksteal
 
 test-browser: $(VENV)/.wheel ## the dashboard in Chromium: journeys, keys, accessibility
 	@scripts/test-browser $(VENV)

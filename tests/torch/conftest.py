@@ -9,7 +9,7 @@ from cotenant_api.graph import Graph, OperatorClass
 from cotenant_predictor.extraction import extractor
 
 MATRIX = {OperatorClass.CONV, OperatorClass.MATMUL, OperatorClass.ATTENTION, OperatorClass.RNN}
-FIGURES: list[str] = []
+FIGURE = "figure"
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +31,16 @@ def matrix_flops() -> Callable[[Graph], int]:
     return count
 
 
-@pytest.fixture(scope="session")
-def report() -> Callable[[str], None]:
-    return FIGURES.append
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Keeps a line for the end of the run, from whichever process the test is in."""
+    return lambda line: request.node.user_properties.append((FIGURE, line))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for line in FIGURES:
-        terminalreporter.write_line(line)
+    for outcome in terminalreporter.stats.values():
+        for told in outcome:
+            if isinstance(told, pytest.TestReport) and told.when == "call":
+                for name, line in told.user_properties:
+                    if name == FIGURE:
+                        terminalreporter.write_line(str(line))
