@@ -54,7 +54,7 @@ def test_values_have_their_comments_and_bounds() -> None:
     rows = {line.split("`")[1]: line for line in tables.values()[2:]}
     assert "1 to 5" in rows["scheduler.replicas"]
     assert "`Pack` `Observe`" in rows["mode"]
-    assert rows["node.nodeSelector"].endswith("| Which nodes have GPUs that Cotenant shares. |")
+    assert "Which nodes have GPUs that Cotenant shares." in rows["node.nodeSelector"]
     assert "image" not in rows, "a key without a value or a word of its own has no row"
 
 
