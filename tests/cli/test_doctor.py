@@ -93,8 +93,9 @@ def test_a_component_that_is_not_well_is_found(
 
 
 def test_a_component_without_a_pod_is_found_and_one_that_observing_needs_not_is_none() -> None:
-    assert len(installed.found("components", {kinds.PODS: []})) == 2
-    observing = {kinds.PODS: [], kinds.POLICY: [installed.policy(mode="Observe")]}
+    nobody: dict[installation.Source, list[Any]] = {kinds.PODS: [], kinds.LEASES: []}
+    assert len(installed.found("components", nobody)) == 2
+    observing = nobody | {kinds.POLICY: [installed.policy(mode="Observe")]}
     assert installed.only("components", observing).where.endswith(names.OPERATOR_ACCOUNT)
 
 
@@ -185,6 +186,12 @@ def test_a_missing_runtime_class_names_those_that_are_there() -> None:
         "runtime-class", {kinds.RUNTIME_CLASSES: [{"metadata": {"name": "nvidia-cdi"}, "handler": "x"}]}
     )
     assert "nvidia-cdi" in str(one.remedy)
+
+
+def test_simulated_gpus_need_no_runtime_class_and_a_scheduler_elsewhere_no_pod() -> None:
+    simulated = [kit.gpunode(kit.gpu(), simulated=True)]
+    assert installed.found("runtime-class", {kinds.RUNTIME_CLASSES: [], kinds.GPUNODES: simulated}) == []
+    assert installed.only("components", {kinds.PODS: []}).where == "cotenant-system/cotenant-operator"
 
 
 def test_an_admission_policy_that_lacks_or_holds_nobody_is_an_error() -> None:

@@ -8,7 +8,7 @@ from cotenant_cli.reading import kinds
 from cotenant_cli.reading.installation import Installation
 
 Object = Mapping[str, Any]
-READS: Final = (kinds.PODS, kinds.POLICY)
+READS: Final = (kinds.PODS, kinds.POLICY, kinds.LEASES)
 MANY_RESTARTS: Final = 5
 _ONLY_TO_PACK: Final = (names.SCHEDULER_ACCOUNT, "cotenant-mps")
 _ON_NODES: Final = (names.NODE_AGENT_ACCOUNT, "cotenant-mps")
@@ -21,11 +21,9 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
         found = [one for one in seen.of(kinds.PODS) if _is(one, component, seen.namespace)]
         ill = [finding for one in found if (finding := _illness(one)) is not None]
         yield from ill
-        if (
-            not found
-            and component not in _ON_NODES
-            and not (component in _ONLY_TO_PACK and kinds.observes(seen.of(kinds.POLICY)))
-        ):
+        if not found and component == names.SCHEDULER_ACCOUNT and _leads(seen):
+            yield findings.ok(f"{seen.namespace}/{component}", "leads, and is no pod of this namespace")
+        elif not found and component not in _ON_NODES and not _observes(component, seen):
             remedy = f"helm status cotenant -n {seen.namespace}; a component outside of the cluster is not seen here"
             yield findings.warning(f"{seen.namespace}/{component}", "there is no pod of it", remedy)
         if found and not ill:
@@ -36,6 +34,16 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
 def _is(pod: Object, component: str, namespace: str) -> bool:
     metadata = pod["metadata"]
     return metadata["namespace"] == namespace and (metadata.get("labels") or {}).get(kinds.COMPONENT) == component
+
+
+def _leads(seen: Installation) -> bool:
+    leases = [one for one in seen.of(kinds.LEASES) if one["metadata"]["name"] == names.SCHEDULER_LEASE]
+    return any(kinds.stale(one, seen.now) is None for one in leases)
+
+
+def _observes(component: str, seen: Installation) -> bool:
+    """Whether a component is not there because nothing is to be packed."""
+    return component in _ONLY_TO_PACK and kinds.observes(seen.of(kinds.POLICY))
 
 
 def _illness(pod: Object) -> findings.Finding | None:
