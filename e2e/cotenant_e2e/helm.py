@@ -12,6 +12,8 @@ from cotenant_e2e.cluster import Cluster
 
 SECONDS: Final = 240
 RELEASE: Final = "cotenant"
+WAIT: Final = "--wait=legacy"
+"""Helm 4's own way waits until somebody replaces the pods of an OnDelete DaemonSet, such as cotenant-mps."""
 
 
 class HelmError(errors.CotenantError):
@@ -30,7 +32,7 @@ class Helm:
     program: Path
 
     def run(self, *arguments: str) -> str:
-        """What helm prints, in the namespace of the release.
+        """What helm prints, and after it the logs of hooks; in the namespace of the release.
 
         Raises:
             HelmError: it failed.
@@ -45,7 +47,7 @@ class Helm:
         )
         if done.returncode:
             raise HelmError(arguments, done.stderr)
-        return done.stdout
+        return done.stdout + done.stderr
 
     def install(self, chart: Path, *settings: str) -> str:
         """Install a chart; returns when everything is ready. `settings`: `key=value`."""
@@ -55,6 +57,10 @@ class Helm:
         """Upgrade to a chart; returns when everything is ready."""
         return self.run("upgrade", RELEASE, str(chart), *_flags(settings))
 
+    def rollback(self, revision: int) -> str:
+        """Back to a revision; returns when everything is ready."""
+        return self.run("rollback", RELEASE, str(revision), *_flags(()))
+
     def package(self, chart: Path, *, version: str, folder: Path) -> Path:
         """Pack a chart under another version, of the chart and of the images; the archive."""
         self.run("package", str(chart), "--version", version, "--app-version", version, "--destination", str(folder))
@@ -62,5 +68,5 @@ class Helm:
 
 
 def _flags(settings: Sequence[str]) -> list[str]:
-    words = ["--wait", "--timeout", f"{SECONDS}s"]
+    words = [WAIT, "--timeout", f"{SECONDS}s"]
     return words + [word for setting in settings for word in ("--set", setting)]

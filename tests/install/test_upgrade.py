@@ -69,7 +69,7 @@ def test_an_upgrade_and_its_rollback_disturb_no_running_job(earlier: Site, occup
     served(earlier)
     assert (occupied.running(), earlier.gpus.clients()) == (before, clients_before)
 
-    earlier.helm.run("rollback", "cotenant", "1", "--wait", "--timeout", "240s")
+    earlier.helm.rollback(1)
     assert set(versions(earlier).values()) == {EARLIER}
     served(earlier)
     assert (occupied.running(), earlier.gpus.clients()) == (before, clients_before)
