@@ -46,7 +46,9 @@ def test_what_is_no_name_is_refused_before_anything_is_asked(job: str, namespace
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("words", [["why", "bert"], ["top"]])
+@pytest.mark.parametrize(
+    "words", [["why", "bert"], ["top"], ["doctor"], ["node", "show", "n1"], ["node", "drain", "n1"]]
+)
 def test_no_cluster_to_ask_is_exit_code_1_and_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*words, "--kubeconfig", "/nowhere"]) == 1
     captured = capsys.readouterr()
