@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from browser.conftest import Look
 from cotenant_api import errors
@@ -12,10 +12,6 @@ from cotenant_dashboard.web import app
 from cotenant_e2e.dashboard import browser, serving, world
 
 HOSTILE = '<img src=x onerror="window.owned=1"><script>window.owned=1</script>'
-
-
-def jobs(page: Page) -> list[str]:
-    return page.locator("button.tenant .name").all_text_contents()
 
 
 def test_gpus_queue_policy_and_sums_are_shown(dashboard: serving.Dashboard, cluster: world.World, look: Look) -> None:
@@ -52,7 +48,7 @@ def test_what_happens_in_the_cluster_shows_at_once(
     cluster.wait("vision", "stuck", position=7, said=("TenantLimit", "24 GPUs have 3 pods"))
     cluster.tell("t4-2", ready=False)
     row = page.locator(".node", has=page.get_by_role("heading", name="h200-0")).locator("tbody tr").first
-    expect(row.locator(".name")).to_have_text(["fresh"])
+    expect(row.locator(".tenant")).to_have_text(["fresh"])
     expect(page.locator("#queue li").last).to_contain_text("TenantLimit 24 GPUs have 3 pods; 7th in the queue")
     down = page.locator(".node", has=page.get_by_role("heading", name="t4-2"))
     expect(down.locator(".problem")).to_have_text("Not ready: KubeletUnreachable: kubelet does not answer")
@@ -204,5 +200,5 @@ def test_nothing_moves_by_itself(dashboard: serving.Dashboard, cluster: world.Wo
     expect(page.locator(".node")).to_have_count(3)
     cluster.end(node="h200-0", index=0)
     cluster.add("vision", "fresh", node="h200-0", index=0)
-    expect(page.locator(".name", has_text="fresh")).to_be_visible()
+    expect(page.locator(".tenant", has_text="fresh")).to_be_visible()
     assert page.evaluate("document.getAnimations().length") == 0

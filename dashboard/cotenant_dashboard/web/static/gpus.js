@@ -135,10 +135,10 @@ class GPURow {
     this.#open = open;
     this.index = make("th", { scope: "row", class: "index" });
     this.bar = make("div", { class: "bar" });
-    this.seen = make("div", { class: "seen" });
+    this.lane = make("div", { class: "lane" });
     this.state = make("p", { class: "state", hidden: "" });
     this.figures = [0, 1, 2].map(() => make("td", { class: "figure" }));
-    const lanes = make("td", {}, this.bar, make("div", { class: "lane" }, this.seen), this.state);
+    const lanes = make("td", {}, this.bar, this.lane, this.state);
     this.root = make("tr", {}, this.index, lanes, ...this.figures);
   }
 
@@ -151,7 +151,7 @@ class GPURow {
     say(this.figures[0], `${gpu.bookedShare}${more}`);
     say(this.figures[1], gpu.tenantCount > 0 ? `${whole(gpu.predictedPercent)}${more}` : "0");
     say(this.figures[2], whole(gpu.utilizationPercent));
-    style(this.seen, "width", `${gpu.utilizationPercent ?? 0}%`);
+    style(this.lane, "--seen", `${gpu.utilizationPercent ?? 0}%`);
     const state = stateOf(gpu);
     say(this.state, state);
     this.state.hidden = state === "";
@@ -190,26 +190,20 @@ class GPURow {
 /** One job on a GPU. */
 class Block {
   constructor(tenant, open) {
-    this.fill = make("span", { class: "fill" });
-    this.tick = make("span", { class: "tick", hidden: "" });
-    this.name = make("span", { class: "name" });
-    this.root = make("button", { type: "button", class: "tenant", tabindex: "-1", "data-tint": tint(tenant.namespace) },
-      this.fill, this.tick, this.name);
     const job = tenant.dljob ?? tenant.pod;
-    say(this.name, job);
+    this.root = make("button", { type: "button", class: "tenant", tabindex: "-1", "data-tint": tint(tenant.namespace) }, job);
     this.root.addEventListener("click", () => open(tenant.namespace, job, this.root));
   }
 
   update(tenant, scale) {
     const { booked, predicted, observed } = tenant;
     const share = booked?.share ?? 0;
-    style(this.root, "--share", `${share * scale}%`);
+    if (booked !== undefined) style(this.root, "--share", `${share * scale}%`);
     set(this.root, "data-unknown", booked === undefined ? "" : null);
     const filled = predicted === undefined || share === 0 ? 0 : Math.min(predicted.utilizationPercent / share, 1);
-    style(this.fill, "width", `${filled * FULL}%`);
+    style(this.root, "--fill", `${filled * FULL}%`);
     const alone = observed?.aloneUtilizationPercent;
-    this.tick.hidden = alone === undefined || share === 0;
-    if (!this.tick.hidden) style(this.tick, "left", `clamp(4.5px, ${Math.min(alone / share, 1) * FULL}%, 100% - 4.5px)`);
+    if (alone !== undefined && share > 0) style(this.root, "--alone", `${Math.min(alone / share, 1) * FULL}%`);
     const words = [
       booked === undefined ? "not booked any more" : `booked ${share} %`,
       predicted === undefined ? "not predicted" : `predicted ${whole(predicted.utilizationPercent)} %, at most ${whole(predicted.upperPercent)} %`,

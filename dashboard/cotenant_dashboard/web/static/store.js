@@ -3,7 +3,8 @@
 const BUDGET = 5; // milliseconds of a frame, for scripts
 const SLOW = 20; // milliseconds of a frame with layout and paint: then the next one draws less
 const QUICK = 10; // then it draws more
-const MOST = 12; // parts in a frame
+const MOST = 8; // parts in a frame
+const FEW = 2; // in the first one, when all is drawn again
 
 /** Parts by key. A view is told of the keys that begin with its prefix: view.update(key, part), view.remove(key). */
 export class Store {
@@ -70,6 +71,7 @@ export class Store {
 
   /** Draw all that begins with it again. */
   markAll(prefix) {
+    this.#parts = Math.min(this.#parts, FEW);
     for (const key of this.parts.keys()) if (key.startsWith(prefix)) this.mark(key);
   }
 
