@@ -46,9 +46,9 @@ test-chart: $(VENV)/.wheel ## the Helm chart, by helm, without a cluster
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --helm >/dev/null
 	$(BIN)/python -m pytest tests/chart -q
 
-test-cluster: $(VENV)/.wheel ## against real Kubernetes control planes, two side by side: most tests wait
+test-cluster: $(VENV)/.wheel ## against real Kubernetes control planes, three side by side: most tests wait
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --kueue --helm >/dev/null
-	$(BIN)/python -m pytest tests/cluster -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/cluster -q -n 3 --dist loadfile --no-loadscope-reorder
 
 test-node: $(VENV)/.wheel $(TORCH) ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
 	@scripts/test-node $(VENV)

@@ -15,7 +15,25 @@ from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.installation import Installation
 
 _numbers = itertools.count(1)
+LONGEST = (
+    "test_operator_kills",
+    "test_crashes",
+    "test_examples",
+    "test_chart",
+    "test_docs",
+    "test_profiling",
+    "test_consistency",
+    "test_uninstall",
+    "test_baselines",
+)
+"""Files that take minutes come first: none of them is left to one worker while the others have nothing to do."""
 OPERATOR = f"system:serviceaccount:{names.RELEASE_NAMESPACE}:{names.OPERATOR_ACCOUNT}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first; within a file, and among the others, as they stand."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
