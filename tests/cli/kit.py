@@ -140,11 +140,14 @@ def lists(
         cluster.NODES: list(nodes),
     }
 
-    def listed(path: str, read: Callable[[cluster.Object], Read | None], /, *, name: str = "") -> Sequence[Read]:
+    def listed(
+        path: str, read: Callable[[cluster.Object], Read | None], /, *, name: str = "", node: str = ""
+    ) -> Sequence[Read]:
         if path in refused:
             raise errors.PermanentError(f"GET {path}: 403: forbidden")
         wanted = [raw for raw in known[path] if name in ("", raw["metadata"]["name"])]
-        return [one for raw in wanted if (one := read(raw)) is not None]
+        there = [raw for raw in wanted if node in ("", raw.get("spec", {}).get("nodeName"))]
+        return [one for raw in there if (one := read(raw)) is not None]
 
     return listed
 

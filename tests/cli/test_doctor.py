@@ -278,7 +278,7 @@ class Asked:
 def test_everything_that_is_asked_for_is_read_once_and_what_is_refused_is_told() -> None:
     asked: list[tuple[str, str]] = []
 
-    def lists(path: str, read: Any, /, *, name: str = "") -> list[Any]:
+    def lists(path: str, read: Any, /, *, name: str = "", node: str = "") -> list[Any]:
         asked.append((path, name))
         if "resourcequotas" in path:
             raise errors.PermanentError("403")

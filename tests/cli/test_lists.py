@@ -111,6 +111,13 @@ def test_one_object_is_asked_for_by_its_name(server: Server, lists: Callable[[],
     assert query["fieldSelector"] == ["metadata.name=a"]
 
 
+def test_pods_of_a_node_are_chosen_by_the_server(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [page("a", "b")]
+    assert lists()(PATH, name_of, node="n1") == ["a", "b"]
+    ((_, _, query, _),) = server.asked
+    assert query["fieldSelector"] == ["spec.nodeName=n1"]
+
+
 def test_a_context_says_which_namespace_is_meant(server: Server) -> None:
     assert kube.Lists(server.kubeconfig, None).namespace == "default"
     assert kube.Lists(server.kubeconfig, "there").namespace == "team"

@@ -14,8 +14,10 @@ Read = TypeVar("Read")
 class Lists(Protocol):
     """Lists objects of an API server; see `kube.Lists`."""
 
-    def __call__(self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "") -> Sequence[Read]:
-        """What was read of each object of a path, or of the one that is named."""
+    def __call__(
+        self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
+    ) -> Sequence[Read]:
+        """What was read of each object of a path, of the one that is named, or of the pods on a node."""
         ...
 
 
@@ -75,10 +77,10 @@ def of_node(lists: Lists, *, name: str) -> Seen:
 
     def of_it(raw: Object) -> objects.Pod | None:
         found = objects.pod_of(raw)
-        return found if found is not None and found.node == name and not found.over else None
+        return found if found is not None and not found.over else None
 
     hosts = lists(NODES, objects.host_of, name=name)
-    pods = sorted(lists(pods_path(None), of_it), key=lambda pod: (pod.namespace, pod.name))
+    pods = sorted(lists(pods_path(None), of_it, node=name), key=lambda pod: (pod.namespace, pod.name))
     return Seen(
         pods=tuple(pods), nodes=tuple(lists(GPUNODES, objects.node_of, name=name)), host=hosts[0] if hosts else None
     )

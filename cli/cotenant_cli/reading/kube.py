@@ -97,7 +97,9 @@ class Lists:
         self._connection, self._page = Connection(kubeconfig, context), page
         self.namespace = self._connection.namespace
 
-    def __call__(self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "") -> Sequence[Read]:
+    def __call__(
+        self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
+    ) -> Sequence[Read]:
         """What was read of each object of a path, where that is something; nothing of a kind that is not known.
 
         A list may be long: its objects are let go as soon as they are read, and may be read again.
@@ -106,23 +108,25 @@ class Lists:
             path: of the collection.
             read: makes something of an object, or nothing.
             name: the only object that is wanted.
+            node: of pods, those on this one alone.
 
         Raises:
             PermanentError: it refuses, or the list changes faster than it is read.
             TemporaryError: it gives no answer.
         """
+        selector = f"metadata.name={name}" if name else f"spec.nodeName={node}" if node else ""
         for _ in range(_TRIES):
-            found = self._whole(path, read, name)
+            found = self._whole(path, read, selector)
             if found is not None:
                 return found
         raise errors.PermanentError(f"GET {path}: its pages expired {_TRIES} times: try again at a quieter time")
 
-    def _whole(self, path: str, read: Callable[[Object], Read | None], name: str) -> list[Read] | None:
+    def _whole(self, path: str, read: Callable[[Object], Read | None], selector: str) -> list[Read] | None:
         """All pages of one version; None: it expired meanwhile."""
         found: list[Read] = []
         query: list[tuple[str, str]] = [("limit", str(self._page))]
-        if name:
-            query.append(("fieldSelector", f"metadata.name={name}"))
+        if selector:
+            query.append(("fieldSelector", selector))
         following = ""
         while True:
             status, answer = self._connection.get(path, [*query, ("continue", following)] if following else query)
