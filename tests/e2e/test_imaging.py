@@ -137,7 +137,11 @@ def test_a_derived_image_has_one_layer_more_and_another_name(archive: Path, tmp_
     assert "opt/cotenant/.wh.old.pyc" in contents.names
     assert contents.config["Labels"] == {derive.LABEL: "docker.io/cotenant/node:1"}
     with tarfile.open(out) as outer:
-        (manifest,) = json.load(archives._member(outer, "manifest.json"))
+        original, manifest = json.load(archives._member(outer, "manifest.json"))
         config = json.load(archives._member(outer, manifest["Config"]))
-    assert manifest["RepoTags"] == ["docker.io/cotenant/node:0"]
+    assert (original["RepoTags"], manifest["RepoTags"]) == (
+        ["docker.io/cotenant/node:1"],
+        ["docker.io/cotenant/node:0"],
+    )
+    assert set(original["Layers"]) < set(manifest["Layers"])
     assert len(config["rootfs"]["diff_ids"]) == len(manifest["Layers"]) == 2

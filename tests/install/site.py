@@ -63,8 +63,7 @@ class Site:
         client.create(clients.path_of("namespaces"), namespace)
         self._import_scheduler()
         for each in built:
-            node.ctr("images", "import", str(each.archive))
-            self._import_earlier(each)
+            self._import_with_earlier(each)
 
     def _import_scheduler(self) -> None:
         """Kubernetes' own image, made of the program that this kit builds."""
@@ -78,7 +77,8 @@ class Site:
         self.gpus.node.ctr("images", "import", str(archive))
         archive.unlink()
 
-    def _import_earlier(self, built: Built) -> None:
+    def _import_with_earlier(self, built: Built) -> None:
+        """The image that is shipped, and the one that calls itself earlier."""
         archive = self.gpus.node.layout.folder / f"{built.image.name}-{EARLIER}.tar"
         package = "opt/cotenant/lib/python3.11/site-packages/cotenant_api"
         here = Path(cotenant_api.__file__).read_text()

@@ -34,7 +34,7 @@ class Contents:
 
 
 def read(archive: Path) -> Contents:
-    """The contents of the one image in an archive."""
+    """The contents of the image in an archive; of the last where there are several."""
     with tarfile.open(archive) as outer:
         manifest = _manifest(outer)
         config = json.load(_member(outer, manifest["Config"]))
@@ -66,8 +66,7 @@ def texts(archive: Path, *, below: str, named: str = "") -> dict[str, str]:
 
 
 def _manifest(outer: tarfile.TarFile) -> dict[str, Any]:
-    (manifest,) = json.load(_member(outer, "manifest.json"))
-    return dict(manifest)
+    return dict(json.load(_member(outer, "manifest.json"))[-1])
 
 
 def _layers(outer: tarfile.TarFile, manifest: Mapping[str, Any]) -> Iterator[tarfile.TarFile]:

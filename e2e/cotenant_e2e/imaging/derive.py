@@ -1,6 +1,6 @@
 """An image like another but for a few files, under another name: for tests of one version beside another.
 
-The result is a docker archive again. It is never shipped, and its label says what it was made from.
+The result is a docker archive of both. It is never shipped, and the image's label says what it was made from.
 """
 
 import hashlib
@@ -34,7 +34,10 @@ class Change:
 
 
 def derive(archive: Path, out: Path, *, reference: str, change: Change) -> None:
-    """Write the changed image of an archive into another archive. `reference`: its name there."""
+    """Write the image of an archive, and after it the changed one, into another archive.
+
+    They share layers, so a runtime that imports both unpacks these once. `reference`: the changed one's name.
+    """
     layer = change.layer()
     with tarfile.open(archive) as source, tarfile.open(out, "w") as target:
         (manifest,) = json.load(_content(source, "manifest.json"))
@@ -48,11 +51,11 @@ def derive(archive: Path, out: Path, *, reference: str, change: Change) -> None:
             "Layers": [*manifest["Layers"], f"{name}.tar"],
         }
         for member in source.getmembers():
-            if member.name in manifest["Layers"]:
+            if member.name in {*manifest["Layers"], manifest["Config"]}:
                 target.addfile(member, source.extractfile(member) if member.isfile() else None)
         for path, content in ((configuration, changed), (f"{name}.tar", layer)):
             _add(target, path, content)
-        _add(target, "manifest.json", json.dumps([entry]).encode())
+        _add(target, "manifest.json", json.dumps([manifest, entry]).encode())
 
 
 def _configured(config: dict[str, Any], *, diff: str, label: str) -> dict[str, Any]:
