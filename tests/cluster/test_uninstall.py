@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from chart import rendering
-from cluster.charted import GPU, RUNTIME_CLASS, TENANT, helm
+from cluster.charted import RUNTIME_CLASS, helm
 from cluster.rights import may
 from cluster.workloads import RUN_FOR
 from cotenant_api import names
@@ -33,7 +33,6 @@ JOB = clients.path_of("jobs", group="batch", namespace=names.RELEASE_NAMESPACE, 
 HOOKS = clients.path_of("pods", namespace=names.RELEASE_NAMESPACE)
 PODS = clients.path_of("pods", namespace="team")
 NODE = clients.path_of("nodes", name="h200-0")
-GPU_NODES = clients.path_of("gpunodes", group=names.GROUP, version=names.VERSION)
 TAINTS = [{"key": names.STARTUP_TAINT, "effect": "NoSchedule"}, {"key": "theirs", "effect": "NoSchedule"}]
 CLUSTERWIDE = (
     "clusterroles,clusterrolebindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings,"
@@ -102,14 +101,15 @@ def prepare(cluster: Cluster) -> None:
     done = helm(cluster, "install", "cotenant", str(charts.CHART), "--create-namespace")
     assert done.returncode == 0, done.stderr
     client.create(clients.path_of("namespaces"), {"metadata": {"name": "team"}})
-    client.create(GPU_NODES, {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": {"name": "busy"}})
-    client.patch(f"{GPU_NODES}/busy/status", {"status": {"gpus": [{**GPU, "tenants": [TENANT]}]}})
     client.patch(NODE, {"spec": {"taints": TAINTS}})
     plain = {"containers": [{"name": "main", "image": "none"}]}
     client.create(PODS, {"metadata": {"name": "other"}, "spec": plain})
-    for name in ("first", "second"):
+    for name in ("first", "second", "tenant"):
         client.create(PODS, asking(name))
     assert gates(cluster, "first") == [names.PACKING_GATE]
+    client.patch(f"{PODS}/tenant", {"spec": {"schedulingGates": None}})
+    client.create(f"{PODS}/tenant/binding", {"metadata": {"name": "tenant"}, "target": {"name": "h200-1"}})
+    waiting.wait_until(lambda: client.get(f"{PODS}/tenant")["status"]["phase"] == "Running", "the tenant", SECONDS)
 
 
 def look(found: Ending) -> None:
@@ -177,7 +177,9 @@ def in_a_shell(cluster: Cluster, line: str) -> str:
 
 def test_pods_that_wait_and_tenants_that_run_are_told_of(ending: Ending) -> None:
     assert "These wait for a share, and nobody will place them (2):\n  team/first\n  team/second\n" in ending.said
-    assert "These run on until they end, and then their GPUs are given back (1):\n  team/a on busy\n" in ending.said
+    assert (
+        "These run on until they end, and then their GPUs are given back (1):\n  team/tenant on h200-1\n" in ending.said
+    )
     assert "NOT" not in ending.said
 
 
@@ -186,7 +188,7 @@ def test_no_new_pod_is_gated_and_whoever_asks_for_a_share_reads_why_there_is_non
 
 
 def test_each_command_that_is_told_does_what_it_says(ending: Ending) -> None:
-    assert (ending.listed, ending.ungated, ending.kept) == (("first", "second"), (), ("other",))
+    assert (ending.listed, ending.ungated, ending.kept) == (("first", "second"), (), ("other", "tenant"))
 
 
 def test_nodes_lose_our_label_and_taint_and_keep_what_is_not_ours(ending: Ending) -> None:

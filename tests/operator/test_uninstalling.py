@@ -41,7 +41,7 @@ class Release:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.writes: list[str] = []
-        self.lists: dict[str, list[Json]] = {"gpunodes": [], "nodes": [], "pods": []}
+        self.lists: dict[str, list[Json]] = {"gpunodes": [], "nodes": [], "pods": [], "tenants": []}
         self.pods_of: dict[str, list[str]] = {}
         self.answers: dict[str, list[tuple[int, Json]]] = {}
         self.passing: Callable[[], None] = lambda: None
@@ -64,7 +64,8 @@ class Release:
         selector = request.query.get("labelSelector")
         if selector is not None:
             return [{"spec": {"nodeName": name}} for name in self.pods_of.get(selector.partition("=")[2], [])]
-        return copy.deepcopy(self.lists[request.path.rpartition("/")[2]])
+        tenants = request.query.get("fieldSelector") == plan.RUNNING
+        return copy.deepcopy(self.lists["tenants" if tenants else request.path.rpartition("/")[2]])
 
     def _patch(self, name: str, patch: Json) -> None:
         (found,) = (each for each in self.lists["nodes"] if each["metadata"]["name"] == name)
@@ -115,8 +116,9 @@ async def test_an_operator_that_does_not_end_is_told_of(release: Release) -> Non
 
 
 async def test_nodes_are_waited_for_and_tenants_are_not(release: Release) -> None:
-    tenant = {"namespace": "team", "pod": "train"}
-    release.lists["gpunodes"] = [gpu_node("n1", gpu(), gpu(tenants=[tenant])), gpu_node("n2", gpu(mode="MIG"))]
+    release.pods_of["cotenant-node-agent"] = ["n1", "n2"]
+    release.lists["tenants"] = [{**pod("train"), "spec": {"nodeName": "n1"}}]
+    release.lists["gpunodes"] = [gpu_node("n1", gpu(), gpu(tenants=[{}])), gpu_node("n2", gpu(mode="MIG"))]
 
     def pass_by() -> None:
         if release.seconds >= 4:
@@ -128,7 +130,14 @@ async def test_nodes_are_waited_for_and_tenants_are_not(release: Release) -> Non
     assert release.seconds == 4
 
 
+async def test_what_an_agent_that_has_left_said_last_is_not_waited_for(release: Release) -> None:
+    release.lists["gpunodes"] = [gpu_node("n1", gpu())]
+    assert (await release.ended()).unfinished == {}
+    assert release.seconds == 0
+
+
 async def test_a_node_that_is_not_given_back_in_time_is_named_with_the_reason(release: Release) -> None:
+    release.pods_of["cotenant-node-agent"] = ["n1"]
     release.lists["gpunodes"] = [gpu_node("n1", gpu(mps="Stopped"))]
     outcome = await release.ended()
     assert outcome.unfinished == {"n1": "MPS of GPU-0 is Stopped"}

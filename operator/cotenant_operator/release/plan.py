@@ -1,6 +1,6 @@
 """What is to be done to nodes, what still waits or runs, and how it is told. Pure: no clock, no I/O."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,8 @@ Json = Mapping[str, Any]
 
 SELECTOR: Final = f"spec.schedulerName={names.SCHEDULER_NAME},spec.nodeName="
 """Fields of the pods that no scheduler will place once ours is gone: those behind our gate, and those before it."""
+RUNNING: Final = f"spec.schedulerName={names.SCHEDULER_NAME},status.phase=Running"
+"""Fields of the tenants. GPUNodes tell of them, too, and are out of date where an agent has left its node."""
 LIST: Final = f"kubectl get pods --all-namespaces --field-selector={SELECTOR}"
 DELETE: Final = f"kubectl delete pods --all-namespaces --field-selector={SELECTOR}"
 _UNGATED: Final = f'{{"spec":{{"schedulingGates":[{{"$patch":"delete","name":"{names.PACKING_GATE}"}}]}}}}'
@@ -39,10 +41,15 @@ class Outcome:
     waiting: tuple[str, ...]
 
 
-def unsettled(gpu_nodes: Iterable[Json]) -> dict[str, str]:
-    """Node -> which of its GPUs Cotenant still holds although no tenant does, and how."""
+def unsettled(gpu_nodes: Iterable[Json], *, served: Container[str]) -> dict[str, str]:
+    """Node -> which of its GPUs Cotenant still holds although no tenant does, and how.
+
+    Args:
+        gpu_nodes: all.
+        served: nodes that have an agent. What another's GPUNode says is what its last agent said.
+    """
     found = {}
-    for node in gpu_nodes:
+    for node in (each for each in gpu_nodes if each["metadata"]["name"] in served):
         gpus = (node.get("status") or {}).get("gpus") or ()
         held = [f"MPS of {gpu['uuid']} is {gpu['mps']}" for gpu in gpus if _held(gpu)]
         if held:
@@ -55,17 +62,10 @@ def _held(gpu: Json) -> bool:
     return used and not gpu.get("tenants") and gpu.get("mode") != gpunode.Mode.MIG
 
 
-def running(gpu_nodes: Iterable[Json]) -> tuple[str, ...]:
-    """The tenants that run on."""
+def running(pods: Iterable[Json]) -> tuple[str, ...]:
+    """The tenants that run on, each with its node."""
     return tuple(
-        sorted(
-            {
-                f"{tenant['namespace']}/{tenant['pod']} on {node['metadata']['name']}"
-                for node in gpu_nodes
-                for gpu in (node.get("status") or {}).get("gpus") or ()
-                for tenant in gpu.get("tenants") or ()
-            }
-        )
+        sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on {pod['spec']['nodeName']}" for pod in pods)
     )
 
 

@@ -54,7 +54,7 @@ class Uninstalling:
         await self._surely(self._cluster.stop_sharing)
         deadline = self._clock.monotonic() + self._wait_seconds
         await self._until(self._settled, self._wait_seconds)
-        unfinished = plan.unsettled(await self._surely(self._cluster.gpu_nodes))
+        unfinished = await self._surely(self._unsettled)
         changed: set[str] = set()
         await self._surely(lambda: self._change_nodes(selector, changed))
         if changed and all(plan.is_ours(key) for key in selector):
@@ -66,7 +66,7 @@ class Uninstalling:
             stopped=stopped,
             changed=tuple(sorted(changed)),
             unfinished=unfinished,
-            running=plan.running(await self._surely(self._cluster.gpu_nodes)),
+            running=plan.running(await self._surely(lambda: self._cluster.pods(plan.RUNNING))),
             waiting=plan.waiting(await self._surely(lambda: self._cluster.pods(plan.SELECTOR))),
         )
 
@@ -77,7 +77,11 @@ class Uninstalling:
         return not await self._cluster.nodes_of(objects.AGENT)
 
     async def _settled(self) -> bool:
-        return not plan.unsettled(await self._cluster.gpu_nodes())
+        return not await self._unsettled()
+
+    async def _unsettled(self) -> dict[str, str]:
+        served = frozenset(await self._cluster.nodes_of(objects.AGENT))
+        return plan.unsettled(await self._cluster.gpu_nodes(), served=served)
 
     async def _change_nodes(self, selector: Mapping[str, str], changed: set[str]) -> None:
         for node in await self._cluster.nodes():
