@@ -5,6 +5,7 @@ into the containers that ask for them.
 """
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,14 +127,31 @@ class Site:
             found.append(f"{pod['metadata']['name']}: {pod['status'].get('phase')} {json.dumps(states)}")
         return "; ".join(found)
 
-    def install(self, chart: Path) -> None:
-        """Hand the node's GPUs over, and install a chart with its default values; returns when everything is ready."""
+    # --- the release
+
+    def have(self, version: str) -> None:
+        """Have this version of the chart installed, with its default values; returns when the node's GPUs are offered.
+
+        What is there already stays as it is.
+        """
+        (there,) = json.loads(self.helm.run("list", "--output", "json", "--all")) or [{}]
+        if (there.get("app_version"), there.get("status")) != (version, "deployed"):
+            self.remove()
+            self._install(version)
+        self.wait_until_offered(names.HUNDREDTHS * len(self.gpus.state.gpus()))
+
+    def _install(self, version: str) -> None:
+        """Hand the node's GPUs over, and install."""
         self.cluster.client.patch(self.gpus.node.path, {"metadata": {"labels": {names.GPU_NODE_LABEL: "true"}}})
-        self.helm.install(chart)
+        if version == cotenant_api.__version__:
+            self.helm.install(charts.CHART)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self.helm.install(self.helm.package(charts.CHART, version=version, folder=Path(folder)))
 
     def remove(self) -> None:
         """Take the release away, if it is there; returns when no pod of it is left."""
-        if "cotenant" in self.helm.run("list", "--short"):
+        if self.helm.run("list", "--short", "--all").split():
             self.helm.run("uninstall", "cotenant", "--wait")
         waiting.wait_until(lambda: not self.pods(), "no pods of the release", SECONDS)
 

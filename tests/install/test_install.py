@@ -1,12 +1,10 @@
 """The chart by `helm install` on a real node: every component in a container of its image, and what users run."""
 
-from collections.abc import Iterator
-
 import pytest
 
 import cotenant_api
 from cotenant_api import names
-from cotenant_e2e import charts, waiting
+from cotenant_e2e import waiting
 from install import team as teams
 from install.site import Site
 from install.team import Team
@@ -16,12 +14,10 @@ SHARES = 200
 MIB = 1024
 
 
-@pytest.fixture(scope="module", autouse=True)
-def installed(site: Site) -> Iterator[Site]:
+@pytest.fixture(autouse=True)
+def installed(site: Site) -> None:
     """The chart with its default values."""
-    site.install(charts.CHART)
-    yield site
-    site.remove()
+    site.have(cotenant_api.__version__)
 
 
 def test_every_component_runs_from_its_own_image_and_has_not_restarted(site: Site) -> None:
@@ -37,7 +33,7 @@ def test_every_component_runs_from_its_own_image_and_has_not_restarted(site: Sit
 
 
 def test_the_node_offers_its_gpus_through_the_agents_container(site: Site) -> None:
-    site.wait_until_offered(SHARES)
+    assert site.gpus.node.allocatable(names.GPU_SHARE) == SHARES
     assert {gpu["health"] for gpu in site.gpus.status()["gpus"]} == {"Healthy"}
 
 

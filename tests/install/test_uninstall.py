@@ -1,13 +1,13 @@
 """`helm uninstall` with jobs running: admission stops first, what runs ends when it ends, and the node is as before."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import cotenant_api
 from cotenant_api import names
-from cotenant_e2e import charts, waiting
 from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
 from cotenant_e2e.node import agents, machine
 from cotenant_standin.state import ComputeMode
 from install import site as sites
@@ -20,12 +20,10 @@ SHARES = 200
 
 
 @pytest.fixture
-def installed(site: Site) -> Iterator[Site]:
+def installed(site: Site) -> Site:
     """The chart with its default values."""
-    site.install(charts.CHART)
-    site.wait_until_offered(SHARES)
-    yield site
-    site.remove()
+    site.have(cotenant_api.__version__)
+    return site
 
 
 def left(site: Site) -> dict[str, object]:
@@ -64,11 +62,7 @@ def test_what_runs_is_left_to_its_end_and_then_nothing_is_left(installed: Site, 
     finish.touch()
     waiting.wait_until(lambda: team.succeeded(teams.JOB), "the Job's success", teams.SECONDS)
     waiting.wait_until(lambda: not installed.pods(), "no pods of the release", sites.SECONDS)
-    empty: Callable[[], bool] = lambda: not left(installed)  # noqa: E731
-    try:
-        waiting.wait_until(empty, "a clean node", sites.SECONDS)
-    except waiting.NotReadyError as error:
-        raise waiting.NotReadyError(f"{error}: {left(installed)}") from error
+    waiting.wait_until(lambda: not left(installed), f"a node without {left(installed)}", sites.SECONDS)
     assert installed.gpus.node.allocatable(names.GPU_SHARE) == 0
 
 

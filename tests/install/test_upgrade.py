@@ -1,31 +1,38 @@
 """`helm upgrade` from an earlier release with jobs running, and back: none of them notices."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
 import cotenant_api
-from cotenant_api import names
 from cotenant_e2e import charts, waiting
 from cotenant_e2e import client as clients
 from install import site as sites
 from install import team as teams
 from install.site import EARLIER, NAMESPACE, Site
 from install.team import Team
+from node import tenants as kit
 
 SHARES = 200
 VERSION = cotenant_api.__version__
 
 
+@dataclass(frozen=True)
+class Component:
+    """A container of a workload."""
+
+    plural: str
+    workload: str
+    container: str
+    image: str
+
+
 @pytest.fixture
-def earlier(site: Site, tmp_path: Path) -> Iterator[Site]:
+def earlier(site: Site) -> Site:
     """An earlier release, installed from its packed chart."""
-    chart = site.helm.package(charts.CHART, version=EARLIER, folder=tmp_path)
-    site.install(chart)
-    site.wait_until_offered(SHARES)
-    yield site
-    site.remove()
+    site.have(EARLIER)
+    return site
 
 
 @pytest.fixture
@@ -76,25 +83,38 @@ def test_an_upgrade_and_its_rollback_disturb_no_running_job(earlier: Site, occup
     assert sites.containers(earlier.pods("cotenant-mps")) == daemons
 
 
-@pytest.mark.parametrize(
-    ("plural", "workload", "container", "image"),
-    [
-        ("daemonsets", "cotenant-node-agent", "agent", "node"),
-        ("deployments", "cotenant-scheduler", "extender", "extender"),
-    ],
-    ids=["agent", "extender"],
-)
-def test_a_component_one_version_ahead_serves_new_jobs(
-    earlier: Site, team: Team, plural: str, workload: str, container: str, image: str
+def run_with(site: Site, component: Component, version: str) -> None:
+    """Change one component's version alone; returns when it runs."""
+    path = clients.path_of(component.plural, group="apps", namespace=NAMESPACE, name=component.workload)
+    container = {"name": component.container, "image": f"cotenant/{component.image}:{version}"}
+    patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    site.cluster.client.patch(path, patch, content_type="application/strategic-merge-patch+json")
+    workload = f"{component.plural}/{component.workload}"
+    site.cluster.kubectl("rollout", "status", workload, "--namespace", NAMESPACE, "--timeout=120s")
+
+
+AGENT = Component("daemonsets", "cotenant-node-agent", "agent", "node")
+EXTENDER = Component("deployments", "cotenant-scheduler", "extender", "extender")
+
+
+@pytest.fixture(params=[AGENT, EXTENDER], ids=["agent", "extender"])
+def ahead(earlier: Site, request: pytest.FixtureRequest) -> Iterator[Component]:
+    """One component is a version ahead of the others."""
+    run_with(earlier, request.param, VERSION)
+    yield request.param
+    run_with(earlier, request.param, EARLIER)
+
+
+def test_with_a_component_one_version_ahead_a_new_job_gets_its_share(
+    earlier: Site, ahead: Component, team: Team
 ) -> None:
-    path = clients.path_of(plural, group="apps", namespace=NAMESPACE, name=workload)
-    reference = f"cotenant/{image}:{VERSION}"
-    patch = {"spec": {"template": {"spec": {"containers": [{"name": container, "image": reference}]}}}}
-    earlier.cluster.client.patch(path, patch, content_type="application/strategic-merge-patch+json")
-    earlier.cluster.kubectl("rollout", "status", f"{plural}/{workload}", "--namespace", NAMESPACE, "--timeout=120s")
-    assert versions(earlier) == dict.fromkeys(("operator", "extender", "agent", "daemons"), EARLIER) | {
-        container: VERSION
-    }
-    earlier.wait_until_offered(SHARES)
+    expected = dict.fromkeys(("operator", "extender", "agent", "daemons"), EARLIER)
+    assert versions(earlier) == expected | {ahead.container: VERSION}
+    served(earlier)
     team.submit(teams.DLJOB)
-    assert team.pod(teams.DLJOB)["spec"]["containers"][0]["resources"]["limits"][names.GPU_SHARE]
+    pod = team.pod(teams.DLJOB)
+    booked, shown = kit.placement_of(pod), team.tenants.shown(pod)
+    assert booked
+    assert shown
+    assert kit.matches(shown, booked)
+    assert len(booked.gpus) == 1
