@@ -10,8 +10,6 @@ from cotenant_api import dljob, documents, names, packingpolicy
 from cotenant_e2e.documentation import blocks, links
 
 ROOT = Path(__file__).parents[2]
-UNMARKED = {("extender/README.md", "$ cotenant extender --kubeconfig admin.conf &"): "needs a cluster"}
-"""Blocks whose page is not to be changed at present: page and first line's beginning, and why no test runs them."""
 SPECS: dict[str, type[documents.Model]] = {"DLJob": dljob.Spec, "PackingPolicy": packingpolicy.Spec}
 ALL = list(blocks.of_pages(ROOT))
 COMMANDS = [block for block in ALL if block.language in blocks.COMMANDS]
@@ -20,30 +18,18 @@ MANIFESTS = [
 ]
 
 
-def excused(block: blocks.Block) -> bool:
-    return any(block.page == page and block.text.startswith(start) for page, start in UNMARKED)
-
-
 def named(block: blocks.Block) -> str:
     return f"{block.page}:{block.line}"
 
 
 @pytest.mark.parametrize("block", COMMANDS, ids=named)
 def test_a_command_is_run_by_a_test_or_says_why_not(block: blocks.Block) -> None:
-    assert block.test or block.reason or excused(block), (
-        "write above the block: <!-- run: PATH OF A TEST --> or <!-- not run: REASON -->"
-    )
+    assert block.test or block.reason, "write above the block: <!-- run: PATH OF A TEST --> or <!-- not run: REASON -->"
 
 
 @pytest.mark.parametrize("test", sorted({block.test for block in ALL if block.test}))
 def test_a_test_that_pages_name_runs_their_blocks(test: str) -> None:
     assert f'blocks.run_by("{test}"' in (ROOT / test).read_text(encoding="utf-8")
-
-
-def test_no_excuse_is_left_over() -> None:
-    assert all(
-        any(block.page == page and block.text.startswith(start) for block in COMMANDS) for page, start in UNMARKED
-    )
 
 
 @pytest.mark.parametrize("block", MANIFESTS, ids=named)
