@@ -98,12 +98,11 @@ def test_the_policy_has_the_mode_and_the_values_fields() -> None:
     assert (spec["mode"], spec["tenancyLabel"], spec["maxTenantsPerGPU"]) == ("Pack", "team", 4)
 
 
-def test_the_agent_has_no_capability_where_it_sets_no_compute_mode() -> None:
-    (container,) = rendering.one("everything", "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"][
-        "containers"
-    ]
-    assert "--no-manage-compute-mode" in container["args"]
-    assert "add" not in container["securityContext"]["capabilities"]
+def test_nobody_may_set_a_compute_mode_where_it_is_not_to_be_set() -> None:
+    pods = {name: pod for name, pod in rendering.pods("everything") if name in ROOTS}
+    assert "--no-manage-compute-mode" in pods["cotenant-node-agent"]["containers"][0]["args"]
+    for pod in pods.values():
+        assert "add" not in pod["containers"][0]["securityContext"].get("capabilities", {})
 
 
 def daemon_set(name: str) -> Object:

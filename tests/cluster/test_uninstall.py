@@ -104,6 +104,9 @@ def prepare(cluster: Cluster) -> None:
     client.patch(NODE, {"spec": {"taints": TAINTS}})
     plain = {"containers": [{"name": "main", "image": "none"}]}
     client.create(PODS, {"metadata": {"name": "other"}, "spec": plain})
+    dljobs = clients.path_of("dljobs", group=names.GROUP, version=names.VERSION, namespace="team")
+    dljob = {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": {"name": "job"}}
+    client.create(dljobs, {**dljob, "spec": {"template": {"spec": plain}}})
     for name in ("first", "second", "tenant"):
         client.create(PODS, asking(name))
     assert gates(cluster, "first") == [names.PACKING_GATE]
@@ -213,6 +216,8 @@ def test_helm_waits_for_it_and_leaves_nothing(ending: Ending) -> None:
 
 def test_afterwards_nothing_is_gated_and_a_namespace_can_go(ending: Ending) -> None:
     client, team = ending.cluster.client, clients.path_of("namespaces", name="team")
+    # The API server hears of deleted policies a moment later.
+    waiting.wait_until(lambda: not refusal(ending.cluster), "admission without Cotenant", SECONDS)
     client.create(PODS, asking("after"))
     assert gates(ending.cluster, "after") == []
     client.delete(team)
