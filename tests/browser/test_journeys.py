@@ -76,6 +76,7 @@ def test_a_job_is_explained_in_the_words_of_why_and_again_when_they_change(
 
 def test_all_can_be_done_with_keys_alone(dashboard: serving.Dashboard, cluster: world.World, look: Look) -> None:
     page = look(dashboard.url)
+    expect(page.locator("table.bars tbody tr")).to_have_count(24)
     expect(page.locator("button.tenant[tabindex='0']")).to_have_count(1)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to GPUs")).to_be_focused()

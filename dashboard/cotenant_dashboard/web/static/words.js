@@ -31,9 +31,19 @@ export function age(since) {
 /** GiB of MiB. */
 export const gibibytes = (mebibytes) => (mebibytes === null || mebibytes === undefined ? NONE : TENTHS.format(mebibytes / 1024));
 
-/** One of ten tints for a name, always the same. */
+const TINTS = 10;
+const tints = new Map();
+
+/** One of ten tints for a name: by its letters, and while there are free ones not that of another. */
 export function tint(name) {
-  let hash = 0;
-  for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
-  return String(hash % 10);
+  let found = tints.get(name);
+  if (found === undefined) {
+    let hash = 0;
+    for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
+    const taken = new Set(tints.values());
+    const turns = Array.from({ length: TINTS }, (_, turn) => String((hash + turn) % TINTS));
+    found = turns.find((one) => !taken.has(one)) ?? turns[0];
+    tints.set(name, found);
+  }
+  return found;
 }
