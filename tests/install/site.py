@@ -134,7 +134,7 @@ class Site:
 
         What is there already stays as it is.
         """
-        (there,) = json.loads(self.helm.run("list", "--output", "json", "--all")) or [{}]
+        (there,) = json.loads(self.helm.run("list", "--output", "json")) or [{}]
         if (there.get("app_version"), there.get("status")) != (version, "deployed"):
             self.remove()
             self._install(version)
@@ -151,7 +151,7 @@ class Site:
 
     def remove(self) -> None:
         """Take the release away, if it is there; returns when no pod of it is left."""
-        if self.helm.run("list", "--short", "--all").split():
+        if self.helm.run("list", "--short").split():
             self.helm.run("uninstall", "cotenant", "--wait")
         waiting.wait_until(lambda: not self.pods(), "no pods of the release", SECONDS)
 
