@@ -40,7 +40,7 @@ class Server:
                 return
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
 
     def said(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The status."""

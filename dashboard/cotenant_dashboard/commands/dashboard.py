@@ -76,9 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def served(listening: socket.socket) -> None:
         page = live.Live(release=cotenant_api.__version__, epoch=secrets.token_hex(8), clock=clock)
-        watchers.begin(connection, page.store, ending=threading.Event())
+        ending = threading.Event()
+        watchers.begin(connection, page.store, ending=ending)
         print(f"dashboard: {door.url(listening)}", flush=True)
-        await serving.serve(page, app.create(page, settings), door=door, listening=listening)
+        try:
+            await serving.serve(page, app.create(page, settings), door=door, listening=listening)
+        finally:
+            ending.set()
 
     with door.listening() as listening:
         asyncio.run(served(listening))

@@ -45,9 +45,13 @@ class Store:
 
     Args:
         tell: called after each change, by the thread of a watch.
+
+    Attributes:
+        broken: a watch has ended by itself: only a new process helps.
     """
 
     def __init__(self, tell: Callable[[], None]) -> None:
+        self.broken = False
         self._tell, self._lock, self._dirty = tell, threading.Lock(), _Dirty()
         self._nodes: dict[str, objects.Node] = {}
         self._pods: dict[str, objects.Pod] = {}
@@ -155,6 +159,11 @@ class Store:
             change()
             self._listed.add(kind)
         self._tell()
+
+    def broke(self, kind: str, error: errors.CotenantError) -> None:
+        """The watch of a kind has ended by itself."""
+        self.broken = True
+        self.failed(kind, error)
 
     def failed(self, kind: str, error: errors.CotenantError | None) -> None:
         """What is known of a kind may be old, and why; or is not any more."""

@@ -50,7 +50,7 @@ def create(live: Live, settings: Settings) -> ASGIApp:
         _route("/api/page", _page(live), settings),
         _route("/api/jobs/{namespace}/{name}", _job(live), settings),
         _route("/metrics", _metrics(live), settings),
-        Route("/healthz", _healthy, methods=["GET"]),
+        Route("/healthz", _healthy(live), methods=["GET"]),
         Route("/readyz", _ready(live), methods=["GET"]),
     ]
     guard = Middleware(guards.Guard, hosts=settings.hosts)
@@ -122,8 +122,13 @@ def _metrics(live: Live) -> ASGIApp:
     return answer
 
 
-async def _healthy(_: Request) -> Response:
-    return PlainTextResponse("ok\n", headers=_FRESH)
+def _healthy(live: Live) -> Callable[[Request], Any]:
+    async def answer(_: Request) -> Response:
+        if live.store.broken:
+            return PlainTextResponse("a watch has ended\n", status_code=503, headers=_FRESH)
+        return PlainTextResponse("ok\n", headers=_FRESH)
+
+    return answer
 
 
 def _ready(live: Live) -> Callable[[Request], Any]:
