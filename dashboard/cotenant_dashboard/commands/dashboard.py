@@ -18,6 +18,12 @@ from cotenant_api import errors
 SUMMARY = "serve a live page of GPUs, tenants, queue and predictions; it reads the cluster and changes nothing"
 EXAMPLES = "example: cotenant dashboard --port 0"
 
+EXAMPLES = """\
+examples: cotenant dashboard
+          cotenant dashboard --context training --port 0
+          cotenant dashboard --address 10.0.0.7 --authenticate --tls-certificate tls.crt --tls-key tls.key
+"""
+
 ADDRESS: Final = "127.0.0.1"
 PORT: Final = 8380
 
