@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import promql_parser
 import pytest
@@ -44,9 +45,18 @@ def described(name: str) -> dict[str, str]:
     }
 
 
-def alerts() -> dict[str, str]:
-    rules = yaml.safe_load((charts.CHART / "files" / "alerts.yaml").read_text())
-    return {rule["alert"]: rule["expr"] for rule in rules}
+def rules() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load((charts.CHART / "files" / "alerts.yaml").read_text())
+    return found
+
+
+def labels_of(text: str) -> set[str]:
+    """Labels that the answer to PromQL may have."""
+    aggregated = re.search(r"\bby \(([\w, ]+)\)", text)
+    if aggregated:
+        return set(aggregated.group(1).split(", "))
+    own = {label for selector in selectors(parsed(text)) for label in exported().get(selector.name or "", ())}
+    return own | OURS_BESIDE_THEM | OF_THE_TARGET
 
 
 def parsed(text: str) -> promql_parser.Expr:
@@ -68,7 +78,7 @@ def selectors(expression: object) -> Iterator[promql_parser.VectorSelector]:
 
 
 EVERY = {
-    **{f"alert {name}": text for name, text in alerts().items()},
+    **{f"alert {rule['alert']}": rule["expr"] for rule in rules()},
     **{f"{name} {panel}": text for name in ("overview", "node") for panel, text in described(name).items()},
 }
 
@@ -95,11 +105,14 @@ def test_it_groups_by_labels_that_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in EVERY if "{{" in name])
 def test_a_legend_names_labels_that_the_answer_has(name: str) -> None:
-    text = EVERY[name]
-    aggregated = re.search(r"\bby \(([\w, ]+)\)", text)
-    labels = {label for selector in selectors(parsed(text)) for label in exported()[selector.name or ""]}
-    has = set(aggregated.group(1).split(", ")) if aggregated else labels | OURS_BESIDE_THEM
-    assert set(re.findall(r"\{\{(\w+)\}\}", name)) <= has
+    assert set(re.findall(r"\{\{(\w+)\}\}", name)) <= labels_of(EVERY[name])
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_a_summary_names_labels_that_the_alert_has(rule: dict[str, Any]) -> None:
+    said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    assert said <= labels_of(rule["expr"])
+    assert re.sub(r"\{\{ \$(value|labels\.\w+) \}\}", "", rule["annotations"]["summary"]).count("{{") == 0
 
 
 def test_what_prometheus_would_not_take_is_found() -> None:
