@@ -47,16 +47,17 @@ class Objects:
         path, query = f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": f"{COMPONENT}={component}"}
         return [item["spec"].get("nodeName", "") async for item in self._all(path, query)]
 
-    async def gpu_nodes(self) -> list[Json]:
-        """All GPUNodes; none where there is no such kind."""
+    async def gpu_nodes(self) -> AsyncIterator[Json]:
+        """All GPUNodes, one by one, as they may be many; none where there is no such kind."""
         try:
-            return [item async for item in self._all(_GPU_NODES, {})]
+            async for item in self._all(_GPU_NODES, {}):
+                yield item
         except api.NotFoundError:
-            return []
+            return
 
-    async def nodes(self) -> list[Json]:
-        """All Nodes."""
-        return [item async for item in self._all(_NODES, {})]
+    def nodes(self) -> AsyncIterator[Json]:
+        """All Nodes, likewise."""
+        return self._all(_NODES, {})
 
     async def pods(self, fields: str) -> list[Json]:
         """The pods of all namespaces with these fields."""

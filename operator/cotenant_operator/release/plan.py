@@ -41,20 +41,16 @@ class Outcome:
     waiting: tuple[str, ...]
 
 
-def unsettled(gpu_nodes: Iterable[Json], *, served: Container[str]) -> dict[str, str]:
-    """Node -> which of its GPUs Cotenant still holds although no tenant does, and how.
+def unsettled(gpu_node: Json, *, served: Container[str]) -> dict[str, str]:
+    """Its node -> which of its GPUs Cotenant still holds although no tenant does, and how; nothing where it holds none.
 
     Args:
-        gpu_nodes: all.
+        gpu_node: the GPUNode.
         served: nodes that have an agent. What another's GPUNode says is what its last agent said.
     """
-    found = {}
-    for node in (each for each in gpu_nodes if each["metadata"]["name"] in served):
-        gpus = (node.get("status") or {}).get("gpus") or ()
-        held = [f"MPS of {gpu['uuid']} is {gpu['mps']}" for gpu in gpus if _held(gpu)]
-        if held:
-            found[node["metadata"]["name"]] = ", ".join(held)
-    return found
+    name, gpus = gpu_node["metadata"]["name"], (gpu_node.get("status") or {}).get("gpus") or ()
+    held = [f"MPS of {gpu['uuid']} is {gpu['mps']}" for gpu in gpus if _held(gpu)]
+    return {name: ", ".join(held)} if held and name in served else {}
 
 
 def _held(gpu: Json) -> bool:

@@ -81,10 +81,13 @@ class Uninstalling:
 
     async def _unsettled(self) -> dict[str, str]:
         served = frozenset(await self._cluster.nodes_of(objects.AGENT))
-        return plan.unsettled(await self._cluster.gpu_nodes(), served=served)
+        found: dict[str, str] = {}
+        async for node in self._cluster.gpu_nodes():
+            found |= plan.unsettled(node, served=served)
+        return found
 
     async def _change_nodes(self, selector: Mapping[str, str], changed: set[str]) -> None:
-        for node in await self._cluster.nodes():
+        async for node in self._cluster.nodes():
             patch = plan.change(node, selector)
             if patch is not None:
                 name = str(node["metadata"]["name"])
