@@ -2,13 +2,17 @@
 
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from cotenant_api import errors
+from cotenant_e2e import progress
 from cotenant_e2e.imaging import archives, base, bom, build, catalog, derive, engines
 from cotenant_e2e.imaging.engines import Buildah, Request
 
@@ -110,6 +114,60 @@ def test_a_machine_of_another_distribution_takes_debians_own_mirror(text: str | 
 def test_only_the_way_to_the_index_goes_into_a_build() -> None:
     assert build.index_configuration(LISTED) == "[global]\nindex-url = https://index.test/simple\n"
     assert build.settings(LISTED)["cert"] == "/etc/ssl/own.crt"
+
+
+@dataclass
+class FakeEngine:
+    """Saves one archive for every image. `fails`: the next build does."""
+
+    archive: Path
+    name: str = "fake"
+    built: list[str] = field(default_factory=list)
+    fails: bool = False
+
+    def pull(self, reference: str) -> bool:
+        """It has them all."""
+        return bool(reference)
+
+    def import_(self, archive: Path, reference: str) -> None:
+        """Nothing to import where all is there."""
+        raise AssertionError((archive, reference))
+
+    def build(self, request: Request, log: TextIO) -> None:
+        """Note it."""
+        if self.fails:
+            raise errors.PermanentError(log.name)
+        self.built.append(request.reference)
+
+    def save(self, reference: str, archive: Path) -> None:
+        """Of the last that was built."""
+        assert self.built[-1] == reference
+        shutil.copyfile(self.archive, archive)
+
+
+def stage(context: Path) -> Path:
+    """A context with a wheel."""
+    (context / "wheel").mkdir(parents=True, exist_ok=True)
+    (context / "wheel" / "cotenant-1-py3-none-any.whl").write_text("wheel")
+    return context
+
+
+def test_an_unchanged_tree_builds_nothing_again(archive: Path, tmp_path: Path) -> None:
+    engine, order = FakeEngine(archive), build.Order(tmp_path / "out", "1")
+    silent = progress.PlainProgress(io.StringIO())
+    first = build.build(order, silent, find=lambda: engine, stage=stage)
+    assert engine.built == [image.reference("1") for image in catalog.IMAGES]
+    again = build.build(order, silent, find=lambda: engine, stage=stage)
+    assert [(each.fresh, other.fresh) for each, other in zip(first, again, strict=True)] == [(True, False)] * len(first)
+    assert "docker.io/cotenant/node:1" in "\n".join(build.table(again))
+    (tmp_path / "out" / "node.tar").unlink()
+    engine.fails = True
+    with pytest.raises(errors.PermanentError):
+        build.build(order, silent, find=lambda: engine, stage=stage)
+    engine.fails = False
+    assert [each.image.name for each in build.build(order, silent, find=lambda: engine, stage=stage) if each.fresh] == [
+        "node"
+    ]
 
 
 def test_an_archive_tells_size_files_and_user(archive: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +57,31 @@ class Order:
         return {f"{prefix}.version": self.tag} | revision
 
 
-def build(order: Order, progress: Progress, images: Sequence[Image] = catalog.IMAGES) -> list[Built]:
+def staged(context: Path) -> Path:
+    """The build's context: the scripts, the locks and the wheel of this checkout, and nothing else."""
+    shutil.rmtree(context, ignore_errors=True)
+    context.mkdir()
+    for name in ("steps", "locks"):
+        shutil.copytree(catalog.FOLDER / name, context / name)
+    (context / "wheel").mkdir()
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(context / "wheel")]
+    done = subprocess.run(command, cwd=configuration.REPOSITORY, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise errors.PermanentError(f"the wheel cannot be built: {errors.shortened(done.stderr.strip())}")
+    return context
+
+
+def build(
+    order: Order,
+    progress: Progress,
+    images: Sequence[Image] = catalog.IMAGES,
+    *,
+    find: Callable[[], Engine] = engines.find,
+    stage: Callable[[Path], Path] = staged,
+) -> list[Built]:
     """Have every image in the folder as `NAME.tar`, with `NAME.cdx.json` beside it.
+
+    `find`: the engine, once something is to be built; `stage`: makes a folder the context, with the wheel in `wheel/`.
 
     Raises:
         PermanentError: no engine, no base, no space, or a step of a Dockerfile failed; the message has the remedy.
@@ -66,13 +89,13 @@ def build(order: Order, progress: Progress, images: Sequence[Image] = catalog.IM
     folder = order.folder.resolve()
     files.make_directory(folder, remedy="choose another folder with --out")
     with files.locked(folder / "lock", waiting=lambda: progress.step("waiting for another build")):
-        context = _staged(folder / "context")
+        context = stage(folder / "context")
         (wheel,) = (context / "wheel").glob("*.whl")
         digests = {each.name: each.digest(wheel, order.tag, order.base, *order.labels.values()) for each in images}
         stale = [each for each in images if _stamp(folder, each) != digests[each.name]]
         if stale:
             files.require_space(folder, mib=SPACE_MIB, remedy="free some, or choose another folder with --out")
-            engine = engines.find()
+            engine = find()
             _have_base(engine, order.base, folder, progress)
             for each in stale:
                 with progress.step(f"building {each.reference(order.tag)} with {engine.name}"):
@@ -110,20 +133,6 @@ def _have_base(engine: Engine, reference: str, folder: Path, progress: Progress)
             mark.touch()
     if mark.exists():
         progress.note(f"{reference}: {base.NOTICE}")
-
-
-def _staged(context: Path) -> Path:
-    """The build's context: the scripts, the locks and the wheel of this checkout, and nothing else."""
-    shutil.rmtree(context, ignore_errors=True)
-    context.mkdir()
-    for name in ("steps", "locks"):
-        shutil.copytree(catalog.FOLDER / name, context / name)
-    (context / "wheel").mkdir()
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(context / "wheel")]
-    done = subprocess.run(command, cwd=configuration.REPOSITORY, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise errors.PermanentError(f"the wheel cannot be built: {errors.shortened(done.stderr.strip())}")
-    return context
 
 
 @contextmanager
