@@ -13,7 +13,7 @@ from cotenant_dashboard.view.parts import Change, Parts
 from cotenant_dashboard.watching.store import Store
 
 PAUSE_SECONDS: Final = 0.1
-"""Between two updates of the page."""
+"""From one update of the page to the next, at least."""
 SUMMARY_SECONDS: Final = 0.5
 """Between two sums over the cluster."""
 IDLE_SECONDS: Final = 5.0
@@ -86,8 +86,10 @@ class Live:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self._patience())
             self._news.clear()
+            begun = self._clock.seconds()
             self.step()
-            await asyncio.sleep(PAUSE_SECONDS)
+            # A page that takes long to make leaves time for those who are told of it.
+            await asyncio.sleep(max(PAUSE_SECONDS - (self._clock.seconds() - begun), PAUSE_SECONDS / 2))
 
     def step(self) -> None:
         """Make again what changed, and tell of it."""

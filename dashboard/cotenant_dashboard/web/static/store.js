@@ -1,5 +1,7 @@
 // What is known of the page, and what has to be drawn: a little in each frame, so that nothing holds the browser up.
 
+import { order } from "./dom.js";
+
 const BUDGET = 5; // milliseconds of a frame, for scripts
 const SLOW = 20; // milliseconds of a frame with layout and paint: then the next one draws less
 const QUICK = 10; // then it draws more
@@ -72,7 +74,8 @@ export class Store {
   /** Draw all that begins with it again. */
   markAll(prefix) {
     this.#parts = Math.min(this.#parts, FEW);
-    for (const key of this.parts.keys()) if (key.startsWith(prefix)) this.mark(key);
+    // From the end: what is out of sight costs little, and comes into sight as it should be.
+    for (const key of [...this.parts.keys()].sort(order).reverse()) if (key.startsWith(prefix)) this.mark(key);
   }
 
   #draw() {
