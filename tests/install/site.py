@@ -138,7 +138,15 @@ class Site:
         if (there.get("app_version"), there.get("status")) != (version, "deployed"):
             self.remove()
             self._install(version)
+        # Helm does not wait for the last pods of a DaemonSet: so many may be unavailable.
+        waiting.wait_until(self.ready, "every container of the release ready", SECONDS)
         self.wait_until_offered(names.HUNDREDTHS * len(self.gpus.state.gpus()))
+
+    def ready(self) -> bool:
+        """Whether every container of the release is."""
+        pods = self.pods()
+        told = [pod["status"].get("containerStatuses") or [] for pod in pods]
+        return bool(pods) and all(each and all(status["ready"] for status in each) for each in told)
 
     def _install(self, version: str) -> None:
         """Hand the node's GPUs over, and install."""
