@@ -82,9 +82,11 @@ def _phases(chromium: "Browser", url: str, arguments: Namespace, cluster: "World
         expect(page.locator(".node")).to_have_count(arguments.nodes, timeout=60_000)
 
     def scroll() -> None:
-        for _ in range(int(10 * arguments.seconds)):
-            page.mouse.wheel(0, 300)
-            page.wait_for_timeout(100)
+        turns = int(5 * arguments.seconds)
+        for way in (300, -300):  # down, and up again
+            for _ in range(turns):
+                page.mouse.wheel(0, way)
+                page.wait_for_timeout(100)
 
     def narrow() -> None:
         for word in _WORDS:
