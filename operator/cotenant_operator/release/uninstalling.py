@@ -1,4 +1,7 @@
-"""The steps before an installation is taken away: admission first, then sharing, then the nodes. Ends no user's pod.
+"""The steps before an installation is taken away: admission first, then the nodes. Ends no user's pod.
+
+With mode Observe every pod that asks for a share is refused, with the reason, so from then on none is gated. The gate's
+own policy goes last: without it such a pod would be refused for lacking the gate, which says nothing to its author.
 
 Each step can be done again, so that an uninstallation that broke off is simply started once more. What takes too long
 is told and not waited for: Helm goes on.
@@ -48,7 +51,7 @@ class Uninstalling:
         Raises:
             PermanentError: the API server refuses to stop admission or sharing: then nothing may be taken away.
         """
-        await self._surely(self._cluster.stop_gating)
+        # In mode Observe the operator would make whole-GPU workloads of what waits.
         await self._surely(self._cluster.stop_operator)
         stopped = await self._until(self._operator_ended, OPERATOR_SECONDS)
         await self._surely(self._cluster.stop_sharing)
@@ -62,6 +65,7 @@ class Uninstalling:
             await self._until(self._agents_ended, max(deadline - self._clock.monotonic(), AGENT_SECONDS))
             left = await self._surely(lambda: self._cluster.nodes_of(objects.AGENT))
             unfinished |= dict.fromkeys(left, "its agent has not ended")
+        await self._surely(self._cluster.stop_gating)
         return plan.Outcome(
             stopped=stopped,
             changed=tuple(sorted(changed)),
