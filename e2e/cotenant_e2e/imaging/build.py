@@ -97,10 +97,13 @@ def build(
             files.require_space(folder, mib=SPACE_MIB, remedy="free some, or choose another folder with --out")
             engine = find()
             _have_base(engine, order.base, folder, progress)
-            for each in stale:
-                with progress.step(f"building {each.reference(order.tag)} with {engine.name}"):
-                    _build(engine, each, order, context)
-                (folder / f"{each.name}.digest").write_text(digests[each.name])
+            with _secrets() as secrets:
+                for each in stale:
+                    reference = each.reference(order.tag)
+                    request = Request(reference, each.dockerfile, context, order.base, order.labels, secrets)
+                    with progress.step(f"building {reference} with {engine.name}"):
+                        _build(engine, request, folder, name=each.name)
+                    (folder / f"{each.name}.digest").write_text(digests[each.name])
         return [Built(each, order.tag, folder / f"{each.name}.tar", each in stale) for each in images]
 
 
@@ -110,15 +113,13 @@ def _stamp(folder: Path, image: Image) -> str:
     return stamp.read_text() if whole else ""
 
 
-def _build(engine: Engine, image: Image, order: Order, context: Path) -> None:
-    folder, reference = order.folder.resolve(), image.reference(order.tag)
-    (folder / f"{image.name}.digest").unlink(missing_ok=True)
-    with _secrets() as secrets, (folder / f"{image.name}.log").open("w") as log:
-        request = Request(reference, image.dockerfile, context, order.base, order.labels, secrets)
+def _build(engine: Engine, request: Request, folder: Path, *, name: str) -> None:
+    (folder / f"{name}.digest").unlink(missing_ok=True)
+    with (folder / f"{name}.log").open("w") as log:
         engine.build(request, log)
-    archive = folder / f"{image.name}.tar"
-    engine.save(reference, archive)
-    text = bom.document(archive, name=f"cotenant/{image.name}", version=order.tag)
+    archive = folder / f"{name}.tar"
+    engine.save(request.reference, archive)
+    text = bom.document(archive, name=f"cotenant/{name}", version=request.reference.rpartition(":")[2])
     archive.with_suffix(".cdx.json").write_text(text)
 
 
