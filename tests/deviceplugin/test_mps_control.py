@@ -93,3 +93,10 @@ async def test_daemon_that_hangs_is_not_waited_for(machine: gpu_machine.Machine)
     os.kill(daemon.pid, signal.SIGSTOP)
     with pytest.raises(control.NoAnswerError, match=r"did not answer within 0\.2 s"):
         await asking(machine, timeout_seconds=0.2).servers()
+
+
+async def test_without_the_program_nobody_knows_whether_a_daemon_is_there(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    without = control.Control(machine.pipe(), program=("/nowhere/nvidia-cuda-mps-control",), environment={})
+    with pytest.raises(control.NoProgramError, match="No such file"):
+        await without.answers()

@@ -229,6 +229,18 @@ async def test_what_the_driver_refuses_at_the_end_is_told_and_stays_noted(
     assert await clearing.marked(machine.mps_root)
 
 
+async def test_nothing_is_cleared_where_nobody_can_say_that_no_daemon_is_left(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine.pipe().mkdir(parents=True)
+    await clearing.mark(machine.mps_root)
+    without = dataclasses.replace(settings(machine), program=("/nowhere/nvidia-cuda-mps-control",))
+    async with running(without, GPUs(machine.uuid())):
+        await quick.until(lambda: "no control daemon" in caplog.text)
+    assert machine.pipe().is_dir()
+    assert "is not given back: /nowhere/nvidia-cuda-mps-control" in caplog.text
+
+
 async def test_pipes_stay_where_containers_have_them_mounted_on_a_node_that_is_not_given_back(
     machine: gpu_machine.Machine,
 ) -> None:

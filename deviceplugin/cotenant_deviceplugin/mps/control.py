@@ -30,6 +30,10 @@ class NoDaemonError(errors.TemporaryError):
     """No control daemon answers in this directory."""
 
 
+class NoProgramError(NoDaemonError):
+    """NVIDIA's control program is not here, so that nobody can ask whether there is a daemon."""
+
+
 class NoAnswerError(errors.TemporaryError):
     """The control daemon is there and does not answer, or says what nobody understands."""
 
@@ -76,11 +80,13 @@ class Control:
         self._environment = {**inherited, layout.PIPE_DIRECTORY: str(pipe)}
 
     async def answers(self) -> bool:
-        """Whether a daemon is there; one that hangs is."""
+        """Whether a daemon is there; one that hangs is. Raises NoProgramError: then nobody knows."""
         if not self._pipe.is_dir():
             return False
         try:
             await self.servers()
+        except NoProgramError:
+            raise
         except NoDaemonError:
             return False
         except NoAnswerError:
@@ -129,7 +135,8 @@ class Control:
         """What the program prints for these commands, one after the other.
 
         Raises:
-            NoDaemonError: no daemon, or no program.
+            NoDaemonError: no daemon.
+            NoProgramError: no program.
             NoAnswerError: no answer in time.
         """
         try:
@@ -141,7 +148,7 @@ class Control:
                 env=self._environment,
             )
         except OSError as error:
-            raise NoDaemonError(f"{self._program[0]}: {error.strerror}", delay_seconds=RETRY_SECONDS) from error
+            raise NoProgramError(f"{self._program[0]}: {error.strerror}", delay_seconds=RETRY_SECONDS) from error
         output = await self._output(process, "".join(f"{command}\n" for command in commands))
         if process.returncode != 0:
             said = errors.shortened(output.strip() or f"exit code {process.returncode}")

@@ -20,7 +20,7 @@ from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
 from cotenant_deviceplugin.mps import clearing, layout
-from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control
+from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Control, NoProgramError
 
 ARGUMENTS: Final = ("-f", "-multiuser-server")
 """In the foreground; one server for the users of all containers, or another user's clients would wait for ever:
@@ -114,17 +114,30 @@ class Daemon:
 
     async def clear(self, driver: clearing.Driver) -> None:
         """On a node that is given back, leave nothing; another's daemon, which may have clients, clears up itself."""
-        if await clearing.marked(self._settings.root) and not await self._control.answers():
+        if not await clearing.marked(self._settings.root):
+            return
+        try:
+            another = await self._control.answers()
+        except NoProgramError as error:
+            log.error("%s is not given back: %s", self._gpu, error)  # noqa: TRY400  # the system's words say it all
+            return
+        if not another:
             await clearing.clear(self._settings.root, self._gpu, driver)
 
     async def _outlast_another(self) -> None:
         """Wait for the end of a daemon of an earlier life: to end it would end its clients."""
         told = False
-        while await self._control.answers() and not self._stop.is_set():
+        while await self._another() and not self._stop.is_set():
             if not told:
                 log.warning("%s: another control daemon is in %s; waiting for its end", self._gpu, self._pipe)
                 told = True
             await _sleep(self._stop, self._settings.look_seconds)
+
+    async def _another(self) -> bool:
+        try:
+            return await self._control.answers()
+        except NoProgramError:
+            return False  # nor can one be started: that says what is missing
 
     async def _run_once(self) -> None:
         begun = asyncio.get_running_loop().time()

@@ -128,7 +128,7 @@ class MPSv2:
         )
 
     async def answers(self, gpu: GPUUID) -> bool:
-        """Whether the GPU has a control daemon; one that hangs is there."""
+        """Whether the GPU has a control daemon; one that hangs is there. Raises NoProgramError: then nobody knows."""
         return await self._control(gpu).answers()
 
     async def start(self, gpu: GPUUID) -> None:
