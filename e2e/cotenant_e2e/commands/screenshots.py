@@ -51,5 +51,7 @@ def _write(page: "Page", file: Path) -> None:
     from PIL import Image
 
     # A palette is enough for flat colours, and a third of the bytes.
-    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256).save(file, optimize=True)
+    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(
+        file, optimize=True
+    )
     output.say(str(file))
