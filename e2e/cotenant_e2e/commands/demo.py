@@ -81,7 +81,7 @@ def _follow(cluster: Cluster, console: Console, arguments: Namespace) -> bool:
     return found.succeeded
 
 
-_FIRST_TIME = """Kubernetes 1.36 is not on this machine yet: it is built once, about 9 minutes on 2 cores with no caches.
+_FIRST_TIME = """Kubernetes 1.36 is not on this machine yet: it is built once, about 9 minutes on 2 cores, no caches.
 Then real Kubernetes places jobs. Meanwhile, within a minute, a simulation of what packing is worth:
 """
 
