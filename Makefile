@@ -106,9 +106,10 @@ bench-dashboard: $(VENV)/.wheel ## the longest task of Chromium while 1,000 GPUs
 	@scripts/install-browser >/dev/null
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-dashboard --write docs/dashboard.md
 
-screenshots: $(VENV)/.wheel ## docs/images/dashboard-*.png, of a cluster that is made up
+screenshots: $(VENV)/.wheel ## docs/images: the dashboard of a made-up cluster; `top`, `why` of the demo's; a what-if page
 	@scripts/install-browser >/dev/null
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e screenshots docs/images
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e pictures docs/images --dir $(RUN_DIR)/pictures
 
 bench-node: $(VENV)/.wheel ## calls, added start time and weight of the node agent on a real node, as root (about five minutes)
 	@scripts/install-node-packages

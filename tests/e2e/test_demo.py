@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cotenant_api import names
+from cotenant_api import errors, names
 from cotenant_api.names import GPUUID, GPUModel, NodeName
 from cotenant_e2e import invariants
-from cotenant_e2e.demo import examples, rows, screen, summary
+from cotenant_e2e.demo import examples, rows, screen, summary, terminal
 from cotenant_e2e.demo.occupancy import Occupancy
 from cotenant_e2e.invariants import Limits
 
@@ -192,3 +193,19 @@ def test_the_examples_are_what_was_promised() -> None:
     assert kinds["DLJob"] >= 40
     assert (kinds["Job"], kinds["Deployment"]) == (1, 1)
     assert examples.expected_rows() == kinds["DLJob"] + 2
+
+
+def test_what_a_command_prints_to_a_terminal_becomes_a_picture_with_its_colours(tmp_path: Path) -> None:
+    program = (sys.executable, "-c", "import sys; print('\\x1b[31mbusy\\x1b[0m', sys.stdout.isatty())")
+    shown = terminal.session(("show",), terminal.printed(program, {}))
+    assert (shown.plain, terminal.width_of(shown)) == ("$ show\nbusy True", 9)
+    terminal.picture(shown, tmp_path / "shown.svg", title="here", width=terminal.width_of(shown))
+    text = (tmp_path / "shown.svg").read_text()
+    assert "busy" in text
+    assert "#cc555a" in text
+
+
+def test_a_command_that_fails_makes_no_picture() -> None:
+    program = (sys.executable, "-c", "print('no cluster'); raise SystemExit(1)")
+    with pytest.raises(errors.PermanentError, match="no cluster"):
+        terminal.printed(program, {})

@@ -1,6 +1,5 @@
 """Pictures of the dashboard, for its page."""
 
-import io
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,11 +32,11 @@ def run(arguments: Namespace) -> int:
                 page = chromium.new_page(viewport={"width": across, "height": down}, color_scheme=theme)
                 page.goto(made.url)
                 _drawn(page)
-                _write(page, arguments.folder / f"dashboard-{theme}-{width}.png")
+                _save(page, arguments.folder / f"dashboard-{theme}-{width}.png")
                 if (theme, width) == ("light", "wide"):
                     page.locator("#queue button.job").first.click()
                     page.locator("#detail .facts").wait_for()
-                    _write(page, arguments.folder / "dashboard-why.png")
+                    _save(page, arguments.folder / "dashboard-why.png")
                 page.close()
     return 0
 
@@ -47,11 +46,8 @@ def _drawn(page: "Page") -> None:
     page.wait_for_timeout(1000 * _SETTLED_SECONDS)
 
 
-def _write(page: "Page", file: Path) -> None:
-    from PIL import Image
+def _save(page: "Page", file: Path) -> None:
+    from cotenant_e2e.dashboard import browser
 
-    # A palette is enough for flat colours, and a third of the bytes.
-    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(
-        file, optimize=True
-    )
+    browser.save(page, file)
     output.say(str(file))

@@ -1,12 +1,15 @@
 """Chromium of this machine, driven by Playwright, with the flags that keep it from asking anybody anything."""
 
 import contextlib
+import io
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from cotenant_api import errors
 
@@ -51,3 +54,9 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def save(page: Page, file: Path) -> None:
+    """Write what a page shows as PNG: a palette is enough for flat colours, and a third of the bytes."""
+    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    shown.quantize(256, Image.Quantize.MAXCOVERAGE).save(file, optimize=True)

@@ -1,7 +1,5 @@
 """What people see: a live table on a terminal, plain lines elsewhere, and the summary at the end."""
 
-import io
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
@@ -11,10 +9,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cotenant_e2e.demo import terminal
 from cotenant_e2e.demo.rows import Row
 from cotenant_e2e.demo.summary import Summary, percentile
 
 _STYLES = {"Running": "green", "Queued": "yellow", "Pending": "yellow", "Failed": "bold red", "Succeeded": "dim"}
+PICTURE_WIDTH = 150
 _CHROME_LINES = 6
 """Lines of a table that hold no row: title, header, rules, what is left out."""
 
@@ -90,11 +90,8 @@ class PlainLines:
 
 def picture(rows: Sequence[Row], headline: str, path: Path) -> None:
     """Write the table as an SVG picture."""
-    console = Console(record=True, width=150, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(table(rows, title=headline, room=len(rows), width=console.width))
-    svg = console.export_svg(title="make demo: real Kubernetes, simulated GPUs")
-    # A picture in a README loads no fonts from elsewhere.
-    path.write_text(re.sub(r"@font-face {.*?}\s*", "", svg, flags=re.DOTALL))
+    shown = table(rows, title=headline, room=len(rows), width=PICTURE_WIDTH)
+    terminal.picture(shown, path, title="make demo: real Kubernetes, simulated GPUs", width=PICTURE_WIDTH)
 
 
 def headline(rows: Sequence[Row], *, seconds: float, gpus_in_use: int, gpus: int) -> str:
