@@ -62,6 +62,15 @@ def test_what_a_namespace_does_not_let_see_is_counted_as_unknown() -> None:
     assert (gpu.tenant_count, gpu.unknown_tenants, gpu.booked_share) == (2, 1, 55)
 
 
+def test_beside_a_pod_without_a_prediction_the_sum_says_that_it_is_not_all() -> None:
+    pod = kit.pod("b", on="GPU-0")
+    del pod["metadata"]["annotations"][names.PREDICTION]
+    objects: dict[str, Any] = {"pods": [kit.pod("a", on="GPU-0"), pod], "gpunodes": [kit.gpunode(kit.gpu())]}
+    (gpu,) = kit.top(**objects).gpus
+    assert (gpu.unknown_tenants, gpu.unpredicted_tenants) == (0, 1)
+    assert text(**objects).splitlines()[1].split()[4:6] == ["40+", "110"]
+
+
 def test_a_pod_that_has_ended_books_nothing() -> None:
     (gpu,) = kit.top(
         pods=[kit.pod("a", on="GPU-0", status={"phase": "Failed"})], gpunodes=[kit.gpunode(kit.gpu())]
@@ -115,7 +124,7 @@ def test_the_document_keeps_its_keys() -> None:
     gpu = document["gpus"][0]
     assert " ".join(sorted(gpu)) == (
         "bookedMemoryMiB bookedShare foreignProcesses health index memoryMiB memoryUsedMiB mode model "
-        "mps node predictedPercent ready reason simulated tenantCount tenants unknownTenants "
+        "mps node predictedPercent ready reason simulated tenantCount tenants unknownTenants unpredictedTenants "
         "utilizationPercent uuid"
     )
     known = next(one for one in gpu["tenants"] if one["pod"] == "a")

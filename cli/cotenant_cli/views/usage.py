@@ -61,7 +61,8 @@ class GPU(documents.Model):
         simulated: there is no such GPU; its figures are made up.
         predicted_percent, booked_share, booked_memory_mib: sums over the tenants of which they are known.
         tenant_count: of all namespaces.
-        unknown_tenants: those of which they are not, with pods of namespaces that were not asked for.
+        unknown_tenants: those of which nothing of it is, with pods of namespaces that were not asked for.
+        unpredicted_tenants: those of which there is no prediction, the unknown among them.
         utilization_percent: of the whole GPU.
         tenants: of the namespace that was asked for.
     """
@@ -81,6 +82,7 @@ class GPU(documents.Model):
     booked_memory_mib: int = Field(alias="bookedMemoryMiB")
     tenant_count: int
     unknown_tenants: int
+    unpredicted_tenants: int
     utilization_percent: int | None
     memory_used_mib: int | None = Field(alias="memoryUsedMiB")
     memory_mib: int = Field(alias="memoryMiB")
@@ -147,6 +149,7 @@ def _gpu(node: objects.Node, gpu: gpunode.GPU, held: Held, namespace: str | None
         booked_memory_mib=sum(booking.memory_mib for _, booking in booked),
         tenant_count=len(known) + len(unknown),
         unknown_tenants=len(unknown),
+        unpredicted_tenants=sum(one.predicted is None for one in (*known, *unknown)),
         utilization_percent=gpu.utilization_percent,
         memory_used_mib=gpu.memory_used_mib,
         memory_mib=gpu.memory_mib,

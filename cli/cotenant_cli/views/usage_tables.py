@@ -78,7 +78,7 @@ def _gpu(gpu: usage.GPU) -> tuple[tables.Cell, ...]:
         gpu.index,
         gpu.model,
         gpu.tenant_count,
-        f"{gpu.predicted_percent:.0f}{more}",
+        f"{gpu.predicted_percent:.0f}{'+' if gpu.unpredicted_tenants else ''}",
         f"{gpu.booked_share}{more}",
         gpu.utilization_percent,
         f"{gpu.booked_memory_mib}{more}",

@@ -149,7 +149,8 @@ class GPURow {
     say(this.index, String(gpu.index));
     const more = gpu.unknownTenants > 0 ? "+" : "";
     say(this.figures[0], `${gpu.bookedShare}${more}`);
-    say(this.figures[1], gpu.tenantCount > 0 ? `${whole(gpu.predictedPercent)}${more}` : "0");
+    const expected = `${whole(gpu.predictedPercent)}${gpu.unpredictedTenants > 0 ? "+" : ""}`;
+    say(this.figures[1], gpu.tenantCount > 0 ? expected : "0");
     say(this.figures[2], whole(gpu.utilizationPercent));
     style(this.lane, "--seen", `${gpu.utilizationPercent ?? 0}%`);
     const state = stateOf(gpu);
