@@ -16,7 +16,6 @@ from cotenant_e2e.imaging import engines
 from cotenant_e2e.imaging.engines import Engine
 
 SUITE: Final = "bookworm"
-DEFAULT_MIRROR: Final = "http://deb.debian.org/debian"
 SOURCES: Final = Path("/etc/apt/sources.list.d/debian.sources")
 NOTICE: Final = "base made by debootstrap, not pulled"
 
@@ -30,24 +29,23 @@ class Origin:
 
 
 def origin(machine: str | None) -> Origin:
-    """The machine's mirrors where it is a Debian of this suite, else Debian's. `machine`: text of its `SOURCES`."""
-    if machine:
-        found = re.search(rf"^URIs: (\S+)\nSuites: .*\b{SUITE}\b", machine, re.MULTILINE)
-        if found:
-            return Origin(found.group(1), machine)
-    stanzas = [(DEFAULT_MIRROR, f"{SUITE} {SUITE}-updates"), (f"{DEFAULT_MIRROR}-security", f"{SUITE}-security")]
-    key = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    texts = [
-        f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {key}\n" for uri, suites in stanzas
-    ]
-    return Origin(DEFAULT_MIRROR, "\n".join(texts))
+    """The machine's own mirrors, security updates included. `machine`: text of its `SOURCES`.
+
+    Raises:
+        PermanentError: it is no Debian of this suite.
+    """
+    found = re.search(rf"^URIs: (\S+)\nSuites: .*\b{SUITE}\b", machine or "", re.MULTILINE)
+    if not machine or not found:
+        remedy = "name a base that can be pulled with IMAGE_BASE, or build on Debian"
+        raise errors.PermanentError(f"{SOURCES} names no mirror of {SUITE} to make a base of: {remedy}")
+    return Origin(found.group(1), machine)
 
 
 def make(engine: Engine, reference: str, *, scratch: Path) -> None:
     """Make the base and give it this name. `scratch`: a folder for what is in between; needs root and 400 MiB.
 
     Raises:
-        PermanentError: no debootstrap, or it failed.
+        PermanentError: no debootstrap, no mirror, or it failed.
     """
     if not shutil.which("debootstrap"):
         raise errors.PermanentError(
