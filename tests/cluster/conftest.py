@@ -27,6 +27,8 @@ LONGEST = (
     "test_baselines",
 )
 """Files that take minutes come first: none of them is left to one worker while the others have nothing to do."""
+SNAPSHOT_READER = "cotenant-snapshot-reader"
+RBAC = "rbac.authorization.k8s.io"
 OPERATOR = f"system:serviceaccount:{names.RELEASE_NAMESPACE}:{names.OPERATOR_ACCOUNT}"
 
 
@@ -57,6 +59,24 @@ def workspace(installed: Installation) -> Iterator[Workspace]:
     space.create()
     yield space
     space.remove()
+
+
+@pytest.fixture
+def reader(workspace: Workspace) -> Iterator[Path]:
+    """Kubeconfig of an account with the role that ships, and nothing else."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}}
+    workspace.client.create(clients.path_of("serviceaccounts", namespace=workspace.namespace), account)
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{workspace.namespace}-reader"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": SNAPSHOT_READER},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": workspace.namespace}],
+    }
+    workspace.client.create(clients.path_of("clusterrolebindings", group=RBAC), binding)
+    cluster = workspace.installation.cluster
+    yield cluster.kubeconfig_for_token("reader", cluster.token(workspace.namespace, "reader"))
+    workspace.client.delete(clients.path_of("clusterrolebindings", group=RBAC, name=f"{workspace.namespace}-reader"))
 
 
 @pytest.fixture

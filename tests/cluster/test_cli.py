@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,7 @@ from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 
-RBAC = "rbac.authorization.k8s.io"
 Ask = Callable[..., str]
-
-
-@pytest.fixture
-def reader(workspace: Workspace) -> Iterator[Path]:
-    """Kubeconfig of an account with the role that ships, and nothing else."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}}
-    workspace.client.create(clients.path_of("serviceaccounts", namespace=workspace.namespace), account)
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{workspace.namespace}-reader"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cotenant-snapshot-reader"},
-        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": workspace.namespace}],
-    }
-    workspace.client.create(clients.path_of("clusterrolebindings", group=RBAC), binding)
-    cluster = workspace.installation.cluster
-    yield cluster.kubeconfig_for_token("reader", cluster.token(workspace.namespace, "reader"))
-    workspace.client.delete(clients.path_of("clusterrolebindings", group=RBAC, name=f"{workspace.namespace}-reader"))
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A snapshot of a real API server by an account that may list five kinds, and what a policy would change there."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +11,10 @@ from cluster.workloads import SECONDS, Workspace, template
 from cotenant_api import cli, errors, names
 from cotenant_api.dljob import Phase
 from cotenant_cli.reading import kube
-from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 from cotenant_simulator.live import snapshot, taking
 
-ROLE = "cotenant-snapshot-reader"
 SECRET = "hunter2-planted"
-RBAC = "rbac.authorization.k8s.io"
-
-
-@pytest.fixture
-def reader(workspace: Workspace) -> Iterator[Path]:
-    """Kubeconfig of an account with the role that ships, and nothing else."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}}
-    workspace.client.create(clients.path_of("serviceaccounts", namespace=workspace.namespace), account)
-    binding = {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{workspace.namespace}-reader"},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": ROLE},
-        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": workspace.namespace}],
-    }
-    workspace.client.create(clients.path_of("clusterrolebindings", group=RBAC), binding)
-    cluster = workspace.installation.cluster
-    yield cluster.kubeconfig_for_token("reader", cluster.token(workspace.namespace, "reader"))
-    workspace.client.delete(clients.path_of("clusterrolebindings", group=RBAC, name=f"{workspace.namespace}-reader"))
 
 
 def secretive(run_for: str) -> dict[str, Any]:
