@@ -143,7 +143,13 @@ def test_a_list_that_expires_again_and_again_is_given_up(server: Server, lists: 
 
 def test_who_may_not_read_is_told_which_role_does(server: Server, lists: Callable[[], kube.Lists]) -> None:
     server.answers = [status(403, "pods is forbidden")]
-    with pytest.raises(errors.PermanentError, match=r"pods is forbidden.*snapshot-reader.yaml"):
+    with pytest.raises(errors.PermanentError, match=r"pods is forbidden.*cotenant-viewer"):
+        lists()(PATH, name_of)
+
+
+def test_whose_credentials_are_not_known_is_told_to_log_in(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    server.answers = [status(401, "Unauthorized")]
+    with pytest.raises(errors.PermanentError, match=r"Unauthorized.*: log in again"):
         lists()(PATH, name_of)
 
 

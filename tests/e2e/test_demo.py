@@ -173,6 +173,25 @@ def test_a_table_that_is_too_long_counts_the_rest() -> None:
     assert "simulated" in out.getvalue()
 
 
+def test_on_a_narrow_screen_names_give_way_and_numbers_do_not() -> None:
+    shown, out = console()
+    row = rows.Row(
+        namespace="language",
+        name="gpt2-with-a-long-name-that-nobody-needs-whole",
+        kind="Training",
+        phase="Succeeded",
+        utilization_percent=(87, 100),
+        memory_mib=1024,
+        share=100,
+        gpus=("h200-0/2",),
+    )
+    shown.print(screen.table([row], title="title", room=10, width=80), width=80)
+    line = out.getvalue().splitlines()[-2]
+    for whole in ("language/gpt2-with-", "Succeeded", "87 (100)", "h200-0/2"):
+        assert whole in line
+    assert "Training" not in line
+
+
 def test_the_picture_shows_the_rows_and_loads_nothing(tmp_path: Path) -> None:
     row = rows.Row(namespace="team", name="job", kind="Training", phase="Running", gpus=("n1/0",))
     screen.picture([row], "headline", tmp_path / "demo.svg")

@@ -37,7 +37,7 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
         lacking = [str(right) for right in needed if not seen.rights.get(right, False)]
         if lacking:
             what = f"this account may not, in all namespaces: {', '.join(lacking)}"
-            remedy = "bind it a role that may (manifests/rbac/snapshot-reader.yaml is one that may read)"
+            remedy = "bind it a role that may (the ClusterRole cotenant-viewer may read)"
             yield findings.warning(f"cotenant {command}", what, remedy)
         else:
             yield findings.ok(f"cotenant {command}", "this account may")

@@ -145,9 +145,14 @@ class Lists:
 def refusal(path: str, status: int, answer: Mapping[str, Any]) -> str:
     """What an answer says that is none, with the remedy where there is one."""
     said = errors.shortened(str(answer.get("message", "")))
-    if status in (http.client.FORBIDDEN, http.client.UNAUTHORIZED):
-        return f"GET {path}: {status}: {said}: manifests/rbac/snapshot-reader.yaml has the role that a reader needs"
-    return f"GET {path}: {status}: {said}"
+    remedy = _REMEDIES.get(status, "")
+    return f"GET {path}: {status}: {said}{remedy and ': '}{remedy}"
+
+
+_REMEDIES: Final = {
+    http.client.UNAUTHORIZED: "log in again: the cluster does not know these credentials",
+    http.client.FORBIDDEN: "the ClusterRole cotenant-viewer may: ask an admin to bind it to you",
+}
 
 
 def _in_a_pod() -> bool:

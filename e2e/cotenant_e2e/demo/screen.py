@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -101,17 +101,46 @@ def headline(rows: Sequence[Row], *, seconds: float, gpus_in_use: int, gpus: int
     return f"{seconds:5.1f} s   {words}   {gpus_in_use} of {gpus} simulated GPUs in use"
 
 
+class _Column(NamedTuple):
+    """`least`: characters that it needs. `part`: it gets one of so many parts of the screen; the last gets the rest."""
+
+    heading: str
+    least: int
+    part: int = 0
+    is_number: bool = False
+    dispensable: bool = False
+
+
+_WIDE: Final = 120
+_COLUMNS: Final = (
+    _Column("Job", 22, part=5),
+    _Column("Kind", 10, dispensable=True),
+    _Column("Phase", 9),
+    _Column("Util %", 9, is_number=True),
+    _Column("GiB", 5, is_number=True, dispensable=True),
+    _Column("Share", 5, is_number=True, dispensable=True),
+    _Column("GPU (simulated)", 8),
+    _Column("Co-tenants, or why it waits", 10),
+)
+
+
 def table(rows: Sequence[Row], *, title: str, room: int, width: int) -> RenderableType:
-    """The table; rows beyond `room` are counted in its last line."""
+    """The table; rows beyond `room` are counted in its last line. A narrow screen lacks kind, memory and share."""
     drawn = Table(title=title, title_justify="left", title_style="bold", expand=True, box=None, pad_edge=False)
-    for column in ("Job", "Kind", "Phase"):
-        drawn.add_column(column, no_wrap=True, overflow="ellipsis")
-    for column in ("Util %", "GiB", "Share"):
-        drawn.add_column(column, justify="right", no_wrap=True)
-    drawn.add_column("GPU (simulated)", no_wrap=True, overflow="ellipsis")
-    drawn.add_column("Co-tenants, or why it waits", no_wrap=True, overflow="ellipsis", ratio=1, min_width=width // 4)
+    shown = [column for column in _COLUMNS if width >= _WIDE or not column.dispensable]
+    for column in shown:
+        drawn.add_column(
+            column.heading,
+            justify="right" if column.is_number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=max(column.least, width // column.part) if column.part else None,
+            min_width=column.least,
+            ratio=1 if column is _COLUMNS[-1] else None,
+        )
     for row in rows[:room]:
-        drawn.add_row(*_cells(row), style=_STYLES.get(row.phase, ""))
+        cells = dict(zip(_COLUMNS, _cells(row), strict=True))
+        drawn.add_row(*(cells[column] for column in shown), style=_STYLES.get(row.phase, ""))
     rest = len(rows) - room
     return Group(drawn, Text(f"... and {rest} more" if rest > 0 else "", style="dim"))
 
