@@ -17,23 +17,34 @@ def require(page: Path, *, command: str) -> None:
     _around(page, read(page), command)
 
 
-def replace(page: Path, lines: list[str], *, command: str) -> None:
+def replace(page: Path, content: list[str], *, command: str) -> None:
     """Put lines in the place of what stands in the section; the rest of the page stays.
 
     Raises:
         InvalidInputError: the page cannot be read or written, or has no such section.
     """
-    files.replace(page, filled(page, read(page), lines, command=command).encode(), field=FIELD)
+    files.replace(page, filled(page, read(page), content, command=command).encode(), field=FIELD)
 
 
-def filled(page: Path, text: str, lines: list[str], *, command: str) -> str:
+def lines(page: Path, *, command: str) -> list[str]:
+    """What stands in the section, without the empty lines around it.
+
+    Raises:
+        InvalidInputError: the page cannot be read, or has no such section.
+    """
+    text = read(page)
+    before, after = _around(page, text, command)
+    return text[len(before) : len(text) - len(after)].strip().splitlines()
+
+
+def filled(page: Path, text: str, content: list[str], *, command: str) -> str:
     """The page's text with lines in the place of what stands in the section. `page` is for messages alone.
 
     Raises:
         InvalidInputError: there is no such section.
     """
     before, after = _around(page, text, command)
-    body = "\n".join(lines)
+    body = "\n".join(content)
     return f"{before}\n\n{body}\n{after}"
 
 

@@ -4,6 +4,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,10 @@ from simulation import runs
 SECTION = "make soak"
 COMMAND = "PYTHONPATH=tests .venv/bin/python -m simulation --seed {seed} --trace"
 PROGRESS_SECONDS = 10.0
+HEADER = (
+    "| seeds | failing | steps of history | virtual hours | minutes of a core |",
+    "|---|---:|---:|---:|---:|",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,9 +43,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.write is not None:
         sections.require(options.write, command=SECTION)
     seeds = range(int(first), int(last or first) + 1)
-    lines, failing = _many(seeds, jobs=options.jobs, keep=options.keep)
+    row, failing = _many(seeds, jobs=options.jobs, keep=options.keep)
     if options.write is not None:
-        sections.replace(options.write, lines, command=SECTION)
+        rows = beside(seeds, row, sections.lines(options.write, command=SECTION))
+        sections.replace(options.write, [*HEADER, *rows], command=SECTION)
     return 1 if failing else 0
 
 
@@ -53,8 +59,19 @@ def _one(seed: int, *, trace: bool) -> int:
     return 1 if result.violations else 0
 
 
-def _many(seeds: range, *, jobs: int, keep: Path | None) -> tuple[list[str], int]:
-    """A table of what came of them, and how many failed."""
+def beside(seeds: range, row: str, written: Sequence[str]) -> list[str]:
+    """The rows of a table: this one, and those written for seeds that it says nothing of, in order."""
+    rows = {seeds: row}
+    for line in written:
+        if (found := re.match(r"\| (\d+)-(\d+) \|", line)) is not None:
+            others = range(int(found[1]), int(found[2]) + 1)
+            if others[-1] < seeds[0] or seeds[-1] < others[0]:
+                rows[others] = line
+    return [rows[some] for some in sorted(rows, key=lambda some: some[0])]
+
+
+def _many(seeds: range, *, jobs: int, keep: Path | None) -> tuple[str, int]:
+    """The row of the table that says what came of them, and how many failed."""
     began = told = time.monotonic()
     found = _noted(seeds, keep)
     for brief in found.values():
@@ -78,12 +95,7 @@ def _many(seeds: range, *, jobs: int, keep: Path | None) -> tuple[list[str], int
     took = sum(brief.seconds for brief in found.values())
     sys.stdout.write(f"{len(seeds)} seeds, {failing} failing, {took / len(seeds):.2f} s of a core for each\n")
     steps, lived = (sum(part) for part in zip(*((b.steps, b.virtual_seconds) for b in found.values()), strict=True))
-    table = [
-        "| seeds | failing | steps of history | virtual hours | minutes of a core |",
-        "|---|---:|---:|---:|---:|",
-        f"| {seeds[0]}-{seeds[-1]} | {failing} | {steps:,} | {lived / 3600:.0f} | {took / 60:.0f} |",
-    ]
-    return table, failing
+    return f"| {seeds[0]}-{seeds[-1]} | {failing} | {steps:,} | {lived / 3600:.0f} | {took / 60:.0f} |", failing
 
 
 class _Brief(NamedTuple):

@@ -50,3 +50,10 @@ def test_different_seeds_give_different_histories() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_no_job_waits_beyond_the_stated_bound(seed: int) -> None:
     assert starvation.run(seed) == []
+
+
+def test_seeds_that_are_run_in_portions_make_one_table() -> None:
+    first, last, again = "| 0-9 | 0 | 1 | 1 | 1 |", "| 20-29 | 0 | 3 | 1 | 1 |", "| 5-12 | 0 | 2 | 1 | 1 |"
+    written = [*soak.HEADER, first, last]
+    assert soak.beside(range(10, 20), "now", written) == [first, "now", last]
+    assert soak.beside(range(5, 13), again, written) == [again, last]
