@@ -95,9 +95,18 @@ def test_buildah_keeps_everything_in_a_folder_of_its_own() -> None:
 def test_a_program_that_fails_is_named_with_its_log(tmp_path: Path) -> None:
     with (
         (tmp_path / "log").open("w") as log,
-        pytest.raises(errors.PermanentError, match="false failed with exit code 1"),
+        pytest.raises(errors.PermanentError, match=r"false failed with exit code 1: 'it says nothing': see .*log"),
     ):
         engines._run(["false"], log=log)
+
+
+def test_what_a_failed_build_complains_of_is_told(tmp_path: Path) -> None:
+    said = "step 1\nERROR: no buildx\n  how to have it\n"
+    with (
+        (tmp_path / "log").open("w") as log,
+        pytest.raises(errors.PermanentError, match="ERROR: no buildx"),
+    ):
+        engines._run(["sh", "-c", f"printf '{said}'; exit 3"], log=log)
 
 
 def test_the_machines_own_mirror_serves_a_base_that_is_made_here() -> None:

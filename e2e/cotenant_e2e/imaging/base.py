@@ -48,9 +48,8 @@ def make(engine: Engine, reference: str, *, scratch: Path) -> None:
         PermanentError: no debootstrap, no mirror, or it failed.
     """
     if not shutil.which("debootstrap"):
-        raise errors.PermanentError(
-            f"{reference} cannot be pulled, and there is no debootstrap: run {engines.PACKAGES}"
-        )
+        remedy = f"run {engines.PACKAGES} as root, or name a base that can be pulled with IMAGE_BASE"
+        raise errors.PermanentError(f"{reference} cannot be pulled, and there is no debootstrap: {remedy}")
     source = origin(SOURCES.read_text() if SOURCES.exists() else None)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         root, archive = Path(folder) / "root", Path(folder) / "base.tar"

@@ -147,6 +147,13 @@ def _run(command: Sequence[str], *, log: TextIO | None = None, environment: Mapp
         env=environment,
     )
     if done.returncode:
-        reason = f"see {log.name}" if log else errors.shortened(done.stderr.strip())
+        reason = f"{_complaint(Path(log.name))}: see {log.name}" if log else errors.shortened(done.stderr.strip())
         raise errors.PermanentError(f"{command[0]} failed with exit code {done.returncode}: {reason}")
     return done.stdout or ""
+
+
+def _complaint(log: Path) -> str:
+    """The line of a failed build's log that says most: the last one that begins with "error", else the last."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    loud = [line for line in lines if line.lower().startswith("error")]
+    return errors.shortened((loud or lines or ["it says nothing"])[-1])
