@@ -105,9 +105,10 @@ class Binder:
         if not isinstance(chosen, placement.Placement):
             return Outcome(Result.REFUSED, chosen)
         self._ledger.reserve(record.uid, chosen)
+        term = self._leader.served
         async with self._slots:
             with self._urgency.urgent():
-                return await self._send(record, chosen)
+                return await self._send(record, chosen, term)
 
     def _choose(self, record: records.Pod, asked: wire.BindingArgs) -> placement.Placement | str:
         """GPUs of the node on fresh state, the earmarked ones first; or why there are none."""
@@ -135,9 +136,9 @@ class Binder:
         placed = placing.place(seen, request, self._ledger.known, check_host=False)
         return f"{placed.reason}: {placed.message}" if isinstance(placed, causes.Rejection) else placed
 
-    async def _send(self, record: records.Pod, placed: placement.Placement) -> Outcome:
-        """POST the Binding, if we still lead; the reservation stands until its end is known."""
-        seconds = self._leader.binding_seconds(now=self._clock())
+    async def _send(self, record: records.Pod, placed: placement.Placement, term: leadership.Term | None) -> Outcome:
+        """POST the Binding, if we still serve in the same term; the reservation stands until its end is known."""
+        seconds = self._leader.binding_seconds(term, now=self._clock())
         if seconds < 1.0:
             self._ledger.release(record.uid)
             return Outcome(Result.NOT_LEADING, f"this extender does not lead: {self._leader.describe()}")

@@ -27,7 +27,6 @@ class Leader:
     """Whether this extender serves, and what the queue does while it serves.
 
     Attributes:
-        serving: whether verbs are answered; see `leadership`.
         teller: says why pods wait.
     """
 
@@ -46,7 +45,11 @@ class Leader:
         self._seen, self._passed, self._reported = -1, 0.0, 0.0
         self._told = 0.0
         self._stopped = False
-        self.serving = False
+
+    @property
+    def serving(self) -> bool:
+        """Whether verbs are answered; see `leadership`."""
+        return self._leading.serves(now=self._clock())
 
     def changed(self) -> None:
         """Something is new: look at the queue."""
@@ -56,11 +59,11 @@ class Leader:
         """Until stopped. `lists`: what must be listed again before a new leader serves."""
         while not self._stopped:
             self._ledger.tick(now=self._clock())
-            leads = self._leading.leads(now=self._clock())
-            if leads and not self.serving:
-                await self._take_over(lists)
-            elif self.serving and not leads:
+            if self._leading.served is not None and not self.serving:
                 self.step_down()
+            term = self._leading.term
+            if term is not None and self._leading.leads(now=self._clock()) and not self.serving:
+                await self._take_over(term, lists)
             pause = MIN_PAUSE_SECONDS
             if self.serving:
                 pause = self._work()
@@ -74,21 +77,21 @@ class Leader:
     def stop(self) -> None:
         """Serve no longer, for good."""
         self._stopped = True
-        if self.serving:
+        if self._leading.served is not None:
             self.step_down()
         self.changed()
 
     def step_down(self) -> None:
         """Serve no longer: another may."""
         LOG.info("steps down: %s", self._leading.describe())
-        self.serving = False
+        self._leading.served = None
         self._metrics.leading.set(0)
         self._ledger.end_all_earmarks()
         self._ledger.end_all_holds()
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
 
-    async def _take_over(self, lists: Sequence[watches.Watch]) -> None:
+    async def _take_over(self, term: leadership.Term, lists: Sequence[watches.Watch]) -> None:
         """List what a former leader may have changed, after its last Binding has ended one way or the other."""
         for watch in lists:
             await watch.listed()
@@ -104,10 +107,13 @@ class Leader:
             LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)
             await asyncio.sleep(rest)
             await _relist(lists)
-        if self._stopped or not self._leading.leads(now=self._clock()) or self._ledger.policy is None:
+        if self._stopped or self._ledger.policy is None:
+            return
+        if term != self._leading.term or not self._leading.leads(now=self._clock()):
+            # Another may have led since the lists were read.
             return
         adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
-        self.serving = True
+        self._leading.served = term
         self._ledger.usage.start(now=self._clock())
         self._drift_checked = 0.0
         self._metrics.leading.set(1)

@@ -148,7 +148,7 @@ class Writer:
         gone: list[str] = []
         for victim in eviction.victims:
             policy = self._ledger.policy
-            if policy is None or not policy.places or not self._leading.leads(now=self._clock()):
+            if policy is None or not policy.places or not self._leading.serves(now=self._clock()):
                 break
             result = await self._evict(victim)
             self._metrics.evictions.labels(result).inc()

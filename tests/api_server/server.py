@@ -77,8 +77,10 @@ class Server:
         del self.store.objects[handlers.Target(path).collection][(namespace, name)]
 
     def all(self, path: str) -> list[Object]:
-        """All objects of a kind."""
-        return list(self.store.objects[path].values())
+        """All objects of a kind, where the path names a namespace those in it."""
+        target = handlers.Target(path)
+        found = self.store.objects[target.collection].items()
+        return [value for (namespace, _), value in found if target.namespace in ("", namespace)]
 
     def pod(self, name: str, namespace: str = "team") -> Object:
         """A pod as it is."""

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from api_server.server import Server
+from cotenant_api import names
 from cotenant_extender import service, wire
 from cotenant_extender.kube import pods
 from extender import builders
@@ -53,7 +54,10 @@ def renew(to: Server, holder: str, *, now: float) -> None:
     for node in to.all(pods.NODES):
         name = node["metadata"]["name"]
         to.put(LEASES, builders.lease(f"node-{name}", name, renewed=now))
-    to.put(LEASES, builders.lease("cotenant-scheduler", holder, renewed=now))
+    leases = (lease["spec"] for lease in to.all(LEASES) if lease["metadata"]["name"] == names.SCHEDULER_LEASE)
+    standing: Object = next(leases, {})
+    same = {"acquireTime": standing["acquireTime"]} if standing.get("holderIdentity") == holder else {}
+    to.put(LEASES, builders.lease(names.SCHEDULER_LEASE, holder, renewed=now, **same))
 
 
 class Rig:

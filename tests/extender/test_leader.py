@@ -39,9 +39,32 @@ def test_a_host_whose_name_begins_alike_is_another() -> None:
 def test_a_binding_ends_before_the_lease_does() -> None:
     leading = leadership.Leadership("host", assume=False)
     leading.observe(lease("host_12ab"))
-    assert leading.binding_seconds(now=NOW) == leadership.BINDING_SECONDS
-    assert leading.binding_seconds(now=NOW + 12) == 15 - 12 - leadership.MARGIN_SECONDS
-    assert leading.binding_seconds(now=NOW + 16) == 0
+    leading.served = term = leading.term
+    assert leading.binding_seconds(term, now=NOW) == leadership.BINDING_SECONDS
+    assert leading.binding_seconds(term, now=NOW + 12) == 15 - 12 - leadership.MARGIN_SECONDS
+    assert leading.binding_seconds(term, now=NOW + 16) == 0
+
+
+def test_no_binding_is_sent_before_it_has_taken_over() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host_12ab"))
+    assert leading.leads(now=NOW)
+    assert not leading.serves(now=NOW)
+    assert leading.binding_seconds(leading.term, now=NOW) == 0
+
+
+def test_what_was_decided_in_one_term_is_not_bound_in_another() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host_1"))
+    leading.served = first = leading.term
+    leading.observe(lease("other_1", renewed=NOW + 1))
+    leading.observe(lease("host_2", renewed=NOW + 2))
+    assert leading.leads(now=NOW + 2)
+    assert not leading.serves(now=NOW + 2)
+    assert leading.binding_seconds(first, now=NOW + 2) == 0
+    leading.served = second = leading.term
+    assert leading.binding_seconds(first, now=NOW + 2) == 0
+    assert leading.binding_seconds(second, now=NOW + 2) == leadership.BINDING_SECONDS
 
 
 def test_a_former_leader_may_take_itself_for_the_leader_until_its_lease_would_have_expired() -> None:
@@ -73,6 +96,23 @@ def test_of_a_former_leader_that_was_never_seen_it_is_known_when_it_renewed_last
     assert leading.others_until == NOW + 15
 
 
+def test_between_two_lists_another_may_have_led_unseen() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(None, listed=True)
+    leading.observe(lease("host_1", renewed=NOW))
+    leading.observe(lease("host_1", renewed=NOW + 20, acquireTime=builders.timestamp(NOW)), listed=True)
+    assert leading.others_until == 0
+    leading.observe(lease("host_2", renewed=NOW + 40), listed=True)
+    assert leading.others_until == NOW + 40 + 15
+
+
+def test_a_lease_that_was_given_back_before_the_first_list_had_a_holder() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("", renewed=NOW), listed=True)
+    leading.observe(lease("host_1", renewed=NOW + 1))
+    assert leading.others_until == NOW + 1 + 15
+
+
 def test_where_there_was_no_lease_there_is_no_former_leader() -> None:
     leading = leadership.Leadership("host", assume=False)
     leading.observe(None)
@@ -83,7 +123,8 @@ def test_where_there_was_no_lease_there_is_no_former_leader() -> None:
 def test_where_it_is_told_to_it_leads_without_a_lease() -> None:
     leading = leadership.Leadership("host", assume=True)
     assert leading.leads(now=NOW)
-    assert leading.binding_seconds(now=NOW) == leadership.BINDING_SECONDS
+    leading.served = leading.term
+    assert leading.binding_seconds(leading.term, now=NOW) == leadership.BINDING_SECONDS
 
 
 @virtual.time
@@ -160,6 +201,22 @@ async def test_it_steps_down_when_the_lease_expires_and_takes_over_again() -> No
         assert "schedulingGates" in server.pod("a")["spec"]
         rig.holder = running.HOLDER
         await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+
+
+@virtual.time
+async def test_who_slept_while_another_led_lists_again_before_it_serves() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        # Another binds a pod, of which the watch has not told yet; then its own kube-scheduler leads, started anew.
+        server.slip(pods.PODS, builders.bound("a", 90, "n0", "GPU-n0-0"))
+        rig.holder = "host_5678"
+        for holder in ("other_1", rig.holder):
+            running.renew(server, holder, now=running.clock())
+        await until(lambda: rig.extender.leadership.term != rig.extender.leadership.served, "another term")
+        assert not rig.extender.serving()
+        await rig.serving()
+        assert [claim.kind for claim in rig.extender.ledger.claims.values()] == [claims.Kind.BOUND]
 
 
 @virtual.time

@@ -27,6 +27,10 @@ class _LeadsForEver(leadership.Leadership):
         self._led = self._led or found > 0
         return 15.0 if self._led else found
 
+    @property
+    def term(self) -> leadership.Term | None:
+        return self.served or super().term
+
 
 class _ReservesNothing(ledger.Ledger):
     """Forgets the Bindings that are in flight."""
