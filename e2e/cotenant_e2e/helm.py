@@ -12,8 +12,6 @@ from cotenant_e2e.cluster import Cluster
 
 SECONDS: Final = 240
 RELEASE: Final = "cotenant"
-WAIT: Final = "--wait=legacy"
-"""Helm 4's own way waits until somebody replaces the pods of an OnDelete DaemonSet, such as cotenant-mps."""
 
 
 class HelmError(errors.CotenantError):
@@ -57,6 +55,10 @@ class Helm:
         """Upgrade to a chart; returns when everything is ready."""
         return self.run("upgrade", RELEASE, str(chart), *_flags(settings))
 
+    def change(self, chart: Path, *settings: str) -> str:
+        """The same with these values beside those that the release has; returns at once."""
+        return self.run("upgrade", RELEASE, str(chart), "--reset-then-reuse-values", *_set(settings))
+
     def rollback(self, revision: int) -> str:
         """Back to a revision; returns when everything is ready."""
         return self.run("rollback", RELEASE, str(revision), *_flags(()))
@@ -68,5 +70,8 @@ class Helm:
 
 
 def _flags(settings: Sequence[str]) -> list[str]:
-    words = [WAIT, "--timeout", f"{SECONDS}s"]
-    return words + [word for setting in settings for word in ("--set", setting)]
+    return ["--wait", "--timeout", f"{SECONDS}s", *_set(settings)]
+
+
+def _set(settings: Sequence[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]

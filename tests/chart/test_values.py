@@ -17,6 +17,8 @@ from cotenant_e2e import charts
         ("modes=Pack", "additional properties 'modes' not allowed"),
         ("image.registery=a", "at '/image': additional properties 'registery' not allowed"),
         ("image.tag=latest", "image.tag: latest moves under running nodes; name a version"),
+        ("node.mps.tag=latest", "node.mps.tag: latest moves under running nodes; name a version"),
+        ("node.mps.tag=a:b", "at '/node/mps/tag': 'a:b' does not match pattern"),
         ("image.registry=https://a", "at '/image/registry'"),
         ("scheduler.replicas=0", "at '/scheduler/replicas': minimum: got 0, want 1"),
         ("scheduler.resources.limit.memory=1Gi", "at '/scheduler/resources': additional properties 'limit'"),
@@ -85,3 +87,8 @@ def test_the_notes_warn_of_nothing_else(value: str) -> None:
     said = notes("--set", value)
     assert "WARNING" not in said
     assert "kubectl get" in said
+
+
+def test_the_notes_say_that_mps_daemons_of_another_version_stay() -> None:
+    assert "The MPS daemons stay at 0.0.8" in notes("--set", "node.mps.tag=0.0.8")
+    assert "The MPS daemons stay" not in notes()

@@ -103,6 +103,21 @@ def test_what_users_made_outlives_the_chart(installed: Cluster) -> None:
     installed.client.delete(f"{path}/kept")
 
 
+def mps_image(cluster: Cluster) -> str:
+    path = clients.path_of("daemonsets", group="apps", namespace=names.RELEASE_NAMESPACE, name="cotenant-mps")
+    return str(cluster.client.get(path)["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def test_an_upgrade_leaves_the_mps_daemons_as_they_are_until_their_version_is_named(installed: Cluster) -> None:
+    before = mps_image(installed)
+    assert upgraded(installed, "image.tag=9.9.9").returncode == 0
+    assert mps_image(installed) == before
+    assert upgraded(installed, "image.tag=9.9.9", "node.mps.tag=9.9.9").returncode == 0
+    assert mps_image(installed) == "cotenant/node:9.9.9"
+    assert upgraded(installed, "image.registry=mirror.test:5000").returncode == 0
+    assert mps_image(installed) == "mirror.test:5000/cotenant/node:9.9.9"
+
+
 def test_an_upgrade_onto_other_definitions_is_refused_until_the_charts_are_applied(installed: Cluster) -> None:
     definition = clients.path_of("customresourcedefinitions", group="apiextensions.k8s.io", name="dljobs.cotenant.dev")
     installed.client.patch(definition, {"metadata": {"annotations": {charts.DIGEST: "older"}}})

@@ -138,7 +138,7 @@ class Site:
         if (there.get("app_version"), there.get("status")) != (version, "deployed"):
             self.remove()
             self._install(version)
-        # Helm does not wait for the last pods of a DaemonSet: so many may be unavailable.
+        # What is there already may be on its way.
         waiting.wait_until(self.ready, "every container of the release ready", SECONDS)
         self.wait_until_offered(names.HUNDREDTHS * len(self.gpus.state.gpus()))
 

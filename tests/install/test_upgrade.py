@@ -71,7 +71,7 @@ def test_an_upgrade_and_its_rollback_disturb_no_running_job(earlier: Site, occup
     assert set(versions(earlier).values()) == {EARLIER}
 
     earlier.helm.upgrade(charts.CHART)
-    # The daemons' pods are replaced by hand, when no tenant is left.
+    # The daemons stay: an upgrade that changed them would never be ready while somebody hangs on them.
     assert versions(earlier) == {"operator": VERSION, "extender": VERSION, "agent": VERSION, "daemons": EARLIER}
     served(earlier)
     assert (occupied.running(), earlier.gpus.clients()) == (before, clients_before)
@@ -118,3 +118,16 @@ def test_with_a_component_one_version_ahead_a_new_job_gets_its_share(
     assert shown
     assert kit.matches(shown, booked)
     assert len(booked.gpus) == 1
+
+
+def test_daemons_of_another_version_come_to_a_node_when_their_pod_is_deleted(earlier: Site, team: Team) -> None:
+    earlier.helm.change(charts.CHART, f"node.mps.tag={VERSION}")
+    before = versions(earlier)
+    assert before["daemons"] == EARLIER
+    pod = earlier.pod("cotenant-mps")["metadata"]["name"]
+    earlier.cluster.kubectl("delete", "pod", "--namespace", NAMESPACE, pod)
+    expected = dict.fromkeys(("operator", "extender", "agent", "daemons"), VERSION)
+    waiting.wait_until(lambda: versions(earlier) == expected and earlier.ready(), "all of this version", sites.SECONDS)
+    served(earlier)
+    team.submit(teams.DLJOB)
+    assert team.pod(teams.DLJOB)

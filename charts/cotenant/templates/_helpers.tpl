@@ -1,7 +1,19 @@
-{{/* An image: registry, repository/component and a tag. Takes root and component. */}}
+{{/* An image: registry, repository/component and a tag. Takes root, component and, where it is not the release's, tag. */}}
 {{- define "cotenant.image" -}}
 {{- $image := .root.Values.image -}}
-{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}/{{ .component }}:{{ $image.tag | default .root.Chart.AppVersion }}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}/{{ .component }}:{{ .tag | default (include "cotenant.tag" .root) }}
+{{- end }}
+
+{{/* The tag of this release's images. */}}
+{{- define "cotenant.tag" -}}
+{{- .Values.image.tag | default .Chart.AppVersion -}}
+{{- end }}
+
+{{/* The tag of the MPS daemons that are installed; empty where none are, or where there is no cluster to ask. */}}
+{{- define "cotenant.installedMPS" -}}
+{{- with lookup "apps/v1" "DaemonSet" .Release.Namespace "cotenant-mps" }}
+{{- (index .spec.template.spec.containers 0).image | regexFind ":[A-Za-z0-9_][A-Za-z0-9_.-]*$" | trimPrefix ":" }}
+{{- end }}
 {{- end }}
 
 {{/* kube-scheduler's image: another registry than ours may hold it. */}}
