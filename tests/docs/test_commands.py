@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 STEPS = blocks.run_by("tests/docs/test_commands.py", ROOT)
 SHOWN = ("docs", "manifests", "predictor")
 """Folders of the repository that commands name."""
-SECONDS = 120
+SECONDS = 300
 
 
 @pytest.mark.parametrize("page", STEPS)
