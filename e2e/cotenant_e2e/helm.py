@@ -56,8 +56,10 @@ class Helm:
         return self.run("upgrade", RELEASE, str(chart), *_flags(settings))
 
     def change(self, chart: Path, *settings: str) -> str:
-        """The same with these values beside those that the release has; returns at once."""
-        return self.run("upgrade", RELEASE, str(chart), "--reset-then-reuse-values", *_set(settings))
+        """The same with these values beside those that the release has, over what others have set; returns at once."""
+        return self.run(
+            "upgrade", RELEASE, str(chart), "--reset-then-reuse-values", "--force-conflicts", *_set(settings)
+        )
 
     def rollback(self, revision: int) -> str:
         """Back to a revision; returns when everything is ready."""
