@@ -101,7 +101,7 @@ class Leader:
             # What the watches brought may be old: a gate that was lifted just now, and a Binding after it.
             await _relist(lists)
         if self._may_be_binding():
-            began = max(self._started, self._leading.since)
+            began = max(self._started, term.acquired)
             until = max(began + leadership.SETTLE_SECONDS, self._leading.others_until)
             rest = max(until - self._clock(), 0.0)
             LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)

@@ -24,7 +24,7 @@ SETTLE_SECONDS = BINDING_SECONDS + 1.0
 
 
 class Term(NamedTuple):
-    """The time for which one process of kube-scheduler holds the Lease; `acquired` in seconds since the epoch."""
+    """One process of kube-scheduler holds the Lease; `acquired` in seconds since the epoch, 0: unknown."""
 
     holder: str
     acquired: float
@@ -78,11 +78,6 @@ class Leadership:
         known only that it renewed the Lease last before the present holder took it.
         """
         return 0.0 if self.assume else self._others_until
-
-    @property
-    def since(self) -> float:
-        """When the present holder took the Lease, in seconds since the epoch; 0: unknown."""
-        return 0.0 if self.assume or self._lease is None else self._lease.acquired
 
     def remaining_seconds(self, *, now: float) -> float:
         """For how long it leads; 0: it does not."""
