@@ -24,6 +24,10 @@ class Pods:
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
+    def asked(self) -> None:
+        """A list is about to be asked for."""
+        self._ledger.pods_asked()
+
     def listed(self, items: Iterable[Object | records.Pod], version: int) -> None:
         """All pods; those of a long list have been read as its pages came."""
         found = [item if isinstance(item, records.Pod) else reading.pod(item) for item in items]
@@ -65,14 +69,19 @@ class Nodes:
 
 
 class GPUNodes:
-    """GPUNodes; one that cannot be read counts as not ready, without GPUs."""
+    """GPUNodes; one that cannot be read counts as not ready, without GPUs. The clock is that of `Leases`."""
 
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
-    def listed(self, items: list[Object], _version: int) -> None:
+    def asked(self) -> None:
+        """A list is about to be asked for."""
+        self._ledger.gpunodes_asked()
+
+    def listed(self, items: list[Object], version: int) -> None:
         """All GPUNodes."""
-        self._ledger.gpunodes_listed([reading.gpunode(item) for item in items], now=self._clock())
+        found = [reading.gpunode(item) for item in items]
+        self._ledger.gpunodes_listed(found, version=version, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -87,7 +96,10 @@ class GPUNodes:
 
 
 class Leases:
-    """Leases of the release namespace: kube-scheduler's, and those of the node agents."""
+    """Leases of the release namespace: kube-scheduler's, and those of the node agents.
+
+    The clock says when a renewal was observed, and never goes back.
+    """
 
     def __init__(self, target: ledger.Ledger, leader: leadership.Leadership, clock: Clock, changed: Changed) -> None:
         self._ledger, self._leader, self._clock, self._changed = target, leader, clock, changed

@@ -5,20 +5,17 @@ reservation's: the pod is seen bound or gone, or the binder read that the Bindin
 """
 
 import bisect
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cotenant_api import gpunode, placement
+from cotenant_api import placement
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, graves, index, nodes, usage
+from cotenant_extender.ledger import claims, earmarks, graves, index, liveness, nodes, recency, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
 
-GONE_LIMIT = 20_000
-"""Deleted pods whose late events are still recognised."""
 MANY = 32
 """Nodes that come and go at once above which all are read again."""
 
@@ -50,17 +47,17 @@ class Ledger:
         self.reserved: dict[PodUID, placement.Placement] = {}
         self.claims: dict[PodUID, claims.Claim] = {}
         self.nodes: dict[NodeName, nodes.NodeState] = {}
-        self.leases: dict[NodeName, float] = {}
         self.order: list[NodeName] = []
         self.holds: dict[view.Hold, Held] = {}
         self.touched: set[PodUID] = set()
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
         self.usage = usage.Usage()
-        self._gone: OrderedDict[PodUID, None] = OrderedDict()
+        self._heartbeats = liveness.Heartbeats()
+        self._news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
+        self._news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
         self._fleet: fleet.Fleet | None = None
         self._stale: set[NodeName] = set()
-        self._no_expiry_before = 0.0
 
     def seen(self) -> fleet.Fleet:
         """What packing sees of all nodes that have a GPUNode; true until the ledger changes.
@@ -91,9 +88,11 @@ class Ledger:
 
     def pod(self, record: records.Pod, *, now: float) -> None:
         """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
+        if self._news_of_pods.believes(record.uid, record, known=self.pods.get(record.uid)):
+            self._take(record, now=now)
+
+    def _take(self, record: records.Pod, *, now: float) -> None:
         known = self.pods.get(record.uid)
-        if record.uid in self._gone or (known is not None and record.version < known.version):
-            return
         if known is None and not record.asks and record.node is None:
             return
         self.pods[record.uid] = record
@@ -111,11 +110,8 @@ class Ledger:
     def pod_gone(self, uid: PodUID, *, last: records.Pod | None = None) -> None:
         """A pod is gone; `last` is its last state, where the event carried it."""
         record = last or self.pods.get(uid)
-        if uid in self._gone:
+        if not self._news_of_pods.forget(uid):
             return
-        self._gone[uid] = None
-        while len(self._gone) > GONE_LIMIT:
-            self._gone.popitem(last=False)
         self.pods.pop(uid, None)
         self.index.remove(uid)
         self.touched.add(uid)
@@ -128,14 +124,23 @@ class Ledger:
             record = replace(record, node=reserved.node, placement=reserved)
         self._bury(record)
 
+    def pods_asked(self) -> None:
+        """A list of all pods is about to be asked for."""
+        self._news_of_pods.begin()
+
     def pods_listed(self, listed: Iterable[records.Pod], *, version: int, now: float) -> None:
         """All pods as of a list. Known pods that it lacks are gone, unless they are younger than the list."""
-        seen = set()
+        seen, news = set(), self._news_of_pods
         for record in listed:
             seen.add(record.uid)
-            self.pod(record, now=now)
-        for uid in [uid for uid, record in self.pods.items() if uid not in seen and record.version <= version]:
-            self.pod_gone(uid)
+            if news.lists(record.uid, version, known=self.pods.get(record.uid)):
+                if self.graves.back(record.uid):
+                    self._set_claim(record.uid, None)
+                self._take(record, now=now)
+        for uid, known in [(uid, known) for uid, known in self.pods.items() if uid not in seen]:
+            if not news.outlasts(uid, version, known=known):
+                self.pod_gone(uid)
+        news.end(version)
 
     def node(self, record: records.Node) -> None:
         """A Node as it is."""
@@ -166,10 +171,15 @@ class Ledger:
 
         What is older than what is known changes nothing, but confirms that what is known is fresh, too.
         """
+        known = self._state(record.name).agent
+        believed = self._news_of_gpunodes.believes(record.name, record, known=known)
+        self._tell(record, believed=believed, fresh=fresh, now=now)
+
+    def _tell(self, record: records.GPUNode, *, believed: bool, fresh: bool, now: float) -> None:
         state = self._state(record.name)
-        if state.agent is None:
-            bisect.insort(self.order, record.name)
-        if state.agent is None or record.version >= state.agent.version:
+        if believed:
+            if state.agent is None:
+                bisect.insort(self.order, record.name)
             before = state.openness(self.finished)
             state.agent = record
             self.equipment += 1
@@ -188,40 +198,41 @@ class Ledger:
         self._changed(state)
         self._unearth(state, fresh=True)
 
-    def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, now: float) -> None:
+    def gpunodes_asked(self) -> None:
+        """A list of all GPUNodes is about to be asked for."""
+        self._news_of_gpunodes.begin()
+
+    def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, version: int, now: float) -> None:
         """All GPUNodes as of a list."""
-        found = {record.name: record for record in listed}
-        for record in found.values():
-            self.gpunode(record, now=now, fresh=True)
+        found, news = {record.name: record for record in listed}, self._news_of_gpunodes
+        for name, record in found.items():
+            believed = news.lists(name, version, known=self._state(name).agent)
+            self._tell(record, believed=believed, fresh=True, now=now)
         for name in [name for name in self.order if name not in found]:
             self.gpunode_gone(name)
+        news.end(version)
 
     def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
-        """The Lease of a node's agent. A clock that runs ahead counts as ours."""
-        self.leases[name] = min(renewed, now)
+        """Take in the Lease of a node's agent; `renewed` is by the agent's clock."""
+        self._heartbeats.observe(name, renewed, now=now)
         self._judge_liveness(name, now=now)
 
     def lease_gone(self, name: NodeName, *, now: float) -> None:
         """The Lease of a node's agent is gone."""
-        self.leases.pop(name, None)
+        self._heartbeats.forget(name)
         self._judge_liveness(name, now=now)
 
-    def leases_listed(self, renewed: dict[NodeName, float], *, now: float) -> None:
+    def leases_listed(self, renewed: Mapping[NodeName, float], *, now: float) -> None:
         """All agents' Leases as of a list."""
         for name, time in renewed.items():
             self.lease(name, time, now=now)
-        for name in [name for name in self.leases if name not in renewed]:
+        for name in [name for name in self._heartbeats.names if name not in renewed]:
             self.lease_gone(name, now=now)
 
     def tick(self, *, now: float) -> None:
-        """Time has passed: Leases may have expired."""
-        if now < self._no_expiry_before:
-            return
-        for name in self.order:
+        """Close the nodes whose agents have fallen silent."""
+        for name in self._heartbeats.expired(now=now):
             self._judge_liveness(name, now=now)
-        alive = (self.leases.get(name, 0.0) for name in self.order if self.nodes[name].alive)
-        # Renewals only put expiries off; a Lease that comes alive later is judged when it comes.
-        self._no_expiry_before = min(alive, default=now) + gpunode.LEASE_SECONDS
 
     def policy_changed(self, policy: policies.InForce) -> None:
         """Another policy is in force, whole, from the next placement on."""
@@ -263,7 +274,7 @@ class Ledger:
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
         """A Binding is about to be sent. An earmark of anything else ends: others may get that meanwhile."""
         standing = self.earmarks.get(uid)
-        if standing is not None and not _books_the_same(standing.placed, placed):
+        if standing is not None and not claims.books_the_same(standing.placed, placed):
             self.earmarks.drop(uid)
         self.reserved[uid] = placed
         if uid in self.pods:
@@ -381,16 +392,7 @@ class Ledger:
         self.version += 1
 
     def _judge_liveness(self, name: NodeName, *, now: float) -> None:
-        state = self.nodes.get(name)
-        if state is None:
-            return
-        alive = now < self.leases.get(name, 0.0) + gpunode.LEASE_SECONDS
-        if state.alive is not alive:
+        state, alive = self.nodes.get(name), self._heartbeats.alive(name, now=now)
+        if state is not None and state.alive is not alive:
             state.alive = alive
-            self._no_expiry_before = min(self._no_expiry_before, now)
             self._changed(state)
-
-
-def _books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
-    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
-    return one.node == other.node and first == second
