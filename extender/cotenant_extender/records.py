@@ -38,6 +38,10 @@ class Pod:
         preempts: whether others may be evicted for it.
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
+        created: when it was created, in seconds since the epoch; None: unknown.
+        scheduled: when it was bound, in seconds since the epoch; None: it is not, or that is unknown.
+        deletion: its deletion timestamp, which includes its grace period, in seconds since the epoch; None: it has
+            none.
     """
 
     uid: PodUID
@@ -61,6 +65,9 @@ class Pod:
     unschedulable: str | None
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
+    created: float | None = None
+    scheduled: float | None = None
+    deletion: float | None = None
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -201,6 +208,9 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
+        created=_created(metadata) or None,
+        scheduled=_scheduled(reports.get("PodScheduled")),
+        deletion=_seconds(metadata.get("deletionTimestamp")) or None,
     )
 
 
@@ -216,6 +226,7 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         gates=tuple(gate for gate in known.gates if gate != names.PACKING_GATE),
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
+        deletion=_seconds(metadata.get("deletionTimestamp")) or None,
     )
 
 
@@ -349,6 +360,12 @@ def _unschedulable(report: Object | None) -> str | None:
     if report is None or report.get("status") != "False" or report.get("reason") != UNSCHEDULABLE:
         return None
     return f"{report.get('lastTransitionTime')} {report.get('message')}"
+
+
+def _scheduled(report: Object | None) -> float | None:
+    if report is None or report.get("status") != "True":
+        return None
+    return _seconds(report.get("lastTransitionTime")) or None
 
 
 def _packed(report: Object | None) -> tuple[str, str] | None:

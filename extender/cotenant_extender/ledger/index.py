@@ -5,6 +5,7 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 
 GangKey = tuple[Namespace, str]
+Members = dict[PodUID, records.Pod]
 
 
 class Index:
@@ -19,7 +20,7 @@ class Index:
 
     def __init__(self) -> None:
         self.pending: dict[PodUID, records.Pod] = {}
-        self.gangs: dict[GangKey, dict[PodUID, records.Pod]] = {}
+        self.gangs: dict[GangKey, Members] = {}
         self.unreported: dict[PodUID, records.Pod] = {}
         self.unplaced: dict[PodUID, records.Pod] = {}
         self._gang_of: dict[PodUID, GangKey] = {}
