@@ -22,7 +22,7 @@ from cotenant_extender.queue import (
     preempting,
     preemption,
     roster,
-    scaleup,
+    showing,
 )
 
 MAX_FOREIGN_TEXT = 256
@@ -37,9 +37,6 @@ SEARCH_DELAY_SECONDS = 0.2
 """How long a search may wait for passes that lift something, and has to wait after one in vain: lifts go first."""
 SEARCH_SECONDS = 2.0
 """A job for which none were found is looked at again after this."""
-SHOW_SECONDS = 1.0
-SHOWN_SECONDS = 30.0
-"""A lift for the autoscaler that the pod does not show by then has failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +77,16 @@ class Queue:
     Attributes:
         line: who waits, in order.
         preemptions: for whom victims are leaving.
-        growth: what new nodes would take.
+        showing: what an autoscaler is shown.
     """
 
     def __init__(self) -> None:
         self.line = line.Line()
         self.preemptions = preempting.Preemptions()
-        self.growth = scaleup.Growth()
+        self.showing = showing.Showing()
         self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
         self._searched: dict[order.Name, float] = {}
-        self._shown: dict[PodUID, float] = {}
-        self._show_again = self._search_by = self._search_from = 0.0
+        self._search_by = self._search_from = 0.0
         self._begun = False
 
     def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
@@ -237,28 +233,11 @@ class Queue:
 
     def _show(self, this: _Pass) -> None:
         """Lift, without earmarks, what has waited long enough and would fit new nodes."""
-        now, after = this.now, this.policy.spec.queue.scale_up_after_seconds
-        if now < self._show_again or this.cut:
-            return
-        self._show_again = now + SHOW_SECONDS
-        self.growth.refresh(this.source, this.policy, now=now)
-        self._shown = {
-            uid: time
-            for uid, time in self._shown.items()
-            if now - time < SHOWN_SECONDS and uid in this.source.index.pending and this.source.pods[uid].gates
-        }
-        found, entries = self._memory, self.line.entries
-        shown = len(self._shown) + sum(len(entries[place].members) for place in np.flatnonzero(~found.columns.gated))
-        for place in np.flatnonzero(found.columns.gated & (found.columns.since <= now - after)):
-            if shown >= scaleup.LIMIT:
-                return
-            entry = entries[place]
-            fresh = not any(member.uid in self._shown for member in entry.members)
-            if fresh and self.growth.helps(entry) and self._stuck(this, entry):
-                gated = [member for member in entry.members if member.gates]
-                self._shown.update((member.uid, now) for member in gated)
-                this.lifts.extend(earmarking.Lift(record=member, earmark=None) for member in gated)
-                shown += len(gated)
+        if not this.cut:
+            waiting = showing.Waiting(
+                line=self.line, columns=self._memory.columns, stuck=lambda entry: self._stuck(this, entry)
+            )
+            this.lifts.extend(self.showing.lifts(this.source, this.policy, waiting, now=this.now))
 
 
 def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:

@@ -11,7 +11,7 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, policies, rules, view
-from cotenant_extender.queue import holds, order, planning, scene
+from cotenant_extender.queue import holds, order, planning, scene, showing
 
 MAX_NAMED = 5
 Words = tuple[PackedReason, str]
@@ -84,11 +84,8 @@ class Teller:
             names = [f"{victim.namespace}/{victim.name}" for victim in victims]
             rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
-        reason, message = self._tally(source, policy, entry, record)
-        after = policy.spec.queue.scale_up_after_seconds
-        if not entry.gated and now - entry.since >= after and self.queue.growth.helps(entry):
-            return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
-        return reason, message
+        words = self._tally(source, policy, entry, record)
+        return _while_shown(words, self.queue.showing.standing(entry, policy, now=now))
 
     def _tally(self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod) -> Words:
         seen = source.seen()
@@ -103,6 +100,20 @@ class Teller:
             self.asked += 1
             found = self._known[key] = _of_gang(source, entry) if entry.gang else _of_one(seen, request)
         return found
+
+
+def _while_shown(words: Words, standing: showing.Standing) -> Words:
+    """Add to a tally what an autoscaler is shown of the job."""
+    reason, message = words
+    match standing:
+        case showing.Standing.SHOWN:
+            return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
+        case showing.Standing.LATER:
+            return PackedReason.WAITING_FOR_TURN, f"others are shown to the autoscaler first: {message}"
+        case showing.Standing.OVER:
+            return reason, f"no other node came while it was shown to the autoscaler, others have their turn: {message}"
+        case showing.Standing.HIDDEN:
+            return words
 
 
 def _of_one(seen: fleet.Fleet, request: view.Request) -> Words:
