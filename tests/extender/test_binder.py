@@ -139,7 +139,7 @@ async def test_a_binding_that_was_never_sent_is_sent_again_once_the_pod_is_fence
 
 @virtual.time
 async def test_a_binding_that_arrives_after_its_gpu_was_given_to_another_pod_is_refused() -> None:
-    server = running.server(gpus=1)
+    server = running.server(nodes=2, gpus=1)
     async with running.extender(server) as rig:
         await with_pod(rig, "a", 90)
         server.fault = unreachable
@@ -149,12 +149,13 @@ async def test_a_binding_that_arrives_after_its_gpu_was_given_to_another_pod_is_
         await until(lambda: bool(rig.extender.ledger.seen().nodes[0].gpus[0].closed), "closed")
         server.fault = lambda _: None
         assert await binding == "UnhealthyGPU: 1 GPU is not healthy"
+        await until(lambda: "n1" in server.pod("a")["metadata"]["annotations"][names.EARMARK], "earmarked elsewhere")
         server.put(pods.GPUNODES, builders.gpunode("n0", gpus=1))
-        server.put(pods.PODS, builders.pod("b", 90, gates=(), priority=1000))
+        server.put(pods.PODS, builders.pod("b", 90, gates=()))
         await until(lambda: "uid-b" in rig.extender.ledger.pods, "seen")
         assert await rig.bound("b", "n0") == ""
         assert [answer.status for answer in server.arrive()] == [409]
-        assert booked(rig) == {"GPU-n0-0": 90}
+        assert booked(rig) == {"GPU-n0-0": 90, "GPU-n1-0": 90}
 
 
 @virtual.time
