@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cotenant_extender import binder, context, feed, leadership, takeover, writer
 from cotenant_extender.kube import watches
-from cotenant_extender.ledger import drift
+from cotenant_extender.ledger import drift, overbooked
 from cotenant_extender.packing import occupancy, policies
 from cotenant_extender.queue import cleanup, planning, reporting, telling
 
@@ -200,10 +200,18 @@ class Leader:
                 found: list[str] = end.value
                 break
             await asyncio.sleep(0)
+        self._tell_overbooked()
         self._metrics.ledger_drift.set(len(found))
         self._metrics.ledger_recounts.inc()
         for line in found:
             LOG.error("ledger drift: %s", line)
+
+    def _tell_overbooked(self) -> None:
+        """Say which GPUs are booked beyond what they have; the rules let nobody more on them."""
+        found = overbooked.overbooked(self._ledger)
+        self._metrics.overbooked_gpus.set(len(found))
+        for gpu in found:
+            LOG.error("%s of node %s is overbooked: %s", gpu.uuid, gpu.node, gpu.excess)
 
 
 async def _relist(lists: Sequence[watches.Watch]) -> None:

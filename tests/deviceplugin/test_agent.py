@@ -346,7 +346,10 @@ async def test_it_waits_for_the_driver_and_keeps_the_taint_until_then(
     agent = Agent(identity, api, gpus=GPUs(late, late), pods=stores.Pods(), retry=retry)
     task = asyncio.create_task(agent.run())
     await fakes.settled()
-    assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [("False", "DriverMissing")]
+    assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [
+        ("False", "DriverMissing"),
+        ("False", "WithinBounds"),
+    ]
     assert len(api.objects[NODE]["spec"]["taints"]) == 3
     late.there = True
     await clock.advance(20)
