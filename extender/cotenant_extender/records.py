@@ -11,7 +11,7 @@ from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, sharing
+from cotenant_extender import amounts, booked, podrequests, sharing
 from cotenant_extender.packing import constraints, view
 
 Object = Mapping[str, Any]
@@ -168,7 +168,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
     notes: Object = metadata.get("annotations") or {}
     uid, node = PodUID(metadata["uid"]), sharing.text(spec.get("nodeName") or None)
     asks = pod.asks_for_share(raw)
-    host = amounts.host_need(spec)
+    host = podrequests.host_need(spec, status)
     labels = sharing.labels(metadata.get("labels"))
     request, invalid, share = None, None, 0
     if asks:
