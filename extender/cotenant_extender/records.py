@@ -88,10 +88,9 @@ class Pod:
         return self.gates == (names.PACKING_GATE,)
 
     @property
-    def gang(self) -> tuple[Namespace, str] | None:
-        """Namespace and name of its gang."""
-        gang = None if self.request is None else self.request.demand.gang
-        return None if gang is None else (self.namespace, gang.name)
+    def gang(self) -> pod.GangKey | None:
+        """Return the gang that the pod belongs to, if any."""
+        return None if self.request is None else self.request.demand.gang_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
