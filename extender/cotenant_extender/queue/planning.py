@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant_api import names
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender.ledger import ledger
@@ -262,7 +263,13 @@ class Queue:
 
 
 def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
-    """Why an entry is not even tried: it is a gang that is not complete, or kube-scheduler refused a pod just now."""
+    """Return why an entry is not even tried, if so.
+
+    It is a gang that is too large or not complete, or kube-scheduler refused a pod just now.
+    """
+    too_large = _too_large(source, entry)
+    if too_large is not None:
+        return PackedReason.INVALID_REQUEST, too_large
     if entry.gang is not None and not entry.complete:
         size, there = entry.gang
         return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
@@ -272,6 +279,14 @@ def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[
             report = (member.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
             return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
     return None
+
+
+def _too_large(source: ledger.Ledger, entry: order.Entry) -> str | None:
+    most = None if source.policy is None else source.policy.spec.queue.max_gang_size
+    if entry.gang is None or most is None or entry.gang[0] <= most:
+        return None
+    field = f"metadata.annotations[{names.GANG}]"
+    return f"{field}: size {entry.gang[0]} is above queue.maxGangSize of the PackingPolicy; set at most {most}"
 
 
 def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:

@@ -1,7 +1,8 @@
 """The roster: who is on which GPU with what priority, as arrays, and who could be made to leave.
 
 A tenant that is leaving (it is being deleted, or gone but not yet ended on its node) is waited for. An earmark can be
-taken back. A running pod can be evicted from when it has run for its `minimum-run-seconds`. What is being bound stays.
+taken back. A running pod can be evicted when it has run for its `minimum-run-seconds`, up to the policy's
+`maxMinimumRunSeconds`. What is being bound stays.
 """
 
 import enum
@@ -135,9 +136,14 @@ def standing_of(source: ledger.Ledger, uid: PodUID) -> Standing:
     return Standing.RUNNING if claim.kind is claims.Kind.BOUND else Standing.FIXED
 
 
-def ready_at(record: records.Pod) -> float:
-    """From when a running pod may be evicted, in seconds since the epoch; inf: not known."""
+def ready_at(source: ledger.Ledger, record: records.Pod) -> float:
+    """Return from when a running pod may be evicted, in seconds since the epoch; inf: not known.
+
+    What a pod asks for as its minimum counts up to the policy's `queue.maxMinimumRunSeconds`.
+    """
     least = 0 if record.request is None else record.request.demand.minimum_run_seconds
+    if source.policy is not None:
+        least = min(least, source.policy.spec.queue.max_minimum_run_seconds)
     if record.started is None:
         return math.inf if least else 0.0
     return record.started + least
@@ -163,7 +169,7 @@ def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
         tenant.share,
         tenant.memory_mib,
         len(mates),
-        max((ready_at(mate) for mate in known), default=0.0),
+        max((ready_at(source, mate) for mate in known), default=0.0),
         0.0 if record is None or record.started is None else record.started,
         claim.share,
         claim.host.cpu_millis,
