@@ -18,6 +18,8 @@ STEPS: Final[st.SearchStrategy[Step]] = st.one_of(
     st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
         lambda fault: ("fault", fault)
     ),
+    st.sampled_from((0, -1)).map(lambda status: ("late", status)),
+    st.integers(0, 3).map(lambda index: ("arrive", index)),
     st.just(("settle", None)),
     st.just(("settle", None)),
     st.just(("restart", None)),
@@ -52,6 +54,10 @@ class Befallen:
             self.cluster.time.seconds += value
         elif kind == "fault":
             self.faults.append(Fault(effect=value[0], status=value[1]))
+        elif kind == "late":
+            self.faults.append(Fault(effect=False, status=value, late=True))
+        elif kind == "arrive":
+            self.cluster.server.arrive(value)
         else:
             await self._to_the_operator(kind, value)
 
@@ -77,7 +83,9 @@ class Befallen:
             raise ValueError(f"no step {kind!r}")
 
     async def end_faults(self) -> None:
-        """What comes goes well, and a watch that lost events is found out."""
+        """What comes goes well, what is under way arrives, and a watch that lost events is found out."""
         self.faults.clear()
+        while self.cluster.server.late:
+            self.cluster.server.arrive()
         if self.lost:
             await self.cluster.relist()

@@ -21,6 +21,27 @@ KEPT_JOBS: Final = 3
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     """Where the job stands."""
     current = observed.current_job
+    found = _stage(observed, spec, now, current=current)
+    return replace(found, actions=(*stale(observed, former_to=current), *found.actions))
+
+
+def stale(observed: Observed, *, former_to: views.Job | None) -> tuple[actions.Delete, ...]:
+    """Jobs of former attempts that run: one that was deleted is made again where its creation arrives late.
+
+    A creation has no precondition that could refuse it. Its pods wait behind their gate meanwhile.
+
+    Args:
+        observed: what there is.
+        former_to: the attempt that may run; None: none may.
+    """
+    return tuple(
+        actions.Delete(kind=Kind.JOB, name=job.meta.key.name, uid=job.meta.uid)
+        for job in observed.jobs
+        if job is not former_to and job.complete is None and job.failed is None and not job.meta.deleting
+    )
+
+
+def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job | None) -> Stage:
     if current is None:
         return _create(observed, spec, now)
     if current.complete is not None:
@@ -185,7 +206,9 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     patch: dict[str, object] = {"spec": changes}
     if hold.setback is not None:
         patch["metadata"] = holding.annotation(hold.setback)
-    change = actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch)
+    change = actions.Change(
+        kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
+    )
     times = [time for time in (due, look_again, hold.retry_at) if time is not None and now < time]
     return Stage(
         actions=(change,) if changes else (),
