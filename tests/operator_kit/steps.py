@@ -18,14 +18,17 @@ STEPS: Final[st.SearchStrategy[Step]] = st.one_of(
     st.sampled_from(((True, 0), (False, 0), (True, -1), (False, -1), (False, 409), (False, 500))).map(
         lambda fault: ("fault", fault)
     ),
-    st.sampled_from((0, -1)).map(lambda status: ("late", status)),
-    st.integers(0, 3).map(lambda index: ("arrive", index)),
     st.just(("settle", None)),
     st.just(("settle", None)),
     st.just(("restart", None)),
     st.just(("relist", None)),
 )
 """To be mixed with the steps of users and of other programs, which each history has of its own."""
+LATE: Final[st.SearchStrategy[Step]] = st.one_of(
+    st.sampled_from((0, -1)).map(lambda status: ("late", status)),
+    st.integers(0, 3).map(lambda index: ("arrive", index)),
+)
+"""A write is given up by who sent it, and arrives later, in any order."""
 
 
 class Befallen:
