@@ -80,11 +80,13 @@ class Extender:
         self.leader = leader.Leader(shared, self.policies, writes=self.writer, binds=self.binder)
         leases = feed.Leases(self.ledger, self.leadership, clock, self._changed)
         self._watches = {
-            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed), keep=reading.pod),
-            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed)),
-            "gpunodes": watches.Watch(api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed)),
+            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed), read=reading.pod),
+            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed), read=reading.node),
+            "gpunodes": watches.Watch(
+                api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed), read=reading.gpunode
+            ),
             "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),
-            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases),
+            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases, read=reading.lease),
         }
 
     async def run(self) -> None:
@@ -131,13 +133,15 @@ class Extender:
         """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""
         if self.binder.full:
             await self.binder.room()
+        await self.leader.freshness.wait()
         found = verbs.filter_nodes(self.ledger, args.pod, args.names, leaves=self._leaves)
         if found.reason is not None:
             self.metrics.rejections.labels(found.reason).inc()
         return wire.filter_result(args, found.chosen, found.failed)
 
-    def prioritize(self, args: wire.Args) -> bytes:
+    async def prioritize(self, args: wire.Args) -> bytes:
         """HostPriorityList."""
+        await self.leader.freshness.wait()
         return wire.priorities(verbs.prioritize(self.ledger, args.pod, args.names))
 
     async def bind(self, args: wire.BindingArgs) -> bytes:
@@ -146,6 +150,7 @@ class Extender:
 
     async def explain(self, pod: str | None) -> bytes | None:
         """Why pods wait, and where one is; None: there is no pod NAMESPACE/NAME that asks for a share."""
+        await self.leader.freshness.wait()
         if pod is None:
             return await explanation.of_all(self.ledger, self.leader.teller, self._clock)
         namespace, _, name = pod.partition("/")

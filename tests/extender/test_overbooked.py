@@ -3,6 +3,7 @@
 import pytest
 
 from cotenant_api.names import PodUID
+from cotenant_extender import steps
 from cotenant_extender.ledger import ledger, overbooked
 from cotenant_extender.packing.causes import Cause
 from extender import builders
@@ -11,7 +12,7 @@ GPU = "GPU-n0-0"
 
 
 def told(source: ledger.Ledger) -> list[str]:
-    return [gpu.excess for gpu in overbooked.overbooked(source)]
+    return [gpu.excess for gpu in steps.finish(overbooked.overbooked(source))]
 
 
 def cause(source: ledger.Ledger) -> Cause | None:

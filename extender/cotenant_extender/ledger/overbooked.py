@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 from cotenant_api.names import GPUUID, NodeName
-from cotenant_extender import records
+from cotenant_extender import records, steps
 from cotenant_extender.ledger import claims, ledger, nodes
+
+NODES_PER_STEP = 200
 
 
 class Overbooked(NamedTuple):
@@ -15,12 +17,16 @@ class Overbooked(NamedTuple):
     excess: str
 
 
-def overbooked(source: ledger.Ledger) -> list[Overbooked]:
-    """Return every GPU whose bound pods book more than it has, or are more than the policy in force lets."""
+def overbooked(source: ledger.Ledger) -> steps.Steps[list[Overbooked]]:
+    """Return, in steps, every GPU whose bound pods book more than it has, or are more than the policy in force lets."""
     found: list[Overbooked] = []
-    for name in source.order:
-        state = source.nodes[name]
-        for gpu in () if state.agent is None else state.agent.gpus:
+    for count, name in enumerate(list(source.order), start=1):
+        if count % NODES_PER_STEP == 0:
+            yield
+        state = source.nodes.get(name)
+        if state is None or state.agent is None:
+            continue
+        for gpu in state.agent.gpus:
             excess = state.excess(gpu) or _too_many(source, state, gpu)
             if excess is not None:
                 found.append(Overbooked(name, gpu.uuid, excess))

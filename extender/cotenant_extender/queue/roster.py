@@ -16,6 +16,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import claims, ledger
 from cotenant_extender.packing import fleet, rules, view
+from cotenant_extender.steps import Steps
 
 _FIELDS = {
     "priority": np.int64,
@@ -32,6 +33,8 @@ _FIELDS = {
 
 
 _NOBODY: list[tuple[float, ...]] = [()] * len(_FIELDS)
+PODS_PER_STEP = 2000
+"""A step takes about two milliseconds: filter waits for it."""
 ROWS = 100
 """Rows that are read at a time: a new leader's first search waits for them all."""
 
@@ -76,6 +79,13 @@ class Roster:
         self._priorities: dict[PodUID, int] = {}
         self._counts: Counter[int] = Counter()
         self._allocate(0, 0, 0)
+
+    def prepare(self, source: ledger.Ledger) -> Steps[None]:
+        """Count the priorities of all that hold GPUs, in steps."""
+        uids = list(source.pods)
+        for start in range(0, len(uids), PODS_PER_STEP):
+            self.note(source, uids[start : start + PODS_PER_STEP])
+            yield
 
     def note(self, source: ledger.Ledger, touched: Collection[PodUID]) -> None:
         """Keep count of the priorities of those that hold GPUs."""
