@@ -1,5 +1,6 @@
 """From watches into the ledger: raw objects become records, and records events. It decides nothing."""
 
+import functools
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -7,8 +8,8 @@ from typing import Any
 
 from cotenant_api import errors, names, packingpolicy
 from cotenant_api.names import NodeName
-from cotenant_extender import leadership, reading, records
-from cotenant_extender.ledger import ledger
+from cotenant_extender import leadership, reading, records, steps
+from cotenant_extender.ledger import ledger, lists
 from cotenant_extender.packing import jobs, policies, threads
 
 LOG = logging.getLogger(__name__)
@@ -26,12 +27,11 @@ class Pods:
 
     def asked(self) -> None:
         """A list is about to be asked for."""
-        self._ledger.pods_asked()
+        self._ledger.news_of_pods.begin()
 
-    def listed(self, items: Iterable[Object | records.Pod], version: int) -> None:
-        """All pods; those of a long list have been read as its pages came."""
-        found = [item if isinstance(item, records.Pod) else reading.pod(item) for item in items]
-        self._ledger.pods_listed(found, version=version, now=self._clock())
+    def take(self, items: Iterable[records.Pod], version: int) -> steps.Steps[None]:
+        """Take in all pods, in steps."""
+        yield from lists.pods(self._ledger, items, version=version, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -52,9 +52,9 @@ class Nodes:
     def __init__(self, target: ledger.Ledger, changed: Changed) -> None:
         self._ledger, self._changed = target, changed
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All nodes."""
-        self._ledger.nodes_listed(reading.node(item) for item in items)
+    def take(self, items: Iterable[records.Node], _version: int) -> steps.Steps[None]:
+        """Take in all nodes, in steps."""
+        yield from lists.nodes(self._ledger, items)
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -76,12 +76,11 @@ class GPUNodes:
 
     def asked(self) -> None:
         """A list is about to be asked for."""
-        self._ledger.gpunodes_asked()
+        self._ledger.news_of_gpunodes.begin()
 
-    def listed(self, items: list[Object], version: int) -> None:
-        """All GPUNodes."""
-        found = [reading.gpunode(item) for item in items]
-        self._ledger.gpunodes_listed(found, version=version, now=self._clock())
+    def take(self, items: Iterable[records.GPUNode], version: int) -> steps.Steps[None]:
+        """Take in all GPUNodes, in steps."""
+        yield from lists.gpunodes(self._ledger, items, version=version, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -104,12 +103,12 @@ class Leases:
     def __init__(self, target: ledger.Ledger, leader: leadership.Leadership, clock: Clock, changed: Changed) -> None:
         self._ledger, self._leader, self._clock, self._changed = target, leader, clock, changed
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All Leases."""
-        found = [reading.lease(item) for item in items]
+    def take(self, items: Iterable[records.Lease], _version: int) -> steps.Steps[None]:
+        """Take in all Leases, in steps; that of kube-scheduler last."""
+        found = list(items)
         agents = {name: lease.renewed for lease in found if (name := _agent_of(lease)) is not None}
-        self._ledger.leases_listed(agents, now=self._clock())
-        self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None), listed=True)
+        yield from lists.leases(self._ledger, agents, now=self._clock())
+        self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None))
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -148,12 +147,13 @@ class Policies:
     def __init__(
         self, target: ledger.Ledger, changed: Changed, *, learned: Callable[[], jobs.Speeds] | None = None
     ) -> None:
-        self._ledger, self._changed, self._learned = target, changed, learned or _shipped
+        self._ledger, self._changed, self._learned = target, changed, learned or shipped
         self.raw: Object | None = None
         self.error: errors.InvalidInputError | None = None
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All policies: there is one name that counts."""
+    def take(self, items: Iterable[Object], _version: int) -> steps.Steps[None]:
+        """Take in all policies, at once: there is one name that counts."""
+        yield from ()
         found = next((item for item in items if reading.name(item) == packingpolicy.NAME), None)
         if found is None:
             self._forget()
@@ -198,8 +198,9 @@ class Policies:
         self._changed()
 
 
-def _shipped() -> jobs.Speeds:
-    """What ships. Imported here: most policies never need it."""
+@functools.cache
+def shipped() -> jobs.Speeds:
+    """Return what ships. Imported here: most policies never need it, and reading it takes long."""
     from cotenant_extender.packing import speeds
     from cotenant_predictor.models import store
 

@@ -6,10 +6,10 @@ import functools
 import logging
 from collections.abc import Sequence
 
-from cotenant_extender import binder, context, feed, leadership, writer
+from cotenant_extender import binder, context, feed, leadership, takeover, turns, writer
 from cotenant_extender.kube import watches
-from cotenant_extender.ledger import drift, earmarks, ledger, views
-from cotenant_extender.packing import occupancy, placing, policies
+from cotenant_extender.ledger import drift, overbooked
+from cotenant_extender.packing import occupancy, policies
 from cotenant_extender.queue import cleanup, planning, reporting, telling
 
 LOG = logging.getLogger(__name__)
@@ -21,6 +21,11 @@ TELL_SECONDS = 0.25
 """How often it is looked whose condition is to say that it is placed, again of those that wait to be told."""
 MIN_PAUSE_SECONDS = 0.005
 MAX_PAUSE_SECONDS = 0.05
+FIRST_CELLS = planning.CELLS_PER_PASS // 64
+"""At how many GPUs the first pass under a policy may look."""
+PASS_SECONDS = 0.025
+"""How long a pass may take before the next is made shorter: requests wait for it."""
+"""Earmarks that are adopted at a time; that takes about two milliseconds."""
 
 
 class Leader:
@@ -28,6 +33,7 @@ class Leader:
 
     Attributes:
         teller: says why pods wait.
+        freshness: waits until the ledger's fleet is current.
     """
 
     def __init__(
@@ -36,14 +42,17 @@ class Leader:
         self._ledger, self._leading, self._metrics = shared.ledger, shared.leadership, shared.metrics
         self._clock, self._stopwatch = shared.clock, shared.stopwatch
         self._policy, self._writes, self._binds = policy, writes, binds
+        self._fencing = takeover.TakeOver(shared)
         self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
+        self.freshness = turns.Freshness(self._ledger)
         self._changed = asyncio.Event()
         self._started = self._clock()
         self._drift_checked = self._chored = self._clock()
         self._seen, self._passed, self._reported = -1, 0.0, 0.0
         self._told = 0.0
+        self._cells, self._cells_for = FIRST_CELLS, self._ledger.policy
         self._stopped = False
 
     @property
@@ -66,9 +75,15 @@ class Leader:
                 await self._take_over(term, lists)
             pause = MIN_PAUSE_SECONDS
             if self.serving:
+                await self._prepare()
+            if self.serving:
                 pause = self._work()
+                # Conditions cost as much as a pass: requests are answered in between.
+                await asyncio.sleep(0)
+            if self.serving:
+                self._report()
                 self._chores()
-            else:
+            elif self._leading.served is None:
                 # Nobody looks at them: a queue begins with all pods.
                 self._ledger.touched.clear()
                 self._metrics.queue_pods.set(len(self._ledger.index.pending))
@@ -92,36 +107,49 @@ class Leader:
         self.teller = telling.Teller(self._queue)
 
     async def _take_over(self, term: leadership.Term, lists: Sequence[watches.Watch]) -> None:
-        """List what a former leader may have changed, after its last Binding has ended one way or the other."""
+        """List what a former leader may have changed, and make what it may have sent ineffective."""
         for watch in lists:
             await watch.listed()
-        if self._ledger.policy is None:
+        if not self._may_take_over(term):
             return
-        if not self._may_be_binding():
-            # What the watches brought may be old: a gate that was lifted just now, and a Binding after it.
-            await _relist(lists)
-        if self._may_be_binding():
-            began = max(self._started, term.acquired)
-            until = max(began + leadership.SETTLE_SECONDS, self._leading.others_until)
-            rest = max(until - self._clock(), 0.0)
-            LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)
-            await asyncio.sleep(rest)
-            await _relist(lists)
-        if self._stopped or self._ledger.policy is None:
+        # What the watches brought may be from before this term: a gate that was lifted since, and a Binding after it.
+        await _relist(lists)
+        self._ledger.earmarks.leader = term.mark
+        if not await self._fencing.fence_all(lambda: self._may_take_over(term)):
             return
-        if term != self._leading.term or not self._leading.leads(now=self._clock()):
-            # Another may have led since the lists were read.
+        await self.freshness.wait()
+        await turns.run(takeover.adopting(self._ledger, self._clock))
+        if not self._may_take_over(term):
+            self._ledger.end_all_earmarks()
             return
-        adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
         self._leading.served = term
         self._ledger.usage.start(now=self._clock())
         self._drift_checked = 0.0
         self._metrics.leading.set(1)
         LOG.info("serves: %s", self._leading.describe())
 
-    def _may_be_binding(self) -> bool:
-        """Whether there is a pod whose Binding could be in flight, as far as it is known."""
-        return any(not record.gates for record in self._ledger.index.pending.values())
+    def _may_take_over(self, term: leadership.Term) -> bool:
+        """Return whether it leads in this term, by a policy: else another may have led since the lists were read."""
+        leads = term == self._leading.term and self._leading.leads(now=self._clock())
+        return leads and not self._stopped and self._ledger.policy is not None
+
+    async def _prepare(self) -> None:
+        """Do in steps what would make the next pass long: at the beginning, and under another policy."""
+        while self.serving and (policy := self._ledger.policy) is not None:
+            if await self._prepared(policy):
+                return
+
+    async def _prepared(self, policy: policies.InForce) -> bool:
+        """Prepare a pass; return whether it may begin. Another policy in the middle begins anew."""
+        queue = self._queue
+
+        def wanted() -> bool:
+            return self._queue is queue and self._ledger.policy is policy
+
+        await self.freshness.wait()
+        await turns.run(queue.prepare(self._ledger, policy, now=self._clock()), wanted=wanted)
+        await self.freshness.wait()
+        return wanted()
 
     def _work(self) -> float:
         """Do what is new; how long to let changes gather before the next time, by what this one cost."""
@@ -143,24 +171,29 @@ class Leader:
         """One pass over the queue; what it took, in seconds."""
         began = self._stopwatch()
         self._seen = self._ledger.version
-        plan = self._queue.plan(self._ledger, policy, now=now)
+        if policy is not self._cells_for:
+            # What a look costs under another policy has yet to be seen.
+            self._cells, self._cells_for = FIRST_CELLS, policy
+        plan = self._queue.plan(self._ledger, policy, now=now, cells=self._cells)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
         for eviction in plan.evictions:
             self._writes.start(self._writes.evict(eviction, self._queue))
         if plan.cut:
             self._seen = -1
-        if now - self._reported >= REPORT_SECONDS:
-            self._reported = now
-            self._report(policy, now=now)
         if self._ledger.version != self._seen:
             self.changed()
         took = self._stopwatch() - began
         self._metrics.pass_seconds.observe(took)
+        self._cells = cells_after(self._cells, took=took, cut=plan.cut)
         return took
 
-    def _report(self, policy: policies.InForce, *, now: float) -> None:
-        """What is not urgent: conditions, removals, gauges."""
+    def _report(self) -> None:
+        """Do what is not urgent: conditions, removals, gauges."""
+        policy, now = self._ledger.policy, self._clock()
+        if policy is None or now - self._reported < REPORT_SECONDS:
+            return
+        self._reported = now
         for report in self._reporter.waiting(self._ledger, policy, self.teller, now=now):
             self._writes.start(self._writes.report(report, self._reporter))
         for removal in self._cleaner.due(self._ledger, now=now):
@@ -206,27 +239,33 @@ class Leader:
                 found: list[str] = end.value
                 break
             await asyncio.sleep(0)
+            await self.freshness.wait()
+        await self._tell_overbooked()
         self._metrics.ledger_drift.set(len(found))
         self._metrics.ledger_recounts.inc()
         for line in found:
             LOG.error("ledger drift: %s", line)
+
+    async def _tell_overbooked(self) -> None:
+        """Say which GPUs are booked beyond what they have; the rules let nobody more on them."""
+        found = await turns.run(overbooked.overbooked(self._ledger)) or []
+        self._metrics.overbooked_gpus.set(len(found))
+        for gpu in found:
+            LOG.error("%s of node %s is overbooked: %s", gpu.uuid, gpu.node, gpu.excess)
+
+
+def cells_after(cells: int, *, took: float, cut: bool) -> int:
+    """Return at how many GPUs the next pass may look, after one that could look at `cells` and took so many seconds.
+
+    What a look costs depends on placement, policy and machine. A pass that was too long is followed by shorter ones;
+    after short ones the number grows again.
+    """
+    if took > PASS_SECONDS:
+        return max(int(cells * PASS_SECONDS / took), 1) if cut else cells
+    return min(max(2 * cells, 1), planning.CELLS_PER_PASS)
 
 
 async def _relist(lists: Sequence[watches.Watch]) -> None:
     """List all again, and wait until each list was delivered."""
     for watch in lists:
         await watch.relist()
-
-
-def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
-    """Take over what a former leader promised to pods that kube-scheduler has not bound yet."""
-    for record in list(source.index.pending.values()):
-        written = earmarks.note(record)
-        if record.gates or written is None or record.request is None:
-            continue
-        seen = views.node(source, written.node, gpus=written.gpus)
-        if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
-            continue
-        found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
-        if found is not None:
-            source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)

@@ -24,6 +24,7 @@ class Metrics:
         self.rejections = self._counter("rejections_total", "Pods that filter refused, by reason.", ["reason"])
         self.binds = self._counter("binds_total", "Binds by result.", ["result"])
         self.binds_in_flight = self._gauge("binds_in_flight", "Bindings sent and not yet answered.")
+        self.fences = self._counter("fences_total", "Writes that made requests without a reply ineffective.", [])
         self.queue_pods = self._gauge("queue_pods", "Pods that wait for a GPU.")
         self.queue_oldest_seconds = self._gauge("queue_oldest_seconds", "Age of the pod that has waited longest.")
         self.lifts = self._counter("lifts_total", "Gates lifted and earmarks renewed, by result.", ["kind", "result"])
@@ -35,6 +36,7 @@ class Metrics:
         self.ledger_recounts = self._counter("ledger_recounts_total", "Recounts of the ledger.", [])
         self.leading = self._gauge("leading", "1 while this extender serves.")
         self.gpus = self._gauge("gpus", "GPUs by state: in_use, free, closed.", ["state"])
+        self.overbooked_gpus = self._gauge("overbooked_gpus", "GPUs booked beyond what they have; must be 0.")
         self.packing_efficiency = self._gauge("packing_efficiency_ratio", "Booked part of the GPUs that are in use.")
         self.share_seconds = Counter(
             "cotenant_share_seconds_total",

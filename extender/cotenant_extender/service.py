@@ -82,11 +82,11 @@ class Extender:
         gpunodes = feed.GPUNodes(self.ledger, stopwatch, self._changed)
         leases = feed.Leases(self.ledger, self.leadership, stopwatch, self._changed)
         self._watches = {
-            "pods": watches.Watch(api, pods.PODS, feed_of_pods, keep=reading.pod, begins=feed_of_pods.asked),
-            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed)),
-            "gpunodes": watches.Watch(api, pods.GPUNODES, gpunodes, begins=gpunodes.asked),
+            "pods": watches.Watch(api, pods.PODS, feed_of_pods, read=reading.pod, begins=feed_of_pods.asked),
+            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed), read=reading.node),
+            "gpunodes": watches.Watch(api, pods.GPUNODES, gpunodes, read=reading.gpunode, begins=gpunodes.asked),
             "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),
-            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases),
+            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases, read=reading.lease),
         }
 
     async def run(self) -> None:
@@ -133,13 +133,15 @@ class Extender:
         """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""
         if self.binder.full:
             await self.binder.room()
+        await self.leader.freshness.wait()
         found = verbs.filter_nodes(self.ledger, args.pod, args.names, leaves=self._leaves)
         if found.reason is not None:
             self.metrics.rejections.labels(found.reason).inc()
         return wire.filter_result(args, found.chosen, found.failed)
 
-    def prioritize(self, args: wire.Args) -> bytes:
+    async def prioritize(self, args: wire.Args) -> bytes:
         """HostPriorityList."""
+        await self.leader.freshness.wait()
         return wire.priorities(verbs.prioritize(self.ledger, args.pod, args.names))
 
     async def bind(self, args: wire.BindingArgs) -> bytes:
@@ -148,6 +150,7 @@ class Extender:
 
     async def explain(self, pod: str | None) -> bytes | None:
         """Why pods wait, and where one is; None: there is no pod NAMESPACE/NAME that asks for a share."""
+        await self.leader.freshness.wait()
         if pod is None:
             return await explanation.of_all(self.ledger, self.leader.teller, self._clock)
         namespace, _, name = pod.partition("/")

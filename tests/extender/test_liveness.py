@@ -6,9 +6,9 @@ import pytest
 
 from cotenant_api import gpunode
 from cotenant_api.names import NodeName
-from cotenant_extender import records
+from cotenant_extender import records, steps
 from cotenant_extender.kube import pods
-from cotenant_extender.ledger import ledger
+from cotenant_extender.ledger import ledger, lists
 from cotenant_extender.packing.causes import Cause
 from extender import builders, running, virtual
 from extender.builders import NOW
@@ -48,14 +48,14 @@ def test_a_node_is_closed_when_its_lease_has_not_changed_for_long_enough(skew: f
 def test_a_lease_that_is_listed_again_unchanged_is_no_renewal() -> None:
     source = builders.cluster()
     for step in range(1, 4):
-        source.leases_listed({N0: NOW}, now=NOW + step * RENEW_SECONDS)
+        steps.finish(lists.leases(source, {N0: NOW}, now=NOW + step * RENEW_SECONDS))
     assert not is_open(source, now=NOW + ALIVE_SECONDS)
 
 
 def test_a_lease_that_is_seen_for_the_first_time_counts_as_renewed_at_that_moment() -> None:
     source = builders.cluster()
-    source.leases_listed({}, now=NOW)
-    source.leases_listed({N0: NOW - 3600}, now=NOW)
+    steps.finish(lists.leases(source, {}, now=NOW))
+    steps.finish(lists.leases(source, {N0: NOW - 3600}, now=NOW))
     assert is_open(source, now=NOW + ALIVE_SECONDS - 1)
     assert not is_open(source, now=NOW + ALIVE_SECONDS)
     source.lease(N0, NOW - 3500, now=NOW + 100)

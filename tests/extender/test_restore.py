@@ -6,9 +6,9 @@ import pytest
 
 from api_server.server import Server
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import records
+from cotenant_extender import records, steps
 from cotenant_extender.kube import pods
-from cotenant_extender.ledger import drift, ledger
+from cotenant_extender.ledger import drift, ledger, lists
 from extender import builders, running, virtual
 from extender.builders import NOW
 from extender.running import until
@@ -24,8 +24,8 @@ def booked(source: ledger.Ledger) -> dict[str, int]:
 
 def listed(source: ledger.Ledger, *raw: Object, version: int) -> None:
     """A list of all pods, with nothing learned while it is under way."""
-    source.pods_asked()
-    source.pods_listed([records.pod_record(item) for item in raw], version=version, now=NOW)
+    source.news_of_pods.begin()
+    steps.finish(lists.pods(source, [records.pod_record(item) for item in raw], version=version, now=NOW))
     assert drift.differences(source) == []
 
 
@@ -78,10 +78,10 @@ def test_a_pod_that_is_back_without_asking_for_a_share_counts_no_more() -> None:
 
 def test_what_was_learned_while_a_list_was_under_way_and_is_younger_stays() -> None:
     source = builders.cluster()
-    source.pods_asked()
+    source.news_of_pods.begin()
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=90))
     builders.put(source, builders.bound("b", 30, "n0", "GPU-n0-1", version=91))
-    source.pods_listed([records.pod_record(builders.pod("b", 30, version=50))], version=60, now=NOW)
+    steps.finish(lists.pods(source, [records.pod_record(builders.pod("b", 30, version=50))], version=60, now=NOW))
     assert booked(source) == {"GPU-n0-0": 40, "GPU-n0-1": 30}
 
 
@@ -89,9 +89,9 @@ def test_a_pod_that_went_while_a_list_was_under_way_does_not_come_back_with_it()
     source = builders.cluster()
     raw = builders.pod("a", version=50)
     builders.put(source, raw)
-    source.pods_asked()
+    source.news_of_pods.begin()
     source.pod_gone(A)
-    source.pods_listed([records.pod_record(raw)], version=60, now=NOW)
+    steps.finish(lists.pods(source, [records.pod_record(raw)], version=60, now=NOW))
     assert source.pods == {}
 
 
@@ -122,14 +122,14 @@ def test_a_gpunode_that_a_list_has_in_an_older_version_is_as_the_list_has_it() -
         return records.gpunode_record(builders.gpunode("n0", version=version, **changes))
 
     source.gpunode(told(90, ready="False"), now=NOW)
-    source.gpunodes_asked()
-    source.gpunodes_listed([told(50)], version=60, now=NOW)
+    source.news_of_gpunodes.begin()
+    steps.finish(lists.gpunodes(source, [told(50)], version=60, now=NOW))
     assert [node.closed for node in source.seen().nodes] == [None]
     source.gpunode(told(55, ready="False"), now=NOW)
     assert [node.closed for node in source.seen().nodes] == [None]
-    source.gpunodes_asked()
+    source.news_of_gpunodes.begin()
     source.gpunode(told(70, ready="False"), now=NOW, fresh=True)
-    source.gpunodes_listed([told(50)], version=65, now=NOW)
+    steps.finish(lists.gpunodes(source, [told(50)], version=65, now=NOW))
     assert [node.closed is None for node in source.seen().nodes] == [False]
 
 

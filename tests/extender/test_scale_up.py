@@ -8,7 +8,7 @@ import pytest
 from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import planning, scaleup, showing
 from extender import builders
@@ -276,6 +276,25 @@ def test_a_node_that_comes_gives_the_turn_its_time_again() -> None:
     last = later + 15 + showing.PATIENCE_SECONDS
     assert turns(source, last, now=later + 16) == []
     assert [len(shown(source, now=now)) for now in (last, last + 1)] == [0, 44]
+
+
+def test_a_node_that_is_looked_at_in_steps_gives_the_turn_its_time_again_too() -> None:
+    source = full()
+    crowd(source)
+    policy, queue = source.policy, planning.Queue()
+    assert policy is not None
+
+    def lifts(now: float) -> int:
+        steps.finish(queue.prepare(source, policy, now=now))
+        return len(queue.plan(source, policy, now=now).lifts)
+
+    came = NOW + showing.PATIENCE_SECONDS
+    assert [lifts(NOW), lifts(came - 60)] == [0, 0]
+    builders.add_node(source, "n9", gpus=2)
+    for slot in range(2):
+        builders.put(source, builders.bound(f"n{slot}", 100, "n9", f"GPU-n9-{slot}"))
+    assert [lifts(came - 45), lifts(came + 1), lifts(came - 46 + showing.PATIENCE_SECONDS)] == [0, 0, 0]
+    assert [lifts(came - 45 + showing.PATIENCE_SECONDS), lifts(came - 44 + showing.PATIENCE_SECONDS)] == [0, 44]
 
 
 def test_a_node_of_another_kind_gives_it_no_time() -> None:

@@ -5,19 +5,17 @@ reservation's: the pod is seen bound or gone, or the binder read that the Bindin
 """
 
 import bisect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cotenant_api import placement
+from cotenant_api import packingpolicy, placement
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, graves, index, liveness, nodes, recency, usage
+from cotenant_extender.ledger import claims, earmarks, fleets, graves, index, liveness, nodes, recency, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
+from cotenant_extender.steps import Steps
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
-
-MANY = 32
-"""Nodes that come and go at once above which all are read again."""
 
 
 class Ledger:
@@ -36,6 +34,9 @@ class Ledger:
         equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
         usage: what namespaces have booked, and for how long.
+        heartbeats: renewals of the agents' Leases.
+        news_of_pods: which news of pods to believe.
+        news_of_gpunodes: which news of GPUNodes to believe.
     """
 
     def __init__(self) -> None:
@@ -53,11 +54,10 @@ class Ledger:
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
         self.usage = usage.Usage()
-        self._heartbeats = liveness.Heartbeats()
-        self._news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
-        self._news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
-        self._fleet: fleet.Fleet | None = None
-        self._stale: set[NodeName] = set()
+        self.heartbeats = liveness.Heartbeats()
+        self.news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
+        self.news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
+        self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
 
     def seen(self) -> fleet.Fleet:
         """What packing sees of all nodes that have a GPUNode; true until the ledger changes.
@@ -65,30 +65,30 @@ class Ledger:
         Raises:
             ValueError: there is no policy.
         """
-        policy, standing = self.policy, self._fleet
-        if policy is None:
+        if self.policy is None:
             raise ValueError("without a PackingPolicy there is nothing to be seen")
-        if not self._stale and standing is not None and standing.policy is policy:
-            return standing
-        if standing is None or standing.policy is not policy or standing.crowded or self._many_are_new(standing):
-            seen = [self.nodes[name].seen(policy, self.finished) for name in self.order]
-            standing = self._fleet = fleet.Fleet.of(seen, policy)
-        else:
-            for name in sorted(self._stale):
-                state = self.nodes.get(name)
-                if state is None or state.agent is None:
-                    standing.remove(name)
-                else:
-                    standing.put(state.seen(policy, self.finished))
-        self._stale.clear()
-        return standing
+        return self._fleets.current(self.policy)
 
-    def _many_are_new(self, standing: fleet.Fleet) -> bool:
-        return sum(1 for name in self._stale if self.offers(name) is not (name in standing.rows)) > MANY
+    @property
+    def behind(self) -> int:
+        """How many nodes have to be read before `seen` can answer; 0 without a policy."""
+        return 0 if self.policy is None else self._fleets.behind(self.policy)
+
+    def advance(self) -> None:
+        """Do one step of what `seen` would have to do."""
+        if self.policy is not None:
+            self._fleets.advance(self.policy)
 
     def pod(self, record: records.Pod, *, now: float) -> None:
         """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
-        if self._news_of_pods.believes(record.uid, record, known=self.pods.get(record.uid)):
+        if self.news_of_pods.believes(record.uid, record, known=self.pods.get(record.uid)):
+            self._take(record, now=now)
+
+    def pod_listed(self, record: records.Pod, *, version: int, now: float) -> None:
+        """Take in a pod as a list of this version has it, unless something younger was learned meanwhile."""
+        if self.news_of_pods.lists(record.uid, version, known=self.pods.get(record.uid)):
+            if self.graves.back(record.uid):
+                self._set_claim(record.uid, None)
             self._take(record, now=now)
 
     def _take(self, record: records.Pod, *, now: float) -> None:
@@ -110,7 +110,7 @@ class Ledger:
     def pod_gone(self, uid: PodUID, *, last: records.Pod | None = None) -> None:
         """A pod is gone; `last` is its last state, where the event carried it."""
         record = last or self.pods.get(uid)
-        if not self._news_of_pods.forget(uid):
+        if not self.news_of_pods.forget(uid):
             return
         self.pods.pop(uid, None)
         self.index.remove(uid)
@@ -123,24 +123,6 @@ class Ledger:
             # Its Binding may have arrived just before it was deleted.
             record = replace(record, node=reserved.node, placement=reserved)
         self._bury(record)
-
-    def pods_asked(self) -> None:
-        """A list of all pods is about to be asked for."""
-        self._news_of_pods.begin()
-
-    def pods_listed(self, listed: Iterable[records.Pod], *, version: int, now: float) -> None:
-        """All pods as of a list. Known pods that it lacks are gone, unless they are younger than the list."""
-        seen, news = set(), self._news_of_pods
-        for record in listed:
-            seen.add(record.uid)
-            if news.lists(record.uid, version, known=self.pods.get(record.uid)):
-                if self.graves.back(record.uid):
-                    self._set_claim(record.uid, None)
-                self._take(record, now=now)
-        for uid, known in [(uid, known) for uid, known in self.pods.items() if uid not in seen]:
-            if not news.outlasts(uid, version, known=known):
-                self.pod_gone(uid)
-        news.end(version)
 
     def node(self, record: records.Node) -> None:
         """A Node as it is."""
@@ -158,22 +140,19 @@ class Ledger:
         self._changed(state)
         self._unearth(state, fresh=True)
 
-    def nodes_listed(self, listed: Iterable[records.Node]) -> None:
-        """All Nodes as of a list."""
-        found = {record.name: record for record in listed}
-        for record in found.values():
-            self.node(record)
-        for name in [name for name, state in self.nodes.items() if state.record is not None and name not in found]:
-            self.node_gone(name)
-
     def gpunode(self, record: records.GPUNode, *, now: float, fresh: bool = False) -> None:
         """A GPUNode as it is; `fresh`: it was read just now, and so tells of every pod that is gone.
 
         What is older than what is known changes nothing, but confirms that what is known is fresh, too.
         """
         known = self._state(record.name).agent
-        believed = self._news_of_gpunodes.believes(record.name, record, known=known)
+        believed = self.news_of_gpunodes.believes(record.name, record, known=known)
         self._tell(record, believed=believed, fresh=fresh, now=now)
+
+    def gpunode_listed(self, record: records.GPUNode, *, version: int, now: float) -> None:
+        """Take in a GPUNode as a list of this version has it, unless something younger was learned meanwhile."""
+        believed = self.news_of_gpunodes.lists(record.name, version, known=self._state(record.name).agent)
+        self._tell(record, believed=believed, fresh=True, now=now)
 
     def _tell(self, record: records.GPUNode, *, believed: bool, fresh: bool, now: float) -> None:
         state = self._state(record.name)
@@ -198,40 +177,19 @@ class Ledger:
         self._changed(state)
         self._unearth(state, fresh=True)
 
-    def gpunodes_asked(self) -> None:
-        """A list of all GPUNodes is about to be asked for."""
-        self._news_of_gpunodes.begin()
-
-    def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, version: int, now: float) -> None:
-        """All GPUNodes as of a list."""
-        found, news = {record.name: record for record in listed}, self._news_of_gpunodes
-        for name, record in found.items():
-            believed = news.lists(name, version, known=self._state(name).agent)
-            self._tell(record, believed=believed, fresh=True, now=now)
-        for name in [name for name in self.order if name not in found]:
-            self.gpunode_gone(name)
-        news.end(version)
-
     def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
         """Take in the Lease of a node's agent; `renewed` is by the agent's clock."""
-        self._heartbeats.observe(name, renewed, now=now)
+        self.heartbeats.observe(name, renewed, now=now)
         self._judge_liveness(name, now=now)
 
     def lease_gone(self, name: NodeName, *, now: float) -> None:
         """The Lease of a node's agent is gone."""
-        self._heartbeats.forget(name)
+        self.heartbeats.forget(name)
         self._judge_liveness(name, now=now)
-
-    def leases_listed(self, renewed: Mapping[NodeName, float], *, now: float) -> None:
-        """All agents' Leases as of a list."""
-        for name, time in renewed.items():
-            self.lease(name, time, now=now)
-        for name in [name for name in self._heartbeats.names if name not in renewed]:
-            self.lease_gone(name, now=now)
 
     def tick(self, *, now: float) -> None:
         """Close the nodes whose agents have fallen silent."""
-        for name in self._heartbeats.expired(now=now):
+        for name in self.heartbeats.expired(now=now):
             self._judge_liveness(name, now=now)
 
     def policy_changed(self, policy: policies.InForce) -> None:
@@ -327,6 +285,11 @@ class Ledger:
         known = self.pods.get(uid)
         return self.graves.has_finished(uid) if known is None else known.finished
 
+    def _describe(self, made: fleet.Fleet) -> Steps[None]:
+        """Find out what the placement in force asks for at every node, in steps."""
+        if made.policy.spec.placement is packingpolicy.Placement.INTERFERENCE:
+            yield from self.known.situations.prepare(made)
+
     def _bury(self, record: records.Pod) -> None:
         """What becomes of a deleted pod's claim."""
         state = None if record.node is None else self.nodes.get(record.node)
@@ -384,7 +347,7 @@ class Ledger:
     def _state(self, name: NodeName) -> nodes.NodeState:
         found = self.nodes.get(name)
         if found is None:
-            found = self.nodes[name] = nodes.NodeState(name, self._stale)
+            found = self.nodes[name] = nodes.NodeState(name, self._fleets.stale)
         return found
 
     def _changed(self, state: nodes.NodeState) -> None:
@@ -392,7 +355,7 @@ class Ledger:
         self.version += 1
 
     def _judge_liveness(self, name: NodeName, *, now: float) -> None:
-        state, alive = self.nodes.get(name), self._heartbeats.alive(name, now=now)
+        state, alive = self.nodes.get(name), self.heartbeats.alive(name, now=now)
         if state is not None and state.alive is not alive:
             state.alive = alive
             self._changed(state)

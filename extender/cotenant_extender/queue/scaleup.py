@@ -22,8 +22,11 @@ from cotenant_extender import records
 from cotenant_extender.ledger import ledger, nodes
 from cotenant_extender.packing import fleet, policies, rules, view
 from cotenant_extender.queue import order
+from cotenant_extender.steps import Steps
 
 REFRESH_SECONDS = 10.0
+NODES_PER_STEP = 50
+"""A step takes about two milliseconds: filter waits for it."""
 _HOST_NAME = "kubernetes.io/hostname"
 _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "cotenant.dev/")
 
@@ -59,6 +62,7 @@ class Growth:
         self._fits: dict[object, rules.Array] = {}
         self._served: dict[order.Name, tuple[order.Entry, rules.Array]] = {}
         self._known: dict[NodeName, _Look] = {}
+        self._looks: dict[NodeName, _Look] = {}
         self._grown: dict[int, float] = {}
 
     @property
@@ -66,10 +70,23 @@ class Growth:
         """How many kinds have a number, from 0."""
         return len(self._numbers)
 
+    def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Steps[None]:
+        """Refresh in steps."""
+        if not self._is_due(policy, now=now):
+            return
+        for count, name in enumerate(list(source.order), start=1):
+            state = source.nodes.get(name)
+            if state is not None:
+                self._looks[name] = self._looked_at(state)
+            if count % NODES_PER_STEP == 0:
+                yield
+        self.refresh(source, policy, now=now)
+        yield
+
     def refresh(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
         """Look at the nodes again, once in a while."""
         standing = self._nodes
-        if standing is not None and standing.policy is policy and now - self._refreshed < REFRESH_SECONDS:
+        if not self._is_due(policy, now=now):
             return
         self._refreshed = now
         self._fits.clear()
@@ -78,6 +95,7 @@ class Growth:
             return
         self._as_of = source.equipment
         before, self._known = self._known, {name: self._looked_at(source.nodes[name]) for name in source.order}
+        self._looks.clear()
         found = {kind.key: kind.node for *_, kind in reversed(self._known.values()) if kind is not None}
         if len(self._numbers) > 2 * len(found) + _SPARE:
             self._numbers, self._grown = {}, {}
@@ -92,6 +110,10 @@ class Growth:
     def grown(self, kinds: rules.Array) -> rules.Array:
         """Return when there was another node of each of these kinds, in seconds since the epoch; -inf: not yet."""
         return np.array([self._grown.get(kind, -math.inf) for kind in kinds.tolist()])
+
+    def _is_due(self, policy: policies.InForce, *, now: float) -> bool:
+        standing = self._nodes
+        return standing is None or standing.policy is not policy or now - self._refreshed >= REFRESH_SECONDS
 
     def serving(self, entry: order.Entry) -> rules.Array:
         """Return the numbers of the kinds of which new nodes would take the pods of a job; none: some pod fits none."""
@@ -128,7 +150,7 @@ class Growth:
         return self._numbers.setdefault(kind, len(self._numbers))
 
     def _looked_at(self, state: nodes.NodeState) -> _Look:
-        known = self._known.get(state.name)
+        known = self._looks.get(state.name) or self._known.get(state.name)
         gpus = None if state.agent is None else state.agent.gpus
         if known is not None and known[0] is state.record and known[1] is gpus:
             return known

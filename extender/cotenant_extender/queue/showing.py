@@ -24,6 +24,7 @@ import numpy as np
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies, rules
 from cotenant_extender.queue import columns, earmarking, line, order, scaleup
+from cotenant_extender.steps import Steps
 
 LIMIT = 256
 """Pods shown in one turn of a kind: kube-scheduler tries each again whenever something changes."""
@@ -109,6 +110,10 @@ class Showing:
         self._lifting: dict[order.Name, float] = {}
         self._again = -math.inf
 
+    def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Steps[None]:
+        """Look at the nodes in steps, so that `lifts` has not to do it at once."""
+        yield from self._growth.prepare(source, policy, now=now)
+
     def lifts(
         self, source: ledger.Ledger, policy: policies.InForce, waiting: Waiting, *, now: float
     ) -> list[earmarking.Lift]:
@@ -117,8 +122,7 @@ class Showing:
             return []
         self._again = now + LOOK_SECONDS
         self._growth.refresh(source, policy, now=now)
-        if self._turns.numbering != self._growth.numbering:
-            self._turns = _Turns(self._growth.numbering)
+        self._follow()
         self._note(source, waiting, now=now)
         found, after = waiting.columns, policy.spec.queue.scale_up_after_seconds
         places = np.flatnonzero(found.gated & (found.since <= now - after))
@@ -129,6 +133,7 @@ class Showing:
 
     def standing(self, entry: order.Entry, policy: policies.InForce, *, now: float) -> Standing:
         """Return what an autoscaler is shown of a job."""
+        self._follow()
         serving = self._growth.serving(entry)
         if not len(serving) or now - entry.since < policy.spec.queue.scale_up_after_seconds:
             return Standing.HIDDEN
@@ -138,6 +143,11 @@ class Showing:
             return Standing.LATER if full and entry.name not in self._lifting else Standing.HIDDEN
         counts = self._turns.begun[serving] <= self._since.get(entry.name, math.inf)
         return Standing.SHOWN if counts.any() else Standing.OVER
+
+    def _follow(self) -> None:
+        """Begin the turns anew where the kinds have other numbers than before."""
+        if self._turns.numbering != self._growth.numbering:
+            self._turns = _Turns(self._growth.numbering)
 
     def _made(
         self, waiting: Waiting, places: rules.Array, counts: rules.Array, *, now: float
