@@ -38,7 +38,7 @@ class Stream:
     Attributes:
         waited: seconds, of pods that were placed.
         placed: the GPUs on which they were.
-        idle: GPU-seconds that nobody had booked, while somebody waited.
+        idle: GPU-seconds that nobody had booked, of GPUs that were held.
     """
 
     source: ledger.Ledger
@@ -75,9 +75,8 @@ class Stream:
             self._pass()
 
     def _count_idle(self, when: float) -> None:
-        if any(name not in self.placed for name in self._jobs if NOW + self._jobs[name].arrives <= self.now):
-            gpus = [gpu for node in self.source.seen().nodes for gpu in node.gpus]
-            self.idle += (when - self.now) * sum(max(100 - gpu.share, 0) for gpu in gpus) / 100
+        held = [gpu for node in self.source.seen().nodes for gpu in node.gpus if gpu.hold is not None]
+        self.idle += (when - self.now) * sum(100 - gpu.share for gpu in held) / 100
 
     def _come(self, job: Job) -> None:
         raw = builders.pod(job.name, job.share, created=self.now, **job.fields)
