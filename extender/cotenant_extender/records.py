@@ -3,15 +3,13 @@
 A pod whose GPU request or annotations cannot be read still makes a record, which says why: it counts, and goes nowhere.
 """
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, podrequests, sharing
+from cotenant_extender import amounts, booked, podrequests, sharing, tenures
 from cotenant_extender.packing import constraints, view
 
 Object = Mapping[str, Any]
@@ -38,6 +36,7 @@ class Pod:
         preempts: whether others may be evicted for it.
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
+        tenure: what it says of when it ends.
     """
 
     uid: PodUID
@@ -61,6 +60,7 @@ class Pod:
     unschedulable: str | None
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
+    tenure: tenures.Tenure = tenures.UNKNOWN
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -91,6 +91,17 @@ class Pod:
     def gang(self) -> pod.GangKey | None:
         """Return the gang that the pod belongs to, if any."""
         return None if self.request is None else self.request.demand.gang_key
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What pods have in common that run about as long: one graph, else owners of one kind and the same share.
+
+        None: nothing is known to be like it.
+        """
+        predicted = None if self.request is None else self.request.demand.predicted
+        if predicted is not None:
+            return self.namespace, predicted.graph
+        return (self.namespace, self.tenure.owner, self.share) if self.tenure.owner else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +211,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
+        tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
     )
 
 
@@ -303,6 +315,10 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     )
 
 
+def _tenure(raw: Object, request: view.Request | None) -> tenures.Tenure:
+    return tenures.of_pod(raw, pod.WorkloadType.TRAINING if request is None else request.demand.workload_type)
+
+
 def _version(metadata: Object) -> int:
     text = metadata.get("resourceVersion") or ""
     return int(text) if text.isascii() and text.isdigit() else 0
@@ -312,12 +328,7 @@ def _created(metadata: Object) -> float:
     return _seconds(metadata.get("creationTimestamp"))
 
 
-@functools.lru_cache(maxsize=4096)
-def _seconds(text: str | None) -> float:
-    if not text:
-        return 0.0
-    time = datetime.fromisoformat(text)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+_seconds = tenures.seconds
 
 
 def _placed(notes: Object, uid: PodUID, node: NodeName | None, known: Pod | None) -> booked.Placed | None:

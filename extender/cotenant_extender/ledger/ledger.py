@@ -12,7 +12,7 @@ from dataclasses import replace
 from cotenant_api import gpunode, packingpolicy, placement
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, fleets, graves, index, nodes, usage
+from cotenant_extender.ledger import claims, earmarks, fleets, graves, index, nodes, runs, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 from cotenant_extender.steps import Steps
 
@@ -38,6 +38,7 @@ class Ledger:
         equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
         usage: what namespaces have booked, and for how long.
+        runs: how long pods ran that have finished.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class Ledger:
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
         self.usage = usage.Usage()
+        self.runs = runs.Runs()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
         self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
         self._no_expiry_before = 0.0
@@ -88,6 +90,7 @@ class Ledger:
         if known is None and not record.asks and record.node is None:
             return
         self.pods[record.uid] = record
+        self.runs.learn(record, known)
         if known is None and record.pending and record.request is not None:
             self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
@@ -107,13 +110,14 @@ class Ledger:
         self._gone[uid] = None
         while len(self._gone) > GONE_LIMIT:
             self._gone.popitem(last=False)
-        self.pods.pop(uid, None)
+        known = self.pods.pop(uid, None)
         self.index.remove(uid)
         self.touched.add(uid)
         self.earmarks.forget(uid)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return
+        self.runs.learn(record, known)
         if record.node is None and reserved is not None:
             # Its Binding may have arrived just before it was deleted.
             record = replace(record, node=reserved.node, placement=reserved)
