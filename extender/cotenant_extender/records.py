@@ -3,15 +3,13 @@
 A pod whose GPU request or annotations cannot be read still makes a record, which says why: it counts, and goes nowhere.
 """
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, podrequests, sharing
+from cotenant_extender import amounts, booked, podrequests, sharing, tenures
 from cotenant_extender.packing import constraints, view
 
 Object = Mapping[str, Any]
@@ -40,8 +38,7 @@ class Pod:
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
         created: when it was created, in seconds since the epoch; None: unknown.
         scheduled: when it was bound, in seconds since the epoch; None: it is not, or that is unknown.
-        deletion: its deletion timestamp, which includes its grace period, in seconds since the epoch; None: it has
-            none.
+        tenure: what it says of when it ends.
     """
 
     uid: PodUID
@@ -67,7 +64,7 @@ class Pod:
     labels: Mapping[str, str]
     created: float | None = None
     scheduled: float | None = None
-    deletion: float | None = None
+    tenure: tenures.Tenure = tenures.UNKNOWN
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -98,6 +95,17 @@ class Pod:
     def gang(self) -> pod.GangKey | None:
         """Return the gang that the pod belongs to, if any."""
         return None if self.request is None else self.request.demand.gang_key
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What pods have in common that run about as long: one graph, else owners of one kind and the same share.
+
+        None: nothing is known to be like it.
+        """
+        predicted = None if self.request is None else self.request.demand.predicted
+        if predicted is not None:
+            return self.namespace, predicted.graph
+        return (self.namespace, self.tenure.owner, self.share) if self.tenure.owner else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +217,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         packed=_packed(reports.get(names.PACKED)),
         created=_created(metadata) or None,
         scheduled=_scheduled(reports.get("PodScheduled")),
-        deletion=_seconds(metadata.get("deletionTimestamp")) or None,
+        tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
     )
 
 
@@ -225,7 +233,7 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         gates=tuple(gate for gate in known.gates if gate != names.PACKING_GATE),
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
-        deletion=_seconds(metadata.get("deletionTimestamp")) or None,
+        tenure=replace(known.tenure, leaves=_seconds(metadata.get("deletionTimestamp")) or None),
     )
 
 
@@ -314,6 +322,10 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     )
 
 
+def _tenure(raw: Object, request: view.Request | None) -> tenures.Tenure:
+    return tenures.of_pod(raw, pod.WorkloadType.TRAINING if request is None else request.demand.workload_type)
+
+
 def _version(metadata: Object) -> int:
     text = metadata.get("resourceVersion") or ""
     return int(text) if text.isascii() and text.isdigit() else 0
@@ -323,12 +335,7 @@ def _created(metadata: Object) -> float:
     return _seconds(metadata.get("creationTimestamp"))
 
 
-@functools.lru_cache(maxsize=4096)
-def _seconds(text: str | None) -> float:
-    if not text:
-        return 0.0
-    time = datetime.fromisoformat(text)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+_seconds = tenures.seconds
 
 
 def _placed(notes: Object, uid: PodUID, node: NodeName | None, known: Pod | None) -> booked.Placed | None:

@@ -29,7 +29,7 @@ def bound(source: ledger.Ledger, name: str, share: int, gpu: str = "GPU-n0-0", *
 def leaving(source: ledger.Ledger, name: str, *, until: float | None = None) -> None:
     """A pod is being deleted, with a deletion timestamp."""
     record = source.pods[PodUID(f"uid-{name}")]
-    source.pod(replace(record, deleting=True, deletion=until), now=NOW)
+    source.pod(replace(record, deleting=True, tenure=replace(record.tenure, leaves=until)), now=NOW)
 
 
 def test_a_pod_of_lower_priority_leaves_for_one_of_higher() -> None:

@@ -79,5 +79,5 @@ def test_a_pod_whose_gate_was_lifted_is_as_before_but_for_its_gate_earmark_and_v
         "deletionTimestamp": builders.timestamp(NOW),
     }
     after = records.lifted(before, metadata)
-    assert (after.gates, after.version, after.earmark, after.deleting, after.deletion) == ((), 7, "{}", True, NOW)
+    assert (after.gates, after.version, after.earmark, after.deleting, after.tenure.leaves) == ((), 7, "{}", True, NOW)
     assert after.request is before.request

@@ -11,7 +11,7 @@ from dataclasses import replace
 from cotenant_api import packingpolicy, placement
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, fleets, graves, index, liveness, nodes, recency, usage
+from cotenant_extender.ledger import claims, earmarks, fleets, graves, index, liveness, nodes, recency, runs, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 from cotenant_extender.steps import Steps
 
@@ -34,6 +34,7 @@ class Ledger:
         equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
         usage: what namespaces have booked, and for how long.
+        runs: how long pods ran that have finished.
         heartbeats: renewals of the agents' Leases.
         news_of_pods: which news of pods to believe.
         news_of_gpunodes: which news of GPUNodes to believe.
@@ -54,6 +55,7 @@ class Ledger:
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
         self.usage = usage.Usage()
+        self.runs = runs.Runs()
         self.heartbeats = liveness.Heartbeats()
         self.news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
         self.news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
@@ -96,6 +98,7 @@ class Ledger:
         if known is None and not record.asks and record.node is None:
             return
         self.pods[record.uid] = record
+        self.runs.learn(record, known)
         if known is None and record.pending and record.request is not None:
             self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
@@ -112,13 +115,14 @@ class Ledger:
         record = last or self.pods.get(uid)
         if not self.news_of_pods.forget(uid):
             return
-        self.pods.pop(uid, None)
+        known = self.pods.pop(uid, None)
         self.index.remove(uid)
         self.touched.add(uid)
         self.earmarks.forget(uid)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return
+        self.runs.learn(record, known)
         if record.node is None and reserved is not None:
             # Its Binding may have arrived just before it was deleted.
             record = replace(record, node=reserved.node, placement=reserved)

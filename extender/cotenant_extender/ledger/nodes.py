@@ -173,7 +173,8 @@ class NodeState:
             tenants=tenants,
             share=sum([tenant.share for tenant in tenants]),
             booked_mib=sum([tenant.memory_mib for tenant in tenants]),
-            hold=self.holds.get(gpu.uuid),
+            # Whom the queue has let in is not refused for the sake of others.
+            hold=self.holds.get(gpu.uuid) if without is None else None,
         )
 
     def _gpu_closed(self, gpu: records.GPU, claimed: dict[PodUID, claims.Claim], explains: Explains) -> Cause | None:

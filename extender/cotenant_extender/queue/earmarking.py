@@ -38,6 +38,18 @@ def earmarked(
     return made
 
 
+def guest(
+    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, opened: fleet.Fleet, *, now: float
+) -> Lift | None:
+    """Promise a single pod GPUs of nodes of which some are open to it alone; None where it does not fit."""
+    request = order.request_of(record)
+    found = placing.choose(opened, request, source.known)
+    if found is None:
+        return None
+    placed = placing.document(found, request, policy, source.known)
+    return Lift(record=record, earmark=source.earmark(record.uid, placed, now=now))
+
+
 def _fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
     """Whether all pods of a gang fit beside each other; nothing is promised for that."""
     play = scene.Scene(source, source.seen())

@@ -108,6 +108,15 @@ class Memory:
             self._screen(source)
         self._worth[place] = False
 
+    def guests(self, source: ledger.Ledger, hold: view.Hold) -> rules.Array:
+        """The places of single pods that may fit on GPUs that are so held, but for the hold."""
+        seen, kinds = source.seen(), self._kinds
+        code = seen.holds.get(hold, _NONE)
+        if kinds is None:
+            return np.zeros(0, dtype=np.intp)
+        may = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold == code).any(axis=1))).get(code)
+        return np.flatnonzero(self._single & (False if may is None else may[self.columns.kind]))
+
     def end(self, source: ledger.Ledger) -> None:
         """Remember what did not fit: within a pass nothing became free. Kinds that nobody waits for are forgotten."""
         self._clocks[self._active & (self._out | ~self._possible)] = source.seen().clock

@@ -1,10 +1,12 @@
 """One pass over the queue: what can be placed is earmarked in the ledger, and what is to be done outside handed back.
 
 In order: end the earmarks and holds that have lost their ground; place whom the order and the rules allow; hold GPUs
-for the oldest job that waits too long; make room for jobs of higher priority; show the autoscaler what fits nowhere.
+for the oldest job that waits too long, and let others use them who do not delay it; make room for jobs of higher
+priority; show the autoscaler what fits nowhere.
 """
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,7 @@ from cotenant_extender import steps
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies
 from cotenant_extender.queue import (
+    backfill,
     earmarking,
     holds,
     line,
@@ -80,6 +83,7 @@ class Queue:
     Attributes:
         line: who waits, in order.
         preemptions: for whom victims are leaving.
+        reservation: for whom GPUs are held because it waits too long.
         showing: what an autoscaler is shown.
     """
 
@@ -87,7 +91,8 @@ class Queue:
         self.line = line.Line()
         self.preemptions = preempting.Preemptions()
         self.showing = showing.Showing()
-        self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
+        self._roster, self._memory, self.reservation = roster.Roster(), memory.Memory(), holds.Reservation()
+        self._backfill = backfill.Backfill(self.reservation, self._roster)
         self._searched: dict[order.Name, float] = {}
         self._search_by = self._search_from = 0.0
         self._begun = False
@@ -123,7 +128,7 @@ class Queue:
             self._preempt(this)
             self._show(this)
         else:
-            self._reservation.end(source)
+            self.reservation.end(source)
             self.preemptions.end_all(source)
         return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut)
 
@@ -145,6 +150,8 @@ class Queue:
         place = found.next(0)
         while place is not None:
             self._reserve(this, aged, before=place)
+            if this.cut:
+                break
             entry = self.line.entries[place]
             if obstacle(source, entry, now=this.now) is None:
                 if this.full:
@@ -155,8 +162,24 @@ class Queue:
         found.end(source)
         if not this.cut:
             self._reserve(this, aged, before=len(self.line.entries))
-            if not this.reserved:
-                self._reservation.end(source)
+        if this.reserved and not this.cut:
+            made, this.cut = self._backfill.lifts(source, this.policy, self._guests(this), now=this.now)
+            this.lifts.extend(made)
+            this.lifted.update(lift.record.uid for lift in made)
+        elif not this.cut:
+            self.reservation.end(source)
+
+    def _guests(self, this: _Pass) -> Iterator[order.Entry]:
+        """Who could use GPUs that are held for another, in order."""
+        hold, source = self.reservation.hold, this.source
+        if hold is None:
+            return
+        for place in self._memory.guests(source, hold)[: backfill.LOOKED_AT]:
+            entry = self.line.entries[place]
+            (record,) = entry.members
+            setback = source.earmarks.setback(record.uid)
+            if setback is None and record.uid not in hold.holders and self._stuck(this, entry):
+                yield entry
 
     def _try(self, this: _Pass, place: int, entry: order.Entry) -> None:
         source, found = this.source, self._memory
@@ -178,7 +201,10 @@ class Queue:
             entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])
             if kind in this.unsuited or not self._stuck(this, entry):
                 continue
-            if self._reservation.keep(this.source, entry, now=this.now):
+            if not self._roster.update(this.source, this.source.seen()):
+                this.cut = True
+                return
+            if self.reservation.keep(this.source, self._roster, entry, now=this.now):
                 this.reserved = True
                 if this.source.version != as_of:
                     self._memory.changed(this.source)

@@ -151,7 +151,7 @@ def _is_stuck(source: ledger.Ledger, uid: PodUID, live: _Live, *, now: float) ->
     if uid not in source.claims:
         return False
     record = source.pods.get(uid) or source.graves.pods.get(uid)
-    leaves = None if record is None else record.deletion
+    leaves = None if record is None else record.tenure.leaves
     return now >= (live.begun if leaves is None else leaves) + GONE_SECONDS
 
 

@@ -326,7 +326,7 @@ class World:
         self._opening.pop(attempt, None)
         for uid in attempt.pods:
             del self._pods[uid]
-            self._leader.end(uid, phase=phase)
+            self._leader.end(uid, phase=phase, now=self.now)
         if attempt.seats:
             self._running -= 1
             self._await(self._floor.leave(attempt, now=self.now))
