@@ -1,13 +1,13 @@
 """From watches into the ledger: raw objects become records, and records events. It decides nothing."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from cotenant_api import errors, names, packingpolicy
-from cotenant_api.names import NodeName
-from cotenant_extender import leadership, reading, records
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import leadership, reading, records, storage
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import jobs, policies, threads
 
@@ -84,6 +84,43 @@ class GPUNodes:
         """A GPUNode less."""
         self._ledger.gpunode_gone(NodeName(reading.name(item)))
         self._changed()
+
+
+class Storage:
+    """PersistentVolumeClaims, PersistentVolumes or StorageClasses.
+
+    Args:
+        kind: which of them.
+        read: makes their records.
+    """
+
+    def __init__(
+        self,
+        target: ledger.Ledger,
+        kind: type[storage.Stored],
+        read: Callable[[Object], storage.Stored],
+        changed: Changed,
+    ) -> None:
+        self._ledger, self._kind, self._read, self._changed = target, kind, read, changed
+
+    def listed(self, items: Iterable[Object | storage.Stored], _version: int) -> None:
+        """All objects of the kind; those of a long list have been read as its pages came."""
+        found = [self._read(item) if isinstance(item, dict) else item for item in items]
+        self._concerns(self._ledger.hosts.volumes.replace(self._kind, found))
+
+    def changed(self, item: Object) -> None:
+        """One object."""
+        self._concerns(self._ledger.hosts.volumes.put(self._read(item)))
+
+    def gone(self, item: Object) -> None:
+        """An object less."""
+        self._concerns(self._ledger.hosts.volumes.remove(self._kind, self._read(item).key))
+
+    def _concerns(self, uids: Collection[PodUID]) -> None:
+        """Most objects concern no pod that waits."""
+        if uids:
+            self._ledger.reconsider(uids)
+            self._changed()
 
 
 class Leases:

@@ -88,6 +88,7 @@ class Leader:
         self._metrics.leading.set(0)
         self._ledger.end_all_earmarks()
         self._ledger.end_all_holds()
+        self._ledger.reconsider(self._ledger.hosts.tries.stop())
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
 
@@ -113,6 +114,7 @@ class Leader:
             # Another may have led since the lists were read.
             return
         adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
+        self._ledger.hosts.tries.start()
         self._leading.served = term
         self._ledger.usage.start(now=self._clock())
         self._drift_checked = 0.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, sharing
+from cotenant_extender import amounts, booked, sharing, storage
 from cotenant_extender.packing import constraints, view
 
 Object = Mapping[str, Any]
@@ -38,6 +38,8 @@ class Pod:
         preempts: whether others may be evicted for it.
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
+        volume_claims: names of the PersistentVolumeClaims that its volumes use.
+        unevaluated: whether its spec requires something that only kube-scheduler evaluates.
     """
 
     uid: PodUID
@@ -61,6 +63,8 @@ class Pod:
     unschedulable: str | None
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
+    volume_claims: tuple[str, ...] = ()
+    unevaluated: bool = False
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -201,6 +205,8 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
+        volume_claims=storage.claims_of(metadata, spec) if asks else (),
+        unevaluated=asks and constraints.unevaluated(spec),
     )
 
 
@@ -217,6 +223,11 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
     )
+
+
+def constrained(request: view.Request, where: constraints.Constraints) -> view.Request:
+    """Return a request with other constraints; requests that differ in them are taken and refused differently."""
+    return replace(request, constraints=where, fit_key=sharing.one((request.alike, where)))
 
 
 def node_record(raw: Object) -> Node:
@@ -284,14 +295,13 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     where = sharing.one(constraints.of_pod(spec))
     created = _created(metadata)
     queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
-    fit_key = (
+    alike = (
         demand.namespace,
         demand.share,
         demand.memory_mib,
         demand.gpu_models,
         notes.get(names.PREDICTION),
         host,
-        where,
     )
     return view.Request(
         demand=demand,
@@ -300,7 +310,8 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         since=queued,
         host=host,
         constraints=where,
-        fit_key=sharing.one(fit_key),
+        alike=sharing.one(alike),
+        fit_key=sharing.one((sharing.one(alike), where)),
     )
 
 

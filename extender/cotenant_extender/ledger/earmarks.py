@@ -152,3 +152,9 @@ def note(record: records.Pod) -> Note | None:
         return Note.from_json(record.earmark, source=names.EARMARK)
     except errors.InvalidInputError:
         return None
+
+
+def books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
+    """Return whether two placements book the same amounts of the same GPUs."""
+    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
+    return one.node == other.node and first == second

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cotenant_api import gpunode, placement
-from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, graves, index, nodes, usage
+from cotenant_extender.ledger import claims, earmarks, graves, hosts, index, nodes, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
@@ -38,6 +38,7 @@ class Ledger:
         version: grows with every event after which something may fit, or must be decided, that did not before.
         equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
+        hosts: where waiting pods may go beside what their spec says.
         usage: what namespaces have booked, and for how long.
     """
 
@@ -56,6 +57,7 @@ class Ledger:
         self.touched: set[PodUID] = set()
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
+        self.hosts = hosts.Hosts()
         self.usage = usage.Usage()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
         self._fleet: fleet.Fleet | None = None
@@ -96,7 +98,7 @@ class Ledger:
             return
         if known is None and not record.asks and record.node is None:
             return
-        self.pods[record.uid] = record
+        record = self.pods[record.uid] = self.hosts.observe(known, record)
         if known is None and record.pending and record.request is not None:
             self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
@@ -120,6 +122,7 @@ class Ledger:
         self.index.remove(uid)
         self.touched.add(uid)
         self.earmarks.forget(uid)
+        self.hosts.forget(uid)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return
@@ -127,6 +130,16 @@ class Ledger:
             # Its Binding may have arrived just before it was deleted.
             record = replace(record, node=reserved.node, placement=reserved)
         self._bury(record)
+
+    def reconsider(self, uids: Iterable[PodUID]) -> None:
+        """What is known of where these pods may go is another."""
+        for record in [self.pods[uid] for uid in uids if uid in self.pods]:
+            again = self.hosts.constrained(record)
+            if again is not record:
+                self.pods[record.uid] = again
+                self.index.put(again)
+                self.touched.add(record.uid)
+                self.version += 1
 
     def pods_listed(self, listed: Iterable[records.Pod], *, version: int, now: float) -> None:
         """All pods as of a list. Known pods that it lacks are gone, unless they are younger than the list."""
@@ -234,6 +247,7 @@ class Ledger:
         """Promise GPUs to a pod that waits."""
         record = self.pods[uid]
         made = self.earmarks.put(record, placed, now=now)
+        self.hosts.tries.began(uid)
         self._settle(record)
         return made
 
@@ -249,6 +263,7 @@ class Ledger:
             self.earmarks.drop(uid)
         else:
             self.earmarks.fail(uid, now=now)
+            self.hosts.tries.ended(uid)
         if uid in self.pods:
             self._settle(self.pods[uid])
 
@@ -263,7 +278,7 @@ class Ledger:
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
         """A Binding is about to be sent. An earmark of anything else ends: others may get that meanwhile."""
         standing = self.earmarks.get(uid)
-        if standing is not None and not _books_the_same(standing.placed, placed):
+        if standing is not None and not earmarks.books_the_same(standing.placed, placed):
             self.earmarks.drop(uid)
         self.reserved[uid] = placed
         if uid in self.pods:
@@ -304,12 +319,6 @@ class Ledger:
         """Whether a node has a GPUNode."""
         state = self.nodes.get(name)
         return state is not None and state.agent is not None
-
-    def model(self, name: NodeName, uuid: GPUUID) -> GPUModel | None:
-        """The model of a GPU, as its agent tells."""
-        state = self.nodes.get(name)
-        known = () if state is None or state.agent is None else state.agent.gpus
-        return next((gpu.model for gpu in known if gpu.uuid == uuid), None)
 
     def finished(self, uid: PodUID) -> bool:
         """Whether a pod is known to have finished, so that its being listed means nothing."""
@@ -389,8 +398,3 @@ class Ledger:
             state.alive = alive
             self._no_expiry_before = min(self._no_expiry_before, now)
             self._changed(state)
-
-
-def _books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
-    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
-    return one.node == other.node and first == second

@@ -1,13 +1,16 @@
-"""Which nodes a pod may go to at all: node selector, required node affinity, taints and tolerations.
+"""Which nodes a pod may go to at all: node selector, required node affinity, taints and tolerations, volumes.
 
-Follows kube-scheduler's NodeAffinity and TaintToleration plugins; an operator that is not known excludes the node.
-The queue asks it before it earmarks. kube-scheduler stays the judge: what is not known here (inter-pod affinity,
-volumes, ports), it refuses.
+Follows kube-scheduler's NodeAffinity, TaintToleration and VolumeBinding plugins; an operator that is not known
+excludes the node. The queue asks it before it earmarks. What only kube-scheduler evaluates (affinity between pods,
+topology spread, host ports, other extended resources) is known by the nodes that it refused when it tried the pod.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from cotenant_api.names import GPU_SHARE
+from cotenant_extender.packing import nodeset
 
 Object = Mapping[str, Any]
 
@@ -98,14 +101,27 @@ class Constraints:
     Attributes:
         selector: labels that the node must have.
         terms: alternatives of the required node affinity; None: no affinity.
+        volumes: alternatives of each volume; a node must match one of every volume.
+        refused: nodes that kube-scheduler refused when it last tried the pod; None: none.
     """
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[tuple[Term, ...], ...] = ()
+    refused: nodeset.NodeSet | None = None
+
+    @property
+    def of_spec(self) -> "Constraints":
+        """These constraints without those that do not stand in the pod's spec."""
+        return replace(self, volumes=(), refused=None) if self.volumes or self.refused is not None else self
+
+    def reach(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether all of the pod's volumes can be used on a node."""
+        return all(any(term.matches(name, labels) for term in terms) for terms in self.volumes)
 
     def allow(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
-        """Whether the pod may go to a node."""
+        """Whether the pod's spec allows a node."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
         if self.terms is not None and not any(term.matches(name, labels) for term in self.terms):
@@ -120,9 +136,28 @@ def of_pod(spec: Object) -> Constraints:
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return Constraints(
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        terms=None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        terms=None if required is None else terms(required),
         tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
     )
+
+
+def terms(selector: Object) -> tuple[Term, ...]:
+    """Return the alternatives of a node selector."""
+    return tuple(_term(term) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def unevaluated(spec: Object) -> bool:
+    """Return whether a spec requires something that only kube-scheduler evaluates. Volumes are looked at elsewhere."""
+    affinity = spec.get("affinity") or {}
+    between_pods = (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {})
+    if any(value.get("requiredDuringSchedulingIgnoredDuringExecution") for value in between_pods):
+        return True
+    if any(item.get("whenUnsatisfiable") == "DoNotSchedule" for item in spec.get("topologySpreadConstraints") or ()):
+        return True
+    if spec.get("resourceClaims"):
+        return True
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    return any(_has_host_port(container) or _other_resources(container) for container in containers)
 
 
 def taints(spec: Object) -> tuple[Taint, ...]:
@@ -131,6 +166,20 @@ def taints(spec: Object) -> tuple[Taint, ...]:
         Taint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
         for taint in spec.get("taints") or ()
     )
+
+
+def _has_host_port(container: Object) -> bool:
+    return any(port.get("hostPort") for port in container.get("ports") or ())
+
+
+def _other_resources(container: Object) -> bool:
+    """Return whether a container requests a resource that the queue does not count."""
+    resources = container.get("resources") or {}
+    requested = {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
+    return not requested <= _COUNTED
+
+
+_COUNTED = {"cpu", "memory", GPU_SHARE}
 
 
 def _toleration(value: Object) -> Toleration:

@@ -1,0 +1,50 @@
+"""Where waiting pods may go beside what their spec says: where their volumes are, and what kube-scheduler refused.
+
+Both become part of a pod's constraints, so that everything that looks for a place knows them. The request of a pod that
+gets other constraints is another kind of request, so that nothing that was found out about the old one holds for it.
+"""
+
+from dataclasses import replace
+
+from cotenant_api.names import PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import tries, volumes
+
+
+class Hosts:
+    """What is known of waiting pods' hosts.
+
+    Attributes:
+        volumes: claims, volumes and storage classes.
+        tries: what kube-scheduler's tries told.
+    """
+
+    def __init__(self) -> None:
+        self.volumes, self.tries = volumes.Volumes(), tries.Tries()
+
+    def observe(self, known: records.Pod | None, record: records.Pod) -> records.Pod:
+        """Note a pod as it is, and return it with all of its constraints."""
+        self.tries.observe(known, record)
+        self.volumes.follow(record)
+        return self.constrained(record)
+
+    def forget(self, uid: PodUID) -> None:
+        """A pod is gone."""
+        self.tries.forget(uid)
+        self.volumes.forget(uid)
+
+    def constrained(self, record: records.Pod) -> records.Pod:
+        """Return a pod with the constraints that follow from what is known now."""
+        if record.request is None or not record.pending:
+            return record
+        standing, verdict = record.request.constraints, self.tries.verdict(record.uid)
+        if not record.volume_claims and verdict == standing.refused:
+            return record
+        wanted = replace(standing, volumes=self.volumes.where(record).terms, refused=verdict)
+        if wanted == standing:
+            return record
+        return replace(record, request=records.constrained(record.request, wanted))
+
+    def unevaluated(self, record: records.Pod) -> bool:
+        """Return whether a pod requires something that only kube-scheduler evaluates."""
+        return record.unevaluated or not self.volumes.where(record).settled
