@@ -12,7 +12,7 @@ from typing import Any
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
 from cotenant_extender import amounts, booked, sharing, storage
-from cotenant_extender.packing import constraints, view
+from cotenant_extender.packing import conflicts, constraints, view
 
 Object = Mapping[str, Any]
 
@@ -40,6 +40,7 @@ class Pod:
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
         volume_claims: names of the PersistentVolumeClaims that its volumes use.
         unevaluated: whether its spec requires something that only kube-scheduler evaluates.
+        excludes: which pods it cannot share a node with.
     """
 
     uid: PodUID
@@ -65,6 +66,7 @@ class Pod:
     labels: Mapping[str, str]
     volume_claims: tuple[str, ...] = ()
     unevaluated: bool = False
+    excludes: conflicts.Exclusion = conflicts.NOTHING
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -90,6 +92,13 @@ class Pod:
     def gated(self) -> bool:
         """Whether our gate is its last one."""
         return self.gates == (names.PACKING_GATE,)
+
+    def excluded_by(self, other: "Pod") -> bool:
+        """Return whether the pod cannot be on a node on which another is."""
+        return conflicts.conflict(
+            conflicts.Member(self.namespace, self.labels, self.excludes),
+            conflicts.Member(other.namespace, other.labels, other.excludes),
+        )
 
     @property
     def gang(self) -> tuple[Namespace, str] | None:
@@ -206,7 +215,8 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
         volume_claims=storage.claims_of(metadata, spec) if asks else (),
-        unevaluated=asks and constraints.unevaluated(spec),
+        unevaluated=asks and conflicts.unevaluated(spec),
+        excludes=_excludes(metadata.get("namespace", ""), spec),
     )
 
 
@@ -313,6 +323,12 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         alike=sharing.one(alike),
         fit_key=sharing.one((sharing.one(alike), where)),
     )
+
+
+def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:
+    """Pods of one template share it; that of most is `NOTHING`, the same object."""
+    found = conflicts.exclusion(namespace, spec)
+    return found if found is conflicts.NOTHING else sharing.one(found)
 
 
 def _version(metadata: Object) -> int:

@@ -4,6 +4,7 @@ Two nodes with two GPUs of one model each: l4-0 in zone a, which has room, and l
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,13 @@ ZONE = "topology.kubernetes.io/zone"
 ZONES = {"l4-0": "zone-a", "l4-1": "zone-b"}
 L4 = {names.GPU_MODELS: "NVIDIA-L4"}
 LONG = L4 | {"demo.cotenant.dev/run-for": "3600s"}
+ON_L4 = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": sorted(ZONES)}]}
+        ]
+    }
+}
 CLASSES = clients.path_of("priorityclasses", group="scheduling.k8s.io")
 VOLUMES = clients.path_of("persistentvolumes")
 
@@ -40,7 +48,7 @@ def zones(workspace: Workspace) -> Iterator[None]:
         workspace.client.patch(clients.path_of("nodes", name=node), {"metadata": {"labels": {ZONE: None}}})
 
 
-def low(workspace: Workspace, name: str, node: str, share: int = 100, **spec: object) -> None:
+def low(workspace: Workspace, name: str, node: str, share: int = 100, **spec: Any) -> None:
     """A pod of priority 0 that runs on a node."""
     selector = {"kubernetes.io/hostname": node}
     raw = pod_object(name, share, nodeSelector=selector, annotations=LONG, **spec)
@@ -55,6 +63,12 @@ def fill(workspace: Workspace, node: str) -> list[str]:
     for name in made:
         low(workspace, name, node)
     return made
+
+
+def with_port(share: int) -> Json:
+    """The spec of a container with a host port."""
+    ports = [{"containerPort": 80, "hostPort": 31999}]
+    return {"containers": [CONTAINER | {"ports": ports, "resources": {"limits": {names.GPU_SHARE: str(share)}}}]}
 
 
 def staying(workspace: Workspace, among: list[str]) -> list[str]:
@@ -121,12 +135,38 @@ def test_a_job_that_may_not_be_beside_another_gets_a_gpu_where_that_is_not(works
 
 
 def test_a_job_with_a_host_port_that_is_taken_gets_a_gpu_where_it_is_free(workspace: Workspace, high: str) -> None:
-    ports = [{"containerPort": 80, "hostPort": 31999}]
-    container = CONTAINER | {"ports": ports, "resources": {"limits": {names.GPU_SHARE: "10"}}}
-    low(workspace, "server", "l4-0", containers=[container])
+    low(workspace, "server", "l4-0", **with_port(10))
     full = fill(workspace, "l4-1")
-    wanted = CONTAINER | {"ports": ports, "resources": {"limits": {names.GPU_SHARE: "100"}}}
-    workspace.pod("high", annotations=L4, priorityClassName=high, containers=[wanted])
+    workspace.pod("high", annotations=L4, priorityClassName=high, **with_port(100))
     assert workspace.bound_pod("high")["spec"]["nodeName"] == "l4-1"
     assert len(staying(workspace, full)) == len(full) - 1
     assert staying(workspace, ["server"]) == ["server"]
+
+
+def test_a_job_takes_the_place_of_one_of_lower_priority_that_has_its_host_port(workspace: Workspace, high: str) -> None:
+    others = ["low-0", "low-1"]
+    for node, name in zip(ZONES, others, strict=True):
+        low(workspace, f"server-{node}", node, **with_port(100))
+        low(workspace, name, node)
+    workspace.pod("high", annotations=L4, priorityClassName=high, **with_port(100))
+    node = workspace.bound_pod("high")["spec"]["nodeName"]
+    assert staying(workspace, [f"server-{node}" for node in ZONES]) == [f"server-{one}" for one in ZONES if one != node]
+    assert staying(workspace, others) == others
+
+
+def test_pods_that_must_be_spread_get_gpus_of_both_nodes(workspace: Workspace, high: str) -> None:
+    full = fill(workspace, "l4-1")
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+        "nodeTaintsPolicy": "Honor",
+    }
+    for name in ("one", "two"):
+        raw = pod_object(name, 100, annotations=LONG, priorityClassName=high, topologySpreadConstraints=[spread])
+        raw["metadata"]["labels"] = {"app": "spread"}
+        raw["spec"]["affinity"] = {"nodeAffinity": ON_L4}
+        workspace.client.create(workspace.pods(), raw)
+    assert {workspace.bound_pod(name)["spec"]["nodeName"] for name in ("one", "two")} == set(ZONES)
+    assert len(staying(workspace, full)) == len(full) - 1

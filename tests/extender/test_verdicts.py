@@ -184,7 +184,7 @@ def test_nobody_is_evicted_where_kube_scheduler_accepts_no_node() -> None:
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         {"resourceClaims": [{"name": "nic"}]},
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "unknown"}}]},
-        {"initContainers": [{"name": "first", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+        {"initContainers": [{"name": "first", "restartPolicy": "Always", "ports": [{"hostPort": 80}]}]},
         {"initContainers": [{"name": "first", "resources": {"requests": {"example.com/nic": "1"}}}]},
     ],
 )
@@ -209,7 +209,8 @@ def test_before_anybody_is_evicted_kube_scheduler_is_asked_which_nodes_it_accept
         {},
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
         {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}},
-        {"initContainers": [{"name": "first", "ports": [{"containerPort": 80}]}]},
+        {"initContainers": [{"name": "first", "restartPolicy": "Always", "ports": [{"containerPort": 80}]}]},
+        {"initContainers": [{"name": "first", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
         {"volumes": [{"name": "scratch", "emptyDir": {}}]},
     ],
 )

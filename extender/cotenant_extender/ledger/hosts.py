@@ -21,17 +21,28 @@ class Hosts:
 
     def __init__(self) -> None:
         self.volumes, self.tries = volumes.Volumes(), tries.Tries()
+        self._departed: list[records.Pod] = []
 
     def observe(self, known: records.Pod | None, record: records.Pod) -> records.Pod:
         """Note a pod as it is, and return it with all of its constraints."""
         self.tries.observe(known, record)
         self.volumes.follow(record)
+        if record.finished and known is not None and not known.finished:
+            self._departed.append(record)
         return self.constrained(record)
 
-    def forget(self, uid: PodUID) -> None:
-        """A pod is gone."""
+    def gone(self, uid: PodUID, last: records.Pod | None) -> None:
+        """Note that a pod is gone; `last` is its last state, where that is known."""
         self.tries.forget(uid)
         self.volumes.forget(uid)
+        if last is not None and not last.finished:
+            self._departed.append(last)
+
+    def departed(self) -> list[records.Pod]:
+        """Return the pods that have ended on their nodes; each is returned once."""
+        found = [record for record in self._departed if record.node is not None]
+        self._departed.clear()
+        return found
 
     def constrained(self, record: records.Pod) -> records.Pod:
         """Return a pod with the constraints that follow from what is known now."""

@@ -122,7 +122,7 @@ class Ledger:
         self.index.remove(uid)
         self.touched.add(uid)
         self.earmarks.forget(uid)
-        self.hosts.forget(uid)
+        self.hosts.gone(uid, record)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return

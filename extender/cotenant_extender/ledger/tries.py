@@ -10,7 +10,7 @@ every 5 minutes. A verdict that is older than `EXPIRES_SECONDS` is forgotten all
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.packing import nodeset
 
@@ -107,6 +107,19 @@ class Tries:
         self._drop(forgotten)
         self._verdicts[uid] = verdict, now
         return forgotten
+
+    def refused_on(self, name: NodeName) -> list[PodUID]:
+        """Return the pods for which a node was refused."""
+        return [uid for uid, (found, _) in self._verdicts.items() if name in found]
+
+    def accept(self, uid: PodUID, name: NodeName) -> None:
+        """Take a node out of a pod's verdict."""
+        found, since = self._verdicts[uid]
+        rest = found.without([name])
+        if rest is None:
+            self._drop([uid])
+        else:
+            self._verdicts[uid] = rest, since
 
     def expired(self, *, now: float) -> list[PodUID]:
         """Forget old verdicts; return whose they were."""

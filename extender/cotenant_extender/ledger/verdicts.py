@@ -10,6 +10,7 @@ from collections.abc import Collection
 import numpy as np
 
 from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger, views
 from cotenant_extender.packing import fleet, nodeset, rules, view
 
@@ -21,9 +22,11 @@ def asked(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, le
 
 
 def settle(source: ledger.Ledger, *, now: float) -> None:
-    """Learn from tries in which filter was not asked, and forget old verdicts."""
+    """Learn from tries in which filter was not asked, and forget verdicts that are old or whose reason has gone."""
     for uid in source.hosts.tries.silent():
         _learn(source, uid, (), now=now)
+    for record in source.hosts.departed():
+        source.reconsider(_freed(source, record))
     source.reconsider(source.hosts.tries.expired(now=now))
 
 
@@ -40,6 +43,17 @@ def _learn(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, n
             found &= ~_full(seen, record.request)
         verdict = nodeset.NodeSet.of(seen.rows, found)
     source.reconsider([uid, *tries.learn(uid, verdict, now=now)])
+
+
+def _freed(source: ledger.Ledger, record: records.Pod) -> list[PodUID]:
+    """Take the node that a pod has left out of the verdicts of those that could not be beside it; return these."""
+    if record.node is None:
+        return []
+    refused = [source.pods[uid] for uid in source.hosts.tries.refused_on(record.node)]
+    freed = [waiting.uid for waiting in refused if waiting.excluded_by(record)]
+    for uid in freed:
+        source.hosts.tries.accept(uid, record.node)
+    return freed
 
 
 def _named(seen: fleet.Fleet, names: Collection[NodeName]) -> rules.Array:

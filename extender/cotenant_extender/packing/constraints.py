@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cotenant_api.names import GPU_SHARE
 from cotenant_extender.packing import nodeset
 
 Object = Mapping[str, Any]
@@ -146,18 +145,12 @@ def terms(selector: Object) -> tuple[Term, ...]:
     return tuple(_term(term) for term in selector.get("nodeSelectorTerms") or ())
 
 
-def unevaluated(spec: Object) -> bool:
-    """Return whether a spec requires something that only kube-scheduler evaluates. Volumes are looked at elsewhere."""
-    affinity = spec.get("affinity") or {}
-    between_pods = (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {})
-    if any(value.get("requiredDuringSchedulingIgnoredDuringExecution") for value in between_pods):
-        return True
-    if any(item.get("whenUnsatisfiable") == "DoNotSchedule" for item in spec.get("topologySpreadConstraints") or ()):
-        return True
-    if spec.get("resourceClaims"):
-        return True
-    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-    return any(_has_host_port(container) or _other_resources(container) for container in containers)
+def expressions(values: list[Object] | None) -> tuple[Expression, ...]:
+    """Return the requirements of a selector's `matchExpressions`."""
+    return tuple(
+        Expression(value.get("key", ""), value.get("operator", ""), tuple(value.get("values") or ()))
+        for value in values or ()
+    )
 
 
 def taints(spec: Object) -> tuple[Taint, ...]:
@@ -168,30 +161,9 @@ def taints(spec: Object) -> tuple[Taint, ...]:
     )
 
 
-def _has_host_port(container: Object) -> bool:
-    return any(port.get("hostPort") for port in container.get("ports") or ())
-
-
-def _other_resources(container: Object) -> bool:
-    """Return whether a container requests a resource that the queue does not count."""
-    resources = container.get("resources") or {}
-    requested = {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
-    return not requested <= _COUNTED
-
-
-_COUNTED = {"cpu", "memory", GPU_SHARE}
-
-
 def _toleration(value: Object) -> Toleration:
     return Toleration(value.get("key", ""), value.get("operator", ""), value.get("value", ""), value.get("effect", ""))
 
 
 def _term(value: Object) -> Term:
-    return Term(_expressions(value.get("matchExpressions")), _expressions(value.get("matchFields")))
-
-
-def _expressions(values: list[Object] | None) -> tuple[Expression, ...]:
-    return tuple(
-        Expression(value.get("key", ""), value.get("operator", ""), tuple(value.get("values") or ()))
-        for value in values or ()
-    )
+    return Term(expressions(value.get("matchExpressions")), expressions(value.get("matchFields")))

@@ -3,8 +3,8 @@
 A node that came later has no bit, and so is not in the set.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,26 @@ class NodeSet:
     def __init__(self, rows: Rows, bits: bytes) -> None:
         self.rows, self._bits = rows, bits
 
-    @classmethod
-    def of(cls, rows: Rows, members: Array) -> Self | None:
+    def __contains__(self, name: NodeName) -> bool:
+        row = self.rows.get(name)
+        return row is not None and bool(self._bits[row // 8] & (128 >> row % 8))
+
+    @staticmethod
+    def of(rows: Rows, members: Array) -> "NodeSet | None":
         """Make a set from a mask of shape (N,); None where it is empty."""
-        return cls(rows, np.packbits(members).tobytes()) if members.any() else None
+        return NodeSet(rows, np.packbits(members).tobytes()) if members.any() else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSet) and self.rows is other.rows and self._bits == other._bits
 
     def __hash__(self) -> int:
         return hash(self._bits)
+
+    def without(self, names: Iterable[NodeName]) -> "NodeSet | None":
+        """Return the set without some nodes; None where nothing is left."""
+        members = self.mask()
+        members[[row for name in names if (row := self.rows.get(name)) is not None]] = False
+        return NodeSet.of(self.rows, members)
 
     def mask(self) -> Array:
         """Return the rows of that time as a mask, shape (N,)."""
