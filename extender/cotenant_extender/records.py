@@ -214,8 +214,8 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
-        volume_claims=storage.claims_of(metadata, spec) if asks else (),
-        unevaluated=asks and conflicts.unevaluated(spec),
+        volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
+        unevaluated=asks and node is None and conflicts.unevaluated(spec),
         excludes=_excludes(metadata.get("namespace", ""), spec),
     )
 

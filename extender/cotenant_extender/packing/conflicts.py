@@ -4,7 +4,7 @@ Follows kube-scheduler's NodePorts and InterPodAffinity plugins. An anti-affinit
 selector of namespaces, is left to kube-scheduler: it makes no conflict here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cotenant_api.names import GPU_SHARE
@@ -68,34 +68,47 @@ def conflict(one: Member, other: Member) -> bool:
 
 def exclusion(namespace: str, spec: Object) -> Exclusion:
     """Return what a pod's spec excludes from its node; `NOTHING` itself where it excludes nothing."""
-    ports = frozenset(_ports(spec))
-    anti = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+    ports, affinity = _ports(spec), spec.get("affinity")
+    if not ports and not affinity:
+        return NOTHING
+    anti = (affinity or {}).get("podAntiAffinity") or {}
     required = anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     apart = tuple(term for raw in required if (term := _apart(namespace, raw)) is not None)
-    return Exclusion(ports, apart) if ports or apart else NOTHING
+    return Exclusion(frozenset(ports), apart) if ports or apart else NOTHING
 
 
 def unevaluated(spec: Object) -> bool:
     """Return whether a spec requires something that only kube-scheduler evaluates. Volumes are looked at elsewhere."""
     affinity = spec.get("affinity") or {}
-    between_pods = (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {})
-    if any(value.get("requiredDuringSchedulingIgnoredDuringExecution") for value in between_pods):
-        return True
-    if any(item.get("whenUnsatisfiable") == "DoNotSchedule" for item in spec.get("topologySpreadConstraints") or ()):
-        return True
-    if spec.get("resourceClaims"):
-        return True
-    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-    return any(_ports(spec)) or any(_other_resources(container) for container in containers)
+    for between_pods in (affinity.get("podAffinity"), affinity.get("podAntiAffinity")):
+        if between_pods and between_pods.get("requiredDuringSchedulingIgnoredDuringExecution"):
+            return True
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        if constraint.get("whenUnsatisfiable") == "DoNotSchedule":
+            return True
+    return bool(spec.get("resourceClaims") or _ports(spec) or _other_resources(spec))
 
 
-def _ports(spec: Object) -> Iterable[Port]:
-    containers = spec.get("containers") or ()
-    sidecars = (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
-    for container in (*containers, *sidecars):
-        for port in container.get("ports") or ():
-            if port.get("hostPort"):
-                yield port.get("protocol") or "TCP", port.get("hostIP") or _ANY_ADDRESS, port["hostPort"]
+def _ports(spec: Object) -> list[Port]:
+    """Return the host ports of containers and sidecars."""
+    found: list[Port] = []
+    for container in spec.get("containers") or ():
+        found += _of_container(container)
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            found += _of_container(container)
+    return found
+
+
+def _of_container(container: Object) -> list[Port]:
+    ports = container.get("ports")
+    if not ports:
+        return []
+    return [
+        (port.get("protocol") or "TCP", port.get("hostIP") or _ANY_ADDRESS, port["hostPort"])
+        for port in ports
+        if port.get("hostPort")
+    ]
 
 
 def _same(one: Port, other: Port) -> bool:
@@ -116,11 +129,14 @@ def _apart(namespace: str, raw: Object) -> Apart | None:
     return Apart(None if among is not None else frozenset(raw.get("namespaces") or (namespace,)), expressions)
 
 
-def _other_resources(container: Object) -> bool:
+def _other_resources(spec: Object) -> bool:
     """Return whether a container requests a resource that the queue does not count."""
-    resources = container.get("resources") or {}
-    requested = {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
-    return not requested <= _COUNTED
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        for amounts in (resources.get("requests") or (), resources.get("limits") or ()):
+            if any(resource not in _COUNTED for resource in amounts):
+                return True
+    return False
 
 
-_COUNTED = {"cpu", "memory", GPU_SHARE}
+_COUNTED = ("cpu", "memory", GPU_SHARE)
