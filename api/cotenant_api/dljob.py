@@ -160,7 +160,7 @@ class Spec(documents.Model):
     not counted."""
     active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
     """Time from `status.startTime`, when the job first had all its GPUs, to its end; then it is Failed. Waiting
-    does not count."""
+    before that does not count. Everything after it does: suspension, backoff, and waiting for GPUs again."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
     """Time from its end to the deletion of the DLJob with all that it owns; default: never."""
     minimum_run_seconds: Annotated[int, Field(ge=0)] | None = None

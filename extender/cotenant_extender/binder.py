@@ -1,11 +1,11 @@
 """bind: commit one pod to GPUs of one node, once.
 
-One Binding carries the pod's UID as precondition and the placement as annotation; the API server applies both or
-neither. Binds of one pod run one after another. Between choosing the GPUs and reserving them nothing else runs, so
-that binds on one node are serialised without waiting for each other's replies.
+One Binding carries the pod's UID and resource version as preconditions and the placement as annotation; the API server
+applies both or neither. Binds of one pod run one after another. Between choosing the GPUs and reserving them nothing
+else runs, so that binds on one node are serialised without waiting for each other's replies.
 
-A reply that was lost is resolved by reading the pod. The API server ends a Binding by its `timeout`; a pod that is
-still unbound after that was not bound by it. Until then the reservation stands.
+A Binding whose reply was lost may take effect at any later time. The reservation stands until the pod is seen bound or
+gone, or has another resource version than the Binding names; where it has not, it is given one (see `fencing`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import context, leadership, locks, records, wire
+from cotenant_extender import context, fencing, leadership, locks, records, wire
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import views
 from cotenant_extender.packing import causes, placing, policies, view
@@ -24,10 +24,12 @@ from cotenant_extender.packing import causes, placing, policies, view
 LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 128
-READ_SECONDS = 2.0
-FIRST_READ_DELAY_SECONDS = 0.1
-MAX_READ_DELAY_SECONDS = 1.0
-UNREADABLE = (transport.UnansweredError, client.APIError, client.BusyError)
+CHANGES = 3
+"""How often a pod that changed before its Binding came is decided on anew, before kube-scheduler has to ask again."""
+PATIENCE_SECONDS = 5.0
+"""How long kube-scheduler is kept waiting for a Binding without reply; the reservation stands for longer."""
+FIRST_DELAY_SECONDS = 0.1
+MAX_DELAY_SECONDS = 1.0
 
 
 class Result(enum.StrEnum):
@@ -55,9 +57,10 @@ class Binder:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
         self._leader, self._clock = shared.leadership, shared.clock
         self._urgency = shared.urgency
+        self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
-        self._sent: dict[PodUID, float] = {}
+        self._sent: dict[PodUID, int] = {}
 
     @property
     def full(self) -> bool:
@@ -79,28 +82,48 @@ class Binder:
         return outcome.message
 
     async def resolve_leftovers(self) -> None:
-        """Find out about Bindings whose replies were lost while the API server could not be read."""
+        """Find out about Bindings whose replies were lost while the API server could not be reached."""
         for uid in [uid for uid in self._sent if uid not in self._locks]:
             async with self._locks.of(uid):
-                record, placed = self._ledger.pods.get(uid), self._ledger.reserved.get(uid)
-                if record is None or placed is None:
+                record = self._ledger.pods.get(uid)
+                if record is None or uid not in self._ledger.reserved:
                     self._forget(uid)
                 elif uid in self._sent:
-                    await self._resolve(record, placed)
+                    await self._resolve(record)
 
     async def _bind(self, asked: wire.BindingArgs) -> Outcome:
         try:
-            record = self._ledger.pods.get(asked.uid) or await self._read(asked)
-        except UNREADABLE as error:
+            record = self._ledger.pods.get(asked.uid)
+            if record is None:
+                record = await self._fences.read(asked.namespace, asked.name, asked.uid)
+        except fencing.UNREADABLE as error:
             return Outcome(Result.REFUSED, f"the pod cannot be read: {error}")
         if record is None:
             return Outcome(Result.REFUSED, "there is no such pod")
+        for _ in range(CHANGES):
+            outcome = await self._decide(record, asked)
+            if outcome is not None:
+                return outcome
+            record = self._ledger.pods.get(asked.uid)
+            if record is None:
+                return Outcome(Result.CONFLICT, "the pod is gone")
+        return Outcome(Result.CONFLICT, "the pod changed each time before its Binding came")
+
+    async def _decide(self, record: records.Pod, asked: wire.BindingArgs) -> Outcome | None:
+        """Bind a pod as it was last seen; None where it has changed since."""
         if record.node is not None:
             return _standing(record, asked)
+        if record.uid in self._sent:
+            unresolved = await self._resolve(record)
+            return None if unresolved is None else Outcome(Result.LOST, unresolved)
         pinned = self._ledger.reserved.get(record.uid)
-        if pinned is not None and record.uid not in self._sent:
+        if pinned is not None:
             # Bound a moment ago: the watch has yet to show it.
             return _standing(replace(record, node=pinned.node, placement=pinned), asked)
+        if fencing.foreign(record, leader=self._ledger.earmarks.leader):
+            # The queue earmarks it again, and so moves its version, before it is bound.
+            self._ledger.end_earmark(record.uid)
+            return Outcome(Result.NOT_LEADING, "another extender has written the pod's earmark")
         chosen = self._choose(record, asked)
         if not isinstance(chosen, placement.Placement):
             return Outcome(Result.REFUSED, chosen)
@@ -111,14 +134,12 @@ class Binder:
                 return await self._send(record, chosen, term)
 
     def _choose(self, record: records.Pod, asked: wire.BindingArgs) -> placement.Placement | str:
-        """GPUs of the node on fresh state, the earmarked ones first; or why there are none."""
-        policy, pinned = self._ledger.policy, self._ledger.reserved.get(record.uid)
+        """Return GPUs of the node on fresh state, the earmarked ones first; or why there are none."""
+        policy = self._ledger.policy
         if policy is None or not policy.places:
             return "there is no PackingPolicy" if policy is None else policy.standstill
         if record.request is None:
             return f"InvalidRequest: {record.invalid or 'the pod asks for no GPU share'}"
-        if pinned is not None:
-            return pinned if pinned.node == asked.node else f"a Binding to {pinned.node} is not resolved yet"
         return self._place(record.request, asked, policy)
 
     def _place(
@@ -136,23 +157,29 @@ class Binder:
         placed = placing.place(seen, request, self._ledger.known, check_host=False)
         return f"{placed.reason}: {placed.message}" if isinstance(placed, causes.Rejection) else placed
 
-    async def _send(self, record: records.Pod, placed: placement.Placement, term: leadership.Term | None) -> Outcome:
-        """POST the Binding, if we still serve in the same term; the reservation stands until its end is known."""
+    async def _send(
+        self, record: records.Pod, placed: placement.Placement, term: leadership.Term | None
+    ) -> Outcome | None:
+        """POST the Binding, if we still serve in the same term; None where the pod had changed before it came.
+
+        The reservation stands until the end of the Binding is known.
+        """
         seconds = self._leader.binding_seconds(term, now=self._clock())
         if seconds < 1.0:
             self._ledger.release(record.uid)
             return Outcome(Result.NOT_LEADING, f"this extender does not lead: {self._leader.describe()}")
         path = pods.pod_path(record.namespace, record.name, "binding")
         earmark = self._ledger.earmarks.get(record.uid)
-        self._sent[record.uid] = self._clock()
+        self._sent[record.uid] = record.version
         self._metrics.binds_in_flight.inc()
         try:
             await self._api.post_once(path, pods.binding(record, placed), timeout_seconds=seconds)
         except transport.UnansweredError as error:
             LOG.warning("bind %s/%s: the reply was lost, reading the pod: %s", record.namespace, record.name, error)
-            return await self._resolve(record, placed)
+            unresolved = await self._resolve(record)
+            return None if unresolved is None else Outcome(Result.LOST, unresolved)
         except (client.ConflictError, client.NotFoundError):
-            return await self._resolve(record, placed, refused=True)
+            return await self._refused(record)
         except (client.APIError, client.BusyError) as error:
             self._forget(record.uid)
             return Outcome(Result.REFUSED, str(error))
@@ -172,43 +199,33 @@ class Binder:
             if model is not None:
                 self._metrics.placed(record.request.demand, model, gpu.share)
 
-    async def _resolve(self, record: records.Pod, placed: placement.Placement, *, refused: bool = False) -> Outcome:
-        """Read the pod until it shows what became of the Binding; `refused`: the API server said that nothing did."""
-        until = self._sent.get(record.uid, 0.0) + leadership.SETTLE_SECONDS
-        asked = wire.BindingArgs(name=record.name, namespace=record.namespace, uid=record.uid, node=placed.node)
-        delay = FIRST_READ_DELAY_SECONDS
-        while True:
-            began = self._clock()
-            try:
-                now = await self._read(asked)
-            except UNREADABLE as error:
-                if self._clock() > until + READ_SECONDS:
-                    return Outcome(Result.LOST, f"the pod cannot be read: {error}")
-            else:
-                if now is None:
-                    return Outcome(Result.CONFLICT, "the pod is gone")
-                if now.node is not None:
-                    self._sent.pop(record.uid, None)
-                    return _standing(now, asked)
-                if refused or began > until:
-                    self._forget(record.uid)
-                    return Outcome(Result.CONFLICT if refused else Result.LOST, "the Binding did not take effect")
-            await self._api.sleep(delay)
-            delay = min(2 * delay, MAX_READ_DELAY_SECONDS)
-
-    async def _read(self, asked: wire.BindingArgs) -> records.Pod | None:
-        """The pod as the API server has it now; None if that pod is gone."""
+    async def _refused(self, record: records.Pod) -> Outcome | None:
+        """Read a pod whose Binding was refused: it has changed, is bound, or is gone."""
+        self._forget(record.uid)
         try:
-            path = pods.pod_path(asked.namespace, asked.name)
-            found = records.pod_record(await self._api.get(path, timeout_seconds=READ_SECONDS))
-        except client.NotFoundError:
-            found = None
-        if found is None or found.uid != asked.uid:
-            self._sent.pop(asked.uid, None)
-            self._ledger.pod_gone(asked.uid)
+            await self._fences.read(record.namespace, record.name, record.uid)
+        except fencing.UNREADABLE as error:
+            return Outcome(Result.CONFLICT, f"the pod cannot be read: {error}")
+        return None
+
+    async def _resolve(self, record: records.Pod) -> str | None:
+        """Wait until a Binding without reply has taken effect or never can; why it is not known, if it is not."""
+        version, until = self._sent[record.uid], self._clock() + PATIENCE_SECONDS
+        delay = FIRST_DELAY_SECONDS
+        while True:
+            try:
+                found = await self._fences.settled(record, version=version)
+            except fencing.UNREADABLE as error:
+                if self._clock() + delay > until:
+                    return f"whether the Binding took effect is not known yet: {error}"
+                await self._api.sleep(delay)
+                delay = min(2 * delay, MAX_DELAY_SECONDS)
+                continue
+            if found is None or found.node is not None:
+                self._sent.pop(record.uid, None)
+            else:
+                self._forget(record.uid)
             return None
-        self._ledger.pod(found, now=self._clock())
-        return found
 
     def _forget(self, uid: PodUID) -> None:
         self._sent.pop(uid, None)

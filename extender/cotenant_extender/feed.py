@@ -134,7 +134,7 @@ class Leases:
         found = [reading.lease(item) for item in items]
         agents = {name: lease.renewed for lease in found if (name := _agent_of(lease)) is not None}
         self._ledger.leases_listed(agents, now=self._clock())
-        self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None), listed=True)
+        self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None))
         self._changed()
 
     def changed(self, item: Object) -> None:

@@ -6,10 +6,10 @@ import functools
 import logging
 from collections.abc import Sequence
 
-from cotenant_extender import binder, context, feed, leadership, writer
+from cotenant_extender import binder, context, feed, leadership, takeover, writer
 from cotenant_extender.kube import watches
-from cotenant_extender.ledger import drift, earmarks, ledger, views
-from cotenant_extender.packing import occupancy, placing, policies
+from cotenant_extender.ledger import drift
+from cotenant_extender.packing import occupancy, policies
 from cotenant_extender.queue import cleanup, planning, reporting, telling
 
 LOG = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class Leader:
         self._ledger, self._leading, self._metrics = shared.ledger, shared.leadership, shared.metrics
         self._clock, self._stopwatch = shared.clock, shared.stopwatch
         self._policy, self._writes, self._binds = policy, writes, binds
+        self._fencing = takeover.TakeOver(shared)
         self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
@@ -93,27 +94,19 @@ class Leader:
         self.teller = telling.Teller(self._queue)
 
     async def _take_over(self, term: leadership.Term, lists: Sequence[watches.Watch]) -> None:
-        """List what a former leader may have changed, after its last Binding has ended one way or the other."""
+        """List what a former leader may have changed, and make what it may have sent ineffective."""
         for watch in lists:
             await watch.listed()
-        if self._ledger.policy is None:
+        if not self._may_take_over(term):
             return
-        if not self._may_be_binding():
-            # What the watches brought may be old: a gate that was lifted just now, and a Binding after it.
-            await _relist(lists)
-        if self._may_be_binding():
-            began = max(self._started, term.acquired)
-            until = max(began + leadership.SETTLE_SECONDS, self._leading.others_until)
-            rest = max(until - self._clock(), 0.0)
-            LOG.info("takes over: waits %.1f s for Bindings that may be in flight", rest)
-            await asyncio.sleep(rest)
-            await _relist(lists)
-        if self._stopped or self._ledger.policy is None:
+        # What the watches brought may be from before this term: a gate that was lifted since, and a Binding after it.
+        await _relist(lists)
+        self._ledger.earmarks.leader = term.mark
+        fenced = await self._fencing.fence_all(lambda: self._may_take_over(term))
+        policy = self._ledger.policy
+        if not fenced or policy is None:
             return
-        if term != self._leading.term or not self._leading.leads(now=self._clock()):
-            # Another may have led since the lists were read.
-            return
-        adopt_earmarks(self._ledger, self._ledger.policy, now=self._clock())
+        takeover.adopt_earmarks(self._ledger, policy, now=self._clock())
         self._ledger.hosts.tries.start()
         self._leading.served = term
         self._ledger.usage.start(now=self._clock())
@@ -121,9 +114,10 @@ class Leader:
         self._metrics.leading.set(1)
         LOG.info("serves: %s", self._leading.describe())
 
-    def _may_be_binding(self) -> bool:
-        """Whether there is a pod whose Binding could be in flight, as far as it is known."""
-        return any(not record.gates for record in self._ledger.index.pending.values())
+    def _may_take_over(self, term: leadership.Term) -> bool:
+        """Return whether it leads in this term, by a policy: else another may have led since the lists were read."""
+        leads = term == self._leading.term and self._leading.leads(now=self._clock())
+        return leads and not self._stopped and self._ledger.policy is not None
 
     def _work(self) -> float:
         """Do what is new; how long to let changes gather before the next time, by what this one cost."""
@@ -218,17 +212,3 @@ async def _relist(lists: Sequence[watches.Watch]) -> None:
     """List all again, and wait until each list was delivered."""
     for watch in lists:
         await watch.relist()
-
-
-def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
-    """Take over what a former leader promised to pods that kube-scheduler has not bound yet."""
-    for record in list(source.index.pending.values()):
-        written = earmarks.note(record)
-        if record.gates or written is None or record.request is None:
-            continue
-        seen = views.node(source, written.node, gpus=written.gpus)
-        if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
-            continue
-        found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
-        if found is not None:
-            source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)

@@ -3,10 +3,9 @@
 There is no election of its own. kube-scheduler's holder identity is its host name, `_` and a UUID; the extender shares
 the host name (the pod's). It leads until the Lease that it saw last expires.
 
-A Binding that is sent while a Lease is held is answered before that Lease expires, so whoever leads next never meets
-one in flight, except after a Lease was given back early or this process was started again. Then a new leader waits
-before it lists, if there is a pod whose Binding could be in flight: `SETTLE_SECONDS`, and until the Lease of the former
-leader would have expired, who may have been paused and not know that it was given back.
+That keeps two extenders from placing at once as long as clocks and processes run. It proves nothing about requests that
+are under way: a Binding of a former leader may arrive minutes later. So a new leader fences every pod that may be bound
+before it serves (see `takeover`); what is fenced was decided on by a resource version that is no longer the pod's.
 
 It serves in one term, from when it has taken over until the Lease has another holder or expires. An extender that was
 paused may wake when kube-scheduler beside it holds the Lease again: others led in between, and what it knew is old.
@@ -18,9 +17,8 @@ from typing import Final, NamedTuple
 from cotenant_extender import records
 
 BINDING_SECONDS = 4.0
-"""How long a Binding may take, at most."""
+"""How long a reply to a Binding is waited for, at most."""
 MARGIN_SECONDS = 0.5
-SETTLE_SECONDS = BINDING_SECONDS + 1.0
 
 
 class Term(NamedTuple):
@@ -28,6 +26,11 @@ class Term(NamedTuple):
 
     holder: str
     acquired: float
+
+    @property
+    def mark(self) -> str:
+        """Return the words by which this term is recognised in an earmark; empty where there is no election."""
+        return f"{self.holder}@{self.acquired:.6f}" if self.holder else ""
 
 
 _ASSUMED: Final = Term("", 0.0)
@@ -48,39 +51,13 @@ class Leadership:
         self.identity, self.assume = identity, assume
         self.served: Term | None = None
         self._lease: records.Lease | None = None
-        self._others_until = 0.0
-        self._missed = True
 
-    def observe(self, lease: records.Lease | None, *, listed: bool = False) -> None:
-        """The Lease as it is; None: there is none. `listed`: who held it since the last time may not have been seen."""
-        if lease is None:
-            self._missed = self._lease is not None and (self._missed or listed)
-        else:
-            self._missed = self._missed or (listed and _term(lease) != _term(self._lease))
-            if lease.holder:
-                self._held(lease)
+    def observe(self, lease: records.Lease | None) -> None:
+        """Take note of the Lease as it is; None: there is none."""
         self._lease = lease
 
-    def _held(self, lease: records.Lease) -> None:
-        """Somebody holds it."""
-        if not self._ours(lease):
-            self._others_until = max(self._others_until, lease.renewed + lease.duration_seconds)
-        elif self._missed or lease.acquired < self._others_until:
-            # Taken before it would have expired: given back, perhaps after renewals that were not seen.
-            self._others_until = max(self._others_until, lease.acquired + lease.duration_seconds)
-        self._missed = False
-
-    @property
-    def others_until(self) -> float:
-        """Until when another may take itself for the leader, in seconds since the epoch; 0: nobody may.
-
-        Who gave the Lease back early, or was paused, may not have heard of it. Of a holder that was never seen it is
-        known only that it renewed the Lease last before the present holder took it.
-        """
-        return 0.0 if self.assume else self._others_until
-
     def remaining_seconds(self, *, now: float) -> float:
-        """For how long it leads; 0: it does not."""
+        """Return the seconds until the Lease expires; 0: this extender does not lead."""
         if self.assume:
             return math.inf
         lease = self._lease
@@ -92,28 +69,28 @@ class Leadership:
         return lease.holder.startswith(f"{self.identity}_")
 
     def leads(self, *, now: float) -> bool:
-        """Whether it leads."""
+        """Return whether this extender leads."""
         return self.remaining_seconds(now=now) > 0.0
 
     @property
     def term(self) -> Term | None:
-        """The present term, if it is its own."""
+        """Return the present term, if it is this extender's own."""
         if self.assume:
             return _ASSUMED
         return _term(self._lease) if self._lease is not None and self._ours(self._lease) else None
 
     def serves(self, *, now: float) -> bool:
-        """Whether it leads, and has taken over in this very term."""
+        """Return whether this extender leads, and has taken over in this very term."""
         return self.served is not None and self.served == self.term and self.leads(now=now)
 
     def binding_seconds(self, term: Term | None, *, now: float) -> float:
-        """How long a Binding may take that is sent now; 0: none may be sent. `term`: in which it was decided on."""
+        """Return the seconds to wait for a Binding that was decided on in this term; 0: none may be sent."""
         if term is None or term != self.served or not self.serves(now=now):
             return 0.0
         return max(min(BINDING_SECONDS, self.remaining_seconds(now=now) - MARGIN_SECONDS), 0.0)
 
     def describe(self) -> str:
-        """Who holds the Lease, for a person."""
+        """Return who holds the Lease, for a person."""
         if self._lease is None:
             return "there is no Lease of kube-scheduler"
         return f"the Lease of kube-scheduler is held by {self._lease.holder or 'nobody'}"

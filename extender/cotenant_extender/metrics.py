@@ -24,6 +24,7 @@ class Metrics:
         self.rejections = self._counter("rejections_total", "Pods that filter refused, by reason.", ["reason"])
         self.binds = self._counter("binds_total", "Binds by result.", ["result"])
         self.binds_in_flight = self._gauge("binds_in_flight", "Bindings sent and not yet answered.")
+        self.fences = self._counter("fences_total", "Writes that made requests without a reply ineffective.", [])
         self.queue_pods = self._gauge("queue_pods", "Pods that wait for a GPU.")
         self.queue_oldest_seconds = self._gauge("queue_oldest_seconds", "Age of the pod that has waited longest.")
         self.lifts = self._counter("lifts_total", "Gates lifted and earmarks renewed, by result.", ["kind", "result"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from cotenant_api import conditions, errors
 from cotenant_api.names import NodeName
-from cotenant_extender import context, later, records
+from cotenant_extender import context, fencing, later, records
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import cleanup, earmarking, planning, preempting, reporting
@@ -22,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 64
 FINISH_SECONDS = 5.0
+EVICTION_SECONDS = 10.0
+FENCE_DELAY_SECONDS = 1.0
 EVICTION_ATTEMPTS = 3
 """How often a pod that changes meanwhile is asked to leave, before it is left alone for a while."""
 
@@ -37,7 +39,7 @@ class Writer:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
-        self._urgency = shared.urgency
+        self._urgency, self._fences = shared.urgency, fencing.Fences(shared)
         self._later = later.Later(shared.urgency, shared.clock)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -202,7 +204,10 @@ class Writer:
         """Ask for an eviction of a pod as it was last seen. Where it has changed since, it is read, and not evicted."""
         path = pods.pod_path(record.namespace, record.name)
         try:
-            await self._api.post(f"{path}/eviction", pods.eviction(record))
+            await self._api.post_once(f"{path}/eviction", pods.eviction(record), timeout_seconds=EVICTION_SECONDS)
+        except transport.UnansweredError as error:
+            LOG.warning("evicting %s/%s: the reply was lost: %s", record.namespace, record.name, error)
+            return await self._withdrawn(record)
         except client.ConflictError as conflict:
             raw = await self._api.get(path)
             found = records.pod_record(raw)
@@ -212,6 +217,25 @@ class Writer:
             # The reply to an earlier try may have been lost.
             return pods.evicted(raw)
         return True
+
+    async def _withdrawn(self, record: records.Pod) -> bool:
+        """Wait until an Eviction without reply has taken effect or never can; whether it has.
+
+        Raises:
+            NotFoundError: the pod is gone.
+            UnansweredError: this extender leads no longer, and the Eviction may still take effect.
+        """
+        while self._leading.serves(now=self._clock()):
+            try:
+                found = await self._fences.settled(record, version=record.version)
+            except fencing.UNREADABLE as error:
+                LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
+                await self._api.sleep(FENCE_DELAY_SECONDS)
+                continue
+            if found is None:
+                raise client.NotFoundError(404, "the pod is gone")
+            return found.deleting
+        raise transport.UnansweredError("this extender leads no longer")
 
     async def _delete(self, record: records.Pod) -> str:
         """Delete a pod, if it is as it was last seen; what came of it."""

@@ -35,6 +35,7 @@ class Server:
     Attributes:
         requests: every request, as method and path without query.
         fault: decides what happens to a request.
+        late: requests whose senders gave up, and that have not arrived.
     """
 
     def __init__(self, clock: Callable[[], float] = _at_start) -> None:
@@ -42,6 +43,7 @@ class Server:
         self.handlers = handlers.Handlers(self.store, clock)
         self.requests: list[tuple[str, str]] = []
         self.fault: faults.Chooses = faults.nothing
+        self.late: list[transport.Request] = []
         self._breaks = 0
         self._news = asyncio.Event()
         self.store.listeners.append(self._heard)
@@ -90,6 +92,11 @@ class Server:
         """Whether there is a pod of that name."""
         return (namespace, name) in self.store.objects[pods.PODS]
 
+    def arrive(self) -> list[transport.Answer]:
+        """Carry out what was late, the latest first; what nobody hears."""
+        late, self.late = self.late, []
+        return [self.handlers.answer(request) for request in reversed(late)]
+
     def compact(self) -> None:
         """Forget history, and end all watches: whoever continues gets 410."""
         self.store.compact()
@@ -113,6 +120,9 @@ class Server:
         fault = self.fault(request)
         if fault is faults.Fault.NOT_SENT:
             raise transport.UnansweredError("cut")
+        if fault is faults.Fault.LATE:
+            self.late.append(request)
+            raise transport.UnansweredError("timed out")
         if fault is faults.Fault.BUSY:
             return answers.RefusedError(429, "too many requests", retry_after=1).answer
         if fault is faults.Fault.REFUSED:

@@ -31,7 +31,7 @@ from cotenant_e2e import charts
         ("policy.tenancy=Label", "policy.tenancyLabel: with policy.tenancy Label, name the pod label"),
         ("policy.tenancyLabel=team", "policy.tenancyLabel: team has no effect; remove it, or set policy.tenancy to"),
         ("node.affinity.podAffinity.x=y", "invalid propertyName 'podAffinity'"),
-        ("retraining.enabled=true", "retraining.image: name an image with `pip install"),
+        ("retraining.enabled=true", "retraining.image: name an image with Cotenant, its extras operator and training"),
         ("retraining.predictByActive=true", "retraining.predictByActive: there is no volume with models; set"),
         ("uninstall.waitSeconds=0", "at '/uninstall/waitSeconds': minimum: got 0, want 1"),
         ("metrics.serviceMonitor.enabled=true", "metrics.serviceMonitor.enabled: the cluster has no monitoring"),

@@ -135,6 +135,21 @@ def test_a_deadline_counts_from_the_first_placement(workspace: Workspace) -> Non
     assert lasted >= dt.timedelta(seconds=seconds)
 
 
+def test_a_deadline_that_passes_in_a_suspension_ends_the_job_when_it_is_resumed(workspace: Workspace) -> None:
+    seconds = 2
+    workspace.dljob(
+        "held", activeDeadlineSeconds=seconds, model=workspace.graph("graph"), template=template(run_for="")
+    )
+    workspace.wait_for_phase("held", Phase.RUNNING)
+    workspace.client.patch(workspace.dljobs("held"), {"spec": {"suspend": True}})
+    workspace.wait_for_phase("held", Phase.SUSPENDED)
+    late = moment(workspace.status("held")["startTime"]) + dt.timedelta(seconds=seconds)
+    waiting.wait_until(lambda: dt.datetime.now(dt.UTC) > late, "deadline", SECONDS)
+    workspace.client.patch(workspace.dljobs("held"), {"spec": {"suspend": False}})
+    workspace.wait_for_phase("held", Phase.FAILED)
+    assert workspace.condition("held", "Failed")["reason"] == "DeadlineExceeded"
+
+
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_a_whole_life_takes_few_requests(workspace: Workspace, replicas: int) -> None:
     log = workspace.installation.cluster.settings.audit_log

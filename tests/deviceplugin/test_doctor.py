@@ -79,6 +79,7 @@ def test_a_machine_of_which_nothing_is_seen_is_told_with_remedies() -> None:
     ("check", "changed", "level"),
     [
         ("driver", {"driver": None, "driver_fault": "no driver"}, "error"),
+        ("driver", {"driver": hardware.Driver(driver_version="565.57.01", cuda_version="12.7")}, "error"),
         ("driver", {"devices": ()}, "error"),
         ("driver", {"devices": (device(mig=True),)}, "warning"),
         ("driver", readings(fault="NVML: lost"), "error"),

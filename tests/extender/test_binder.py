@@ -1,6 +1,7 @@
 """bind: once, whatever happens to requests and replies."""
 
 import asyncio
+import copy
 import json
 from typing import Any
 
@@ -8,13 +9,19 @@ import pytest
 
 from api_server.faults import Chooses, Fault
 from cotenant_api import names
-from cotenant_extender import leadership
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift
 from extender import builders, running, virtual
 from extender.running import until
 
 Object = dict[str, Any]
+
+
+def unreachable(request: transport.Request) -> Fault | None:
+    """Bindings are under way, and nothing else about the pod gets through."""
+    if "/binding" in request.path:
+        return Fault.LATE
+    return Fault.NOT_SENT if request.path.endswith("/pods/a") else None
 
 
 def faults(*planned: Fault | None) -> Chooses:
@@ -120,16 +127,62 @@ def test_a_binding_that_took_effect_although_its_reply_was_lost_is_success(fault
 
 
 @virtual.time
-async def test_a_binding_that_was_never_sent_is_an_error_after_it_can_no_longer_happen() -> None:
+async def test_a_binding_that_was_never_sent_is_sent_again_once_the_pod_is_fenced() -> None:
     server = running.server()
     async with running.extender(server) as rig:
         await with_pod(rig)
         server.fault = faults(Fault.NOT_SENT)
-        began = running.clock()
-        assert await rig.bound("a", "n0") == "the Binding did not take effect"
-        assert running.clock() - began >= leadership.SETTLE_SECONDS
-        assert rig.extender.ledger.reserved == {}
         assert await rig.bound("a", "n0") == ""
+        assert server.sent("POST", "/binding") == 2
+        assert rig.extender.metrics.registry.get_sample_value("cotenant_extender_fences_total") == 1
+
+
+@virtual.time
+async def test_a_binding_that_arrives_after_its_gpu_was_given_to_another_pod_is_refused() -> None:
+    server = running.server(nodes=2, gpus=1)
+    async with running.extender(server) as rig:
+        await with_pod(rig, "a", 90)
+        server.fault = unreachable
+        binding = asyncio.create_task(rig.bound("a", "n0"))
+        await until(lambda: len(server.late) == 1, "under way")
+        server.put(pods.GPUNODES, builders.gpunode("n0", gpus=1, gpu={"health": "Unhealthy"}))
+        await until(lambda: bool(rig.extender.ledger.seen().nodes[0].gpus[0].closed), "closed")
+        server.fault = lambda _: None
+        assert await binding == "UnhealthyGPU: 1 GPU is not healthy"
+        await until(lambda: "n1" in server.pod("a")["metadata"]["annotations"][names.EARMARK], "earmarked elsewhere")
+        server.put(pods.GPUNODES, builders.gpunode("n0", gpus=1))
+        server.put(pods.PODS, builders.pod("b", 90, gates=()))
+        await until(lambda: "uid-b" in rig.extender.ledger.pods, "seen")
+        assert await rig.bound("b", "n0") == ""
+        assert [answer.status for answer in server.arrive()] == [409]
+        assert booked(rig) == {"GPU-n0-0": 90, "GPU-n1-0": 90}
+
+
+@virtual.time
+async def test_a_pod_that_changed_before_its_binding_came_is_decided_on_anew() -> None:
+    server = running.server(nodes=2)
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        changed = copy.deepcopy(server.pod("a"))
+        changed["metadata"]["labels"] = {"seen": "not yet"}
+        server.slip(pods.PODS, changed)
+        assert await rig.bound("a", "n0") == ""
+        assert server.sent("POST", "/binding") == 2
+
+
+@virtual.time
+async def test_a_pod_that_always_changes_is_left_to_kube_scheduler() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+
+        def changes(request: transport.Request) -> None:
+            if "/binding" in request.path:
+                server.slip(pods.PODS, copy.deepcopy(server.pod("a")))
+
+        server.fault = changes
+        assert await rig.bound("a", "n0") == "the pod changed each time before its Binding came"
+        assert rig.extender.ledger.reserved == {}
 
 
 @virtual.time
@@ -137,27 +190,22 @@ async def test_while_a_binding_is_not_resolved_filter_leaves_no_other_node() -> 
     server = running.server(nodes=2)
     async with running.extender(server) as rig:
         await with_pod(rig)
-        server.fault = faults(Fault.NOT_SENT)
-        binding = asyncio.create_task(rig.bound("a", "n0"))
-        await until(lambda: server.sent("POST", "/binding") == 1, "sent")
+        server.fault = unreachable
+        assert "not known yet" in await rig.bound("a", "n0")
         assert await rig.filtered("a", "n0", "n1") == ["n0"]
         assert await rig.filtered("a", "n1") == []
-        await binding
 
 
 @virtual.time
-async def test_a_reservation_outlives_an_api_server_that_cannot_be_read_and_is_resolved_later() -> None:
+async def test_a_reservation_outlives_an_api_server_that_cannot_be_reached_however_long() -> None:
     server = running.server(nodes=2)
     async with running.extender(server) as rig:
         await with_pod(rig)
-
-        def down(request: transport.Request) -> Fault | None:
-            first = "/binding" in request.path
-            return Fault.REPLY_LOST if first else Fault.NOT_SENT if request.path.endswith("/pods/a") else None
-
-        server.fault = down
-        assert "the pod cannot be read" in await rig.bound("a", "n0")
+        server.fault = unreachable
+        assert "not known yet" in await rig.bound("a", "n0")
+        await asyncio.sleep(600)
         assert booked(rig) == {"GPU-n0-0": 40}
+        server.arrive()
         server.fault = lambda _: None
         await until(lambda: not rig.extender.ledger.reserved, "resolved")
         assert booked(rig) == {"GPU-n0-0": 40}
@@ -166,15 +214,16 @@ async def test_a_reservation_outlives_an_api_server_that_cannot_be_read_and_is_r
 
 
 @virtual.time
-async def test_what_could_not_be_read_is_read_when_it_can_be_and_its_gpus_are_given_back() -> None:
+async def test_a_binding_that_could_not_be_resolved_is_fenced_when_the_api_server_can_be_reached() -> None:
     server = running.server()
     async with running.extender(server) as rig:
         await with_pod(rig)
-        server.fault = lambda request: Fault.NOT_SENT if "/pods/a" in request.path else None
-        assert "the pod cannot be read" in await rig.bound("a", "n0")
+        server.fault = unreachable
+        assert "not known yet" in await rig.bound("a", "n0")
         assert list(rig.extender.ledger.reserved) == ["uid-a"]
         server.fault = lambda _: None
         await until(lambda: not rig.extender.ledger.reserved, "resolved")
+        assert [answer.status for answer in server.arrive()] == [409]
         assert await rig.bound("a", "n0") == ""
 
 

@@ -1,13 +1,18 @@
 """Who serves, from when, and with what it takes over."""
 
 import asyncio
+import copy
 import json
 from typing import Any
 
+import orjson
+
+from api_server.faults import Fault
 from api_server.server import Server
-from cotenant_api import names
+from cotenant_api import names, placement
+from cotenant_api.names import PodUID
 from cotenant_extender import leadership, records
-from cotenant_extender.kube import pods
+from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import claims
 from extender import builders, running, virtual
 from extender.builders import NOW
@@ -67,59 +72,6 @@ def test_what_was_decided_in_one_term_is_not_bound_in_another() -> None:
     assert leading.binding_seconds(second, now=NOW + 2) == leadership.BINDING_SECONDS
 
 
-def test_a_former_leader_may_take_itself_for_the_leader_until_its_lease_would_have_expired() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(lease("other_1", renewed=NOW))
-    leading.observe(lease("", renewed=NOW + 1))
-    leading.observe(lease("host_1", renewed=NOW + 2))
-    assert leading.others_until == NOW + 2 + 15
-
-
-def test_a_former_leader_may_have_renewed_unseen_until_its_lease_was_taken() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(lease("other_1", renewed=NOW))
-    leading.observe(lease("host_1", renewed=NOW + 9))
-    leading.observe(lease("host_1", renewed=NOW + 11, acquireTime=builders.timestamp(NOW + 9)))
-    assert leading.others_until == NOW + 9 + 15
-
-
-def test_a_former_leader_whose_lease_has_expired_keeps_nobody_waiting() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(lease("other_1", renewed=NOW))
-    leading.observe(lease("host_1", renewed=NOW + 16))
-    assert leading.others_until == NOW + 15
-
-
-def test_of_a_former_leader_that_was_never_seen_it_is_known_when_it_renewed_last_at_the_latest() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(lease("host_1", renewed=NOW))
-    assert leading.others_until == NOW + 15
-
-
-def test_between_two_lists_another_may_have_led_unseen() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(None, listed=True)
-    leading.observe(lease("host_1", renewed=NOW))
-    leading.observe(lease("host_1", renewed=NOW + 20, acquireTime=builders.timestamp(NOW)), listed=True)
-    assert leading.others_until == 0
-    leading.observe(lease("host_2", renewed=NOW + 40), listed=True)
-    assert leading.others_until == NOW + 40 + 15
-
-
-def test_a_lease_that_was_given_back_before_the_first_list_had_a_holder() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(lease("", renewed=NOW), listed=True)
-    leading.observe(lease("host_1", renewed=NOW + 1))
-    assert leading.others_until == NOW + 1 + 15
-
-
-def test_where_there_was_no_lease_there_is_no_former_leader() -> None:
-    leading = leadership.Leadership("host", assume=False)
-    leading.observe(None)
-    leading.observe(lease("host_1", renewed=NOW))
-    assert leading.others_until == 0
-
-
 def test_where_it_is_told_to_it_leads_without_a_lease() -> None:
     leading = leadership.Leadership("host", assume=True)
     assert leading.leads(now=NOW)
@@ -150,42 +102,99 @@ async def test_it_serves_at_once_where_no_binding_can_be_in_flight() -> None:
         assert running.clock() - NOW < 1
 
 
+def sends(server: Server, name: str) -> transport.Request:
+    """The Binding that a former leader sends for a pod as it is now."""
+    record = records.pod_record(server.pod(name))
+    placed = placement.Placement.from_json(
+        builders.bound(name, record.share, "n0", "GPU-n0-0")["metadata"]["annotations"][names.PLACEMENT], source="test"
+    )
+    path = pods.pod_path(record.namespace, record.name, "binding")
+    return transport.Request("POST", path, orjson.dumps(pods.binding(record, placed)))
+
+
 @virtual.time
-async def test_after_a_restart_it_waits_until_no_binding_can_be_in_flight_and_lists_again() -> None:
-    server = running.server()
-    server.put(pods.PODS, builders.pod("a", gates=()))
+async def test_a_binding_of_a_former_leader_that_arrives_late_is_refused() -> None:
+    server = running.server(gpus=1)
+    server.put(pods.PODS, builders.pod("a", 90, gates=()))
+    late = sends(server, "a")
     async with running.extender(server) as rig:
-        await asyncio.sleep(leadership.SETTLE_SECONDS - 0.1)
-        assert not rig.extender.serving()
-        # A Binding of the process before this one arrives late, and its watch event is lost.
-        late = builders.bound("a", 90, "n0", "GPU-n0-0")
-        server.slip(pods.PODS, late)
+        await rig.serving()
+        assert running.clock() - NOW < 1
+        assert (await server.request(late)).status == 409
+        assert "nodeName" not in server.pod("a")["spec"]
+
+
+@virtual.time
+async def test_a_binding_of_a_former_leader_that_arrives_while_it_is_fenced_counts() -> None:
+    server = running.server(gpus=1)
+    server.put(pods.PODS, builders.pod("a", 90, gates=()))
+    late = [sends(server, "a")]
+
+    def arrives_first(request: transport.Request) -> None:
+        if request.method == "PATCH" and late:
+            server.handlers.answer(late.pop())
+
+    server.fault = arrives_first
+    async with running.extender(server) as rig:
         await rig.serving()
         assert [claim.kind for claim in rig.extender.ledger.claims.values()] == [claims.Kind.BOUND]
 
 
 @virtual.time
-async def test_a_new_leader_waits_from_when_its_scheduler_took_the_lease() -> None:
-    server = running.server(holder="other_1")
-    server.put(pods.PODS, builders.pod("a", gates=()))
-    async with running.extender(server, holder="other_1") as rig:
-        await asyncio.sleep(60)
-        rig.holder = running.HOLDER
-        await rig.serving()
-        taken = 60 + 2
-        assert running.clock() - NOW >= taken + leadership.SETTLE_SECONDS - 2
-
-
-@virtual.time
-async def test_a_new_leader_waits_for_bindings_of_pods_whose_lift_it_has_not_seen() -> None:
+async def test_a_new_leader_fences_pods_whose_lift_it_has_not_seen() -> None:
     server = running.server(holder="other_1")
     server.put(pods.PODS, builders.pod("a"))
     async with running.extender(server, holder="other_1") as rig:
         await asyncio.sleep(1)
         server.slip(pods.PODS, builders.pod("a", gates=()))
+        late = sends(server, "a")
         rig.holder = running.HOLDER
         await rig.serving()
-        assert running.clock() - NOW >= running.LEASE_SECONDS
+        assert (await server.request(late)).status == 409
+
+
+@virtual.time
+async def test_nothing_is_served_before_every_pod_is_fenced() -> None:
+    server = running.server()
+    for name in "abc":
+        server.put(pods.PODS, builders.pod(name, gates=()))
+    server.fault = lambda request: Fault.NOT_SENT if request.path.endswith("/pods/b") else None
+    async with running.extender(server) as rig:
+        await asyncio.sleep(60)
+        assert not rig.extender.serving()
+        assert server.sent("PATCH", "/pods/a") == 1
+        server.fault = lambda _: None
+        await rig.serving()
+
+
+@virtual.time
+async def test_what_a_later_leader_has_marked_is_not_bound() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+        # The queue, which would earmark it again, does not come to it.
+        vars(rig.extender.leader)["_work"] = lambda: 0.0
+        marked = copy.deepcopy(server.pod("a"))
+        note = {**json.loads(earmark_of(server)), "leader": "other_1@1.0", "attempt": 2}
+        marked["metadata"]["annotations"][names.EARMARK] = json.dumps(note)
+        server.put(pods.PODS, marked)
+        await until(lambda: "other_1" in (rig.extender.ledger.pods[PodUID("uid-a")].earmark or ""), "seen")
+        assert await rig.bound("a", "n0") == "another extender has written the pod's earmark"
+        assert server.sent("POST", "/binding") == 0
+
+
+@virtual.time
+async def test_a_pod_that_a_former_leader_lifts_late_is_earmarked_again_and_bound() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        note = json.dumps({"v": 1, "node": "n0", "gpus": ["GPU-n0-0"], "attempt": 1, "leader": "other_1@1.0"})
+        server.put(pods.PODS, builders.pod("a", gates=(), annotations={names.EARMARK: note}))
+        await until(lambda: "other_1" not in earmark_of(server), "earmarked again")
+        await until(lambda: "other_1" not in (rig.extender.ledger.pods[PodUID("uid-a")].earmark or ""), "seen")
+        assert await rig.bound("a", "n0") == ""
 
 
 @virtual.time
@@ -232,7 +241,14 @@ async def test_earmarks_are_rebuilt_from_the_pods() -> None:
         await asyncio.sleep(5)
         gated = [name for name in "bc" if "schedulingGates" in server.pod(name)["spec"]]
         assert gated == ["c"]
-        assert server.sent("PATCH", "/pods/a") == 0
+        assert server.sent("PATCH", "/pods/a") == 1
+        assert json.loads(earmark_of(server)) == {
+            "v": 1,
+            "node": "n1",
+            "gpus": ["GPU-n1-0"],
+            "attempt": 2,
+            "leader": f"{running.HOLDER}@{NOW:.6f}",
+        }
 
 
 @virtual.time

@@ -42,7 +42,13 @@ async def test_a_pod_is_lifted_filtered_bound_and_told() -> None:
         await rig.serving()
         server.put(pods.PODS, builders.pod("a"))
         await until(lambda: lifted(server, "a"), "lifted")
-        assert earmark(server, "a") == {"v": 1, "node": "n0", "gpus": ["GPU-n0-0"], "attempt": 1}
+        assert earmark(server, "a") == {
+            "v": 1,
+            "node": "n0",
+            "gpus": ["GPU-n0-0"],
+            "attempt": 1,
+            "leader": f"{running.HOLDER}@{builders.NOW:.6f}",
+        }
         assert await rig.filtered("a", "n2", "n1", "n0") == ["n0"]
         assert await rig.bound("a", "n0") == ""
         assert placement(server, "a")["gpus"][0]["uuid"] == "GPU-n0-0"

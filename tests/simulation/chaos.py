@@ -7,9 +7,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import orjson
+
 from api_server import pods
 from cotenant_api import packingpolicy
 from cotenant_api.names import GPUUID
+from cotenant_extender.kube import transport
 from simulation import hosts, jobs, network, processes, sites
 from simulation.world import World
 
@@ -59,9 +62,9 @@ class Chaos:
         self._actions = [action for action in every if self._rng.random() < 0.35] or every[:1]
         self._every_seconds = self._rng.choice(EVERY_SECONDS)
 
-    def begin(self, *, trouble: float, jobs_first: int) -> None:
+    def begin(self, *, trouble: float, late: float, jobs_first: int) -> None:
         """From now on."""
-        self._world.network.weather.trouble = trouble
+        self._world.network.weather.trouble, self._world.network.weather.late = trouble, late
         for _ in range(jobs_first):
             self._submit()
         self._world.network.on_slow = self._at_a_slow_binding
@@ -74,7 +77,7 @@ class Chaos:
         """It is over: whatever lasts ends, and everything that is down starts."""
         world = self._world
         self._over = True
-        world.network.weather.trouble, world.network.weather.down = 0.0, False
+        world.network.weather = network.Weather()
         for link in list(world.network.links):
             if link.partitioned:
                 link.heal()
@@ -89,8 +92,8 @@ class Chaos:
         world.change_policy(**{"paused": False, **world.policy})
         world.say("chaos is over")
 
-    def _at_a_slow_binding(self, sender: network.Link) -> None:
-        """The worst moment to lose a leader: its Binding is under way."""
+    def _at_a_slow_binding(self, sender: network.Link, request: transport.Request) -> None:
+        """The worst moment to lose a leader, or the GPU: a Binding is under way."""
         host = next((host for host in self._world.hosts if host.extender_link is sender), None)
         if host is None or self._over:
             return
@@ -103,6 +106,16 @@ class Chaos:
                 self._kill(host, extender=True)
             case chance if chance < 0.50:
                 self._pause(host, extender=True)
+            case chance if chance < 0.65:
+                node = orjson.loads(request.body or b"{}")["target"]["name"]
+                self._break_all(next(site for site in self._world.sites if site.name == node))
+
+    def _break_all(self, site: sites.Site) -> None:
+        """What was promised on a node goes elsewhere."""
+        self._world.say(f"all GPUs of {site.name} break")
+        for uuid in site.machine.gpus:
+            site.sicken(uuid, sick=True)
+            self._world.later(self._rng.uniform(6.0, 15.0), functools.partial(site.sicken, uuid, sick=False))
 
     def _at_a_call(self, host: hosts.Host, verb: str) -> None:
         """The worst moment to be paused: there is a request to answer, which it does when it wakes."""

@@ -3,14 +3,14 @@
 A defect is a subclass that is put in the place of a part's class, after the extender was built.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import binder, leadership, records, service, writer
+from cotenant_extender import binder, fencing, leadership, records, service, takeover, writer
 from cotenant_extender.ledger import graves, ledger
 from cotenant_extender.queue import cleanup
 
@@ -50,11 +50,26 @@ class _BelievesDeletions(graves.Graves):
 class _GivesUpEarly(binder.Binder):
     """A Binding without reply did not happen, and what was promised is free again."""
 
-    async def _resolve(self, record: records.Pod, placed: placement.Placement, *, refused: bool = False) -> Any:
-        LOG.info("%s: no reply (%s, %s)", record.name, placed.node, refused)
+    async def _resolve(self, record: records.Pod) -> str | None:
         self._forget(record.uid)
         self._ledger.end_earmark(record.uid)
-        return binder.Outcome(binder.Result.LOST, "no reply")
+        return "no reply"
+
+
+class _BelievesInTime(fencing.Fences):
+    """What was not carried out within some seconds never will be."""
+
+    async def settled(self, record: records.Pod, *, version: int) -> records.Pod | None:
+        del version
+        await asyncio.sleep(5.0)
+        return await self.read(record.namespace, record.name, record.uid)
+
+
+class _FencesNothing(takeover.TakeOver):
+    """A former leader has nothing under way."""
+
+    async def fence_all(self, still: Callable[[], bool]) -> bool:
+        return still()
 
 
 class _MissesEnds(ledger.Ledger):
@@ -105,6 +120,14 @@ def _gives_up_early(extender: service.Extender) -> None:
     extender.binder.__class__ = _GivesUpEarly
 
 
+def _believes_in_time(extender: service.Extender) -> None:
+    extender.binder._fences.__class__ = _BelievesInTime
+
+
+def _fences_nothing(extender: service.Extender) -> None:
+    extender.leader._fencing.__class__ = _FencesNothing
+
+
 def _misses_ends(extender: service.Extender) -> None:
     extender.ledger.__class__ = _MissesEnds
 
@@ -127,6 +150,8 @@ DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
         "reserves nothing": _reserves_nothing,
         "believes deletions": _believes_deletions,
         "gives up early": _gives_up_early,
+        "believes in time": _believes_in_time,
+        "fences nothing": _fences_nothing,
         "misses ends": _misses_ends,
         "leaves the unplaced": _leaves_the_unplaced,
         "evicts blindly": _evicts_blindly,

@@ -1,7 +1,8 @@
 """The way between one client and the API server: delays, losses, duplicates, partitions, outages.
 
-What was sent reaches the API server independently of whether its sender still lives or waits. A Binding takes effect
-no later than its `timeout` allows; anything else may take effect long after its sender gave up.
+What was sent reaches the API server independently of whether its sender still lives or waits: a kernel goes on
+retransmitting what a closed socket had sent. So a request may take effect minutes after its sender gave up, after a
+partition has healed, after its sender or the API server was started again, and in any order.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,6 +24,10 @@ Judge = Callable[[transport.Answer], None]
 
 LATENCY_SECONDS = 0.004
 LATE_SECONDS = 20.0
+VERY_LATE_SECONDS = (4.0, 20.0, 150.0)
+"""How late a request of an extender may arrive, at most; one of these is drawn for each."""
+AFTER_HEAL_SECONDS = 8.0
+"""Retransmissions back off: what was sent during a partition arrives so long after its end, at most."""
 
 
 @dataclass
@@ -31,19 +36,29 @@ class Weather:
 
     Attributes:
         trouble: chance that something befalls a request.
+        late: chance that a Binding is withheld until it does the most harm (see `latecomers`).
         down: whether the API server answers nobody.
     """
 
     trouble: float = 0.0
+    late: float = 0.0
     down: bool = False
+
+
+class Withheld(NamedTuple):
+    """A request that is under way until somebody delivers it."""
+
+    link: "Link"
+    request: transport.Request
 
 
 class Network:
     """Links to one API server. What happens in it happens in no process.
 
     Attributes:
+        withheld: Bindings that arrive when `latecomers` says so.
         on_binding: is told whose Binding took effect, and the Binding.
-        on_slow: is told whose Binding will take effect late, or without a reply.
+        on_slow: is told whose Binding will take effect late, or without a reply, and the Binding.
         on_arrival: is told whose request is about to take effect, and says who is to be told of the answer.
     """
 
@@ -51,8 +66,9 @@ class Network:
         self.handling, self.objects = handling, objects
         self.weather = Weather()
         self.links: list[Link] = []
+        self.withheld: list[Withheld] = []
         self.on_binding: Callable[[Link, Object], None] = lambda *_: None
-        self.on_slow: Callable[[Link], None] = lambda _: None
+        self.on_slow: Callable[[Link, transport.Request], None] = lambda *_: None
         self.on_arrival: Callable[[Link, transport.Request], Judge | None] = lambda *_: None
         self.outside = contextvars.Context()
 
@@ -89,6 +105,7 @@ class Link:
         self.network, self.name, self.rng = network, name, rng
         self.cut = self.partitioned = False
         self.streams: list[_Stream] = []
+        self._unsent: list[tuple[transport.Request, asyncio.Future[transport.Answer]]] = []
 
     @property
     def open(self) -> bool:
@@ -100,8 +117,12 @@ class Link:
         self.partitioned = True
 
     def heal(self) -> None:
-        """It gets through again; watches bring what they held back, or break."""
+        """It gets through again; requests arrive, watches bring what they held back, or break."""
         self.partitioned = False
+        unsent, self._unsent = self._unsent, []
+        for request, reply in unsent:
+            if self.rng.random() < 0.8:
+                self._later(self.rng.uniform(0.0, AFTER_HEAL_SECONDS), self._arrive, request, reply, "")
         for stream in list(self.streams):
             if self.rng.random() < 0.5:
                 stream.fail()
@@ -153,13 +174,23 @@ class Link:
 
     def _send(self, request: transport.Request, reply: asyncio.Future[transport.Answer]) -> None:
         """What becomes of a request is drawn when it is sent."""
+        if self.cut or self.network.weather.down:
+            self._later(self.latency(), _fail, reply, "connection refused")
+        elif self.partitioned:
+            self._unsent.append((request, reply))
+            self._slow(request)
+        elif "/binding" in request.path and self.rng.random() < self.network.weather.late:
+            self.network.withheld.append(Withheld(self, request))
+            self._slow(request)
+        else:
+            self._befalls(request, reply)
+
+    def _befalls(self, request: transport.Request, reply: asyncio.Future[transport.Answer]) -> None:
         rng, trouble = self.rng, self.network.weather.trouble
         there, fate = self.latency(), rng.random()
-        if self.cut or self.network.weather.down:
-            self._later(there, _fail, reply, "connection refused")
-        elif self.partitioned or fate < 0.10 * trouble:
+        if fate < 0.10 * trouble:
             return
-        elif fate < 0.15 * trouble:
+        if fate < 0.15 * trouble:
             self._later(there, _fail, reply, "connection reset")
         elif fate < 0.20 * trouble:
             self._later(there, _settle, reply, answers.RefusedError(429, "too many requests", retry_after=1).answer)
@@ -169,7 +200,7 @@ class Link:
             self._later(there, self._arrive, request, reply, "500" if rng.random() < 0.3 else "lost")
             self._slow(request)
         elif fate < (0.95 if "/binding" in request.path else 0.70) * trouble:
-            self._later(rng.uniform(0.0, _longest(request)), self._arrive, request, reply, "")
+            self._later(rng.uniform(0.0, self._latest()), self._arrive, request, reply, "")
             self._slow(request)
             if rng.random() < 0.4:
                 # Its sender hears of a failure first, and it takes effect after that.
@@ -177,14 +208,27 @@ class Link:
         else:
             self._later(there, self._arrive, request, reply, "")
 
+    def _latest(self) -> float:
+        """How late a request may arrive. What is late of the models of other programs would test the models."""
+        return self.rng.choice(VERY_LATE_SECONDS) if self.name.endswith("/extender") else LATE_SECONDS
+
+    def deliver(self, request: transport.Request) -> None:
+        """Let a request take effect of which its sender hears no more."""
+        nobody: asyncio.Future[transport.Answer] = asyncio.get_running_loop().create_future()
+        self._later(0.0, self._arrive, request, nobody, "lost")
+
     def _slow(self, request: transport.Request) -> None:
         if "/binding" in request.path:
-            self._later(0.0, self.network.on_slow, self)
+            self._later(0.0, self.network.on_slow, self, request)
 
     def _arrive(self, request: transport.Request, reply: asyncio.Future[transport.Answer], fate: str) -> None:
         """It takes effect."""
         if self.network.weather.down:
-            _fail(reply, "connection reset")
+            if self.rng.random() < 0.5:
+                _fail(reply, "connection reset")
+            else:
+                # Whatever stands before the API server keeps it, and tries again.
+                self._later(self.rng.uniform(0.2, LATE_SECONDS), self._arrive, request, reply, fate)
             return
         judge = self.network.on_arrival(self, request)
         answer = self.network.handling.answer(request)
@@ -288,12 +332,6 @@ class _Stream:
         self._ready.append(line)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-def _longest(request: transport.Request) -> float:
-    """How late a request may take effect."""
-    text = handlers.named(request.path).query.get("timeout", "")
-    return min(float(text.removesuffix("s")), request.timeout_seconds) if text else LATE_SECONDS
 
 
 def _settle(reply: asyncio.Future[transport.Answer], answer: transport.Answer) -> None:

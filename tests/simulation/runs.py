@@ -88,7 +88,9 @@ async def _live(world: World) -> None:
     keeper = asyncio.create_task(_restart(world))
     try:
         await world.rest(3.0)
-        bad.begin(trouble=rng.choice([0.0, 0.1, 0.4, 0.8]), jobs_first=rng.choice([2, 5]))
+        bad.begin(
+            trouble=rng.choice([0.0, 0.1, 0.4, 0.8]), late=rng.choice([0.0, 0.1, 0.3]), jobs_first=rng.choice([2, 5])
+        )
         await world.rest(CHAOS_SECONDS)
         bad.heal()
         await _work_off(world)

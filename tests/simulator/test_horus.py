@@ -200,6 +200,16 @@ def test_goals_are_met_only_by_what_is_no_worse_than_published() -> None:
     assert met == [(True, True, True, True), (True, True, False, True), (False, False, True, False)]
 
 
+def test_the_answer_says_how_far_the_simulated_rival_is_from_what_was_measured() -> None:
+    slot = result("Slot")
+    run = with_figures(slot.runs[1], run_seconds=1.009 * slot.runs[1].figures.run_seconds)
+    rival = experiment.Result(setting=settings.named(settings.HORUS), runs={1: run})
+    ours = experiment.Result(setting=settings.named(settings.DENSE_LONG), runs={1: run})
+    shown = goals.answer([goals.of(one, slot) for one in (slot, rival, ours)])
+    assert "The simulated Horus has makespan +0.0 % (published -33.5)" in shown
+    assert "run time +0.9 % where the study measured +8.3 %" in shown
+
+
 def test_document_names_every_run_as_simulated_and_has_intervals() -> None:
     found = report.document([result("Slot", seeds=(1, 2))], asked())
     assert found["simulated"] is True

@@ -45,6 +45,10 @@ def test_answer_names_the_cases_where_it_does_not_hold() -> None:
     assert shown(case).answer.endswith(f"in {every - 1} of {every} cases; not where {case}.")
 
 
+def test_the_page_says_how_far_the_simulated_rival_is_from_what_was_measured() -> None:
+    assert any("run time +0.0 % where the study measured +8.3 %" in text for text in shown().conditions)
+
+
 def test_cases_have_names_of_their_own_and_the_first_varies_nothing() -> None:
     assert len({case.name for case in variation.CASES}) == len(variation.CASES)
     assert variation.CASES[0] == variation.Case(name=variation.CASES[0].name)

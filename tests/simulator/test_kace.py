@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotenant_predictor.colocation import profiles
+from cotenant_predictor.colocation import prior, profiles
 from cotenant_predictor.datasets.joint import Run, Tenant
 from cotenant_predictor.evaluation import colocation, partners, splits
+from cotenant_predictor.training import colocation as training
 from cotenant_simulator.kace import candidates, choosers, judging, report, scores
 from cotenant_simulator.report import page
 from simulator import groups_kit
@@ -163,4 +164,17 @@ def test_the_page_has_every_way_for_all_targets_and_by_gpu_model() -> None:
     whole, by_model, _ = shown().tables
     assert [row[0] for row in whole.rows] == [row[0] for row in by_model.rows] == list(choosers.NAMES)
     assert [column.title for column in by_model.columns] == ["chooser", "A, MPS", "B, MPS"]
-    assert "Cotenant reaches 90.0 %" in shown().answer
+    assert "Cotenant's model reaches 90.0 % of the best partner (as-asked 50.0 %" in shown().answer
+
+
+def test_what_was_learned_of_another_mechanism_is_not_what_the_extender_asks(tmp_path: Path) -> None:
+    joint = groups_kit.bench(tmp_path, jobs=6, sizes=(2,)).joint
+    pairs = partners.pairs_of(joint, size=2)
+    taught = training.learn(
+        dataclasses.replace(joint, runs=tuple(dataclasses.replace(run, mechanism="TimeSlicing") for run in joint.runs)),
+        ["TimeSlicing"],
+    )
+    found = choosers.predicted(taught, pairs, pairs, "TimeSlicing")
+    untaught = prior.speeds(pairs.tenants(), "MPS").sum(axis=1)
+    assert found[choosers.AS_ASKED] == pytest.approx(untaught)
+    assert found[colocation.COTENANT] != pytest.approx(untaught)

@@ -20,7 +20,8 @@ from cotenant_deviceplugin.sharing import Shared
 PATIENCE_SECONDS = 20.0
 """How long a server may take to start on a GPU that was well, before that speaks against the GPU."""
 CALM_SECONDS = 30.0
-"""Between two observations of a GPU of which nothing new is known; its server's log is followed all the time."""
+"""Between two observations of a GPU of which nothing new is known. Meanwhile its server's log files are followed, where
+the control daemon writes any: real ones that run with `-f` log to their standard output."""
 BUSY_SECONDS = 1.0
 """Between two while something is under way."""
 

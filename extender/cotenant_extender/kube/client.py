@@ -89,14 +89,25 @@ class Client:
         return await self._retried(transport.Request("DELETE", path, orjson.dumps(options), timeout_seconds=10.0))
 
     async def post_once(self, path: str, value: Mapping[str, Any], *, timeout_seconds: float) -> Object:
-        """Create, sent once; the API server gives up when the time is over, too.
+        """Create, sent once.
 
         Raises:
-            UnansweredError: no answer, or 5xx: it may have been carried out.
+            UnansweredError: no answer, or 5xx: it may have been carried out, or be carried out at any later time.
         """
-        # The API server ends a request by its query parameter `timeout`; it takes whole seconds rounded down here.
-        bounded = f"{path}?timeout={max(int(timeout_seconds), 1)}s"
-        request = transport.Request("POST", bounded, orjson.dumps(value), timeout_seconds=timeout_seconds)
+        return await self._once(transport.Request("POST", path, orjson.dumps(value), timeout_seconds=timeout_seconds))
+
+    async def patch_once(
+        self, path: str, change: Mapping[str, Any], *, content_type: str, timeout_seconds: float
+    ) -> Object:
+        """Change, sent once.
+
+        Raises:
+            UnansweredError: as `post_once`.
+        """
+        body = orjson.dumps(change)
+        return await self._once(transport.Request("PATCH", path, body, content_type, timeout_seconds=timeout_seconds))
+
+    async def _once(self, request: transport.Request) -> Object:
         answer = await self.carrier.request(request)
         if answer.status >= 500:
             raise transport.UnansweredError(f"{answer.status}: {message_of(answer)}")

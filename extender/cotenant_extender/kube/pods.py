@@ -54,6 +54,11 @@ def lift(record: records.Pod, earmark: earmarks.Earmark | None) -> Object:
     return change
 
 
+def fence(record: records.Pod, note: earmarks.Note) -> Object:
+    """Return a strategic merge patch that writes the earmark annotation of exactly this state of this pod."""
+    return {"metadata": {**_preconditions(record), "annotations": {names.EARMARK: note.to_json()}}}
+
+
 def condition(report: reporting.Report, *, now: str) -> Object:
     """Strategic merge patch of the status: the one condition. Its transition time changes only with its status."""
     record = report.record
@@ -70,14 +75,14 @@ def condition(report: reporting.Report, *, now: str) -> Object:
 
 
 def binding(record: records.Pod, placed: placement.Placement) -> Object:
-    """A Binding: the UID is a precondition, the placement is merged into the pod's annotations."""
+    """Return a Binding of exactly this state of this pod; the placement is merged into the pod's annotations."""
     return {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {
             "name": record.name,
             "namespace": record.namespace,
-            "uid": record.uid,
+            **_preconditions(record),
             "annotations": {names.PLACEMENT: placed.to_json()},
         },
         "target": {"apiVersion": "v1", "kind": "Node", "name": placed.node},
@@ -106,10 +111,8 @@ def deletion(record: records.Pod) -> Object:
 
 
 def _preconditions(record: records.Pod) -> Object:
-    found: Object = {"uid": record.uid}
-    if record.version:
-        found["resourceVersion"] = str(record.version)
-    return found
+    # A pod whose version cannot be read has "0", which no pod has: such a write is refused.
+    return {"uid": record.uid, "resourceVersion": str(record.version)}
 
 
 def waiting_event(report: reporting.Report, *, now: str) -> Object:

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from cotenant_api import errors, names, placement
-from cotenant_api.names import NodeName, PodUID
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 
 STANDING_SECONDS = 20.0
@@ -25,11 +25,15 @@ class Note(placement.Earmark):
     """The earmark as annotated.
 
     Attributes:
+        node: empty, as `gpus`, where the pod was fenced and nothing is promised.
         attempt: counts the pod's earmarks. A patch that changes nothing is no event; this one always wakes
             kube-scheduler, even for the same GPUs.
+        leader: the mark of the term in which it was written (see `leadership`).
     """
 
+    gpus: tuple[GPUUID, ...] = ()
     attempt: Annotated[int, Field(ge=1)] = 1
+    leader: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +50,12 @@ class Earmark:
     attempt: int
     report: str | None
     made: float
+    leader: str
 
     def note(self) -> Note:
-        """The annotation."""
-        return Note(node=self.placed.node, gpus=tuple(gpu.uuid for gpu in self.placed.gpus), attempt=self.attempt)
+        """Return the annotation."""
+        gpus = tuple(gpu.uuid for gpu in self.placed.gpus)
+        return Note(node=self.placed.node, gpus=gpus, attempt=self.attempt, leader=self.leader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +73,14 @@ class Setback:
 
 
 class Earmarks:
-    """Standing earmarks and setbacks by pod."""
+    """Standing earmarks and setbacks by pod.
+
+    Attributes:
+        leader: the mark of the present term, which every earmark bears.
+    """
 
     def __init__(self) -> None:
+        self.leader = ""
         self._live: dict[PodUID, Earmark] = {}
         self._setbacks: dict[PodUID, Setback] = {}
 
@@ -92,7 +103,7 @@ class Earmarks:
         """Promise GPUs to a pod."""
         standing, written = self._live.get(record.uid), note(record)
         last = max(standing.attempt if standing else 0, written.attempt if written else 0)
-        made = Earmark(placed=placed, attempt=last + 1, report=record.unschedulable, made=now)
+        made = Earmark(placed=placed, attempt=last + 1, report=record.unschedulable, made=now, leader=self.leader)
         self._live[record.uid] = made
         return made
 
@@ -100,7 +111,9 @@ class Earmarks:
         """Take over an earmark that a former leader wrote."""
         written = note(record)
         attempt = 1 if written is None else written.attempt
-        self._live[record.uid] = Earmark(placed=placed, attempt=attempt, report=record.unschedulable, made=now)
+        self._live[record.uid] = Earmark(
+            placed=placed, attempt=attempt, report=record.unschedulable, made=now, leader=self.leader
+        )
 
     def observe(self, record: records.Pod, *, now: float) -> None:
         """What a pod's state says of its earmark."""
@@ -158,3 +171,9 @@ def books_the_same(one: placement.Placement, other: placement.Placement) -> bool
     """Return whether two placements book the same amounts of the same GPUs."""
     first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
     return one.node == other.node and first == second
+
+
+def next_note(record: records.Pod, *, leader: str) -> Note:
+    """Return the pod's earmark annotation with the next attempt and the mark of a leader; the promise stays."""
+    written = note(record) or Note(node=NodeName(""))
+    return written.model_copy(update={"attempt": written.attempt + 1, "leader": leader})

@@ -71,6 +71,7 @@ def page_of(runs: Runs, *, model: str, command: str) -> page.Page:
         conditions=(
             f"Simulated, as in the study's page but for what a row names; model {model}.",
             _ARRIVALS,
+            goals.rival(met[CASES[0].name, settings.HORUS]),
         ),
         parts=[_table(runs, met), _bars(met)],
         document=_document(runs, model=model),

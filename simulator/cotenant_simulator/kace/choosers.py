@@ -11,7 +11,8 @@
 | rf-utilization | the largest sum of speeds, by a random forest on utilizations, as of graph-based predictors |
 | kace-lr | the same by KACE's linear regression on the metrics of jobs alone |
 | physics | the same by max-min fair sharing, without anything learned |
-| cotenant | the same by the predictor's model of co-location |
+| cotenant | the same by the predictor's model of co-location, of the mechanism that was measured |
+| as-asked | the same by that model of MPS, the one mechanism that the extender asks it of |
 | oracle | the largest sum that was measured |
 """
 
@@ -23,10 +24,12 @@ import numpy as np
 from cotenant_predictor.colocation import prior, profiles, speeds
 from cotenant_predictor.evaluation import colocation, partners
 from cotenant_predictor.trees import Array
+from cotenant_simulator.engine import interference
 from cotenant_simulator.kace import candidates
 
+AS_ASKED: Final = "as-asked"
 LEAST_UTILIZATION: Final = "least-utilization"
-LEARNED: Final = (partners.FOREST, partners.KACE, colocation.PHYSICS, colocation.COTENANT)
+LEARNED: Final = (partners.FOREST, partners.KACE, colocation.PHYSICS, colocation.COTENANT, AS_ASKED)
 """Those that predict sums of speeds."""
 RULES: Final[Mapping[str, tuple[str, float]]] = {**partners.RULES, LEAST_UTILIZATION: ("utilization", -1.0)}
 NAMES: Final = (
@@ -58,11 +61,12 @@ def predicted(
         model: ours, taught by what is known.
         known: groups of the same size that a published model learns from; with fewer than two it says nothing.
         asked: the groups.
-        mechanism: how they share the GPU.
+        mechanism: how they share the GPU, as measured.
     """
     found = {
         colocation.PHYSICS: prior.speeds(asked.tenants(), mechanism).sum(axis=1),
         colocation.COTENANT: model.predict(asked.tenants(), mechanism).total,
+        AS_ASKED: model.predict(asked.tenants(), interference.MPS).total,
     }
     if len(known.members) > 1:
         found |= {name: partners.published(name, known, asked) for name in (partners.KACE, partners.FOREST)}

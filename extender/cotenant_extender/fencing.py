@@ -1,0 +1,106 @@
+"""Fence a pod: move its resource version, so that a request decided on an older one can no longer take effect.
+
+A request without a reply may arrive minutes later: a kernel goes on retransmitting what a closed socket had sent, and
+the API server counts its `timeout` from the arrival. No time makes such a request harmless. Every Binding and every
+Eviction therefore names the resource version that it was decided on, and the API server answers 409 once the pod has
+another one. The earmark annotation is what this account may write, so a fence writes it again, with the next attempt
+and the mark of the present term. The fence names a resource version as well: a late fence changes nothing.
+"""
+
+from cotenant_api.names import Namespace, PodUID
+from cotenant_extender import context, records
+from cotenant_extender.kube import client, pods, transport
+from cotenant_extender.ledger import earmarks
+
+REQUEST_SECONDS = 2.0
+UNREADABLE = (transport.UnansweredError, client.APIError, client.BusyError)
+
+
+class Fences:
+    """Reads and fences pods; what it sees goes into the ledger."""
+
+    def __init__(self, shared: context.Context) -> None:
+        self._ledger, self._api, self._clock = shared.ledger, shared.api, shared.clock
+        self._metrics = shared.metrics
+
+    async def read(self, namespace: Namespace, name: str, uid: PodUID) -> records.Pod | None:
+        """Return the pod as the API server has it now; None: that pod is gone.
+
+        Raises:
+            UnansweredError: no answer came.
+            APIError: the API server refused to say.
+            BusyError: it is too busy.
+        """
+        try:
+            found = await self._api.get(pods.pod_path(namespace, name), timeout_seconds=REQUEST_SECONDS)
+        except client.NotFoundError:
+            self._ledger.pod_gone(uid)
+            return None
+        return self._seen(found, uid)
+
+    async def settled(self, record: records.Pod, *, version: int) -> records.Pod | None:
+        """Return the pod when no request that names `version` can take effect any more; None: the pod is gone.
+
+        Raises:
+            UnansweredError: no answer came; a request may still take effect.
+            APIError: the API server refused a request of ours.
+            BusyError: it is too busy.
+        """
+        while True:
+            found = await self.read(record.namespace, record.name, record.uid)
+            if found is None or found.version != version:
+                return found
+            moved = await self._moved(found)
+            if moved is None or moved.version != version:
+                return moved
+
+    async def taken_over(self, record: records.Pod) -> records.Pod | None:
+        """Return the pod with the mark of the present term, or bound by a former leader; None: the pod is gone.
+
+        Raises:
+            UnansweredError: no answer came; a request of a former leader may still take effect.
+            APIError: the API server refused a request of ours.
+            BusyError: it is too busy.
+        """
+        found: records.Pod | None = record
+        while found is not None and found.node is None:
+            version = found.version
+            found = await self._moved(found)
+            if found is not None and found.version != version and self._marked(found):
+                return found
+        return found
+
+    async def _moved(self, record: records.Pod) -> records.Pod | None:
+        """Return the pod after a fence, or as it is where it had changed before the fence came."""
+        path = pods.pod_path(record.namespace, record.name)
+        change = pods.fence(record, earmarks.next_note(record, leader=self._ledger.earmarks.leader))
+        try:
+            raw = await self._api.patch_once(
+                path, change, content_type=transport.STRATEGIC_MERGE_PATCH, timeout_seconds=REQUEST_SECONDS
+            )
+        except client.NotFoundError:
+            self._ledger.pod_gone(record.uid)
+            return None
+        except client.ConflictError:
+            return await self.read(record.namespace, record.name, record.uid)
+        self._metrics.fences.inc()
+        return self._seen(raw, record.uid)
+
+    def _marked(self, record: records.Pod) -> bool:
+        """Return whether the pod's earmark annotation bears the mark of the present term."""
+        written = earmarks.note(record)
+        return written is not None and written.leader == self._ledger.earmarks.leader
+
+    def _seen(self, raw: client.Object, uid: PodUID) -> records.Pod | None:
+        found = records.pod_record(raw)
+        if found.uid != uid:
+            self._ledger.pod_gone(uid)
+            return None
+        self._ledger.pod(found, now=self._clock())
+        return found
+
+
+def foreign(record: records.Pod, *, leader: str) -> bool:
+    """Return whether a leader of another term wrote the pod's earmark: it may know what this one does not."""
+    written = earmarks.note(record)
+    return record.earmark is not None and (written is None or written.leader != leader)

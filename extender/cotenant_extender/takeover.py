@@ -1,0 +1,82 @@
+"""Take over from a former leader: fence every pod that it may be binding, then adopt what it promised.
+
+A former leader may have sent Bindings that have not arrived yet. Each names a pod whose gate was lifted, and the
+resource version that the former leader knew. So every pod that is not bound and has no gate gets the mark of the new
+term, which moves its version, before anything is placed. A former leader that still runs and sees the mark does not
+bind that pod (see `fencing.foreign`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cotenant_api.names import PodUID
+from cotenant_extender import context, fencing, records
+from cotenant_extender.ledger import earmarks, ledger, views
+from cotenant_extender.packing import placing, policies
+
+LOG = logging.getLogger(__name__)
+
+IN_FLIGHT = 64
+FIRST_DELAY_SECONDS = 0.2
+MAX_DELAY_SECONDS = 5.0
+
+
+class TakeOver:
+    """Fences pods at the beginning of a term."""
+
+    def __init__(self, shared: context.Context) -> None:
+        self._ledger, self._api = shared.ledger, shared.api
+        self._fences = fencing.Fences(shared)
+
+    async def fence_all(self, still: Callable[[], bool]) -> bool:
+        """Fence every pod that a former leader may be binding, those that come meanwhile too.
+
+        Args:
+            still: whether this extender still leads in the term for which it takes over.
+
+        Returns:
+            Whether all are fenced; False where it leads no longer.
+        """
+        fenced: set[PodUID] = set()
+        delay = FIRST_DELAY_SECONDS
+        while still():
+            left = [
+                record
+                for record in self._ledger.index.pending.values()
+                if not record.gates and record.uid not in fenced
+            ]
+            if not left:
+                return True
+            LOG.info("takes over: fences %d pods that a former leader may be binding", len(left))
+            slots = asyncio.Semaphore(IN_FLIGHT)
+            done = await asyncio.gather(*(self._fence(record, slots) for record in left))
+            fenced.update(uid for uid in done if uid is not None)
+            if None in done:
+                await self._api.sleep(delay)
+                delay = min(2 * delay, MAX_DELAY_SECONDS)
+        return False
+
+    async def _fence(self, record: records.Pod, slots: asyncio.Semaphore) -> PodUID | None:
+        """Fence one pod; None where the API server did not let it be known."""
+        async with slots:
+            try:
+                await self._fences.taken_over(record)
+            except fencing.UNREADABLE as error:
+                LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
+                return None
+        return record.uid
+
+
+def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
+    """Take over what a former leader promised to pods that kube-scheduler has not bound yet."""
+    for record in list(source.index.pending.values()):
+        written = earmarks.note(record)
+        if record.gates or written is None or not written.gpus or record.request is None:
+            continue
+        seen = views.node(source, written.node, gpus=written.gpus)
+        if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
+            continue
+        found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
+        if found is not None:
+            source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)
