@@ -133,6 +133,15 @@ def test_the_leaving_of_another_pod_changes_nothing(finished: bool) -> None:
     assert [lift.record.name for lift in run(source).lifts] == ["high"]
 
 
+def test_an_extender_that_does_not_lead_keeps_no_pods_that_have_ended() -> None:
+    source = builders.cluster(nodes=1, gpus=1)
+    runs(source, "one", "n0", 40)
+    runs(source, "two", "n0", 40)
+    source.pod_gone(PodUID("uid-one"))
+    runs(source, "two", "n0", 40, phase="Succeeded", version=2)
+    assert source.hosts.departed() == []
+
+
 def member(spec: Object, namespace: str = "team", **labels: str) -> conflicts.Member:
     return conflicts.Member(namespace, labels, conflicts.exclusion(namespace, spec))
 

@@ -28,7 +28,7 @@ class Hosts:
         self.tries.observe(known, record)
         self.volumes.follow(record)
         if record.finished and known is not None and not known.finished:
-            self._departed.append(record)
+            self._depart(record)
         return self.constrained(record)
 
     def gone(self, uid: PodUID, last: records.Pod | None) -> None:
@@ -36,12 +36,16 @@ class Hosts:
         self.tries.forget(uid)
         self.volumes.forget(uid)
         if last is not None and not last.finished:
-            self._departed.append(last)
+            self._depart(last)
+
+    def _depart(self, record: records.Pod) -> None:
+        """Keep a pod until the next pass, if there is one."""
+        if self.tries.following and record.node is not None:
+            self._departed.append(record)
 
     def departed(self) -> list[records.Pod]:
         """Return the pods that have ended on their nodes; each is returned once."""
-        found = [record for record in self._departed if record.node is not None]
-        self._departed.clear()
+        found, self._departed = self._departed, []
         return found
 
     def constrained(self, record: records.Pod) -> records.Pod:

@@ -26,12 +26,13 @@ class Tries:
     """Verdicts by pod, while this extender answers kube-scheduler.
 
     Attributes:
+        following: whether this extender answers kube-scheduler; another's tries tell nothing.
         ignores_shares: whether kube-scheduler was seen to accept a node that has too little `gpu-share` left.
     """
 
     def __init__(self) -> None:
         self.ignores_shares = False
-        self._following = False
+        self.following = False
         self._verdicts: OrderedDict[PodUID, tuple[nodeset.NodeSet, float]] = OrderedDict()
         self._rows: list[nodeset.Rows] = []
         self._asked: dict[PodUID, bool] = {}
@@ -39,12 +40,12 @@ class Tries:
 
     def start(self) -> None:
         """Follow kube-scheduler's tries from now on."""
-        self._following = True
+        self.following = True
 
     def stop(self) -> list[PodUID]:
         """Follow nothing: another extender answers. Return the pods whose verdicts are forgotten."""
         forgotten = list(self._verdicts)
-        self._following = False
+        self.following = False
         for known in (self._verdicts, self._asked, self._silent, self._rows):
             known.clear()
         return forgotten
@@ -57,7 +58,7 @@ class Tries:
     def observe(self, known: records.Pod | None, record: records.Pod) -> None:
         """Note what a pod's new state tells of tries: one begins with the lifted gate and ends with a report."""
         uid = record.uid
-        if not self._following or known is None:
+        if not self.following or known is None:
             return
         if not record.pending:
             self.forget(uid)
@@ -68,15 +69,15 @@ class Tries:
 
     def began(self, uid: PodUID) -> None:
         """A try begins: the pod was given another earmark."""
-        if self._following:
+        if self.following:
             self._asked[uid] = False
 
     def asked(self, uid: PodUID) -> bool:
         """Note that filter was asked about a pod. Return whether what it was asked is worth remembering."""
-        if self._following:
+        if self.following:
             self._asked[uid] = True
             self._silent.pop(uid, None)
-        return self._following
+        return self.following
 
     def ended(self, uid: PodUID) -> None:
         """Note that a try found no node. One in which filter was not asked tells that all nodes were refused."""
