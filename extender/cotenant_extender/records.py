@@ -11,7 +11,7 @@ from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, sharing, storage
+from cotenant_extender import amounts, booked, podrequests, sharing, storage
 from cotenant_extender.packing import conflicts, constraints, view
 
 Object = Mapping[str, Any]
@@ -101,10 +101,9 @@ class Pod:
         )
 
     @property
-    def gang(self) -> tuple[Namespace, str] | None:
-        """Namespace and name of its gang."""
-        gang = None if self.request is None else self.request.demand.gang
-        return None if gang is None else (self.namespace, gang.name)
+    def gang(self) -> pod.GangKey | None:
+        """Return the gang that the pod belongs to, if any."""
+        return None if self.request is None else self.request.demand.gang_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +180,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
     notes: Object = metadata.get("annotations") or {}
     uid, node = PodUID(metadata["uid"]), sharing.text(spec.get("nodeName") or None)
     asks = pod.asks_for_share(raw)
-    host = amounts.host_need(spec)
+    host = podrequests.host_need(spec, status)
     labels = sharing.labels(metadata.get("labels"))
     request, invalid, share = None, None, 0
     if asks:

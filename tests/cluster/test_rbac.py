@@ -110,6 +110,17 @@ def test_the_scheduler_writes_no_lease_but_its_own(cluster: Cluster) -> None:
     assert not may(cluster, SCHEDULER, "update", lease, namespace=RELEASE, name="node-h200-0")
 
 
+@pytest.mark.parametrize("annotation", [name.partition("/")[2] for name in names.RESERVED_ANNOTATIONS])
+def test_the_operator_sets_the_annotations_by_which_a_pod_gains_and_the_other_accounts_do_not(
+    cluster: Cluster, annotation: str
+) -> None:
+    resource = f"{names.POD_ANNOTATIONS}.{names.GROUP}"
+    assert may(cluster, OPERATOR, "set", resource, name=annotation)
+    assert not may(cluster, OPERATOR, "set", resource, name="placement")
+    assert not may(cluster, SCHEDULER, "set", resource, name=annotation)
+    assert not may(cluster, AGENT, "set", resource, name=annotation)
+
+
 def test_leases_elsewhere_are_nobodys(cluster: Cluster) -> None:
     for account in (OPERATOR, AGENT):
         assert not may(cluster, account, "update", "leases.coordination.k8s.io", namespace="kube-system")

@@ -9,7 +9,7 @@ import pytest
 from api_server.server import Server
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import feed, reading, records, storage
+from cotenant_extender import feed, reading, records, steps, storage
 from cotenant_extender.kube import pods
 from cotenant_extender.ledger import ledger
 from extender import builders, running, virtual
@@ -172,7 +172,7 @@ def test_a_volume_that_is_gone_keeps_a_pod_from_no_node(by_list: bool) -> None:
     put(source, storage.Volume, volume("b"))
     assert lifted(source) == []
     if by_list:
-        sink(source, storage.Volume).listed([], 9)
+        steps.finish(sink(source, storage.Volume).take([], 9))
     else:
         sink(source, storage.Volume).gone(volume("b"))
     assert (lifted(source), node_of(source, "a")) == (["a"], "n0")
@@ -184,7 +184,7 @@ def test_a_list_that_moves_a_volume_moves_the_pod() -> None:
     put(source, storage.Claim, claim())
     put(source, storage.Volume, volume("b"))
     assert lifted(source) == []
-    sink(source, storage.Volume).listed([reading.volume(volume("a"))], 9)
+    steps.finish(sink(source, storage.Volume).take([reading.volume(volume("a"))], 9))
     assert lifted(source) == ["a"]
 
 

@@ -9,18 +9,17 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cotenant_api import gpunode, placement
+from cotenant_api import gpunode, packingpolicy, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, graves, hosts, index, nodes, usage
+from cotenant_extender.ledger import claims, earmarks, fleets, graves, hosts, index, nodes, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
+from cotenant_extender.steps import Steps
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
 
 GONE_LIMIT = 20_000
 """Deleted pods whose late events are still recognised."""
-MANY = 32
-"""Nodes that come and go at once above which all are read again."""
 
 
 class Ledger:
@@ -60,8 +59,7 @@ class Ledger:
         self.hosts = hosts.Hosts()
         self.usage = usage.Usage()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
-        self._fleet: fleet.Fleet | None = None
-        self._stale: set[NodeName] = set()
+        self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
         self._no_expiry_before = 0.0
 
     def seen(self) -> fleet.Fleet:
@@ -70,26 +68,19 @@ class Ledger:
         Raises:
             ValueError: there is no policy.
         """
-        policy, standing = self.policy, self._fleet
-        if policy is None:
+        if self.policy is None:
             raise ValueError("without a PackingPolicy there is nothing to be seen")
-        if not self._stale and standing is not None and standing.policy is policy:
-            return standing
-        if standing is None or standing.policy is not policy or standing.crowded or self._many_are_new(standing):
-            seen = [self.nodes[name].seen(policy, self.finished) for name in self.order]
-            standing = self._fleet = fleet.Fleet.of(seen, policy)
-        else:
-            for name in sorted(self._stale):
-                state = self.nodes.get(name)
-                if state is None or state.agent is None:
-                    standing.remove(name)
-                else:
-                    standing.put(state.seen(policy, self.finished))
-        self._stale.clear()
-        return standing
+        return self._fleets.current(self.policy)
 
-    def _many_are_new(self, standing: fleet.Fleet) -> bool:
-        return sum(1 for name in self._stale if self.offers(name) is not (name in standing.rows)) > MANY
+    @property
+    def behind(self) -> int:
+        """How many nodes have to be read before `seen` can answer; 0 without a policy."""
+        return 0 if self.policy is None else self._fleets.behind(self.policy)
+
+    def advance(self) -> None:
+        """Do one step of what `seen` would have to do."""
+        if self.policy is not None:
+            self._fleets.advance(self.policy)
 
     def pod(self, record: records.Pod, *, now: float) -> None:
         """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
@@ -141,15 +132,6 @@ class Ledger:
                 self.touched.add(record.uid)
                 self.version += 1
 
-    def pods_listed(self, listed: Iterable[records.Pod], *, version: int, now: float) -> None:
-        """All pods as of a list. Known pods that it lacks are gone, unless they are younger than the list."""
-        seen = set()
-        for record in listed:
-            seen.add(record.uid)
-            self.pod(record, now=now)
-        for uid in [uid for uid, record in self.pods.items() if uid not in seen and record.version <= version]:
-            self.pod_gone(uid)
-
     def node(self, record: records.Node) -> None:
         """A Node as it is."""
         state = self._state(record.name)
@@ -165,14 +147,6 @@ class Ledger:
         self.equipment += 1
         self._changed(state)
         self._unearth(state, fresh=True)
-
-    def nodes_listed(self, listed: Iterable[records.Node]) -> None:
-        """All Nodes as of a list."""
-        found = {record.name: record for record in listed}
-        for record in found.values():
-            self.node(record)
-        for name in [name for name, state in self.nodes.items() if state.record is not None and name not in found]:
-            self.node_gone(name)
 
     def gpunode(self, record: records.GPUNode, *, now: float, fresh: bool = False) -> None:
         """A GPUNode as it is; `fresh`: it was read just now, and so tells of every pod that is gone.
@@ -201,14 +175,6 @@ class Ledger:
         self._changed(state)
         self._unearth(state, fresh=True)
 
-    def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, now: float) -> None:
-        """All GPUNodes as of a list."""
-        found = {record.name: record for record in listed}
-        for record in found.values():
-            self.gpunode(record, now=now, fresh=True)
-        for name in [name for name in self.order if name not in found]:
-            self.gpunode_gone(name)
-
     def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
         """The Lease of a node's agent. A clock that runs ahead counts as ours."""
         self.leases[name] = min(renewed, now)
@@ -218,13 +184,6 @@ class Ledger:
         """The Lease of a node's agent is gone."""
         self.leases.pop(name, None)
         self._judge_liveness(name, now=now)
-
-    def leases_listed(self, renewed: dict[NodeName, float], *, now: float) -> None:
-        """All agents' Leases as of a list."""
-        for name, time in renewed.items():
-            self.lease(name, time, now=now)
-        for name in [name for name in self.leases if name not in renewed]:
-            self.lease_gone(name, now=now)
 
     def tick(self, *, now: float) -> None:
         """Time has passed: Leases may have expired."""
@@ -325,6 +284,11 @@ class Ledger:
         known = self.pods.get(uid)
         return self.graves.has_finished(uid) if known is None else known.finished
 
+    def _describe(self, made: fleet.Fleet) -> Steps[None]:
+        """Find out what the placement in force asks for at every node, in steps."""
+        if made.policy.spec.placement is packingpolicy.Placement.INTERFERENCE:
+            yield from self.known.situations.prepare(made)
+
     def _bury(self, record: records.Pod) -> None:
         """What becomes of a deleted pod's claim."""
         state = None if record.node is None else self.nodes.get(record.node)
@@ -382,7 +346,7 @@ class Ledger:
     def _state(self, name: NodeName) -> nodes.NodeState:
         found = self.nodes.get(name)
         if found is None:
-            found = self.nodes[name] = nodes.NodeState(name, self._stale)
+            found = self.nodes[name] = nodes.NodeState(name, self._fleets.stale)
         return found
 
     def _changed(self, state: nodes.NodeState) -> None:

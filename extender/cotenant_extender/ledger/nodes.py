@@ -188,7 +188,23 @@ class NodeState:
             return Cause.FOREIGN_USE
         if any(uid not in claimed and not explains(uid) for uid in gpu.tenants):
             return Cause.UNEXPLAINED
-        return None
+        return Cause.OVERBOOKED if self.excess(gpu) is not None else None
+
+    def excess(self, gpu: records.GPU) -> str | None:
+        """Return what bound pods book on a GPU beyond what it has, in words; None: nothing."""
+        here = self.tenants.get(gpu.uuid, {}).values()
+        booked = [
+            entry
+            for claim in here
+            if claim.kind is claims.Kind.BOUND
+            for entry in claim.bookings
+            if entry.uuid == gpu.uuid
+        ]
+        return booking.excess(
+            shares=[entry.share for entry in booked],
+            memory_mib=[entry.memory_mib for entry in booked],
+            gpu_memory_mib=gpu.memory_mib,
+        )
 
 
 _NOTHING = records.Node(

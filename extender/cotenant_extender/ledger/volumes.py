@@ -4,7 +4,7 @@ A claim that is bound can be used where the node affinity of its PersistentVolum
 where its StorageClass allows its volume to be made; whether there is room for it, only kube-scheduler evaluates.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from cotenant_api.names import PodUID
@@ -45,14 +45,10 @@ class Volumes:
         gone = self._stored[kind].pop(key, None)
         return NOBODY if gone is None else self._concerned(gone)
 
-    def replace(self, kind: type[storage.Stored], listed: Iterable[storage.Stored]) -> frozenset[PodUID]:
-        """Note all objects of a kind; return the pods whose volumes any change may concern."""
-        found = {item.key: item for item in listed}
-        known = self._stored[kind]
-        gone = [known[key] for key in known if key not in found]
-        changed = [item for key, item in found.items() if known.get(key) != item]
-        concerned = [self.remove(kind, item.key) for item in gone] + [self.put(item) for item in changed]
-        return NOBODY.union(*concerned)
+    def retain(self, kind: type[storage.Stored], keys: Collection[storage.Key]) -> frozenset[PodUID]:
+        """Note that all other objects of a kind are gone; return the pods whose volumes that may concern."""
+        gone = [key for key in self._stored[kind] if key not in keys]
+        return NOBODY.union(*(self.remove(kind, key) for key in gone))
 
     def follow(self, record: records.Pod) -> None:
         """Note which claims a pod uses while it waits."""

@@ -38,6 +38,7 @@ class Cause(enum.Enum):
         "are on nodes that run a pod without readable placement",
     )
     UNEXPLAINED = PackedReason.FOREIGN_USE, "has a tenant that no pod explains", "have tenants that no pod explains"
+    OVERBOOKED = PackedReason.INSUFFICIENT_SHARE, "is booked beyond what it has", "are booked beyond what they have"
     FOREIGN_USE = PackedReason.FOREIGN_USE, "is used by foreign processes", "are used by foreign processes"
     NODE_REFUSES = (
         PackedReason.INSUFFICIENT_HOST_RESOURCES,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cotenant_api import packingpolicy
 from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace, NodeName
+from cotenant_extender import steps
 from cotenant_extender.packing import causes, constraints, nodeset, policies, view
 
 Array: TypeAlias = NDArray[Any]
@@ -28,6 +29,7 @@ EMPTY = 0
 
 _MEMO_LIMIT = 256
 _CROWDED = 1000
+_ROWS_PER_STEP = 20
 _OF_NODES: dict[str, Any] = {
     "node_closed": np.uint8,
     "schedulable": np.bool_,
@@ -118,12 +120,19 @@ class Fleet:
     @classmethod
     def of(cls, nodes: Sequence[view.Node], policy: policies.InForce) -> Self:
         """Nodes in the order in which they are given."""
+        return steps.finish(cls.made(nodes, policy))
+
+    @classmethod
+    def made(cls, nodes: Sequence[view.Node], policy: policies.InForce) -> steps.Steps[Self]:
+        """Make what `of` returns, in steps."""
         made = cls(policy)
         made.nodes = list(nodes)
         made.rows = {node.name: row for row, node in enumerate(nodes)}
         made._allocate(len(nodes), max((len(node.gpus) for node in nodes), default=1) or 1)
         for row, node in enumerate(nodes):
             made._write(row, node)
+            if row % _ROWS_PER_STEP == _ROWS_PER_STEP - 1:
+                yield
         return made
 
     def __len__(self) -> int:

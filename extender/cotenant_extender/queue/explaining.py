@@ -53,7 +53,7 @@ def _described(record: records.Pod, *, state: str, reason: PackedReason, message
         "message": message,
         "since": conditions.timestamp(datetime.fromtimestamp(record.since, UTC)),
         "priority": record.priority,
-        "gang": None if record.gang is None else record.gang[1],
+        "gang": None if record.gang is None else record.gang.name,
         "position": None,
         "victims": [],
         "heldGPUs": [],

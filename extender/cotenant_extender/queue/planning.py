@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant_api import names
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
+from cotenant_extender import steps
 from cotenant_extender.ledger import ledger, verdicts
 from cotenant_extender.packing import policies
 from cotenant_extender.queue import (
@@ -29,7 +31,7 @@ MAX_FOREIGN_TEXT = 256
 LIFTS_PER_PASS = 128
 """Filter and bind are answered between passes."""
 CELLS_PER_PASS = 2_000_000
-"""GPUs that are looked at in one pass, as often as they are; that is some tens of milliseconds."""
+"""GPUs that are looked at in one pass, as often as they are, at most; see `leader` for how many there are."""
 LOOKED_AT = 16
 PREEMPTIONS = 64
 """Jobs for which victims may be leaving at a time."""
@@ -60,18 +62,19 @@ class Plan:
 class _Pass:
     """State of one pass."""
 
-    def __init__(self, source: ledger.Ledger, policy: policies.InForce, now: float) -> None:
-        self.source, self.policy, self.now = source, policy, now
+    def __init__(self, source: ledger.Ledger, policy: policies.InForce, now: float, cells: int) -> None:
+        self.source, self.policy, self.now, self.most_cells = source, policy, now, cells
         self.lifts: list[earmarking.Lift] = []
         self.evictions: list[preempting.Eviction] = []
         self.lifted: set[order.Name] = set()
+        self.unsuited: set[int] = set()
         self.cells = 0
         self.cut = self.reserved = False
 
     @property
     def full(self) -> bool:
         """Whether others are to get their turn."""
-        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= CELLS_PER_PASS
+        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= self.most_cells
 
 
 class Queue:
@@ -93,8 +96,23 @@ class Queue:
         self._show_again = self._search_by = self._search_from = 0.0
         self._begun = False
 
-    def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
-        """One pass."""
+    def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
+        """Do in steps what the next pass would have to do at once: at the beginning, and under another policy.
+
+        What changes between two steps is touched in the ledger, and taken in by the pass. Another policy in the middle
+        begins anew.
+        """
+        if not self._begun:
+            source.touched.clear()
+            yield from self._roster.prepare(source)
+        if not self.line.follows(policy.spec.queue):
+            self.line = yield from line.Line.made(source, policy.spec.queue, now=now)
+        self._begun = True
+        yield from self._memory.prepare(source, self.line)
+        yield from self.growth.prepare(source, policy, now=now)
+
+    def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int = CELLS_PER_PASS) -> Plan:
+        """One pass, which is cut when it has looked at so many GPUs, or has lifted `LIFTS_PER_PASS` gates."""
         end_lost_earmarks(source, now=now)
         verdicts.settle(source, now=now)
         touched = set(source.touched) if self._begun else {*source.pods, *source.touched}
@@ -104,7 +122,7 @@ class Queue:
         self._roster.note(source, touched)
         for name in self.preemptions.review(source, self.line, now=now):
             self._searched.pop(name, None)
-        this = _Pass(source, policy, now)
+        this = _Pass(source, policy, now, cells)
         if policy.places:
             self._place(this)
             self._preempt(this)
@@ -161,11 +179,17 @@ class Queue:
     def _reserve(self, this: _Pass, aged: list[int], *, before: int) -> None:
         """The first of these places in the line that did not fit gets GPUs held, before anybody after it is tried."""
         while aged and aged[0] < before and not this.reserved:
-            entry, as_of = self.line.entries[aged.pop(0)], this.source.version
-            if self._stuck(this, entry) and self._reservation.keep(this.source, entry, now=this.now):
+            place, as_of = aged.pop(0), this.source.version
+            entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])
+            if kind in this.unsuited or not self._stuck(this, entry):
+                continue
+            if self._reservation.keep(this.source, entry, now=this.now):
                 this.reserved = True
                 if this.source.version != as_of:
                     self._memory.changed(this.source)
+            elif entry.gang is None:
+                # No GPU suits it, nor others of its kind: each would be looked for among all GPUs.
+                this.unsuited.add(kind)
 
     def _stuck(self, this: _Pass, entry: order.Entry) -> bool:
         """Whether an entry was tried in vain, and nobody is leaving for it."""
@@ -282,7 +306,13 @@ class Queue:
 
 
 def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
-    """Why an entry is not even tried: it is a gang that is not complete, or kube-scheduler refused a pod just now."""
+    """Return why an entry is not even tried, if so.
+
+    It is a gang that is too large or not complete, or kube-scheduler refused a pod just now.
+    """
+    too_large = _too_large(source, entry)
+    if too_large is not None:
+        return PackedReason.INVALID_REQUEST, too_large
     if entry.gang is not None and not entry.complete:
         size, there = entry.gang
         return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
@@ -292,6 +322,14 @@ def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[
             report = (member.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
             return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
     return None
+
+
+def _too_large(source: ledger.Ledger, entry: order.Entry) -> str | None:
+    most = None if source.policy is None else source.policy.spec.queue.max_gang_size
+    if entry.gang is None or most is None or entry.gang[0] <= most:
+        return None
+    field = f"metadata.annotations[{names.GANG}]"
+    return f"{field}: size {entry.gang[0]} is above queue.maxGangSize of the PackingPolicy; set at most {most}"
 
 
 def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:

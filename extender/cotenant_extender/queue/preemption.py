@@ -293,7 +293,7 @@ class _Search:
             case roster.Standing.EARMARKED:
                 return True
             case roster.Standing.RUNNING:
-                return roster.ready_at(record) <= self._field.now
+                return roster.ready_at(self._field.source, record) <= self._field.now
             case _:
                 return False
 

@@ -25,6 +25,8 @@ RECHECK_SECONDS = 5.0
 
 TALLIES = 16
 """Tallies over all GPUs that are made at a time; who has waited longest for one goes first."""
+LOOKED_AT = 256
+"""Pods that are looked at, at a time; who has waited longest for it goes first."""
 EVENTS = 32
 """Pods that are told by an event at a time; the others soon."""
 
@@ -84,7 +86,7 @@ class Reporter:
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
         found: list[Report] = []
         limit, events = teller.asked + TALLIES, 0
-        for pod in due:
+        for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
                 break
             words = teller.explain(source, policy, pod, now=now)

@@ -1,7 +1,8 @@
 """The roster: who is on which GPU with what priority, as arrays, and who could be made to leave.
 
 A tenant that is leaving (it is being deleted, or gone but not yet ended on its node) is waited for. An earmark can be
-taken back. A running pod can be evicted from when it has run for its `minimum-run-seconds`. What is being bound stays.
+taken back. A running pod can be evicted when it has run for its `minimum-run-seconds`, up to the policy's
+`maxMinimumRunSeconds`. What is being bound stays.
 """
 
 import enum
@@ -15,6 +16,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import claims, ledger
 from cotenant_extender.packing import fleet, rules, view
+from cotenant_extender.steps import Steps
 
 _FIELDS = {
     "priority": np.int64,
@@ -31,6 +33,8 @@ _FIELDS = {
 
 
 _NOBODY: list[tuple[float, ...]] = [()] * len(_FIELDS)
+PODS_PER_STEP = 2000
+"""A step takes about two milliseconds: filter waits for it."""
 ROWS = 100
 """Rows that are read at a time: a new leader's first search waits for them all."""
 
@@ -75,6 +79,13 @@ class Roster:
         self._priorities: dict[PodUID, int] = {}
         self._counts: Counter[int] = Counter()
         self._allocate(0, 0, 0)
+
+    def prepare(self, source: ledger.Ledger) -> Steps[None]:
+        """Count the priorities of all that hold GPUs, in steps."""
+        uids = list(source.pods)
+        for start in range(0, len(uids), PODS_PER_STEP):
+            self.note(source, uids[start : start + PODS_PER_STEP])
+            yield
 
     def note(self, source: ledger.Ledger, touched: Collection[PodUID]) -> None:
         """Keep count of the priorities of those that hold GPUs."""
@@ -135,9 +146,14 @@ def standing_of(source: ledger.Ledger, uid: PodUID) -> Standing:
     return Standing.RUNNING if claim.kind is claims.Kind.BOUND else Standing.FIXED
 
 
-def ready_at(record: records.Pod) -> float:
-    """From when a running pod may be evicted, in seconds since the epoch; inf: not known."""
+def ready_at(source: ledger.Ledger, record: records.Pod) -> float:
+    """Return from when a running pod may be evicted, in seconds since the epoch; inf: not known.
+
+    What a pod asks for as its minimum counts up to the policy's `queue.maxMinimumRunSeconds`.
+    """
     least = 0 if record.request is None else record.request.demand.minimum_run_seconds
+    if source.policy is not None:
+        least = min(least, source.policy.spec.queue.max_minimum_run_seconds)
     if record.started is None:
         return math.inf if least else 0.0
     return record.started + least
@@ -163,7 +179,7 @@ def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
         tenant.share,
         tenant.memory_mib,
         len(mates),
-        max((ready_at(mate) for mate in known), default=0.0),
+        max((ready_at(source, mate) for mate in known), default=0.0),
         0.0 if record is None or record.started is None else record.started,
         claim.share,
         claim.host.cpu_millis,
