@@ -9,8 +9,8 @@ from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, podrequests, sharing, tenures
-from cotenant_extender.packing import constraints, view
+from cotenant_extender import amounts, booked, podrequests, sharing, storage, tenures
+from cotenant_extender.packing import conflicts, constraints, view
 
 Object = Mapping[str, Any]
 
@@ -37,6 +37,9 @@ class Pod:
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
         tenure: what it says of when it ends.
+        volume_claims: names of the PersistentVolumeClaims that its volumes use.
+        unevaluated: whether its spec requires something that only kube-scheduler evaluates.
+        excludes: which pods it cannot share a node with.
     """
 
     uid: PodUID
@@ -61,6 +64,9 @@ class Pod:
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
     tenure: tenures.Tenure = tenures.UNKNOWN
+    volume_claims: tuple[str, ...] = ()
+    unevaluated: bool = False
+    excludes: conflicts.Exclusion = conflicts.NOTHING
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -86,6 +92,13 @@ class Pod:
     def gated(self) -> bool:
         """Whether our gate is its last one."""
         return self.gates == (names.PACKING_GATE,)
+
+    def excluded_by(self, other: "Pod") -> bool:
+        """Return whether the pod cannot be on a node on which another is."""
+        return conflicts.conflict(
+            conflicts.Member(self.namespace, self.labels, self.excludes),
+            conflicts.Member(other.namespace, other.labels, other.excludes),
+        )
 
     @property
     def gang(self) -> pod.GangKey | None:
@@ -212,6 +225,9 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
         tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
+        volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
+        unevaluated=asks and node is None and conflicts.unevaluated(spec),
+        excludes=_excludes(metadata.get("namespace", ""), spec),
     )
 
 
@@ -228,6 +244,11 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
     )
+
+
+def constrained(request: view.Request, where: constraints.Constraints) -> view.Request:
+    """Return a request with other constraints; requests that differ in them are taken and refused differently."""
+    return replace(request, constraints=where, fit_key=sharing.one((request.alike, where)))
 
 
 def node_record(raw: Object) -> Node:
@@ -295,14 +316,13 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     where = sharing.one(constraints.of_pod(spec))
     created = _created(metadata)
     queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
-    fit_key = (
+    alike = (
         demand.namespace,
         demand.share,
         demand.memory_mib,
         demand.gpu_models,
         notes.get(names.PREDICTION),
         host,
-        where,
     )
     return view.Request(
         demand=demand,
@@ -311,12 +331,19 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         since=queued,
         host=host,
         constraints=where,
-        fit_key=sharing.one(fit_key),
+        alike=sharing.one(alike),
+        fit_key=sharing.one((sharing.one(alike), where)),
     )
 
 
 def _tenure(raw: Object, request: view.Request | None) -> tenures.Tenure:
     return tenures.of_pod(raw, pod.WorkloadType.TRAINING if request is None else request.demand.workload_type)
+
+
+def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:
+    """Pods of one template share it; that of most is `NOTHING`, the same object."""
+    found = conflicts.exclusion(namespace, spec)
+    return found if found is conflicts.NOTHING else sharing.one(found)
 
 
 def _version(metadata: Object) -> int:
