@@ -14,7 +14,7 @@ class Context:
 
     Attributes:
         clock: seconds since the epoch.
-        stopwatch: seconds of work, since any time.
+        stopwatch: seconds since any time, by a clock that never goes back.
         urgency: which writes go before those that can wait.
     """
 

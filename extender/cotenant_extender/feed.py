@@ -25,6 +25,10 @@ class Pods:
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
+    def asked(self) -> None:
+        """A list is about to be asked for."""
+        self._ledger.news_of_pods.begin()
+
     def take(self, items: Iterable[records.Pod], version: int) -> steps.Steps[None]:
         """Take in all pods, in steps."""
         yield from lists.pods(self._ledger, items, version=version, now=self._clock())
@@ -65,14 +69,18 @@ class Nodes:
 
 
 class GPUNodes:
-    """GPUNodes; one that cannot be read counts as not ready, without GPUs."""
+    """GPUNodes; one that cannot be read counts as not ready, without GPUs. The clock is that of `Leases`."""
 
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
-    def take(self, items: Iterable[records.GPUNode], _version: int) -> steps.Steps[None]:
+    def asked(self) -> None:
+        """A list is about to be asked for."""
+        self._ledger.news_of_gpunodes.begin()
+
+    def take(self, items: Iterable[records.GPUNode], version: int) -> steps.Steps[None]:
         """Take in all GPUNodes, in steps."""
-        yield from lists.gpunodes(self._ledger, items, now=self._clock())
+        yield from lists.gpunodes(self._ledger, items, version=version, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -129,7 +137,10 @@ class Storage:
 
 
 class Leases:
-    """Leases of the release namespace: kube-scheduler's, and those of the node agents."""
+    """Leases of the release namespace: kube-scheduler's, and those of the node agents.
+
+    The clock says when a renewal was observed, and never goes back.
+    """
 
     def __init__(self, target: ledger.Ledger, leader: leadership.Leadership, clock: Clock, changed: Changed) -> None:
         self._ledger, self._leader, self._clock, self._changed = target, leader, clock, changed

@@ -67,7 +67,7 @@ class Leader:
     async def run(self, lists: Sequence[watches.Watch]) -> None:
         """Until stopped. `lists`: what must be listed again before a new leader serves."""
         while not self._stopped:
-            self._ledger.tick(now=self._clock())
+            self._ledger.tick(now=self._stopwatch())
             if self._leading.served is not None and not self.serving:
                 self.step_down()
             term = self._leading.term

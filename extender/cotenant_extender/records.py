@@ -40,6 +40,8 @@ class Pod:
         volume_claims: names of the PersistentVolumeClaims that its volumes use.
         unevaluated: whether its spec requires something that only kube-scheduler evaluates.
         excludes: which pods it cannot share a node with.
+        created: when it was created, in seconds since the epoch; None: unknown.
+        scheduled: when it was bound, in seconds since the epoch; None: it is not, or that is unknown.
     """
 
     uid: PodUID
@@ -67,6 +69,8 @@ class Pod:
     volume_claims: tuple[str, ...] = ()
     unevaluated: bool = False
     excludes: conflicts.Exclusion = conflicts.NOTHING
+    created: float | None = None
+    scheduled: float | None = None
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -216,11 +220,11 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         gates=sharing.one(pod.gates(raw)),
         host=host,
         priority=spec.get("priority") or 0,
-        since=_created(metadata) if request is None else request.since,
+        since=tenures.seconds(metadata.get("creationTimestamp")) if request is None else request.since,
         earmark=notes.get(names.EARMARK) if asks else None,
         placement=placed if _covers(placed, share) else None,
         labels=labels,
-        started=_seconds(status.get("startTime")) or None,
+        started=tenures.seconds(status.get("startTime")) or None,
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
@@ -228,6 +232,8 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
         unevaluated=asks and node is None and conflicts.unevaluated(spec),
         excludes=_excludes(metadata.get("namespace", ""), spec),
+        created=tenures.seconds(metadata.get("creationTimestamp")) or None,
+        scheduled=_scheduled(reports.get("PodScheduled")),
     )
 
 
@@ -243,6 +249,7 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         gates=tuple(gate for gate in known.gates if gate != names.PACKING_GATE),
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
+        tenure=replace(known.tenure, leaves=tenures.seconds(metadata.get("deletionTimestamp")) or None),
     )
 
 
@@ -300,8 +307,8 @@ def lease_record(raw: Object) -> Lease:
     return Lease(
         name=raw["metadata"]["name"],
         holder=spec.get("holderIdentity") or "",
-        renewed=_seconds(spec.get("renewTime")),
-        acquired=_seconds(spec.get("acquireTime")),
+        renewed=tenures.seconds(spec.get("renewTime")),
+        acquired=tenures.seconds(spec.get("acquireTime")),
         duration_seconds=spec.get("leaseDurationSeconds") or 0,
     )
 
@@ -314,7 +321,7 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         raise errors.InvalidInputError("spec.schedulerName", spec.get("schedulerName"), remedy)
     demand = pod.demand(raw)
     where = sharing.one(constraints.of_pod(spec))
-    created = _created(metadata)
+    created = tenures.seconds(metadata.get("creationTimestamp"))
     queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
     alike = (
         demand.namespace,
@@ -351,13 +358,6 @@ def _version(metadata: Object) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _created(metadata: Object) -> float:
-    return _seconds(metadata.get("creationTimestamp"))
-
-
-_seconds = tenures.seconds
-
-
 def _placed(notes: Object, uid: PodUID, node: NodeName | None, known: Pod | None) -> booked.Placed | None:
     text = notes.get(names.PLACEMENT)
     if text is None or node is None:
@@ -386,6 +386,12 @@ def _unschedulable(report: Object | None) -> str | None:
     if report is None or report.get("status") != "False" or report.get("reason") != UNSCHEDULABLE:
         return None
     return f"{report.get('lastTransitionTime')} {report.get('message')}"
+
+
+def _scheduled(report: Object | None) -> float | None:
+    if report is None or report.get("status") != "True":
+        return None
+    return tenures.seconds(report.get("lastTransitionTime")) or None
 
 
 def _packed(report: Object | None) -> tuple[str, str] | None:

@@ -49,7 +49,7 @@ class Extender:
 
     Args:
         clock: seconds since the epoch.
-        stopwatch: seconds of work, since any time.
+        stopwatch: seconds since any time, by a clock that never goes back.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Extender:
         self.binder = binder.Binder(shared)
         self.writer = writer.Writer(shared)
         self.leader = leader.Leader(shared, self.policies, writes=self.writer, binds=self.binder)
-        leases = feed.Leases(self.ledger, self.leadership, clock, self._changed)
+        feed_of_pods = feed.Pods(self.ledger, clock, self._changed)
+        gpunodes = feed.GPUNodes(self.ledger, stopwatch, self._changed)
+        leases = feed.Leases(self.ledger, self.leadership, stopwatch, self._changed)
         self._watches = {
-            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed), read=reading.pod),
+            "pods": watches.Watch(api, pods.PODS, feed_of_pods, read=reading.pod, begins=feed_of_pods.asked),
             "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed), read=reading.node),
-            "gpunodes": watches.Watch(
-                api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed), read=reading.gpunode
-            ),
+            "gpunodes": watches.Watch(api, pods.GPUNODES, gpunodes, read=reading.gpunode, begins=gpunodes.asked),
             "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),
             "persistentvolumeclaims": self._stored(api, pods.CLAIMS, storage.Claim, reading.claim),
             "persistentvolumes": self._stored(api, pods.VOLUMES, storage.Volume, reading.volume),

@@ -35,7 +35,7 @@ class Writer:
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
-        self._leading, self._clock = shared.leadership, shared.clock
+        self._leading, self._clock, self._stopwatch = shared.leadership, shared.clock, shared.stopwatch
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
@@ -270,7 +270,7 @@ class Writer:
         try:
             found = await self._api.get(f"{pods.GPUNODES}/{name}")
             if self._ledger.offers(name):
-                self._ledger.gpunode(records.gpunode_record(found), now=self._clock(), fresh=True)
+                self._ledger.gpunode(records.gpunode_record(found), now=self._stopwatch(), fresh=True)
         except client.NotFoundError:
             self._ledger.gpunode_gone(name)
         except (client.APIError, errors.CotenantError) as error:

@@ -76,7 +76,7 @@ class Pods:
         pod = self._store.find(PODS, key)
         check_preconditions(pod, options.get("preconditions") or {})
         metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
-        seconds = options.get("gracePeriodSeconds", GRACE_SECONDS)
+        seconds = options.get("gracePeriodSeconds", pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS))
         if not pod["spec"].get("nodeName") or phase in FINISHED:
             seconds = 0
         if seconds == 0 and not metadata.get("finalizers"):

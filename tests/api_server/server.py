@@ -102,6 +102,11 @@ class Server:
         self.store.compact()
         self.break_watches()
 
+    def restore(self, snapshot: store.Snapshot, *, bump: int = 0) -> None:
+        """Restore etcd from a snapshot, and end all watches, as the API server is started again for that."""
+        self.store.restore(snapshot, bump=bump)
+        self.break_watches()
+
     def break_watches(self) -> None:
         """Cut every watch."""
         self._breaks += 1

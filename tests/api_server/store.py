@@ -7,7 +7,7 @@ import bisect
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -37,6 +37,13 @@ class Change:
 
 
 Listener = Callable[[Change], None]
+
+
+class Snapshot(NamedTuple):
+    """Everything as of a version."""
+
+    version: int
+    objects: dict[str, dict[Key, Object]]
 
 
 class Store:
@@ -117,6 +124,27 @@ class Store:
         self._pages.clear()
         self.version += 1
         self.compacted = self.version
+
+    def snapshot(self) -> Snapshot:
+        """Everything as it is, as etcdctl saves it."""
+        return Snapshot(self.version, {collection: dict(found) for collection, found in self.objects.items()})
+
+    def restore(self, snapshot: Snapshot, *, bump: int = 0) -> None:
+        """Everything as it was, as etcdutl restores it.
+
+        Args:
+            snapshot: what it was.
+            bump: by how much the version is raised above that of the snapshot; the history before that is forgotten.
+                0: versions go back, and the history after the snapshot never was.
+        """
+        self.objects.clear()
+        self.objects.update({collection: dict(found) for collection, found in snapshot.objects.items()})
+        self._history = [change for change in self._history if change.version <= snapshot.version]
+        self._pages.clear()
+        self.version = snapshot.version + bump
+        if bump:
+            self._history.clear()
+            self.compacted = self.version
 
     def forget_last(self) -> None:
         """The last change is not told to watches that start later."""

@@ -239,3 +239,26 @@ def test_a_changed_spec_is_a_new_generation() -> None:
     api.patch(f"{path}/default", {"spec": {"paused": True}})
     api.patch(f"{path}/default/status", {"status": {"observedGeneration": 2}})
     assert api("GET", f"{path}/default")[1]["metadata"]["generation"] == 2
+
+
+def test_a_restored_snapshot_has_its_objects_and_versions_and_watches_from_the_future_see_nothing() -> None:
+    api = with_pod()
+    saved = api.store.snapshot()
+    api.patch(POD, {"metadata": {"labels": {"x": "y"}}})
+    ahead = api.store.version
+    api("DELETE", POD)
+    api.store.restore(saved)
+    assert (api.store.version, api.pod()["metadata"]["labels"]) == (saved.version, {})
+    api.patch(POD, {"metadata": {"labels": {"x": "z"}}})
+    assert api.store.since(pods.PODS, ahead) == []
+    assert [change.kind for change in api.store.since(pods.PODS, saved.version)] == ["MODIFIED"]
+
+
+def test_a_restore_with_a_bumped_version_forgets_the_history() -> None:
+    api = with_pod()
+    saved = api.store.snapshot()
+    api.store.restore(saved, bump=1000)
+    assert api.pod()["metadata"]["resourceVersion"] == str(saved.version)
+    assert api.store.version == saved.version + 1000
+    with pytest.raises(answers.RefusedError, match="too old resource version"):
+        api.store.since(pods.PODS, saved.version)

@@ -6,6 +6,7 @@ from cluster.workloads import CONTAINER, SECONDS, Workspace
 from cotenant_api import names
 from cotenant_e2e import waiting
 from cotenant_e2e.installation import Installation
+from cotenant_extender import records
 
 
 def requests(installed: Installation, verb: str, result: str) -> float:
@@ -59,6 +60,14 @@ def test_the_earmark_is_where_the_pod_was_bound(workspace: Workspace) -> None:
     earmark = json.loads(bound["metadata"]["annotations"][names.EARMARK])
     placement = json.loads(bound["metadata"]["annotations"][names.PLACEMENT])
     assert (earmark["node"], earmark["gpus"]) == (placement["node"], [gpu["uuid"] for gpu in placement["gpus"]])
+
+
+def test_a_bound_pod_tells_when_it_was_created_and_when_it_was_bound(workspace: Workspace) -> None:
+    workspace.pod("p", 30)
+    found = records.pod_record(workspace.bound_pod("p"))
+    assert found.created is not None
+    assert found.scheduled is not None
+    assert found.created <= found.scheduled
 
 
 def test_the_ledger_has_not_drifted(installed: Installation) -> None:

@@ -49,11 +49,11 @@ def server(*, nodes: int = 1, gpus: int = 2, holder: str = HOLDER, **spec: Any) 
     return found
 
 
-def renew(to: Server, holder: str, *, now: float) -> None:
-    """Agents and kube-scheduler renew their Leases."""
+def renew(to: Server, holder: str, *, now: float, behind: float = 0.0) -> None:
+    """Agents and kube-scheduler renew their Leases; the agents' clocks are so many seconds behind."""
     for node in to.all(pods.NODES):
         name = node["metadata"]["name"]
-        to.put(LEASES, builders.lease(f"node-{name}", name, renewed=now))
+        to.put(LEASES, builders.lease(f"node-{name}", name, renewed=now - behind))
     leases = (lease["spec"] for lease in to.all(LEASES) if lease["metadata"]["name"] == names.SCHEDULER_LEASE)
     standing: Object = next(leases, {})
     same = {"acquireTime": standing["acquireTime"]} if standing.get("holderIdentity") == holder else {}
@@ -65,12 +65,13 @@ class Rig:
 
     Attributes:
         holder: who renews the scheduler's Lease; empty: nobody renews anything.
+        behind: by how many seconds the agents' clocks are behind.
     """
 
-    def __init__(self, to: Server, *, holder: str, assume_leader: bool) -> None:
-        self.server, self.holder = to, holder
+    def __init__(self, to: Server, *, holder: str, assume_leader: bool, wall: Callable[[], float]) -> None:
+        self.server, self.holder, self.behind = to, holder, 0.0
         settings = service.Settings(identity=IDENTITY, assume_leader=assume_leader)
-        self.extender = service.Extender(settings, to, clock=clock)
+        self.extender = service.Extender(settings, to, clock=wall, stopwatch=clock)
 
     async def serving(self) -> None:
         """Wait until it serves."""
@@ -92,7 +93,7 @@ class Rig:
         while True:
             await asyncio.sleep(2)
             if self.holder:
-                renew(self.server, self.holder, now=clock())
+                renew(self.server, self.holder, now=clock(), behind=self.behind)
 
 
 def wire_args(pod: Object, *nodes: str) -> bytes:
@@ -101,9 +102,11 @@ def wire_args(pod: Object, *nodes: str) -> bytes:
 
 
 @asynccontextmanager
-async def extender(to: Server, *, holder: str = HOLDER, assume_leader: bool = False) -> AsyncIterator[Rig]:
-    """It runs for the block; all Leases are renewed meanwhile."""
-    rig = Rig(to, holder=holder, assume_leader=assume_leader)
+async def extender(
+    to: Server, *, holder: str = HOLDER, assume_leader: bool = False, wall: Callable[[], float] = clock
+) -> AsyncIterator[Rig]:
+    """It runs for the block; all Leases are renewed meanwhile. `wall`: its clock, in seconds since the epoch."""
+    rig = Rig(to, holder=holder, assume_leader=assume_leader, wall=wall)
     tasks = [asyncio.create_task(rig.extender.run()), asyncio.create_task(rig.keep_leases())]
     try:
         yield rig

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+from cotenant_api import names
+from cotenant_api.names import PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import cleanup
 from extender import builders
@@ -36,12 +40,12 @@ def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
     assert due(cleaner, source, now=NOW) + due(cleaner, source, now=NOW + 600) == []
 
 
-def part(name: str, **changes: Any) -> Object:
-    return builders.pod(name, gates=(), annotations=builders.gang("g", 2), **changes)
+def part(name: str, *, size: int = 2, **changes: Any) -> Object:
+    return builders.pod(name, gates=(), annotations=builders.gang("g", size), **changes)
 
 
-def bound_part(name: str, **changes: Any) -> Object:
-    return builders.bound(name, 40, "n0", "GPU-n0-0", annotations=builders.gang("g", 2), **changes)
+def bound_part(name: str, *, size: int = 2, **changes: Any) -> Object:
+    return builders.bound(name, 40, "n0", "GPU-n0-0", annotations=builders.gang("g", size), **changes)
 
 
 def test_a_gang_that_is_bound_in_part_is_evicted_whole_after_a_minute() -> None:
@@ -65,3 +69,98 @@ def test_a_member_that_waits_behind_its_gate_splits_no_gang() -> None:
     source, cleaner = builders.cluster(), cleanup.Cleaner()
     builders.put(source, bound_part("a"), builders.pod("b", annotations=builders.gang("g", 2)))
     assert due(cleaner, source, now=NOW) + due(cleaner, source, now=NOW + 600) == []
+
+
+def scheduled(raw: Object, at: float) -> Object:
+    """A bound pod, with the time at which it was."""
+    when = {"type": "PodScheduled", "status": "True", "lastTransitionTime": builders.timestamp(at)}
+    return raw | {"status": raw["status"] | {"conditions": [when]}}
+
+
+def seen_whole(source: ledger.Ledger, cleaner: cleanup.Cleaner) -> None:
+    """Both pods of the gang run, and the leader looks."""
+    builders.put(source, bound_part("a"), bound_part("b"))
+    assert due(cleaner, source, now=NOW) == []
+
+
+@pytest.mark.parametrize("earmarked", [False, True])
+def test_a_gang_that_was_whole_is_not_evicted_while_the_pod_that_replaces_a_lost_one_waits(earmarked: bool) -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    seen_whole(source, cleaner)
+    source.pod_gone(PodUID("uid-b"))
+    builders.put(source, part("b2", created=NOW + 5))
+    if earmarked:
+        record = source.pods[PodUID("uid-b2")]
+        source.earmark(record.uid, builders.place(source, record), now=NOW + 5)
+    assert [due(cleaner, source, now=NOW + seconds) for seconds in (10, 80, 3600)] == [[], [], []]
+
+
+def test_what_replaces_a_lost_pod_may_be_lost_as_well() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    seen_whole(source, cleaner)
+    source.pod_gone(PodUID("uid-b"))
+    builders.put(source, bound_part("b2"))
+    assert due(cleaner, source, now=NOW + 10) == []
+    source.pod_gone(PodUID("uid-a"))
+    builders.put(source, part("a2"))
+    assert [due(cleaner, source, now=NOW + seconds) for seconds in (20, 90, 3600)] == [[], [], []]
+
+
+def test_a_pod_that_has_succeeded_makes_its_gang_no_less_whole() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, bound_part("c", size=3, phase="Succeeded"), bound_part("a", size=3), bound_part("b", size=3))
+    assert due(cleaner, source, now=NOW) == []
+    source.pod_gone(PodUID("uid-b"))
+    builders.put(source, part("b2", size=3))
+    assert [due(cleaner, source, now=NOW + seconds) for seconds in (10, 80)] == [[], []]
+
+
+def test_a_gang_that_begins_anew_is_judged_anew() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    seen_whole(source, cleaner)
+    builders.put(source, bound_part("a", deleting=True, version=2), bound_part("b", deleting=True, version=2))
+    builders.put(source, bound_part("a2"), part("b2"))
+    assert due(cleaner, source, now=NOW + 10) == []
+    assert due(cleaner, source, now=NOW + 70) == [("a2", True), ("b2", True)]
+
+
+def test_gangs_that_are_gone_are_forgotten() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    seen_whole(source, cleaner)
+    for name in "ab":
+        source.pod_gone(PodUID(f"uid-{name}"))
+    due(cleaner, source, now=NOW + 10)
+    builders.put(source, bound_part("a2"), part("b2"))
+    due(cleaner, source, now=NOW + 20)
+    assert due(cleaner, source, now=NOW + 80) == [("a2", True), ("b2", True)]
+
+
+@pytest.mark.parametrize(
+    ("created", "evicted"),
+    [
+        ((cleanup.SETTLED_SECONDS + 1,), False),
+        ((cleanup.SETTLED_SECONDS,), True),
+        ((-5.0,), True),
+        ((cleanup.SETTLED_SECONDS + 1, -5.0), True),
+    ],
+)
+def test_a_new_leader_knows_a_pod_that_replaces_another_by_when_it_was_created(
+    created: tuple[float, ...], evicted: bool
+) -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    size = 2 + len(created)
+    for name, when in {"a": NOW, "c": NOW + 200}.items():
+        builders.put(source, scheduled(bound_part(name, size=size), when))
+    for number, after in enumerate(created):
+        builders.put(source, part(f"b{number}", size=size, created=NOW + after))
+    due(cleaner, source, now=NOW + 1000)
+    assert bool(due(cleaner, source, now=NOW + 1060)) is evicted
+
+
+def test_when_it_was_queued_first_says_nothing_of_when_a_pod_was_created() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, scheduled(bound_part("a"), NOW))
+    notes = builders.gang("g", 2) | {names.QUEUED_SINCE: builders.timestamp(NOW - 600)}
+    builders.put(source, builders.pod("b", gates=(), created=NOW + 500, annotations=notes))
+    due(cleaner, source, now=NOW + 1000)
+    assert due(cleaner, source, now=NOW + 1060) == []

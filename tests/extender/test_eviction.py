@@ -89,6 +89,25 @@ async def test_a_victim_is_evicted_both_are_told_and_the_preemptor_is_placed_whe
 
 
 @virtual.time
+async def test_while_a_victim_is_in_its_long_grace_period_no_other_is_evicted() -> None:
+    server = running.server()
+    runs(server, "slow", 80, terminationGracePeriodSeconds=900)
+    runs(server, "other", 80, "GPU-n0-1")
+    longer = server.pod("other")
+    started = {**longer["status"], "startTime": builders.timestamp(builders.NOW - 7200)}
+    server.put(pods.PODS, {**longer, "status": started})
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: leaving(server, "slow"), "evicted")
+        await asyncio.sleep(890)
+        assert not leaving(server, "other")
+        server.remove(pods.PODS, "slow", "team")
+        await until(lambda: lifted(server, "high"), "lifted")
+        assert not leaving(server, "other")
+
+
+@virtual.time
 async def test_a_budget_is_honoured_others_are_asked_and_nothing_is_deleted() -> None:
     server = running.server(gpus=2)
     runs(server, "guarded", 80, labels={"app": "web"})
@@ -324,3 +343,27 @@ async def test_a_gang_that_was_lifted_for_the_autoscaler_is_placed_by_the_queue_
         server.remove(pods.PODS, "a", "team")
         await until(lambda: names.EARMARK in server.pod("g2")["metadata"]["annotations"], "earmarked")
         assert await rig.filtered("g1", "n0") == ["n0"]
+
+
+@virtual.time
+async def test_a_gang_that_lost_a_pod_runs_on_while_another_waits_for_a_node_and_under_a_new_leader_too() -> None:
+    server = running.server()
+    notes = builders.gang("g", 2)
+    for name in "ab":
+        server.put(pods.PODS, builders.pod(name, annotations=notes))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        for name in "ab":
+            await until(lambda: lifted(server, "a") and lifted(server, "b"), "lifted")
+            assert await rig.bound(name, "n0") == ""
+        await asyncio.sleep(200)
+        server.remove(pods.PODS, "b", "team")
+        server.put(pods.PODS, builders.pod("b2", annotations=notes, created=running.clock()))
+        await until(lambda: lifted(server, "b2"), "lifted")
+        await asyncio.sleep(600)
+        assert not leaving(server, "a")
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await asyncio.sleep(600)
+        assert not leaving(server, "a")
+        assert not leaving(server, "b2")

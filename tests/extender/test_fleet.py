@@ -156,7 +156,7 @@ def test_many_namespaces_that_come_and_go_are_not_remembered_for_ever() -> None:
         assert source.seen().free.tolist() == [[90]]
         source.pod_gone(records.pod_record(builders.pod(f"p{number}")).uid)
         listed = [records.gpunode_record(builders.gpunode("n0", gpus=1))]
-        steps.finish(lists.gpunodes(source, listed, now=builders.NOW))
+        steps.finish(lists.gpunodes(source, listed, version=1, now=builders.NOW))
     assert not source.seen().crowded
 
 

@@ -216,7 +216,7 @@ class Histories(RuleBasedStateMachine):
     def read_gpunodes(self) -> None:
         """GPUNodes are read, after which nothing is in doubt."""
         found = [records.gpunode_record(raw) for raw in self.gpunodes()]
-        steps.finish(lists.gpunodes(self.source, found, now=self.now))
+        steps.finish(lists.gpunodes(self.source, found, version=1, now=self.now))
         assert self.source.graves.doubtful == {}
 
     def alive(self, name: str) -> bool:

@@ -136,7 +136,7 @@ def test_nodes_that_a_list_lacks_are_gone() -> None:
     source = builders.cluster(nodes=2)
     steps.finish(lists.nodes(source, [records.node_record(builders.node("n1"))]))
     assert closed(source) == [Cause.NODE_GONE, Cause.NODE_GONE, None, None]
-    steps.finish(lists.gpunodes(source, [records.gpunode_record(builders.gpunode("n1"))], now=NOW))
+    steps.finish(lists.gpunodes(source, [records.gpunode_record(builders.gpunode("n1"))], version=1, now=NOW))
     assert [node.name for node in source.seen().nodes] == ["n1"]
     assert list(source.nodes) == ["n1"]
 

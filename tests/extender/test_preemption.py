@@ -10,7 +10,7 @@ from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import preempting, preemption
+from cotenant_extender.queue import planning, preempting, preemption
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, evicted, full, held, lift, lifted, member, queue, run, told, words
@@ -26,10 +26,10 @@ def bound(source: ledger.Ledger, name: str, share: int, gpu: str = "GPU-n0-0", *
     builders.put(source, raw)
 
 
-def leaving(source: ledger.Ledger, name: str) -> None:
-    """A pod is being deleted."""
+def leaving(source: ledger.Ledger, name: str, *, until: float | None = None) -> None:
+    """A pod is being deleted, with a deletion timestamp."""
     record = source.pods[PodUID(f"uid-{name}")]
-    source.pod(replace(record, deleting=True), now=NOW)
+    source.pod(replace(record, deleting=True, tenure=replace(record.tenure, leaves=until)), now=NOW)
 
 
 def test_a_pod_of_lower_priority_leaves_for_one_of_higher() -> None:
@@ -307,6 +307,53 @@ def test_victims_that_do_not_go_are_given_up_and_others_are_asked() -> None:
     assert evicted(source, now=NOW + preempting.GONE_SECONDS - 1) == []
     assert evicted(source, now=NOW + preempting.GONE_SECONDS) == ["low"]
     assert held(source) == ["GPU-n0-1"]
+
+
+def two_victims() -> ledger.Ledger:
+    """Two GPUs, on each a pod that may be evicted, and the one that goes first has been chosen."""
+    source = builders.cluster(gpus=2)
+    bound(source, "slow", 80)
+    bound(source, "low", 80, "GPU-n0-1", started=NOW - 7200)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["slow"]
+    return source
+
+
+@pytest.mark.parametrize("grace", [5, 30, 900, 86_400])
+def test_a_victim_has_its_whole_grace_period_before_another_is_asked(grace: int) -> None:
+    source = two_victims()
+    leaving(source, "slow", until=NOW + grace)
+    last = NOW + grace + preempting.GONE_SECONDS
+    assert [evicted(source, now=now) for now in (NOW + grace, last - 1, last)] == [[], [], ["low"]]
+
+
+def test_a_victim_whose_grace_period_is_cut_short_is_stuck_sooner() -> None:
+    source = two_victims()
+    leaving(source, "slow", until=NOW + 900)
+    assert evicted(source, now=NOW + 400) == []
+    leaving(source, "slow", until=NOW + 410)
+    assert evicted(source, now=NOW + 409 + preempting.GONE_SECONDS) == []
+    assert evicted(source, now=NOW + 410 + preempting.GONE_SECONDS) == ["low"]
+
+
+def test_a_victim_that_is_gone_but_still_listed_by_its_agent_has_its_time_too() -> None:
+    source = two_victims()
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", tenants={0: ["slow"], 1: ["low"]})), now=NOW)
+    leaving(source, "slow", until=NOW + 900)
+    source.pod_gone(PodUID("uid-slow"))
+    last = NOW + 900 + preempting.GONE_SECONDS
+    assert [evicted(source, now=now) for now in (last - 1, last)] == [[], ["low"]]
+
+
+def test_a_new_leader_gives_a_victim_the_rest_of_its_time() -> None:
+    source = two_victims()
+    leaving(source, "slow", until=NOW + 900)
+    source.end_all_holds()
+    later, policy = planning.Queue(), source.policy
+    assert policy is not None
+    last = NOW + 900 + preempting.GONE_SECONDS
+    asked = [later.plan(source, policy, now=now).evictions for now in (NOW + 60, last - 1, last)]
+    assert [[victim.name for one in found for victim in one.victims] for found in asked] == [[], [], ["low"]]
 
 
 def test_when_the_preemptor_is_gone_nothing_is_held_for_it() -> None:

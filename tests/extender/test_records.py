@@ -73,7 +73,11 @@ def test_fit_keys_of_pods_that_differ_in_name_alone_are_equal() -> None:
 
 def test_a_pod_whose_gate_was_lifted_is_as_before_but_for_its_gate_earmark_and_version() -> None:
     before = records.pod_record(builders.pod("a", gates=(names.PACKING_GATE,)))
-    metadata = {"resourceVersion": "7", "annotations": {names.EARMARK: "{}"}, "deletionTimestamp": "now"}
+    metadata = {
+        "resourceVersion": "7",
+        "annotations": {names.EARMARK: "{}"},
+        "deletionTimestamp": builders.timestamp(NOW),
+    }
     after = records.lifted(before, metadata)
-    assert (after.gates, after.version, after.earmark, after.deleting) == ((), 7, "{}", True)
+    assert (after.gates, after.version, after.earmark, after.deleting, after.tenure.leaves) == ((), 7, "{}", True, NOW)
     assert after.request is before.request

@@ -254,7 +254,7 @@ def test_an_agent_whose_lease_has_expired_closes_its_node() -> None:
     assert refused(source, builders.pod("a")) == (PackedReason.UNHEALTHY_GPU, "2 GPUs have silent node agents")
 
 
-def test_a_lease_from_a_clock_that_runs_ahead_counts_as_renewed_now() -> None:
+def test_a_lease_from_a_clock_that_runs_ahead_lasts_no_longer() -> None:
     source = builders.cluster()
     source.lease(NodeName("n0"), NOW + 3600, now=NOW)
     source.tick(now=NOW + 41)

@@ -172,6 +172,50 @@ def test_a_pod_that_changes_while_those_are_removed_that_a_list_lacks_is_not_gon
     assert list(source.pods) == [last.uid]
 
 
+def restored(source: ledger.Ledger, listed: list[records.Pod], between: Callable[[], None]) -> None:
+    """A list of version 5, asked for after another of version 90; something happens between its first two steps."""
+    source.news_of_pods.end(90)
+    source.news_of_pods.begin()
+    interrupted(lists.pods(source, listed, version=5, now=NOW), between)
+    assert drift.differences(source) == []
+
+
+def test_a_list_from_after_a_restore_is_believed_in_each_of_its_steps() -> None:
+    source, old = builders.cluster(), record("old", 30, version=80)
+    source.pod(old, now=NOW)
+    source.pod(record("z", 30, version=80), now=NOW)
+    restored(source, [*many(), record("z", 50, version=3)], lambda: None)
+    assert source.pods[PodUID("uid-z")].version == 3
+    assert old.uid not in source.pods
+    source.pod(record("z", 60, version=6), now=NOW)
+    assert source.pods[PodUID("uid-z")].version == 6
+
+
+def test_a_pod_that_goes_between_two_steps_of_a_list_from_after_a_restore_stays_gone() -> None:
+    source, last = builders.cluster(), record("z", 30, version=3)
+    source.pod(last, now=NOW)
+    restored(source, [*many(), last], lambda: source.pod_gone(last.uid))
+    assert last.uid not in source.pods
+
+
+def test_a_pod_that_went_before_the_list_was_asked_for_is_back_in_a_later_step() -> None:
+    source, last = builders.cluster(), record("z", 30, version=3)
+    source.pod(last, now=NOW)
+    source.pod_gone(last.uid)
+    restored(source, [*many(), last], lambda: None)
+    assert source.pods[last.uid].version == 3
+
+
+def test_a_gpunode_that_changes_between_two_steps_of_a_list_keeps_the_change() -> None:
+    source = builders.cluster(nodes=lists.GPUNODES_PER_STEP + 1)
+    listed = [records.gpunode_record(builders.gpunode(name, version=3)) for name in sorted(source.nodes)]
+    last = listed[-1].name
+    source.news_of_gpunodes.begin()
+    newer = records.gpunode_record(builders.gpunode(last, version=9))
+    interrupted(lists.gpunodes(source, listed, version=5, now=NOW), lambda: source.gpunode(newer, now=NOW))
+    assert source.nodes[last].agent == newer
+
+
 @pytest.fixture
 def waiting() -> ledger.Ledger:
     """Twice as many pods as are taken in a step wait for GPUs; the smaller, the older."""

@@ -70,6 +70,35 @@ async def test_a_cut_watch_goes_on_where_it_was() -> None:
 
 
 @virtual.time
+async def test_a_watch_whose_version_is_of_the_future_is_followed_by_a_list() -> None:
+    server = Server()
+    server.put(pods.NODES, builders.node("a"))
+    saved = server.store.snapshot()
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.put(pods.NODES, builders.node("b"))
+        await until(lambda: set(sink.known) == {"a", "b"}, "delivered")
+        server.restore(saved)
+        await watch.listed(2)
+        assert set(sink.known) == {"a"}
+        server.put(pods.NODES, builders.node("c"))
+        await until(lambda: set(sink.known) == {"a", "c"}, "delivered")
+
+
+@virtual.time
+async def test_it_says_when_a_list_is_about_to_be_asked_for() -> None:
+    server, sink = Server(), _Sink()
+    told: list[int] = []
+    watch = watches.Watch(client.Client(server), pods.NODES, sink, begins=lambda: told.append(len(server.requests)))
+    task = asyncio.create_task(watch.run())
+    await watch.listed()
+    await watch.relist()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [server.requests[count] for count in told] == [("GET", pods.NODES)] * 2
+
+
+@virtual.time
 async def test_a_watch_that_is_too_old_is_followed_by_a_list() -> None:
     server = Server()
     server.put(pods.NODES, builders.node("a"))
@@ -142,7 +171,7 @@ async def test_a_list_that_the_api_server_is_too_busy_for_is_tried_again() -> No
 
 
 class _Pages:
-    """Answers a list in two pages, then a watch with a bookmark and a cut line."""
+    """Answers a list in two pages, a watch with a bookmark and a cut line, and how far the history has come."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -150,6 +179,8 @@ class _Pages:
     async def request(self, request: transport.Request) -> transport.Answer:
         await asyncio.sleep(0)
         self.paths.append(request.path)
+        if request.path.endswith("?limit=1"):
+            return transport.Answer(200, {}, b'{"metadata":{"resourceVersion":"9"},"items":[]}')
         if "continue=next" in request.path:
             return transport.Answer(
                 200, {}, b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]}'

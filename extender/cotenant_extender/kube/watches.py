@@ -3,6 +3,10 @@
 A list is followed by a watch from its resource version. Bookmarks keep that version young. A watch that ends is
 continued; one that is too old (410), or that fails to be read, is followed by a new list, whose difference shows what
 was missed, deletions too. What is delivered, is delivered in order.
+
+Before a watch is continued the API server is asked for its present resource version. Where that is lower than the one
+that was reached, etcd was restored from a snapshot, and all is listed again: the API server would accept a watch from
+a version of the future, and say nothing until that version comes.
 """
 
 import asyncio
@@ -45,21 +49,32 @@ class Sink(Protocol):
         """An object was deleted; this was its last state."""
 
 
+def _nothing() -> None:
+    """Nobody has to be told."""
+
+
 class Watch:
     """Keeps a sink up to date with one collection.
 
     Args:
         read: makes of a listed object what is kept until the list is whole, and delivered; default: the object.
+        begins: is told that a list is about to be asked for.
 
     Attributes:
         lists: how many lists have been delivered; 0: the sink knows nothing yet.
     """
 
     def __init__(
-        self, api: client.Client, path: str, sink: Sink, *, read: Callable[[Object], Any] = lambda item: item
+        self,
+        api: client.Client,
+        path: str,
+        sink: Sink,
+        *,
+        read: Callable[[Object], Any] = lambda item: item,
+        begins: Callable[[], None] = _nothing,
     ) -> None:
         self.path, self.lists = path, 0
-        self._api, self._sink, self._read = api, sink, read
+        self._api, self._sink, self._read, self._begins = api, sink, read, begins
         self._version = ""
         self._asked = self._answered = 0
         self._again = asyncio.Event()
@@ -83,7 +98,7 @@ class Watch:
         delay = FIRST_DELAY_SECONDS
         while True:
             try:
-                if not self._version:
+                if not self._version or await self._went_back():
                     await self._list()
                 await self._watch_unless_asked_again()
                 delay = FIRST_DELAY_SECONDS
@@ -108,6 +123,7 @@ class Watch:
         token = ""
         asked = self._asked
         self._again.clear()
+        self._begins()
         while True:
             query = f"?limit={PAGE}" + (f"&continue={token}" if token else "")
             page = await self._api.get(self.path + query)
@@ -120,12 +136,20 @@ class Watch:
             if not token:
                 break
         self._version = metadata.get("resourceVersion") or ""
-        version = int(self._version) if self._version.isdigit() else 0
-        for _ in self._sink.take(items, version):
+        for _ in self._sink.take(items, _number(self._version)):
             await asyncio.sleep(0)
         self.lists += 1
         self._answered = asked
         self._progress.set()
+
+    async def _went_back(self) -> bool:
+        """Whether the API server's resource version is lower than the one that was reached."""
+        page = await self._api.get(f"{self.path}?limit=1")
+        present = (page.get("metadata") or {}).get("resourceVersion") or ""
+        if _number(present) >= _number(self._version):
+            return False
+        LOG.warning("%s: version %s went back to %s: listing again", self.path, self._version, present)
+        return True
 
     async def _watch_unless_asked_again(self) -> None:
         """Watch; when a new list is wanted, stop and forget the version."""
@@ -171,6 +195,10 @@ class Watch:
         metadata = item.get("metadata")
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
         self._version = version if isinstance(version, str) and version else self._version
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 async def _events(stream: transport.Stream) -> AsyncIterator[object]:

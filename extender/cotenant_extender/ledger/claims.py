@@ -88,3 +88,9 @@ def _claim(record: records.Pod, kind: Kind, node: NodeName, where: booked.AnyPla
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
         predicted=None if demand is None else demand.predicted,
     )
+
+
+def books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
+    """Return whether two placements book the same of the same GPUs."""
+    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
+    return one.node == other.node and first == second

@@ -37,6 +37,12 @@ class Graves:
         """A pod is gone that had finished, and that its agent still lists: that means nothing."""
         self._finished[uid] = node
 
+    def back(self, uid: PodUID) -> bool:
+        """Forget a pod that is there again, as etcd was restored from a snapshot; return whether it counted."""
+        self.doubtful.pop(uid, None)
+        self._finished.pop(uid, None)
+        return self.pods.pop(uid, None) is not None
+
     def has_finished(self, uid: PodUID) -> bool:
         """Whether a pod that is gone is known to have finished."""
         return uid in self._finished

@@ -8,6 +8,7 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 
 GangKey: TypeAlias = pod.GangKey
+Members: TypeAlias = dict[PodUID, records.Pod]
 
 
 class Index:
@@ -22,7 +23,7 @@ class Index:
 
     def __init__(self) -> None:
         self.pending: dict[PodUID, records.Pod] = {}
-        self.gangs: dict[GangKey, dict[PodUID, records.Pod]] = {}
+        self.gangs: dict[GangKey, Members] = {}
         self.unreported: dict[PodUID, records.Pod] = {}
         self.unplaced: dict[PodUID, records.Pod] = {}
         self._gang_of: dict[PodUID, GangKey] = {}

@@ -5,21 +5,29 @@ reservation's: the pod is seen bound or gone, or the binder read that the Bindin
 """
 
 import bisect
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cotenant_api import gpunode, packingpolicy, placement
+from cotenant_api import packingpolicy, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, fleets, graves, hosts, index, nodes, runs, usage
+from cotenant_extender.ledger import (
+    claims,
+    earmarks,
+    fleets,
+    graves,
+    hosts,
+    index,
+    liveness,
+    nodes,
+    recency,
+    runs,
+    usage,
+)
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 from cotenant_extender.steps import Steps
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
-
-GONE_LIMIT = 20_000
-"""Deleted pods whose late events are still recognised."""
 
 
 class Ledger:
@@ -40,6 +48,9 @@ class Ledger:
         hosts: where waiting pods may go beside what their spec says.
         usage: what namespaces have booked, and for how long.
         runs: how long pods ran that have finished.
+        heartbeats: renewals of the agents' Leases.
+        news_of_pods: which news of pods to believe.
+        news_of_gpunodes: which news of GPUNodes to believe.
     """
 
     def __init__(self) -> None:
@@ -51,7 +62,6 @@ class Ledger:
         self.reserved: dict[PodUID, placement.Placement] = {}
         self.claims: dict[PodUID, claims.Claim] = {}
         self.nodes: dict[NodeName, nodes.NodeState] = {}
-        self.leases: dict[NodeName, float] = {}
         self.order: list[NodeName] = []
         self.holds: dict[view.Hold, Held] = {}
         self.touched: set[PodUID] = set()
@@ -60,9 +70,10 @@ class Ledger:
         self.hosts = hosts.Hosts()
         self.usage = usage.Usage()
         self.runs = runs.Runs()
-        self._gone: OrderedDict[PodUID, None] = OrderedDict()
+        self.heartbeats = liveness.Heartbeats()
+        self.news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
+        self.news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
         self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
-        self._no_expiry_before = 0.0
 
     def seen(self) -> fleet.Fleet:
         """What packing sees of all nodes that have a GPUNode; true until the ledger changes.
@@ -86,9 +97,18 @@ class Ledger:
 
     def pod(self, record: records.Pod, *, now: float) -> None:
         """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
+        if self.news_of_pods.believes(record.uid, record, known=self.pods.get(record.uid)):
+            self._take(record, now=now)
+
+    def pod_listed(self, record: records.Pod, *, version: int, now: float) -> None:
+        """Take in a pod as a list of this version has it, unless something younger was learned meanwhile."""
+        if self.news_of_pods.lists(record.uid, version, known=self.pods.get(record.uid)):
+            if self.graves.back(record.uid):
+                self._set_claim(record.uid, None)
+            self._take(record, now=now)
+
+    def _take(self, record: records.Pod, *, now: float) -> None:
         known = self.pods.get(record.uid)
-        if record.uid in self._gone or (known is not None and record.version < known.version):
-            return
         if known is None and not record.asks and record.node is None:
             return
         record = self.pods[record.uid] = self.hosts.observe(known, record)
@@ -107,11 +127,8 @@ class Ledger:
     def pod_gone(self, uid: PodUID, *, last: records.Pod | None = None) -> None:
         """A pod is gone; `last` is its last state, where the event carried it."""
         record = last or self.pods.get(uid)
-        if uid in self._gone:
+        if not self.news_of_pods.forget(uid):
             return
-        self._gone[uid] = None
-        while len(self._gone) > GONE_LIMIT:
-            self._gone.popitem(last=False)
         known = self.pods.pop(uid, None)
         self.index.remove(uid)
         self.touched.add(uid)
@@ -157,10 +174,20 @@ class Ledger:
 
         What is older than what is known changes nothing, but confirms that what is known is fresh, too.
         """
+        known = self._state(record.name).agent
+        believed = self.news_of_gpunodes.believes(record.name, record, known=known)
+        self._tell(record, believed=believed, fresh=fresh, now=now)
+
+    def gpunode_listed(self, record: records.GPUNode, *, version: int, now: float) -> None:
+        """Take in a GPUNode as a list of this version has it, unless something younger was learned meanwhile."""
+        believed = self.news_of_gpunodes.lists(record.name, version, known=self._state(record.name).agent)
+        self._tell(record, believed=believed, fresh=True, now=now)
+
+    def _tell(self, record: records.GPUNode, *, believed: bool, fresh: bool, now: float) -> None:
         state = self._state(record.name)
-        if state.agent is None:
-            bisect.insort(self.order, record.name)
-        if state.agent is None or record.version >= state.agent.version:
+        if believed:
+            if state.agent is None:
+                bisect.insort(self.order, record.name)
             before = state.openness(self.finished)
             state.agent = record
             self.equipment += 1
@@ -180,24 +207,19 @@ class Ledger:
         self._unearth(state, fresh=True)
 
     def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
-        """The Lease of a node's agent. A clock that runs ahead counts as ours."""
-        self.leases[name] = min(renewed, now)
+        """Take in the Lease of a node's agent; `renewed` is by the agent's clock."""
+        self.heartbeats.observe(name, renewed, now=now)
         self._judge_liveness(name, now=now)
 
     def lease_gone(self, name: NodeName, *, now: float) -> None:
         """The Lease of a node's agent is gone."""
-        self.leases.pop(name, None)
+        self.heartbeats.forget(name)
         self._judge_liveness(name, now=now)
 
     def tick(self, *, now: float) -> None:
-        """Time has passed: Leases may have expired."""
-        if now < self._no_expiry_before:
-            return
-        for name in self.order:
+        """Close the nodes whose agents have fallen silent."""
+        for name in self.heartbeats.expired(now=now):
             self._judge_liveness(name, now=now)
-        alive = (self.leases.get(name, 0.0) for name in self.order if self.nodes[name].alive)
-        # Renewals only put expiries off; a Lease that comes alive later is judged when it comes.
-        self._no_expiry_before = min(alive, default=now) + gpunode.LEASE_SECONDS
 
     def policy_changed(self, policy: policies.InForce) -> None:
         """Another policy is in force, whole, from the next placement on."""
@@ -241,7 +263,7 @@ class Ledger:
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
         """A Binding is about to be sent. An earmark of anything else ends: others may get that meanwhile."""
         standing = self.earmarks.get(uid)
-        if standing is not None and not earmarks.books_the_same(standing.placed, placed):
+        if standing is not None and not claims.books_the_same(standing.placed, placed):
             self.earmarks.drop(uid)
         self.reserved[uid] = placed
         if uid in self.pods:
@@ -358,11 +380,7 @@ class Ledger:
         self.version += 1
 
     def _judge_liveness(self, name: NodeName, *, now: float) -> None:
-        state = self.nodes.get(name)
-        if state is None:
-            return
-        alive = now < self.leases.get(name, 0.0) + gpunode.LEASE_SECONDS
-        if state.alive is not alive:
+        state, alive = self.nodes.get(name), self.heartbeats.alive(name, now=now)
+        if state is not None and state.alive is not alive:
             state.alive = alive
-            self._no_expiry_before = min(self._no_expiry_before, now)
             self._changed(state)

@@ -1,7 +1,8 @@
 """Lists into the ledger: all objects of a kind, in steps between which other events may come.
 
-Between two steps the ledger holds what it would hold if each object of the list had come as an event of its own. What
-a list lacks is gone, unless the ledger has heard of it since.
+Between two steps the ledger holds what it would hold if each object of the list had come as an event of its own. A list
+of pods or of GPUNodes is believed whatever the resource versions say, and what it lacks is gone: but not what was
+learned since the list was asked for, and is younger (see `recency`). That it was asked for is said by `begin`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,19 +18,20 @@ GPUNODES_PER_STEP = 25
 
 
 def pods(source: ledger.Ledger, listed: Iterable[records.Pod], *, version: int, now: float) -> Steps[None]:
-    """Take in all pods as of a version. Known pods that the list lacks are gone, unless they are younger than it."""
-    seen = set()
+    """Take in all pods as of a version. What the list lacks is gone, unless learned meanwhile and younger."""
+    seen, news = set(), source.news_of_pods
     for count, record in enumerate(listed, start=1):
         seen.add(record.uid)
-        source.pod(record, now=now)
+        source.pod_listed(record, version=version, now=now)
         if count % PER_STEP == 0:
             yield
     for count, uid in enumerate([uid for uid in source.pods if uid not in seen], start=1):
         known = source.pods.get(uid)
-        if known is not None and known.version <= version:
+        if known is not None and not news.outlasts(uid, version, known=known):
             source.pod_gone(uid)
         if count % PER_STEP == 0:
             yield
+    news.end(version)
 
 
 def nodes(source: ledger.Ledger, listed: Iterable[records.Node]) -> Steps[None]:
@@ -46,17 +48,18 @@ def nodes(source: ledger.Ledger, listed: Iterable[records.Node]) -> Steps[None]:
             yield
 
 
-def gpunodes(source: ledger.Ledger, listed: Iterable[records.GPUNode], *, now: float) -> Steps[None]:
-    """Take in all GPUNodes."""
+def gpunodes(source: ledger.Ledger, listed: Iterable[records.GPUNode], *, version: int, now: float) -> Steps[None]:
+    """Take in all GPUNodes as of a version."""
     found = {record.name: record for record in listed}
     for count, record in enumerate(found.values(), start=1):
-        source.gpunode(record, now=now, fresh=True)
+        source.gpunode_listed(record, version=version, now=now)
         if count % GPUNODES_PER_STEP == 0:
             yield
     for count, name in enumerate([name for name in source.order if name not in found], start=1):
         source.gpunode_gone(name)
         if count % GPUNODES_PER_STEP == 0:
             yield
+    source.news_of_gpunodes.end(version)
 
 
 def leases(source: ledger.Ledger, renewed: Mapping[NodeName, float], *, now: float) -> Steps[None]:
@@ -65,5 +68,5 @@ def leases(source: ledger.Ledger, renewed: Mapping[NodeName, float], *, now: flo
         source.lease(name, time, now=now)
         if count % PER_STEP == 0:
             yield
-    for name in [name for name in source.leases if name not in renewed]:
+    for name in [name for name in source.heartbeats.names if name not in renewed]:
         source.lease_gone(name, now=now)

@@ -1,10 +1,17 @@
 """What the leader removes: pods that can never start, and gangs that were bound in part.
 
 A bound pod without valid placement that has not started is deleted after `GRACE_SECONDS`. A gang of which some pods
-are bound and others, lifted, are not, is evicted whole after `GRACE_SECONDS`.
+are bound and others, lifted, are not, is evicted whole after `GRACE_SECONDS`, unless it was whole before: then it has
+lost a pod, and what replaces that pod may wait for a node as long as it takes. A gang was whole before
+
+- if the leader saw all of its pods bound or succeeded, and one of those that were bound still runs; or
+- if each of its pods that wait was created more than `SETTLED_SECONDS` after another of its pods was bound. All pods of
+  a gang are there before any is lifted, so such a pod replaces one that was lost; and by then the gang was whole, or it
+  would have been evicted. So a new leader knows it, too.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,6 +21,7 @@ from cotenant_extender.ledger import index, ledger
 
 GRACE_SECONDS = 60.0
 RETRY_SECONDS = 30.0
+SETTLED_SECONDS = GRACE_SECONDS + RETRY_SECONDS
 
 K = TypeVar("K")
 
@@ -29,11 +37,12 @@ class Removal:
 
 
 class Cleaner:
-    """Remembers since when something has been wrong."""
+    """Remembers since when something has been wrong, and which gangs were whole."""
 
     def __init__(self) -> None:
         self._unplaced: dict[PodUID, float] = {}
         self._split: dict[index.GangKey, float] = {}
+        self._whole: dict[index.GangKey, frozenset[PodUID]] = {}
 
     def due(self, source: ledger.Ledger, *, now: float) -> list[Removal]:
         """What to remove now; asked for again after `RETRY_SECONDS` if it is still there."""
@@ -43,10 +52,31 @@ class Cleaner:
             message = "bound without a valid placement: it cannot start"
             removal = Removal(record=unplaced[uid], evict=False, reason="NoPlacement", message=message)
             found.append(removal)
-        split = {key: members for key, members in source.index.gangs.items() if _is_split(members.values())}
+        split = self._split_gangs(source.index.gangs)
         for key in _overdue(self._split, split, now=now):
             found.extend(_evictions(key, split[key].values()))
         return found
+
+    def _split_gangs(self, gangs: Mapping[index.GangKey, index.Members]) -> dict[index.GangKey, index.Members]:
+        """Return the gangs that are bound in part and were never whole; note those that are whole."""
+        self._whole = {key: uids for key, uids in self._whole.items() if key in gangs}
+        split = {}
+        for key, members in gangs.items():
+            lifted = _lifted(members.values())
+            bound = [record for record in lifted if record.node is not None]
+            if len(bound) + _succeeded(members.values()) >= _size(members.values()):
+                self._whole[key] = frozenset(record.uid for record in bound)
+            elif 0 < len(bound) < len(lifted) and not self._was_whole(key, lifted):
+                split[key] = members
+        return split
+
+    def _was_whole(self, key: index.GangKey, lifted: Sequence[records.Pod]) -> bool:
+        seen = self._whole.get(key, frozenset())
+        if any(record.uid in seen for record in lifted):
+            return True
+        bound_since = min((record.scheduled for record in lifted if record.scheduled is not None), default=math.inf)
+        waiting = (record.created or 0.0 for record in lifted if record.node is None)
+        return min(waiting) - bound_since > SETTLED_SECONDS
 
 
 def _overdue(since: dict[K, float], wrong: Mapping[K, object], *, now: float) -> list[K]:
@@ -66,9 +96,14 @@ def _lifted(members: Iterable[records.Pod]) -> list[records.Pod]:
     return [record for record in members if not (record.gates or record.finished or record.deleting)]
 
 
-def _is_split(members: Iterable[records.Pod]) -> bool:
-    bound = [record.node is not None for record in _lifted(members)]
-    return any(bound) and not all(bound)
+def _succeeded(members: Iterable[records.Pod]) -> int:
+    return sum(1 for record in members if record.phase == "Succeeded")
+
+
+def _size(members: Iterable[records.Pod]) -> int:
+    """How many pods a gang must have, by the member that says the most."""
+    gangs = (record.request.demand.gang for record in members if record.request is not None)
+    return max((gang.size for gang in gangs if gang is not None), default=1)
 
 
 def _evictions(key: index.GangKey, members: Iterable[records.Pod]) -> list[Removal]:

@@ -27,7 +27,7 @@ from cotenant_extender.queue import (
     preempting,
     preemption,
     roster,
-    scaleup,
+    showing,
 )
 
 MAX_FOREIGN_TEXT = 256
@@ -42,9 +42,6 @@ SEARCH_DELAY_SECONDS = 0.2
 """How long a search may wait for passes that lift something, and has to wait after one in vain: lifts go first."""
 SEARCH_SECONDS = 2.0
 """A job for which none were found is looked at again after this."""
-SHOW_SECONDS = 1.0
-SHOWN_SECONDS = 30.0
-"""A lift for the autoscaler that the pod does not show by then has failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +84,18 @@ class Queue:
         line: who waits, in order.
         preemptions: for whom victims are leaving.
         reservation: for whom GPUs are held because it waits too long.
-        growth: what new nodes would take.
+        showing: what an autoscaler is shown.
     """
 
     def __init__(self) -> None:
         self.line = line.Line()
         self.preemptions = preempting.Preemptions()
-        self.growth = scaleup.Growth()
+        self.showing = showing.Showing()
         self._roster, self._memory, self.reservation = roster.Roster(), memory.Memory(), holds.Reservation()
         self._backfill = backfill.Backfill(self.reservation, self._roster)
+        self._asked: dict[PodUID, float] = {}
         self._searched: dict[order.Name, float] = {}
-        self._shown: dict[PodUID, float] = {}
-        self._show_again = self._search_by = self._search_from = 0.0
+        self._search_by = self._search_from = 0.0
         self._begun = False
 
     def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
@@ -114,7 +111,7 @@ class Queue:
             self.line = yield from line.Line.made(source, policy.spec.queue, now=now)
         self._begun = True
         yield from self._memory.prepare(source, self.line)
-        yield from self.growth.prepare(source, policy, now=now)
+        yield from self.showing.prepare(source, policy, now=now)
 
     def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int = CELLS_PER_PASS) -> Plan:
         """One pass, which is cut when it has looked at so many GPUs, or has lifted `LIFTS_PER_PASS` gates."""
@@ -297,38 +294,27 @@ class Queue:
         gated = [member for member in entry.members if member.gates]
         if not any(hosts.unevaluated(member) for member in gated):
             return False
-        if any(member.uid in self._shown for member in gated):
+        pending = this.source.index.pending
+        self._asked = {
+            uid: time
+            for uid, time in self._asked.items()
+            if this.now - time < showing.LIFT_SECONDS and uid in pending and pending[uid].gates
+        }
+        if any(member.uid in self._asked for member in gated):
             return True
-        if len(self._shown) + len(gated) + int((~self._memory.columns.gated).sum()) > scaleup.LIMIT:
+        if len(self._asked) + len(gated) + int((~self._memory.columns.gated).sum()) > showing.LIMIT:
             return False
-        self._shown.update((member.uid, this.now) for member in gated)
+        self._asked.update((member.uid, this.now) for member in gated)
         this.lifts.extend(earmarking.Lift(record=member, earmark=None, asks=True) for member in gated)
         return True
 
     def _show(self, this: _Pass) -> None:
         """Lift, without earmarks, what has waited long enough and would fit new nodes."""
-        now, after = this.now, this.policy.spec.queue.scale_up_after_seconds
-        if now < self._show_again or this.cut:
-            return
-        self._show_again = now + SHOW_SECONDS
-        self.growth.refresh(this.source, this.policy, now=now)
-        self._shown = {
-            uid: time
-            for uid, time in self._shown.items()
-            if now - time < SHOWN_SECONDS and uid in this.source.index.pending and this.source.pods[uid].gates
-        }
-        found, entries = self._memory, self.line.entries
-        shown = len(self._shown) + sum(len(entries[place].members) for place in np.flatnonzero(~found.columns.gated))
-        for place in np.flatnonzero(found.columns.gated & (found.columns.since <= now - after)):
-            if shown >= scaleup.LIMIT:
-                return
-            entry = entries[place]
-            fresh = not any(member.uid in self._shown for member in entry.members)
-            if fresh and self.growth.helps(entry) and self._stuck(this, entry):
-                gated = [member for member in entry.members if member.gates]
-                self._shown.update((member.uid, now) for member in gated)
-                this.lifts.extend(earmarking.Lift(record=member, earmark=None) for member in gated)
-                shown += len(gated)
+        if not this.cut:
+            waiting = showing.Waiting(
+                line=self.line, columns=self._memory.columns, stuck=lambda entry: self._stuck(this, entry)
+            )
+            this.lifts.extend(self.showing.lifts(this.source, this.policy, waiting, now=this.now))
 
 
 def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:

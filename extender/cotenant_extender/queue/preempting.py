@@ -1,8 +1,11 @@
 """Preemptions under way: for whom GPUs are held while victims leave, and whom not to ask again for a while.
 
 GPUs are held until the job is bound or gone, until it got other GPUs, until one of them closed, until a victim may not
-be evicted, or until its victims have not gone within `GONE_SECONDS`. Then it is decided anew, on what is the case then.
-A pod that may not be evicted is asked again after `BACKOFF_SECONDS`, doubling; it is never deleted instead.
+be evicted, or until a victim is stuck. Then it is decided anew, on what is the case then. A pod that may not be evicted
+is asked again after `BACKOFF_SECONDS`, doubling; it is never deleted instead.
+
+A victim has the grace period that its pod states: it is stuck `GONE_SECONDS` after its deletion timestamp, which
+includes that period. One that has no deletion timestamp is stuck `GONE_SECONDS` after its eviction was decided.
 """
 
 import math
@@ -15,10 +18,11 @@ from cotenant_extender.packing import view
 from cotenant_extender.queue import line, order, preemption
 
 GONE_SECONDS = 300.0
+"""Ample for kubelet and node agent, and for a clock that differs from the API server's."""
 BACKOFF_SECONDS = 10.0
 BACKOFF_LIMIT_SECONDS = 300.0
 STUCK_SECONDS = 1800.0
-"""How long a victim that has not gone is not counted on."""
+"""How long a victim that is stuck is not counted on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +39,15 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Live:
-    """GPUs held while victims leave."""
+    """GPUs held while victims leave.
+
+    Attributes:
+        begun: when it was decided, in seconds since the epoch.
+    """
 
     hold: view.Hold
     victims: frozenset[PodUID]
-    until: float
+    begun: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ class Preemptions:
             since=-math.inf,
         )
         source.set_hold(hold, choice.gpus)
-        self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, until=now + GONE_SECONDS)
+        self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, begun=now)
         return Eviction(preemptor=entry.members[0], victims=choice.evict) if choice.evict else None
 
     def refused(self, source: ledger.Ledger, uid: PodUID, *, now: float) -> list[order.Name]:
@@ -120,9 +128,9 @@ class Preemptions:
         for uid in [uid for uid in self._staying if uid not in source.claims]:
             del self._staying[uid]
         for name, live in list(self._live.items()):
-            if now >= live.until:
-                late = [uid for uid in live.victims if uid in source.claims]
-                self._staying.update({uid: _Stay(0, now + STUCK_SECONDS) for uid in late})
+            stuck = [uid for uid in live.victims if _is_stuck(source, uid, live, now=now)]
+            if stuck:
+                self._staying.update({uid: _Stay(0, now + STUCK_SECONDS) for uid in stuck})
                 self.end(source, name)
             elif _is_over(source, waiting, live):
                 self.end(source, name)
@@ -136,6 +144,15 @@ class Preemptions:
         """Another leader decides now, or nothing is placed."""
         for name in list(self._live):
             self.end(source, name)
+
+
+def _is_stuck(source: ledger.Ledger, uid: PodUID, live: _Live, *, now: float) -> bool:
+    """Return whether a victim should have gone by now and has not."""
+    if uid not in source.claims:
+        return False
+    record = source.pods.get(uid) or source.graves.pods.get(uid)
+    leaves = None if record is None else record.tenure.leaves
+    return now >= (live.begun if leaves is None else leaves) + GONE_SECONDS
 
 
 def _is_over(source: ledger.Ledger, waiting: line.Line, live: _Live) -> bool:

@@ -1,17 +1,20 @@
-"""Which jobs are shown to the autoscaler: those that fit nowhere now, but would fit another node of a kind there is.
+"""Which new nodes would take a job: another node of a kind there is, or one with a GPU model of which there is none.
 
 A kind is a node as it would be if it were new: its own labels but the host name, its taints but those that Kubernetes
 or Cotenant set while it starts, its GPUs healthy and empty, and nothing on its host: what daemons take there, the
-autoscaler knows. A job whose
-GPU models no node has is shown, too, where the cluster has none of that model now: a node group may be scaled to zero.
-It is not where it names models alone that neither a GPUNode nor the PackingPolicy has ever named: that is no kind of
-node that anybody knows, and its reason says so.
+autoscaler knows.
+
+Where the cluster has no node with a model that a job may use, a node group may be scaled to zero: the models that the
+job names are a kind of node then. They are not where neither a GPUNode nor the PackingPolicy ever named one of them.
 
 Pure; node groups and the autoscaler are not known here. An autoscaler knows node totals only.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import NamedTuple
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from cotenant_api import gpunode
 from cotenant_api.names import HUNDREDTHS, GPUModel, NodeName
@@ -21,8 +24,6 @@ from cotenant_extender.packing import fleet, policies, rules, view
 from cotenant_extender.queue import order
 from cotenant_extender.steps import Steps
 
-LIMIT = 256
-"""Pods that are shown at a time: kube-scheduler tries each again whenever something changes."""
 REFRESH_SECONDS = 10.0
 NODES_PER_STEP = 50
 """A step takes about two milliseconds: filter waits for it."""
@@ -37,17 +38,37 @@ class _Kind(NamedTuple):
     node: view.Node
 
 
+_Look = tuple[object, object, _Kind | None]
+_NONE: Final[rules.Array] = np.zeros(0, dtype=np.int64)
+_SPARE: Final = 1000
+"""So many kinds that are no more may have a number."""
+
+
 class Growth:
-    """The kinds of nodes that there are, and what would fit them."""
+    """The kinds of nodes that there are, what would fit them, and when there was another node of each.
+
+    Attributes:
+        numbering: grows when kinds have other numbers than before.
+    """
 
     def __init__(self) -> None:
-        self._kinds: fleet.Fleet | None = None
+        self.numbering = 0
+        self._numbers: dict[Hashable, int] = {}
+        self._rows: rules.Array = _NONE
+        self._nodes: fleet.Fleet | None = None
         self._refreshed = -REFRESH_SECONDS
         self._as_of = 0
         self._models: set[GPUModel] = set()
-        self._fits: dict[object, bool] = {}
-        self._helped: dict[order.Name, tuple[order.Entry, bool]] = {}
-        self._known: dict[NodeName, tuple[object, object, _Kind | None]] = {}
+        self._fits: dict[object, rules.Array] = {}
+        self._served: dict[order.Name, tuple[order.Entry, rules.Array]] = {}
+        self._known: dict[NodeName, _Look] = {}
+        self._looks: dict[NodeName, _Look] = {}
+        self._grown: dict[int, float] = {}
+
+    @property
+    def count(self) -> int:
+        """How many kinds have a number, from 0."""
+        return len(self._numbers)
 
     def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Steps[None]:
         """Refresh in steps."""
@@ -56,7 +77,7 @@ class Growth:
         for count, name in enumerate(list(source.order), start=1):
             state = source.nodes.get(name)
             if state is not None:
-                self._known[name] = self._looked_at(state)
+                self._looks[name] = self._looked_at(state)
             if count % NODES_PER_STEP == 0:
                 yield
         self.refresh(source, policy, now=now)
@@ -64,56 +85,85 @@ class Growth:
 
     def refresh(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
         """Look at the nodes again, once in a while."""
-        standing = self._kinds
+        standing = self._nodes
         if not self._is_due(policy, now=now):
             return
         self._refreshed = now
         self._fits.clear()
-        self._helped.clear()
+        self._served.clear()
         if standing is not None and standing.policy is policy and source.equipment == self._as_of:
             return
         self._as_of = source.equipment
-        self._known = {name: self._looked_at(source.nodes[name]) for name in source.order}
+        before, self._known = self._known, {name: self._looked_at(source.nodes[name]) for name in source.order}
+        self._looks.clear()
         found = {kind.key: kind.node for *_, kind in reversed(self._known.values()) if kind is not None}
+        if len(self._numbers) > 2 * len(found) + _SPARE:
+            self._numbers, self._grown = {}, {}
+            self.numbering += 1
+        self._rows = np.array([self._number(key) for key in found], dtype=np.int64)
+        if standing is not None:
+            self._grown.update({self._number(key): now for key in _joined(before, self._known)})
         self._models.update(gpu.model for node in found.values() for gpu in node.gpus)
         self._models.update(model for override in policy.spec.overrides for model in override.gpu_models)
-        self._kinds = fleet.Fleet.of(list(found.values()), policy)
+        self._nodes = fleet.Fleet.of(list(found.values()), policy)
+
+    def grown(self, kinds: rules.Array) -> rules.Array:
+        """Return when there was another node of each of these kinds, in seconds since the epoch; -inf: not yet."""
+        return np.array([self._grown.get(kind, -math.inf) for kind in kinds.tolist()])
 
     def _is_due(self, policy: policies.InForce, *, now: float) -> bool:
-        standing = self._kinds
+        standing = self._nodes
         return standing is None or standing.policy is not policy or now - self._refreshed >= REFRESH_SECONDS
 
-    def helps(self, entry: order.Entry) -> bool:
-        """Whether new nodes of known kinds would take all pods of a job."""
-        found = self._helped.get(entry.name)
+    def serving(self, entry: order.Entry) -> rules.Array:
+        """Return the numbers of the kinds of which new nodes would take the pods of a job; none: some pod fits none."""
+        if entry.gang is None:
+            return self._fitting(order.request_of(entry.members[0]))
+        found = self._served.get(entry.name)
         if found is None or found[0] is not entry:
-            found = self._helped[entry.name] = entry, all(self._would_fit(request) for request in entry.requests)
+            each = [self._fitting(request) for request in entry.requests]
+            kinds = np.unique(np.concatenate(each)) if all(len(one) for one in each) else _NONE
+            found = self._served[entry.name] = entry, kinds
         return found[1]
 
-    def _would_fit(self, request: view.Request) -> bool:
+    def _fitting(self, request: view.Request) -> rules.Array:
         found = self._fits.get(request.fit_key)
         if found is None:
             found = self._fits[request.fit_key] = self._asked(request)
         return found
 
-    def _asked(self, request: view.Request) -> bool:
-        kinds = self._kinds
-        if kinds is None:
-            return False
-        if rules.offers(kinds, request, check_host=True).fits.any():
-            return True
+    def _asked(self, request: view.Request) -> rules.Array:
+        nodes = self._nodes
+        if nodes is None:
+            return _NONE
+        fits = rules.offers(nodes, request, check_host=True).fits.any(axis=1)
+        if fits.any():
+            return self._rows[fits]
         wanted = wanted_models(request)
-        if any(not wanted or model in wanted for model in kinds.models):
-            return False
-        return not wanted or not self._models or bool(wanted & self._models)
+        if any(not wanted or model in wanted for model in nodes.models):
+            return _NONE
+        if wanted and self._models and not wanted & self._models:
+            return _NONE
+        return np.array([self._number(frozenset(wanted))])
 
-    def _looked_at(self, state: nodes.NodeState) -> "tuple[object, object, _Kind | None]":
-        known = self._known.get(state.name)
+    def _number(self, kind: Hashable) -> int:
+        return self._numbers.setdefault(kind, len(self._numbers))
+
+    def _looked_at(self, state: nodes.NodeState) -> _Look:
+        known = self._looks.get(state.name) or self._known.get(state.name)
         gpus = None if state.agent is None else state.agent.gpus
         if known is not None and known[0] is state.record and known[1] is gpus:
             return known
         node = _as_new(state)
         return state.record, gpus, None if node is None else _Kind(_key(node), node)
+
+
+def _joined(before: Mapping[NodeName, _Look], after: Mapping[NodeName, _Look]) -> Iterator[Hashable]:
+    """The kinds of which there is a node that was not there, or was of another kind."""
+    for name, (*_, kind) in after.items():
+        known = before.get(name)
+        if kind is not None and (known is None or known[2] is None or known[2].key != kind.key):
+            yield kind.key
 
 
 def wanted_models(request: view.Request) -> set[GPUModel]:

@@ -12,7 +12,7 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, policies, rules, view
-from cotenant_extender.queue import holds, order, planning, scene
+from cotenant_extender.queue import holds, order, planning, scene, showing
 
 MAX_NAMED = 5
 Words = tuple[PackedReason, str]
@@ -86,11 +86,8 @@ class Teller:
             rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
-        message += self._outlook(source, entry, now=now)
-        after = policy.spec.queue.scale_up_after_seconds
-        if not entry.gated and now - entry.since >= after and self.queue.growth.helps(entry):
-            return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
-        return reason, message
+        words = reason, message + self._outlook(source, entry, now=now)
+        return _while_shown(words, self.queue.showing.standing(entry, policy, now=now))
 
     def expected_start(self, entry: order.Entry | None) -> float | None:
         """When an entry for which GPUs are held is expected to start, in seconds since the epoch."""
@@ -125,6 +122,20 @@ class Teller:
             self.asked += 1
             found = self._known[key] = _of_gang(source, entry) if entry.gang else _of_one(seen, request)
         return found
+
+
+def _while_shown(words: Words, standing: showing.Standing) -> Words:
+    """Add to a tally what an autoscaler is shown of the job."""
+    reason, message = words
+    match standing:
+        case showing.Standing.SHOWN:
+            return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
+        case showing.Standing.LATER:
+            return PackedReason.WAITING_FOR_TURN, f"others are shown to the autoscaler first: {message}"
+        case showing.Standing.OVER:
+            return reason, f"no other node came while it was shown to the autoscaler, others have their turn: {message}"
+        case showing.Standing.HIDDEN:
+            return words
 
 
 def _of_one(seen: fleet.Fleet, request: view.Request) -> Words:
