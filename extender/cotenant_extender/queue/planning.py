@@ -81,13 +81,15 @@ class Queue:
         line: who waits, in order.
         preemptions: for whom victims are leaving.
         growth: what new nodes would take.
+        reservation: for whom GPUs are held because it has waited too long.
     """
 
     def __init__(self) -> None:
         self.line = line.Line()
         self.preemptions = preempting.Preemptions()
         self.growth = scaleup.Growth()
-        self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
+        self.reservation = holds.Reservation()
+        self._roster, self._memory = roster.Roster(), memory.Memory()
         self._searched: dict[order.Name, float] = {}
         self._shown: dict[PodUID, float] = {}
         self._show_again = self._search_by = self._search_from = 0.0
@@ -109,7 +111,7 @@ class Queue:
             self._preempt(this)
             self._show(this)
         else:
-            self._reservation.end(source)
+            self.reservation.end(source)
             self.preemptions.end_all(source)
         return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut)
 
@@ -138,11 +140,11 @@ class Queue:
                     break
                 self._try(this, place, entry)
             place = found.next(place + 1)
-        found.end(source)
+        found.end()
         if not this.cut:
             self._reserve(this, aged, before=len(self.line.entries))
             if not this.reserved:
-                self._reservation.end(source)
+                self.reservation.end(source)
 
     def _try(self, this: _Pass, place: int, entry: order.Entry) -> None:
         source, found = this.source, self._memory
@@ -161,7 +163,7 @@ class Queue:
         """The first of these places in the line that did not fit gets GPUs held, before anybody after it is tried."""
         while aged and aged[0] < before and not this.reserved:
             entry, as_of = self.line.entries[aged.pop(0)], this.source.version
-            if self._stuck(this, entry) and self._reservation.keep(this.source, entry, now=this.now):
+            if self._stuck(this, entry) and self.reservation.keep(this.source, entry, now=this.now):
                 this.reserved = True
                 if this.source.version != as_of:
                     self._memory.changed(this.source)
