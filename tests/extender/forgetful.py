@@ -10,6 +10,7 @@ from typing import Any
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import knowledge
 from cotenant_extender.queue import planning
+from extender import room
 
 STEP_SECONDS = planning.SEARCH_DELAY_SECONDS + 0.01
 """A search for victims may begin in every pass that is so much later than the one before."""
@@ -22,18 +23,23 @@ def held_back(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> li
     """Return what a queue without memory would do although this one, left to itself, does nothing more.
 
     Both decide until victims have been looked for, for all who may have some. Setbacks, holds and preemptions under way
-    are the same for both.
+    are the same for both. The jobs for which neither finds victims, and should, are told first (see `room`).
     """
     copied, living = _copied(source, queue)
     for _ in range(MOST_ROUNDS):
+        began = now
         now, found = _decided(copied, living, now=now)
         if not found:
             break
     else:
         raise AssertionError(f"the queue does not come to rest: {found}")
+    denied = room.denied(copied, living, now=began)
+    if denied:
+        return denied
     _, found = _decided(*_forgotten(copied, living), now=now)
     # What time alone brings may come to the other a moment later.
-    return found if found and not _decided(copied, living, now=now)[1] else []
+    held = bool(found) and not _decided(copied, living, now=now)[1]
+    return [f"a queue without memory {what}, and this one never does" for what in found] if held else []
 
 
 def _decided(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> tuple[float, list[str]]:

@@ -14,8 +14,8 @@ from cotenant_api import booking, names, packingpolicy
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import drift, views
-from cotenant_extender.packing import causes, placing
-from cotenant_extender.queue import earmarking, planning, preempting, scene
+from cotenant_extender.packing import causes, fleet, placing, rules
+from cotenant_extender.queue import earmarking, order, planning, preempting, scene
 from extender import builders, forgetful
 from extender.builders import H200, NOW, T4
 
@@ -88,11 +88,20 @@ class Histories(RuleBasedStateMachine):
         waited=st.sampled_from([0.0, 0.0, 9.0, 61.0]),
         size=st.sampled_from([1, 1, 1, 2, 3, 5]),
         service=st.booleans(),
+        spec=st.sampled_from([{}, {}, {"preemptionPolicy": "Never"}]),
     )
     def create(
-        self, share: int, namespace: str, notes: Object, priority: int, waited: float, size: int, service: bool
+        self,
+        share: int,
+        namespace: str,
+        notes: Object,
+        priority: int,
+        waited: float,
+        size: int,
+        service: bool,
+        spec: Object,
     ) -> MultipleResults[str]:
-        """A pod comes, or all pods of a gang but perhaps the last, which joined the queue some time ago."""
+        """A pod comes, or all pods of a gang; perhaps it joined the queue some time ago."""
         name = f"p{self.version}"
         notes = {**notes, names.QUEUED_SINCE: builders.timestamp(self.now - waited)}
         if size > 1:
@@ -100,7 +109,7 @@ class Histories(RuleBasedStateMachine):
         made = [name if size == 1 else f"{name}-{index}" for index in range(size)]
         for each in made:
             self.truth[each] = builders.pod(
-                each, share, namespace=namespace, annotations=dict(notes), priority=priority, created=self.now
+                each, share, namespace=namespace, annotations=dict(notes), priority=priority, created=self.now, **spec
             )
             self.tell(self.truth[each])
         if service:
@@ -112,8 +121,10 @@ class Histories(RuleBasedStateMachine):
         """Passes over the queue until nothing is left to do; what they want is done, or evictions are refused."""
         assert self.source.policy is not None
         for _ in range(50):
-            before = self.source.version
+            before, holds, seen = self.source.version, dict(self.source.holds), scene.copied(self.source.seen())
             plan = self.queue.plan(self.source, self.source.policy, now=self.now)
+            if self.source.holds == holds:
+                self.higher_priorities_go_first(plan, seen)
             for lift in plan.lifts:
                 self.lift(lift)
             for eviction in plan.evictions:
@@ -144,6 +155,16 @@ class Histories(RuleBasedStateMachine):
             if raw is not None:
                 raw["metadata"]["deletionTimestamp"] = builders.timestamp(self.now)
                 self.tell(raw)
+
+    def higher_priorities_go_first(self, plan: planning.Plan, seen: fleet.Fleet) -> None:
+        """Who has a higher priority than all that a pass placed, and still waits, did not fit before that pass."""
+        placed = [lift.record.priority for lift in plan.lifts if lift.earmark is not None]
+        for entry in self.queue.line.entries if placed else ():
+            (first, *others), promised = entry.members, self.source.earmarks.get(entry.members[0].uid)
+            if others or promised or first.priority <= max(placed):
+                continue
+            if planning.obstacle(self.source, entry, now=self.now) is None:
+                assert not rules.offers(seen, order.request_of(first), check_host=True).fits.any()
 
     def nobody_who_fits_is_left(self) -> None:
         """What the queue did not try again because it failed before would have failed again."""
