@@ -17,7 +17,7 @@ from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
 from cotenant_extender.ledger import drift
 from extender import builders
-from simulation import budgets, election, history, hosts, jobs, network, sites, truth
+from simulation import budgets, election, history, hosts, jobs, network, preconditions, ranks, sites, truth, wakeups
 
 Object = dict[str, Any]
 
@@ -72,8 +72,9 @@ class World:
         ]
         self.jobs = jobs.Jobs(self, self.rng("jobs"))
         self.budgets = budgets.Budgets(self, self.rng("budgets"))
-        self.network.on_arrival = self.budgets.arrives
+        self.network.on_arrival = self._arrives
         self.truth = truth.Truth(self)
+        self.ranks, self.wakeups = ranks.Ranks(self), wakeups.WakeUps(self)
         self.network.on_binding = self._bound
         self.max_wait_seconds = rng.choice([15, 30, 60])
         self.policy: Object = {
@@ -124,6 +125,7 @@ class World:
             host.start()
         self.later(BOOKMARK_SECONDS, self._bookmark)
         self.later(DRIFT_SECONDS, self._check_drift)
+        self.wakeups.start()
 
     def change_policy(self, **change: Any) -> None:
         """An admin changes the policy."""
@@ -187,6 +189,11 @@ class World:
             before = None if change.before is None else change.before["spec"].get("holderIdentity")
             if change.value["spec"].get("holderIdentity") != before:
                 self._taken = self._loop.time()
+
+    def _arrives(self, sender: network.Link, request: transport.Request) -> network.Judge | None:
+        """A request is about to take effect; who is to be told of its answer."""
+        preconditions.check(self, sender, request)
+        return self.budgets.arrives(sender, request)
 
     def _bound(self, sender: network.Link, binding: Object) -> None:
         """A Binding took effect: nobody else may serve, nor have held the Lease longer than its sender may believe.
