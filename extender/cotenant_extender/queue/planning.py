@@ -161,7 +161,7 @@ class Queue:
                     break
                 self._try(this, place, entry)
             place = found.next(place + 1)
-        found.end(source)
+        found.end()
         if not this.cut:
             self._reserve(this, aged, before=len(self.line.entries))
         if this.reserved and not this.cut:
