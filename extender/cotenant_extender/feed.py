@@ -2,13 +2,13 @@
 
 import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from cotenant_api import errors, names, packingpolicy
-from cotenant_api.names import NodeName
-from cotenant_extender import leadership, reading, records, steps
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import leadership, reading, records, steps, storage
 from cotenant_extender.ledger import ledger, lists
 from cotenant_extender.packing import jobs, policies, threads
 
@@ -92,6 +92,48 @@ class GPUNodes:
         """A GPUNode less."""
         self._ledger.gpunode_gone(NodeName(reading.name(item)))
         self._changed()
+
+
+class Storage:
+    """PersistentVolumeClaims, PersistentVolumes or StorageClasses.
+
+    Args:
+        kind: which of them.
+        read: makes their records.
+    """
+
+    def __init__(
+        self,
+        target: ledger.Ledger,
+        kind: type[storage.Stored],
+        read: Callable[[Object], storage.Stored],
+        changed: Changed,
+    ) -> None:
+        self._ledger, self._kind, self._read, self._changed = target, kind, read, changed
+
+    def take(self, items: Iterable[storage.Stored], _version: int) -> steps.Steps[None]:
+        """Take in all objects of the kind, in steps; what the list lacks is gone."""
+        volumes, keys = self._ledger.hosts.volumes, set()
+        for count, item in enumerate(items, start=1):
+            keys.add(item.key)
+            self._concerns(volumes.put(item))
+            if count % lists.PER_STEP == 0:
+                yield
+        self._concerns(volumes.retain(self._kind, keys))
+
+    def changed(self, item: Object) -> None:
+        """One object."""
+        self._concerns(self._ledger.hosts.volumes.put(self._read(item)))
+
+    def gone(self, item: Object) -> None:
+        """An object less."""
+        self._concerns(self._ledger.hosts.volumes.remove(self._kind, self._read(item).key))
+
+    def _concerns(self, uids: Collection[PodUID]) -> None:
+        """Most objects concern no pod that waits."""
+        if uids:
+            self._ledger.reconsider(uids)
+            self._changed()
 
 
 class Leases:

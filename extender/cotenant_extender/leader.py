@@ -103,6 +103,7 @@ class Leader:
         self._metrics.leading.set(0)
         self._ledger.end_all_earmarks()
         self._ledger.end_all_holds()
+        self._ledger.reconsider(self._ledger.hosts.tries.stop())
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
 
@@ -122,6 +123,7 @@ class Leader:
         if not self._may_take_over(term):
             self._ledger.end_all_earmarks()
             return
+        self._ledger.hosts.tries.start()
         self._leading.served = term
         self._ledger.usage.start(now=self._clock())
         self._drift_checked = 0.0

@@ -9,8 +9,8 @@ from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, podrequests, sharing, tenures
-from cotenant_extender.packing import constraints, view
+from cotenant_extender import amounts, booked, podrequests, sharing, storage, tenures
+from cotenant_extender.packing import conflicts, constraints, view
 
 Object = Mapping[str, Any]
 
@@ -36,9 +36,12 @@ class Pod:
         preempts: whether others may be evicted for it.
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
+        tenure: what it says of when it ends.
+        volume_claims: names of the PersistentVolumeClaims that its volumes use.
+        unevaluated: whether its spec requires something that only kube-scheduler evaluates.
+        excludes: which pods it cannot share a node with.
         created: when it was created, in seconds since the epoch; None: unknown.
         scheduled: when it was bound, in seconds since the epoch; None: it is not, or that is unknown.
-        tenure: what it says of when it ends.
     """
 
     uid: PodUID
@@ -62,9 +65,12 @@ class Pod:
     unschedulable: str | None
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
+    tenure: tenures.Tenure = tenures.UNKNOWN
+    volume_claims: tuple[str, ...] = ()
+    unevaluated: bool = False
+    excludes: conflicts.Exclusion = conflicts.NOTHING
     created: float | None = None
     scheduled: float | None = None
-    tenure: tenures.Tenure = tenures.UNKNOWN
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -90,6 +96,13 @@ class Pod:
     def gated(self) -> bool:
         """Whether our gate is its last one."""
         return self.gates == (names.PACKING_GATE,)
+
+    def excluded_by(self, other: "Pod") -> bool:
+        """Return whether the pod cannot be on a node on which another is."""
+        return conflicts.conflict(
+            conflicts.Member(self.namespace, self.labels, self.excludes),
+            conflicts.Member(other.namespace, other.labels, other.excludes),
+        )
 
     @property
     def gang(self) -> pod.GangKey | None:
@@ -207,17 +220,20 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         gates=sharing.one(pod.gates(raw)),
         host=host,
         priority=spec.get("priority") or 0,
-        since=_created(metadata) if request is None else request.since,
+        since=tenures.seconds(metadata.get("creationTimestamp")) if request is None else request.since,
         earmark=notes.get(names.EARMARK) if asks else None,
         placement=placed if _covers(placed, share) else None,
         labels=labels,
-        started=_seconds(status.get("startTime")) or None,
+        started=tenures.seconds(status.get("startTime")) or None,
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
-        created=_created(metadata) or None,
-        scheduled=_scheduled(reports.get("PodScheduled")),
         tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
+        volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
+        unevaluated=asks and node is None and conflicts.unevaluated(spec),
+        excludes=_excludes(metadata.get("namespace", ""), spec),
+        created=tenures.seconds(metadata.get("creationTimestamp")) or None,
+        scheduled=_scheduled(reports.get("PodScheduled")),
     )
 
 
@@ -233,8 +249,13 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         gates=tuple(gate for gate in known.gates if gate != names.PACKING_GATE),
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
-        tenure=replace(known.tenure, leaves=_seconds(metadata.get("deletionTimestamp")) or None),
+        tenure=replace(known.tenure, leaves=tenures.seconds(metadata.get("deletionTimestamp")) or None),
     )
+
+
+def constrained(request: view.Request, where: constraints.Constraints) -> view.Request:
+    """Return a request with other constraints; requests that differ in them are taken and refused differently."""
+    return replace(request, constraints=where, fit_key=sharing.one((request.alike, where)))
 
 
 def node_record(raw: Object) -> Node:
@@ -286,8 +307,8 @@ def lease_record(raw: Object) -> Lease:
     return Lease(
         name=raw["metadata"]["name"],
         holder=spec.get("holderIdentity") or "",
-        renewed=_seconds(spec.get("renewTime")),
-        acquired=_seconds(spec.get("acquireTime")),
+        renewed=tenures.seconds(spec.get("renewTime")),
+        acquired=tenures.seconds(spec.get("acquireTime")),
         duration_seconds=spec.get("leaseDurationSeconds") or 0,
     )
 
@@ -300,16 +321,15 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         raise errors.InvalidInputError("spec.schedulerName", spec.get("schedulerName"), remedy)
     demand = pod.demand(raw)
     where = sharing.one(constraints.of_pod(spec))
-    created = _created(metadata)
+    created = tenures.seconds(metadata.get("creationTimestamp"))
     queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
-    fit_key = (
+    alike = (
         demand.namespace,
         demand.share,
         demand.memory_mib,
         demand.gpu_models,
         notes.get(names.PREDICTION),
         host,
-        where,
     )
     return view.Request(
         demand=demand,
@@ -318,7 +338,8 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         since=queued,
         host=host,
         constraints=where,
-        fit_key=sharing.one(fit_key),
+        alike=sharing.one(alike),
+        fit_key=sharing.one((sharing.one(alike), where)),
     )
 
 
@@ -326,16 +347,15 @@ def _tenure(raw: Object, request: view.Request | None) -> tenures.Tenure:
     return tenures.of_pod(raw, pod.WorkloadType.TRAINING if request is None else request.demand.workload_type)
 
 
+def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:
+    """Pods of one template share it; that of most is `NOTHING`, the same object."""
+    found = conflicts.exclusion(namespace, spec)
+    return found if found is conflicts.NOTHING else sharing.one(found)
+
+
 def _version(metadata: Object) -> int:
     text = metadata.get("resourceVersion") or ""
     return int(text) if text.isascii() and text.isdigit() else 0
-
-
-def _created(metadata: Object) -> float:
-    return _seconds(metadata.get("creationTimestamp"))
-
-
-_seconds = tenures.seconds
 
 
 def _placed(notes: Object, uid: PodUID, node: NodeName | None, known: Pod | None) -> booked.Placed | None:
@@ -371,7 +391,7 @@ def _unschedulable(report: Object | None) -> str | None:
 def _scheduled(report: Object | None) -> float | None:
     if report is None or report.get("status") != "True":
         return None
-    return _seconds(report.get("lastTransitionTime")) or None
+    return tenures.seconds(report.get("lastTransitionTime")) or None
 
 
 def _packed(report: Object | None) -> tuple[str, str] | None:

@@ -18,12 +18,13 @@ from cotenant_extender import (
     metrics,
     reading,
     records,
+    storage,
     verbs,
     wire,
     writer,
 )
 from cotenant_extender.kube import client, pods, transport, watches
-from cotenant_extender.ledger import ledger
+from cotenant_extender.ledger import ledger, verdicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +87,17 @@ class Extender:
             "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed), read=reading.node),
             "gpunodes": watches.Watch(api, pods.GPUNODES, gpunodes, read=reading.gpunode, begins=gpunodes.asked),
             "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),
+            "persistentvolumeclaims": self._stored(api, pods.CLAIMS, storage.Claim, reading.claim),
+            "persistentvolumes": self._stored(api, pods.VOLUMES, storage.Volume, reading.volume),
+            "storageclasses": self._stored(api, pods.STORAGE_CLASSES, storage.StorageClass, reading.storage_class),
             "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases, read=reading.lease),
         }
+
+    def _stored(
+        self, api: client.Client, path: str, kind: type[storage.Stored], read: Callable[[feed.Object], storage.Stored]
+    ) -> watches.Watch:
+        """A watch of objects that say where volumes can be used."""
+        return watches.Watch(api, path, feed.Storage(self.ledger, kind, read, self._changed), read=read)
 
     async def run(self) -> None:
         """Until cancelled; an unexpected failure of any part ends all."""
@@ -135,6 +145,7 @@ class Extender:
             await self.binder.room()
         await self.leader.freshness.wait()
         found = verbs.filter_nodes(self.ledger, args.pod, args.names, leaves=self._leaves)
+        verdicts.asked(self.ledger, args.pod.uid, args.names, left=bool(found.chosen), now=self._clock())
         if found.reason is not None:
             self.metrics.rejections.labels(found.reason).inc()
         return wire.filter_result(args, found.chosen, found.failed)

@@ -18,6 +18,8 @@ from simulation.world import World
 
 EVERY_SECONDS = (0.7, 1.5, 3.0, 6.0)
 ARRIVAL_SECONDS = 3.0
+SERVED = 0.4
+"""How many worlds have services, which only jobs of a higher priority move. No budget guards them."""
 
 Action = Callable[[], None]
 
@@ -61,6 +63,8 @@ class Chaos:
         # Each world knows some kinds of trouble only: where everything fails at once, little happens.
         self._actions = [action for action in every if self._rng.random() < 0.35] or every[:1]
         self._every_seconds = self._rng.choice(EVERY_SECONDS)
+        self._users = world.rng("services")
+        self._services = self._users.random() < SERVED
 
     def begin(self, *, trouble: float, late: float, jobs_first: int) -> None:
         """From now on."""
@@ -144,8 +148,11 @@ class Chaos:
         big = [len(site.machine.gpus) for site in world.sites if site.machine.model.endswith("H200")]
         self._count += 1
         job = jobs.random_job(rng, f"j{self._count}", big_gpus=max(big), all_gpus=sum(big))
+        if self._services and self._users.random() < 0.3:
+            job = jobs.as_service(job)
         world.say(f"user creates {job}")
-        world.budgets.guard(job)
+        if not job.service:
+            world.budgets.guard(job)
         world.jobs.submit(job)
 
     def _of_any(self, do: "Of", *, extender: bool) -> None:

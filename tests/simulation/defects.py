@@ -6,13 +6,17 @@ A defect is a subclass that is put in the place of a part's class, after the ext
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from cotenant_api import placement
-from cotenant_api.names import PodUID
-from cotenant_extender import binder, fencing, leadership, records, service, takeover, writer
-from cotenant_extender.ledger import graves, ledger
-from cotenant_extender.queue import cleanup
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import binder, fencing, leader, leadership, records, service, takeover, writer
+from cotenant_extender.kube import client
+from cotenant_extender.ledger import graves, ledger, nodes
+from cotenant_extender.packing import view
+from cotenant_extender.queue import cleanup, memory, planning, preempting
 
 LOG = logging.getLogger(__name__)
 
@@ -104,6 +108,82 @@ class _AsksAgainAtOnce(writer.Writer):
         return "changed" if found == "refused" else found
 
 
+class _StampsAhead(memory.Memory):
+    """What did not fit is taken as not fitting on the row that is written next either."""
+
+    def end(self) -> None:
+        super().end()
+        self._clocks[self._active & ~self._possible] += 1
+
+
+class _Oversleeps(leader.Leader):
+    """Its queue loses wake-ups, in every term."""
+
+    def _work(self) -> float:
+        self._queue._memory.__class__ = _StampsAhead
+        return super()._work()
+
+
+class _SearchesNobody(planning.Queue):
+    """Looks for no victims."""
+
+    def _preempt(self, this: Any) -> None:
+        LOG.info("%s jobs wait for ever at %s", len(self.line.entries), this.now)
+
+
+class _Patient(leader.Leader):
+    """Its queue waits until there is room, in every term."""
+
+    def _work(self) -> float:
+        self._queue.__class__ = _SearchesNobody
+        return super()._work()
+
+
+class _PreemptsNobody(writer.Writer):
+    """Whoever is to be evicted stays."""
+
+    async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
+        LOG.info("%s waits for ever (%s)", eviction.preemptor.name, queue)
+
+
+class _CountsOneTooFew(nodes.NodeState):
+    """A GPU with tenants has one hundredth more than it has."""
+
+    __slots__ = ()
+
+    def _gpu(self, *arguments: Any) -> view.GPU:
+        found = super()._gpu(*arguments)
+        return replace(found, share=max(found.share - 1, 0))
+
+
+class _Overbooks(ledger.Ledger):
+    """Books one hundredth too much."""
+
+    def _state(self, name: NodeName) -> nodes.NodeState:
+        if name not in self.nodes:
+            self.nodes[name] = _CountsOneTooFew(name, self._fleets.stale)
+        return super()._state(name)
+
+
+class _BindsByName(client.Client):
+    """Binds whatever has the pod's name by then."""
+
+    async def post_once(self, path: str, value: Mapping[str, Any], *, timeout_seconds: float) -> Any:
+        if path.endswith("/binding"):
+            metadata = {key: field for key, field in value["metadata"].items() if key != "uid"}
+            value = {**value, "metadata": metadata}
+        return await super().post_once(path, value, timeout_seconds=timeout_seconds)
+
+
+class _EvictsByName(client.Client):
+    """Evicts whatever has the pod's name by then."""
+
+    async def post_once(self, path: str, value: Mapping[str, Any], *, timeout_seconds: float) -> Any:
+        if path.endswith("/eviction"):
+            value = {**value, "deleteOptions": {"preconditions": {}}}
+        return await super().post_once(path, value, timeout_seconds=timeout_seconds)
+
+
 def _leads_for_ever(extender: service.Extender) -> None:
     extender.leadership.__class__ = _LeadsForEver
 
@@ -144,6 +224,30 @@ def _asks_again_at_once(extender: service.Extender) -> None:
     extender.leader._writes.__class__ = _AsksAgainAtOnce
 
 
+def _oversleeps(extender: service.Extender) -> None:
+    extender.leader.__class__ = _Oversleeps
+
+
+def _searches_nobody(extender: service.Extender) -> None:
+    extender.leader.__class__ = _Patient
+
+
+def _preempts_nobody(extender: service.Extender) -> None:
+    extender.leader._writes.__class__ = _PreemptsNobody
+
+
+def _overbooks(extender: service.Extender) -> None:
+    extender.ledger.__class__ = _Overbooks
+
+
+def _binds_by_name(extender: service.Extender) -> None:
+    extender.binder._api.__class__ = _BindsByName
+
+
+def _evicts_by_name(extender: service.Extender) -> None:
+    extender.binder._api.__class__ = _EvictsByName
+
+
 DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
     {
         "leads for ever": _leads_for_ever,
@@ -156,5 +260,11 @@ DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
         "leaves the unplaced": _leaves_the_unplaced,
         "evicts blindly": _evicts_blindly,
         "asks again at once": _asks_again_at_once,
+        "oversleeps": _oversleeps,
+        "searches nobody": _searches_nobody,
+        "preempts nobody": _preempts_nobody,
+        "overbooks by one hundredth": _overbooks,
+        "binds by name": _binds_by_name,
+        "evicts by name": _evicts_by_name,
     }
 )

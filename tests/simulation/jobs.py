@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import orjson
@@ -18,6 +18,8 @@ Object = dict[str, Any]
 FINALIZER = "batch.kubernetes.io/job-tracking"
 JOB = "simulation/job"
 NAMESPACES = ("team", "others")
+LOWEST = 0
+SERVICE_SECONDS = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,7 @@ class Job:
     Attributes:
         size: how many pods; they are a gang where it is above 1.
         feasible: whether the cluster as it is without faults can run it.
+        service: whether it runs until a user deletes it.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Job:
     run_seconds: float
     tracked: bool
     feasible: bool = True
+    service: bool = False
 
 
 @dataclass
@@ -98,12 +102,16 @@ class Jobs:
             options["gracePeriodSeconds"] = 0
         self._request("DELETE", path, options)
 
+    def services(self) -> list[str]:
+        """Names of the services that a user still wants."""
+        return [name for name, state in self.states.items() if state.job.service and not state.deleted]
+
     def unfinished(self) -> list[Job]:
-        """Feasible jobs that a user still wants and that are not done."""
+        """Feasible jobs that end, that a user still wants, and that are not done."""
         return [
             state.job
             for state in self.states.values()
-            if state.job.feasible and not state.deleted and len(state.done) < state.job.size
+            if state.job.feasible and not (state.deleted or state.job.service) and len(state.done) < state.job.size
         ]
 
     def job_of(self, uid: str) -> Job | None:
@@ -214,10 +222,15 @@ class Jobs:
         return self._world.handling.answer(transport.Request(method, path, orjson.dumps(body), kind)).status
 
 
+def as_service(job: Job) -> Job:
+    """Return the service that a user might run instead: of the lowest priority, and without an end of its own."""
+    return replace(job, priority=LOWEST, service=True, run_seconds=SERVICE_SECONDS)
+
+
 def random_job(rng: random.Random, name: str, *, big_gpus: int, all_gpus: int) -> Job:
     """A job of any kind. `big_gpus`: of the largest H200 node; `all_gpus`: of all H200 nodes."""
     notes: dict[str, str] = {}
-    share = rng.choice([5, 10, 25, 30, 40, 50, 60, 75, 100, 100 * min(2, big_gpus)])
+    share = rng.choice([5, 10, 26, 33, 40, 41, 50, 51, 60, 75, 100, 100 * min(2, big_gpus)])
     size = rng.choice([1, 1, 1, 1, 2, 3])
     if size > 1:
         size, share = min(size, all_gpus), min(share, 100)

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from cotenant_extender import service
-from simulation import chaos, hosts, processes, verdicts
+from simulation import chaos, hosts, jobs, processes, verdicts
 from simulation.world import BrokenError, Errors, World
 
 LOG = logging.getLogger("cotenant_extender")
@@ -101,15 +101,23 @@ async def _live(world: World) -> None:
 
 
 async def _work_off(world: World) -> None:
-    """Until all jobs are done; each that fits must be, in bounded time."""
-    left = world.jobs.unfinished()
+    """Until all jobs are done; each that fits must be, in bounded time. Those that outrank services need not wait."""
+    await _done(world, above=jobs.LOWEST)
+    for name in world.jobs.services():
+        world.say(f"user deletes service {name}")
+        world.jobs.delete(name)
+    await _done(world, above=jobs.LOWEST - 1)
+
+
+async def _done(world: World, *, above: int) -> None:
+    """Wait for all jobs above a priority."""
+    left = [job for job in world.jobs.unfinished() if job.priority > above]
     pods = sum(job.size for job in left)
     work = sum(job.size * job.run_seconds for job in left)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 2 * work + pods * PER_POD_SECONDS + STALE_SECONDS
-    while world.jobs.unfinished():
+    while names := [job.name for job in world.jobs.unfinished() if job.priority > above]:
         if loop.time() > deadline:
-            names = [job.name for job in world.jobs.unfinished()]
             world.fail(f"jobs that fit are not done: {names}")
         await world.rest(SLICE_SECONDS)
 

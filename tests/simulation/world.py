@@ -17,7 +17,20 @@ from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
 from cotenant_extender.ledger import drift
 from extender import builders
-from simulation import budgets, election, history, hosts, jobs, latecomers, network, sites, truth
+from simulation import (
+    budgets,
+    election,
+    history,
+    hosts,
+    jobs,
+    latecomers,
+    network,
+    preconditions,
+    ranks,
+    sites,
+    truth,
+    wakeups,
+)
 
 Object = dict[str, Any]
 
@@ -70,9 +83,10 @@ class World:
         ]
         self.jobs = jobs.Jobs(self, self.rng("jobs"))
         self.budgets = budgets.Budgets(self, self.rng("budgets"))
-        self.network.on_arrival = self.budgets.arrives
+        self.network.on_arrival = self._arrives
         self.latecomers = latecomers.Latecomers(self)
         self.truth = truth.Truth(self)
+        self.ranks, self.wakeups = ranks.Ranks(self), wakeups.WakeUps(self)
         self.network.on_binding = self._bound
         self.max_wait_seconds = rng.choice([15, 30, 60])
         self.policy: Object = {
@@ -124,6 +138,7 @@ class World:
         self.later(BOOKMARK_SECONDS, self._bookmark)
         self.later(DRIFT_SECONDS, self._check_drift)
         self.latecomers.look()
+        self.wakeups.start()
 
     def change_policy(self, **change: Any) -> None:
         """An admin changes the policy."""
@@ -183,6 +198,11 @@ class World:
         """Leases change no sums."""
         if change.collection != election.LEASES_ALL:
             self._events += 1
+
+    def _arrives(self, sender: network.Link, request: transport.Request) -> network.Judge | None:
+        """A request is about to take effect; who is to be told of its answer."""
+        preconditions.check(self, sender, request)
+        return self.budgets.arrives(sender, request)
 
     def _bound(self, sender: network.Link, binding: Object) -> None:
         """A Binding took effect, however late: its sender must count it, and nobody else may serve."""

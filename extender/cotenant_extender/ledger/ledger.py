@@ -5,13 +5,25 @@ reservation's: the pod is seen bound or gone, or the binder read that the Bindin
 """
 
 import bisect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cotenant_api import packingpolicy, placement
-from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, fleets, graves, index, liveness, nodes, recency, runs, usage
+from cotenant_extender.ledger import (
+    claims,
+    earmarks,
+    fleets,
+    graves,
+    hosts,
+    index,
+    liveness,
+    nodes,
+    recency,
+    runs,
+    usage,
+)
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
 from cotenant_extender.steps import Steps
 
@@ -33,6 +45,7 @@ class Ledger:
         version: grows with every event after which something may fit, or must be decided, that did not before.
         equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
+        hosts: where waiting pods may go beside what their spec says.
         usage: what namespaces have booked, and for how long.
         runs: how long pods ran that have finished.
         heartbeats: renewals of the agents' Leases.
@@ -54,6 +67,7 @@ class Ledger:
         self.touched: set[PodUID] = set()
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
+        self.hosts = hosts.Hosts()
         self.usage = usage.Usage()
         self.runs = runs.Runs()
         self.heartbeats = liveness.Heartbeats()
@@ -97,7 +111,7 @@ class Ledger:
         known = self.pods.get(record.uid)
         if known is None and not record.asks and record.node is None:
             return
-        self.pods[record.uid] = record
+        record = self.pods[record.uid] = self.hosts.observe(known, record)
         self.runs.learn(record, known)
         if known is None and record.pending and record.request is not None:
             self.known.mix.add(mix.demand_of(record.request))
@@ -119,6 +133,7 @@ class Ledger:
         self.index.remove(uid)
         self.touched.add(uid)
         self.earmarks.forget(uid)
+        self.hosts.gone(uid, record)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return
@@ -127,6 +142,16 @@ class Ledger:
             # Its Binding may have arrived just before it was deleted.
             record = replace(record, node=reserved.node, placement=reserved)
         self._bury(record)
+
+    def reconsider(self, uids: Iterable[PodUID]) -> None:
+        """What is known of where these pods may go is another."""
+        for record in [self.pods[uid] for uid in uids if uid in self.pods]:
+            again = self.hosts.constrained(record)
+            if again is not record:
+                self.pods[record.uid] = again
+                self.index.put(again)
+                self.touched.add(record.uid)
+                self.version += 1
 
     def node(self, record: records.Node) -> None:
         """A Node as it is."""
@@ -207,6 +232,7 @@ class Ledger:
         """Promise GPUs to a pod that waits."""
         record = self.pods[uid]
         made = self.earmarks.put(record, placed, now=now)
+        self.hosts.tries.began(uid)
         self._settle(record)
         return made
 
@@ -222,6 +248,7 @@ class Ledger:
             self.earmarks.drop(uid)
         else:
             self.earmarks.fail(uid, now=now)
+            self.hosts.tries.ended(uid)
         if uid in self.pods:
             self._settle(self.pods[uid])
 
@@ -277,12 +304,6 @@ class Ledger:
         """Whether a node has a GPUNode."""
         state = self.nodes.get(name)
         return state is not None and state.agent is not None
-
-    def model(self, name: NodeName, uuid: GPUUID) -> GPUModel | None:
-        """The model of a GPU, as its agent tells."""
-        state = self.nodes.get(name)
-        known = () if state is None or state.agent is None else state.agent.gpus
-        return next((gpu.model for gpu in known if gpu.uuid == uuid), None)
 
     def finished(self, uid: PodUID) -> bool:
         """Whether a pod is known to have finished, so that its being listed means nothing."""

@@ -131,6 +131,7 @@ class Request:
         priority: `spec.priority`.
         since: when it joined the queue, in seconds since the epoch.
         fit_key: requests with equal keys, and equal tenancy labels, are taken and refused alike by any view.
+        alike: the part of `fit_key` that does not follow from the constraints.
     """
 
     demand: pod.Demand
@@ -140,3 +141,4 @@ class Request:
     host: HostNeed
     constraints: constraints.Constraints
     fit_key: Hashable
+    alike: Hashable = None

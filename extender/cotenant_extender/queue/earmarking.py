@@ -14,11 +14,20 @@ class Lift:
     """A pod whose gate is to be lifted, or which is to be earmarked again where it has none.
 
     Attributes:
-        earmark: what it is promised; None: nothing, it is lifted for the autoscaler to see.
+        earmark: what it is promised; None: nothing, it is lifted for the autoscaler or for kube-scheduler to see.
+        asks: whether it is lifted so that kube-scheduler says which nodes it accepts.
     """
 
     record: records.Pod
     earmark: earmarks.Earmark | None
+    asks: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What the metrics call it."""
+        if self.earmark is None:
+            return "question" if self.asks else "scale-up"
+        return "gate" if self.record.gates else "earmark"
 
 
 def earmarked(

@@ -3,6 +3,10 @@
 A kind of request that no GPU took stays refused until a node's row is written again; then it is tried on such rows
 alone, if it may fit there at all (see `screen`). A gang is tried again when one of its pods may fit on such a row.
 Everything is forgotten with the fleet and the policy that it was found out on. It only ever leaves out what would fail.
+
+One clock orders both: the fleet's, which advances with every row that is written. What was found out is stamped with
+the clock as it stood when the rows were looked at, and never later. So a row that is written after the look, within the
+same pass or not, is always newer than the stamp, and is looked at again. No caller has to say that something is free.
 """
 
 import bisect
@@ -32,6 +36,7 @@ class Memory:
         self._seen: fleet.Fleet | None = None
         self._kinds: screen.Kinds | None = None
         self._clocks: rules.Array = np.zeros(0, dtype=np.int64)
+        self._screened = self._looked = _NONE
         self._gangs: dict[order.Name, int] = {}
         self._gang_kinds: dict[order.Name, list[int]] = {}
         self._helped: dict[order.Name, int] = {}
@@ -76,8 +81,9 @@ class Memory:
         return start + place if len(rest) and rest[place] else None
 
     def rows(self, source: ledger.Ledger, place: int) -> rules.Array | None:
-        """The rows on which a single pod may fit; None: all have to be looked at."""
+        """The rows on which a single pod may fit, which is tried there now; None: all have to be looked at."""
         seen, clock = source.seen(), self._clocks[self.columns.kind[place]]
+        self._looked = seen.clock
         if clock < 0:
             return None
         changed = seen.versions > clock
@@ -90,20 +96,21 @@ class Memory:
         self._stale = True
 
     def changed(self, source: ledger.Ledger) -> None:
-        """GPUs are held otherwise than before."""
+        """GPUs are held otherwise than before: try, in this pass already, who may use them now."""
         self._screen(source)
 
     def failed(self, source: ledger.Ledger, place: int) -> None:
         """An entry did not fit, nor will any like it in this pass."""
-        clock = source.seen().clock
         kind, name = int(self.columns.kind[place]), self._entries[place].name
         if kind == columns.NO_KIND:
-            self._gangs[name] = clock
+            # Rows that its own attempt wrote, and wrote back, are as they were when they were looked at.
+            self._gangs[name] = source.seen().clock
         else:
             self._out[kind] = True
+            self._clocks[kind] = self._looked
             self._worth[(self.columns.kind == kind) & ~self._permitted] = False
             if self._permitted[place]:
-                self._helped[name] = clock
+                self._helped[name] = self._looked
         if self._stale:
             self._screen(source)
         self._worth[place] = False
@@ -117,9 +124,10 @@ class Memory:
         may = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold == code).any(axis=1))).get(code)
         return np.flatnonzero(self._single & (False if may is None else may[self.columns.kind]))
 
-    def end(self, source: ledger.Ledger) -> None:
-        """Remember what did not fit: within a pass nothing became free. Kinds that nobody waits for are forgotten."""
-        self._clocks[self._active & (self._out | ~self._possible)] = source.seen().clock
+    def end(self) -> None:
+        """Remember which kinds may not fit on any row, as of the last time that all were screened."""
+        refused = self._active & ~self._possible
+        self._clocks[refused] = np.maximum(self._clocks[refused], self._screened)
 
     def _current(self, seen: fleet.Fleet, waiting: line.Line) -> screen.Kinds:
         """Return the kinds of this fleet; all is forgotten where they are of another, or of too many that are gone."""
@@ -157,12 +165,13 @@ class Memory:
             self._clocks = np.concatenate([self._clocks, np.full(new, _NONE)])
 
     def _read(self, waiting: line.Line) -> None:
-        """All of the line."""
+        """All of the line. What was found out of an entry goes with it: another of its name may ask for less."""
+        standing = {entry.name: entry for entry in self._entries}
         self._entries = list(waiting.entries)
         self._gang_kinds.clear()
         self.columns.read([columns.row(entry, self._number(entry)) for entry in self._entries])
         for known in (self._gangs, self._helped):
-            for name in [name for name in known if waiting.get(name) is None]:
+            for name in [name for name in known if waiting.get(name) is not standing.get(name)]:
                 del known[name]
 
     def _number(self, entry: order.Entry) -> int:
@@ -180,9 +189,10 @@ class Memory:
         seen, kinds = source.seen(), self._kinds
         if kinds is None:
             return
+        self._screened = seen.clock
         by_hold = self._may_fit(seen, kinds, held=bool(source.holds))
-        self._possible = by_hold.pop(0) & ~self._out
-        self._worth = self._single & self._possible[self.columns.kind]
+        self._possible = by_hold.pop(0)
+        self._worth = self._single & (self._possible & ~self._out)[self.columns.kind]
         self._permitted = np.zeros(len(self._entries), dtype=np.bool_)
         for hold in source.holds:
             may = by_hold.get(seen.holds.get(hold, _NONE))

@@ -15,7 +15,7 @@ from cotenant_api import names
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import steps
-from cotenant_extender.ledger import ledger
+from cotenant_extender.ledger import ledger, verdicts
 from cotenant_extender.packing import policies
 from cotenant_extender.queue import (
     backfill,
@@ -93,6 +93,7 @@ class Queue:
         self.showing = showing.Showing()
         self._roster, self._memory, self.reservation = roster.Roster(), memory.Memory(), holds.Reservation()
         self._backfill = backfill.Backfill(self.reservation, self._roster)
+        self._asked: dict[PodUID, float] = {}
         self._searched: dict[order.Name, float] = {}
         self._search_by = self._search_from = 0.0
         self._begun = False
@@ -115,6 +116,7 @@ class Queue:
     def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int = CELLS_PER_PASS) -> Plan:
         """One pass, which is cut when it has looked at so many GPUs, or has lifted `LIFTS_PER_PASS` gates."""
         end_lost_earmarks(source, now=now)
+        verdicts.settle(source, now=now)
         touched = set(source.touched) if self._begun else {*source.pods, *source.touched}
         source.touched.clear()
         self._begun = True
@@ -159,7 +161,7 @@ class Queue:
                     break
                 self._try(this, place, entry)
             place = found.next(place + 1)
-        found.end(source)
+        found.end()
         if not this.cut:
             self._reserve(this, aged, before=len(self.line.entries))
         if this.reserved and not this.cut:
@@ -273,6 +275,8 @@ class Queue:
         if found is None:
             self._search_from = this.now + SEARCH_DELAY_SECONDS
             return
+        if found.evict and self._asks(this, entry):
+            return
         eviction = self.preemptions.begin(source, entry, found, now=this.now)
         if eviction is not None:
             this.evictions.append(eviction)
@@ -280,6 +284,29 @@ class Queue:
             made = earmarking.earmarked(source, this.policy, entry, None, now=this.now)
             this.lifts.extend(made)
             this.lifted.update([entry.name] if made else [])
+
+    def _asks(self, this: _Pass, entry: order.Entry) -> bool:
+        """Let kube-scheduler say which nodes it accepts before anybody is evicted there; whether it is to say so.
+
+        Only a job that kube-scheduler has never tried, and that requires what only kube-scheduler evaluates, is shown.
+        """
+        hosts = this.source.hosts
+        gated = [member for member in entry.members if member.gates]
+        if not any(hosts.unevaluated(member) for member in gated):
+            return False
+        pending = this.source.index.pending
+        self._asked = {
+            uid: time
+            for uid, time in self._asked.items()
+            if this.now - time < showing.LIFT_SECONDS and uid in pending and pending[uid].gates
+        }
+        if any(member.uid in self._asked for member in gated):
+            return True
+        if len(self._asked) + len(gated) + int((~self._memory.columns.gated).sum()) > showing.LIMIT:
+            return False
+        self._asked.update((member.uid, this.now) for member in gated)
+        this.lifts.extend(earmarking.Lift(record=member, earmark=None, asks=True) for member in gated)
+        return True
 
     def _show(self, this: _Pass) -> None:
         """Lift, without earmarks, what has waited long enough and would fit new nodes."""

@@ -1,5 +1,8 @@
 """The roster: who is on which GPU with what priority, as arrays, and who could be made to leave.
 
+A row is read again when it was written, and when an event came of one of its tenants or of a pod of its gang: whether a
+pod leaves, and since when it runs, changes no booking, and so writes no row.
+
 A tenant that is leaving (it is being deleted, or gone but not yet ended on its node) is waited for. An earmark can be
 taken back. A running pod can be evicted when it has run for its `minimum-run-seconds`, up to the policy's
 `maxMinimumRunSeconds`. What is being bound stays.
@@ -13,6 +16,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from cotenant_api import pod
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records, tenures
 from cotenant_extender.ledger import claims, ledger
@@ -92,9 +96,10 @@ class Roster:
         self.uids: list[list[list[PodUID]]] = []
         self._rows: dict[NodeName, int] | None = None
         self._clock = self._epoch = -1
-        self._told: set[NodeName] = set()
         self._priorities: dict[PodUID, int] = {}
         self._counts: Counter[int] = Counter()
+        self._gangs: dict[PodUID, pod.GangKey] = {}
+        self._outdated: set[NodeName] = set()
         self._allocate(0, 0, 0)
 
     def prepare(self, source: ledger.Ledger) -> Steps[None]:
@@ -105,29 +110,35 @@ class Roster:
             yield
 
     def note(self, source: ledger.Ledger, touched: Collection[PodUID]) -> None:
-        """Keep count of the priorities of those that hold GPUs, and of the nodes on which one of them is another.
-
-        When a pod started, and when it is to end, is told after its row was written.
-        """
+        """Keep count of the priorities of those that hold GPUs, and note which rows have to be read again."""
         for uid in touched:
+            self._note_rows(source, uid)
             before = self._priorities.pop(uid, None)
             if before is not None:
                 self._counts[before] -= 1
                 if not self._counts[before]:
                     del self._counts[before]
             record, claim = source.pods.get(uid), source.claims.get(uid)
-            if claim is not None:
-                self._told.add(claim.node)
             if record is not None and claim is not None and claim.bookings:
                 self._priorities[uid] = record.priority
                 self._counts[record.priority] += 1
+
+    def _note_rows(self, source: ledger.Ledger, uid: PodUID) -> None:
+        """Where a pod is, and where those are that leave with it, or did so far."""
+        record, gangs = source.pods.get(uid), [self._gangs.pop(uid, None)]
+        if record is not None and record.gang is not None:
+            self._gangs[uid] = record.gang
+            gangs.append(record.gang)
+        mates = {mate for gang in gangs if gang is not None for mate in source.index.gangs.get(gang, ())}
+        standing = (source.claims.get(mate) for mate in (uid, *mates))
+        self._outdated.update(claim.node for claim in standing if claim is not None and claim.bookings)
 
     def levels(self, below: int) -> list[int]:
         """The priorities of those that hold GPUs, lowest first, strictly below one."""
         return sorted(priority for priority in self._counts if priority < below)
 
     def update(self, source: ledger.Ledger, seen: fleet.Fleet) -> bool:
-        """Read rows that were written since the last time, at most `ROWS`; whether that was all of them."""
+        """Read rows that may differ from what was read, at most `ROWS`; whether that was all of them."""
         most = max(int(seen.tenants.max(initial=0)), 1)
         narrow = self.share.shape[1] != seen.present.shape[1] or self.share.shape[2] < most
         if self._rows is not seen.rows or narrow or self._epoch != source.runs.epoch:
@@ -135,18 +146,12 @@ class Roster:
             self._allocate(nodes, gpus, most)
             self._rows, self._clock, self._epoch = seen.rows, -1, source.runs.epoch
             self.uids = [[] for _ in seen.nodes]
-        behind = np.flatnonzero(seen.versions > self._clock)
-        behind = behind[np.argsort(seen.versions[behind], kind="stable")]
+        behind = self._behind(seen)
         for row in behind[:ROWS]:
-            self._write(source, int(row), seen.nodes[row])
-            self._clock = int(seen.versions[row])
-        if len(behind) > ROWS:
-            return False
-        for name in sorted(self._told)[: ROWS - len(behind)]:
-            self._told.discard(name)
-            if name in seen.rows:
-                self._write(source, seen.rows[name], seen.nodes[seen.rows[name]])
-        return not self._told
+            self._write(source, row, seen.nodes[row])
+            self._outdated.discard(seen.nodes[row].name)
+            self._clock = max(self._clock, int(seen.versions[row]))
+        return len(behind) <= ROWS
 
     def at(self, rows: rules.Array) -> "Roster":
         """A copy of these rows."""
@@ -167,12 +172,18 @@ class Roster:
         made.cpu_millis[place], made.memory_bytes[place] = request.host.cpu_millis, request.host.memory_bytes
         return made
 
+    def _behind(self, seen: fleet.Fleet) -> list[int]:
+        """Rows that were written since they were read, in that order, and then the others that are outdated."""
+        self._outdated.intersection_update(seen.rows)
+        written = np.flatnonzero(seen.versions > self._clock)
+        by_version = written[np.argsort(seen.versions[written], kind="stable")].tolist()
+        return [*by_version, *sorted({seen.rows[name] for name in self._outdated}.difference(by_version))]
+
     def _allocate(self, nodes: int, gpus: int, tenants: int) -> None:
         for name, kind in _FIELDS.items():
             setattr(self, name, np.zeros((nodes, gpus, tenants), dtype=kind))
 
     def _write(self, source: ledger.Ledger, row: int, node: view.Node) -> None:
-        self._told.discard(node.name)
         self.uids[row] = [[tenant.uid for tenant in gpu.tenants] for gpu in node.gpus]
         values = [_described(source, tenant) for gpu in node.gpus for tenant in gpu.tenants]
         slots = [slot for slot, gpu in enumerate(node.gpus) for _ in gpu.tenants]

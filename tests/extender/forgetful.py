@@ -1,0 +1,103 @@
+"""A queue without memory as the judge of one with: what it would do at once, the other must not hold back.
+
+A queue remembers what did not fit, so that a pass follows what changed. It may forget more than it has to, and never
+remember what is no longer so. Both queues work on copies of the ledger, on which nothing is lifted or evicted.
+"""
+
+import copy
+from typing import Any
+
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import knowledge
+from cotenant_extender.queue import planning
+from extender import room
+
+STEP_SECONDS = planning.SEARCH_DELAY_SECONDS + 0.01
+"""A search for victims may begin in every pass that is so much later than the one before."""
+DUE_SECONDS = planning.SEARCH_SECONDS + 0.01
+"""After this, victims may be looked for again for everybody."""
+MOST_ROUNDS = 500
+
+
+def held_back(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[str]:
+    """Return what a queue without memory would do although this one, left to itself, does nothing more.
+
+    Both decide until victims have been looked for, for all who may have some. Setbacks, holds and preemptions under way
+    are the same for both. The jobs for which neither finds victims, and should, are told first (see `room`).
+    """
+    copied, living = _copied(source, queue)
+    for _ in range(MOST_ROUNDS):
+        began = now
+        now, found = _decided(copied, living, now=now)
+        if not found:
+            break
+    else:
+        raise AssertionError(f"the queue does not come to rest: {found}")
+    denied = room.denied(copied, living, now=began)
+    if denied:
+        return denied
+    _, found = _decided(*_forgotten(copied, living), now=now)
+    # What time alone brings may come to the other a moment later.
+    held = bool(found) and not _decided(copied, living, now=now)[1]
+    return [f"a queue without memory {what}, and this one never does" for what in found] if held else []
+
+
+def _decided(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> tuple[float, list[str]]:
+    """Let a queue decide until it does something, or has looked for victims for all; when that is, and what it does."""
+    found = _done(source, queue, now=now)
+    preemptors = 0 if found else _preemptors(source, queue)
+    for wait in (DUE_SECONDS, *[STEP_SECONDS] * preemptors) if preemptors else ():
+        now += wait
+        found = _done(source, queue, now=now)
+        if found:
+            break
+    return now, found
+
+
+def _preemptors(source: ledger.Ledger, queue: planning.Queue) -> int:
+    """How many wait for whom victims may be looked for."""
+    held = [source.pods[uid].priority for uid, claim in source.claims.items() if claim.bookings and uid in source.pods]
+    lowest = min(held, default=2**31)
+    waiting = queue.line.entries
+    return sum(1 for entry in waiting if entry.priority > lowest and entry.name not in queue.preemptions)
+
+
+def _done(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[str]:
+    """What a queue does at one time, in passes up to the first in which it does anything."""
+    assert source.policy is not None
+    for _ in range(MOST_ROUNDS):
+        before = source.version
+        plan = queue.plan(source, source.policy, now=now)
+        found = [f"places {lift.record.name}" for lift in plan.lifts if lift.earmark is not None]
+        for eviction in plan.evictions:
+            names = ", ".join(victim.name for victim in eviction.victims)
+            found.append(f"evicts {names} for {eviction.preemptor.name}")
+        if found or (source.version == before and not plan.cut):
+            return found
+    raise AssertionError("the ledger changes for ever, although nothing is placed")
+
+
+def _forgotten(source: ledger.Ledger, queue: planning.Queue) -> tuple[ledger.Ledger, planning.Queue]:
+    """Return copies, of the queue only what it has decided: whose GPUs are held, and who waits for victims."""
+    copied, living = _copied(source, queue)
+    fresh = planning.Queue()
+    fresh.preemptions, fresh.reservation = living.preemptions, living.reservation
+    return copied, fresh
+
+
+def _copied(source: ledger.Ledger, queue: planning.Queue) -> tuple[ledger.Ledger, planning.Queue]:
+    """Return copies of both, which share frozen values with the originals.
+
+    What placements have learned is left behind: it says which GPU is better, and never which one takes a pod.
+    """
+    memo: dict[int, Any] = {}
+    seen = source.seen()
+    shared: list[Any] = [source.policy, *source.pods.values(), *source.claims.values(), *source.graves.pods.values()]
+    shared += [part for state in source.nodes.values() for part in (state.record, state.agent)]
+    shared += [*seen.nodes, *(gpu for node in seen.nodes for gpu in node.gpus)]
+    shared += [*queue.line.entries, *(member for entry in queue.line.entries for member in entry.members)]
+    shared += [earmark for _, earmark in source.earmarks.items()]
+    memo.update((id(value), value) for value in shared)
+    memo[id(source.known)] = knowledge.Knowledge(speeds=source.known.speeds)
+    found: tuple[ledger.Ledger, planning.Queue] = copy.deepcopy((source, queue), memo)
+    return found

@@ -1,0 +1,61 @@
+"""What the queue knows of those who hold GPUs follows every event, also one that writes no row."""
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant_api import names
+from cotenant_api.names import PodUID
+from cotenant_extender import records
+from cotenant_extender.ledger import ledger
+from extender import builders, forgetful
+from extender.builders import NOW
+from extender.queueing import evicted, queue, words
+
+LEAST = {names.MINIMUM_RUN_SECONDS: "30"}
+
+
+def started(source: ledger.Ledger, name: str, *, seconds: float) -> None:
+    """Kubelet took up a pod."""
+    source.pod(replace(source.pods[PodUID(f"uid-{name}")], started=NOW + seconds), now=NOW)
+
+
+def test_a_pod_that_started_after_it_was_looked_at_leaves_when_it_has_run_for_its_least_time() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("low", 80, "n0", "GPU-n0-0", annotations=LEAST))
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    started(source, "low", seconds=3)
+    assert evicted(source, now=NOW + 30) == []
+    assert evicted(source, now=NOW + 33) == ["low"]
+
+
+def test_a_gang_leaves_when_its_last_pod_on_any_node_has_run_for_its_least_time() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    for index, name in enumerate("ab"):
+        note = LEAST | builders.gang("g", 2)
+        builders.put(source, builders.bound(name, 80, f"n{index}", f"GPU-n{index}-0", annotations=note))
+    started(source, "a", seconds=0)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source, now=NOW + 60) == []
+    started(source, "b", seconds=61)
+    assert evicted(source, now=NOW + 90) == []
+    assert evicted(source, now=NOW + 93) == ["a", "b"]
+
+
+@pytest.mark.parametrize("leaves", ["deleting", "deleted"])
+def test_a_pod_that_leaves_after_it_was_looked_at_is_waited_for(leaves: str) -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("equal", 80, "n0", "GPU-n0-0", priority=5))
+    builders.put(source, builders.bound("low", 10, "n0", "GPU-n0-0"))
+    builders.put(source, builders.pod("high", 60, priority=5))
+    listed = builders.gpunode("n0", gpus=1, tenants={0: ["equal", "low"]})
+    source.gpunode(records.gpunode_record(listed), now=NOW)
+    assert evicted(source) == []
+    if leaves == "deleting":
+        source.pod(replace(source.pods[PodUID("uid-equal")], deleting=True), now=NOW)
+    else:
+        source.pod_gone(PodUID("uid-equal"))
+    assert evicted(source, now=NOW + 3) == []
+    assert words(source, "high", now=NOW + 3)[1] == "waits for team/equal to leave; 1st in the queue"
+    assert forgetful.held_back(source, queue(source), now=NOW + 3) == []
