@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="mutants", description="Defects that the tests of the extender must find.")
     parser.add_argument("--sample", type=int, default=SAMPLE, help=f"mutants nobody chose (default: {SAMPLE})")
     parser.add_argument("--jobs", "-j", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--stages", type=int, default=len(stages.TRIED), help="how many stages to try, of three")
+    parser.add_argument("--stages", type=int, default=len(stages.TRIED), help="how many stages to try, of two")
     parser.add_argument("--only", default="", help="mutants of files whose path contains this")
     parser.add_argument("--again", action="store_true", help="try again what lived so far: tests were added")
     parser.add_argument("--report", action="store_true", help="run nothing: tell what is known")
@@ -42,16 +42,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(runner: running.Runner, mutants: Sequence[mutation.Mutant], *, tried: Sequence[stages.Stage]) -> None:
     ran = runner.ran()
-    every = sorted(ran.seconds, key=lambda test: (ran.seconds[test], test))
-
-    def tests(mutant: mutation.Mutant, stage: stages.Stage) -> list[str]:
-        covering = ran.covering(mutant)
-        if stage is stages.Stage.COVERING:
-            return covering
-        return [test for test in every if test not in set(covering)] if stage is stages.Stage.REST else []
-
     for stage in tried:
-        runner.run(stage, mutants, tests)
+        runner.run(stage, mutants, ran.covering)
 
 
 def _tell(found: Sequence[tables.Found], page: Path | None) -> int:

@@ -1,4 +1,8 @@
-"""Which tests run which lines of the extender: found out by one run of the fast tests under coverage, file by file."""
+"""Which tests run which lines of the extender: found out by one run of the fast tests under coverage, file by file.
+
+A test that does not run an edited line runs as it would without the edit: property tests draw the same examples each
+time. Only what runs in processes that tests start is not seen; such tests are tried on every mutant.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -14,6 +18,8 @@ from mutants import mutation, trees
 
 STANDARD = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:cov", "--assert=plain", "--hypothesis-profile=mutants")
 TESTS = "tests/extender"
+UNSEEN = ("tests/extender/test_process.py",)
+"""Files of tests that start processes."""
 AT_IMPORT = ""
 """Stands for all tests: what an import runs."""
 
@@ -30,11 +36,12 @@ class Ran(NamedTuple):
     lines: Mapping[str, Mapping[int, Sequence[str]]]
 
     def covering(self, mutant: mutation.Mutant) -> list[str]:
-        """Return the tests that run the edited lines: those of a file of the same name first, then the fastest."""
+        """Return the tests that may run the edited lines: those of a file of the same name first, then the fastest."""
         of_file = self.lines.get(mutant.file, {})
         found = {test for line in range(mutant.first, mutant.last + 1) for test in of_file.get(line, ())}
         if AT_IMPORT in found:
             found = set(self.seconds)
+        found.update(test for test in self.seconds if test.startswith(UNSEEN))
         like = f"test_{Path(mutant.file).stem}"
         return sorted(found, key=lambda test: (like not in test.partition("::")[0], self.seconds[test], test))
 

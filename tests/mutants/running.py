@@ -16,7 +16,7 @@ import orjson
 
 from mutants import lines, mutation, stages, trees
 
-Tests = Callable[[mutation.Mutant, stages.Stage], list[str]]
+Tests = Callable[[mutation.Mutant], list[str]]
 
 CLOCK_SECONDS = 3600.0
 """A stage that waits for ever uses no CPU time; this is far above what any stage needs on a loaded machine."""
@@ -138,7 +138,7 @@ class Runner:
             while waiting or running:
                 while waiting and len(running) < self._jobs:
                     mutant = waiting.pop()
-                    begun = self._begun(stage, mutant, tests(mutant, stage))
+                    begun = self._begun(stage, mutant, tests(mutant))
                     running[begun.process.sentinel] = begun
                 for over in self._over(running):
                     del running[over.process.sentinel]
@@ -170,20 +170,21 @@ class Runner:
 
 
 def _verdict(over: _Running) -> stages.Verdict:
+    """Read what a stage wrote before it ended; a signal that ended it early kills the mutant, too.
+
+    Raises:
+        RuntimeError: the stage could not be carried out: that says nothing of the mutant.
+    """
     over.process.join()
+    status = over.process.exitcode or 0
     if over.work.verdict.exists():
         found = stages.Verdict(*orjson.loads(over.work.verdict.read_bytes()))
+    elif status < 0:
+        found = stages.Verdict(over.work.stage, f"ended by {signal.Signals(-status).name}")
     else:
-        found = stages.Verdict(over.work.stage, f"no end: {_how(over.process.exitcode)}")
+        raise RuntimeError(f"{over.work.stage} of {over.mutant.place} ended with {status}: see {over.work.log}")
     shutil.rmtree(over.work.package)
     return found
-
-
-def _how(status: int | None) -> str:
-    if status is not None and status < 0:
-        name = signal.Signals(-status).name
-        return f"{name} after {stages.CPU_SECONDS} s of a core" if name == "SIGXCPU" else name
-    return f"exit status {status}"
 
 
 def _end(begun: _Running) -> None:

@@ -32,12 +32,11 @@ class Stage(enum.StrEnum):
     """What is tried, in this order; the first that fails kills the mutant."""
 
     IMPORT = "import"
-    COVERING = "tests that run the line"
-    REST = "the other tests"
+    TESTS = "tests that run the line"
     SIMULATION = "simulation"
 
 
-TRIED = (Stage.COVERING, Stage.REST, Stage.SIMULATION)
+TRIED = (Stage.TESTS, Stage.SIMULATION)
 """Stages with a process of their own: the edited module is imported by the first."""
 
 
@@ -96,7 +95,7 @@ def profile() -> None:
 
 
 def work(given: Work) -> None:
-    """Carry out a stage; the process ends with it."""
+    """Carry out a stage in a process of its own, which leaves a verdict unless a signal ends it."""
     os.setsid()
     _limit()
     os.chdir(given.root)
@@ -107,7 +106,7 @@ def work(given: Work) -> None:
     killed = _imported(given.module)
     found = Verdict(Stage.IMPORT, killed) if killed else Verdict(given.stage, _carried_out(given))
     sys.stdout.flush()
-    given.verdict.write_bytes(orjson.dumps(found))
+    given.verdict.write_bytes(orjson.dumps(list(found)))
 
 
 def measure(root: Path, target: Path, log: Path) -> None:
@@ -137,8 +136,6 @@ def _imported(module: str) -> str:
 def _carried_out(given: Work) -> str:
     if given.stage is Stage.SIMULATION:
         return _simulated(given.root)
-    if not given.tests:
-        return ""
     profile()
     files = sorted({test.partition("::")[0] for test in given.tests})
     chosen = _Chosen(given.tests)

@@ -34,12 +34,9 @@ def table(found: Sequence[Found]) -> list[str]:
 def _row(name: str, found: Sequence[Found]) -> str:
     count = Counter(_end(some) for some in found)
     killed = sum(count[stage] for stage in stages.Stage)
-    tests = count[stages.Stage.COVERING] + count[stages.Stage.REST]
     share = f"{100 * killed / (killed + count['survives']):.1f} %" if killed + count["survives"] else "-"
-    return (
-        f"| {name} | {len(found)} | {count[stages.Stage.IMPORT]} | {tests} | {count[stages.Stage.SIMULATION]} "
-        f"| {count['equivalent']} | {count['survives']} | {share} |"
-    )
+    numbers = *(count[stage] for stage in stages.Stage), count["equivalent"], count["survives"]
+    return f"| {name} | {len(found)} | {' | '.join(map(str, numbers))} | {share} |"
 
 
 def _end(found: Found) -> str:

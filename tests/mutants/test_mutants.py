@@ -85,7 +85,7 @@ def test_a_table_counts_what_killed_and_what_survives() -> None:
     some = [
         found(mutation.PLANTED, stage="simulation", killer="seed 3"),
         found("queue", stage="import", killer="x"),
-        found("queue", stage="the other tests", killer="t"),
+        found("queue", stage="tests that run the line", killer="t"),
         found("queue", lived=lived),
         found("queue", lived=lived[:2]),
     ]
