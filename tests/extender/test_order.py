@@ -45,6 +45,12 @@ def test_a_pod_that_waited_too_long_goes_before_all_of_its_priority_and_after_hi
     assert ordered(source) == ["urgent", "older", "old", "large"]
 
 
+def test_among_those_that_waited_too_long_the_higher_priority_goes_first() -> None:
+    source = builders.cluster(queue={"maxWaitSeconds": 60})
+    builders.put(source, builders.pod("old", created=NOW - 99), builders.pod("urgent", created=NOW - 61, priority=1))
+    assert ordered(source) == ["urgent", "old"]
+
+
 def test_a_pod_with_another_gate_is_not_considered() -> None:
     source = builders.cluster()
     builders.put(source, builders.pod("a", gates=("cotenant.dev/packing", "kueue.x-k8s.io/admission")))

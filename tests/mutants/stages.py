@@ -19,7 +19,6 @@ import pytest
 from mutants import lines, trees
 
 SEEDS = 100
-CPU_SECONDS = 240
 MEMORY_BYTES = 6 * 1024**3
 LIBRARIES = (
     "coverage", "fastapi", "httptools", "hypothesis", "kubernetes", "mutants.stages", "numpy", "orjson",
@@ -38,6 +37,10 @@ class Stage(enum.StrEnum):
 
 TRIED = (Stage.TESTS, Stage.SIMULATION)
 """Stages with a process of their own: the edited module is imported by the first."""
+
+
+CPU_SECONDS = {Stage.TESTS: 90, Stage.SIMULATION: 400}
+"""Thrice what all fast tests take, and four times what the simulation takes, without a mutant."""
 
 
 class Verdict(NamedTuple):
@@ -97,7 +100,7 @@ def profile() -> None:
 def work(given: Work) -> None:
     """Carry out a stage in a process of its own, which leaves a verdict unless a signal ends it."""
     os.setsid()
-    _limit()
+    _limit(CPU_SECONDS[given.stage])
     os.chdir(given.root)
     with given.log.open("ab") as log:
         os.dup2(log.fileno(), 1)
@@ -119,9 +122,9 @@ def measure(root: Path, target: Path, log: Path) -> None:
     sys.exit(lines.measure(root, target))
 
 
-def _limit() -> None:
+def _limit(seconds: int) -> None:
     """CPU time, not time of a clock: how loaded the machine is must not decide."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
