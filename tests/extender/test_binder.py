@@ -9,6 +9,7 @@ import pytest
 
 from api_server.faults import Chooses, Fault
 from cotenant_api import names
+from cotenant_extender import fencing
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift
 from extender import builders, running, virtual
@@ -225,6 +226,20 @@ async def test_a_binding_that_could_not_be_resolved_is_fenced_when_the_api_serve
         await until(lambda: not rig.extender.ledger.reserved, "resolved")
         assert [answer.status for answer in server.arrive()] == [409]
         assert await rig.bound("a", "n0") == ""
+
+
+@virtual.time
+async def test_a_binding_whose_pod_cannot_be_read_for_a_moment_is_waited_for() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = unreachable
+        binding = asyncio.create_task(rig.bound("a", "n0"))
+        await until(lambda: len(server.late) == 1, "under way")
+        await asyncio.sleep(fencing.REQUEST_SECONDS + 1.0)
+        server.arrive()
+        server.fault = lambda _: None
+        assert await binding == ""
 
 
 @virtual.time

@@ -168,3 +168,10 @@ def test_no_gpu_at_all_is_no_fault() -> None:
 def test_memory_and_cpu_that_nobody_asks_for_do_not_count() -> None:
     source = shapes.nodes(shapes.node("n0", [100], cpu=0, memory=0), shapes.node("n1", [40], cpu=0, memory=0))
     assert chosen(source, shapes.request(33), learned(source, [mix.Demand(0, 100), mix.Demand(0, 50)])) == ("n1", 0)
+
+
+def test_after_more_classes_than_are_kept_what_comes_next_still_counts() -> None:
+    found = mix.Mix(mix.Demand(number, 50) for number in range(mix.MAX_CLASSES + 1))
+    for _ in range(9):
+        found.add(WHOLE)
+    assert next(iter(found.weights())) == WHOLE

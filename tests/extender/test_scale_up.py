@@ -47,6 +47,15 @@ def test_what_fits_is_earmarked_instead() -> None:
     assert (shown(source), len(source.earmarks)) == ([], 1)
 
 
+def test_a_gpunode_that_lists_more_gpus_makes_another_kind_of_node() -> None:
+    source = full()
+    builders.put(source, waits("a", 300))
+    assert shown(source) == []
+    larger = builders.gpunode("n0", gpus=3, version=2, gpu={"health": "Unhealthy"})
+    source.gpunode(records.gpunode_record(larger), now=NOW)
+    assert shown(source, now=NOW + scaleup.REFRESH_SECONDS) == ["a"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

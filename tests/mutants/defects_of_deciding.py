@@ -50,8 +50,8 @@ DEFECTS: Final = (
     Defect(
         "equal priorities preempted",
         "queue/preemption.py",
-        "record.priority >= self._priority:",
-        "record.priority > self._priority:",
+        "priority=min(request.priority for request in requests))",
+        "priority=min(request.priority for request in requests) + 1)",
         "only pods of strictly lower priority are evicted",
     ),
     Defect(
@@ -63,9 +63,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "minimum run time ignored",
-        "queue/preemption.py",
-        "return roster.ready_at(record) <= self._field.now",
-        "return True",
+        "queue/roster.py",
+        "return record.started + least",
+        "return record.started",
         "nobody is evicted before its minimum run time",
     ),
     Defect(
