@@ -90,6 +90,31 @@ async def test_a_repeated_bind_succeeds_without_another_binding() -> None:
 
 
 @virtual.time
+async def test_what_was_placed_is_counted_beside_what_was_predicted() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        notes = {names.PREDICTION: builders.prediction(h200=(40.0, 1000, 40))}
+        server.put(pods.PODS, builders.pod("a", 50, gates=(), annotations=notes))
+        await until(lambda: "uid-a" in rig.extender.ledger.pods, "seen")
+        await rig.serving()
+        assert await rig.bound("a", "n0") == ""
+        name, registry = "cotenant_extender_placed_share_hundredths_total", rig.extender.metrics.registry
+        found = {figure: registry.get_sample_value(name, {"figure": figure}) for figure in ("predicted", "booked")}
+        assert found == {"predicted": 20.0, "booked": 50.0}
+
+
+@virtual.time
+async def test_nothing_is_bound_while_the_policy_is_paused() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.put(pods.POLICIES, builders.policy(2, paused=True))
+        await until(lambda: not rig.extender.ledger.policy.places, "paused")
+        assert await rig.bound("a", "n0") == "PackingPolicy default is paused: nothing is placed"
+        assert server.sent("POST", "/binding") == 0
+
+
+@virtual.time
 async def test_binds_of_one_pod_at_the_same_time_send_one_binding() -> None:
     server = running.server(nodes=2)
     async with running.extender(server) as rig:

@@ -9,7 +9,7 @@ from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import scaleup
+from cotenant_extender.queue import planning, scaleup
 from extender import builders
 from extender.builders import H200, NOW, T4
 from extender.queueing import end, full, lifted, member, run, told, words
@@ -45,6 +45,15 @@ def test_what_fits_is_earmarked_instead() -> None:
     source = full()
     builders.put(source, waits("a", 10))
     assert (shown(source), len(source.earmarks)) == ([], 1)
+
+
+def test_a_pass_that_was_cut_short_shows_nobody_who_was_not_tried() -> None:
+    count = planning.LIFTS_PER_PASS + 2
+    source = builders.cluster(nodes=count, gpus=1)
+    builders.put(source, *(waits(f"p{number:03}", 60) for number in range(count)))
+    plan = run(source)
+    assert (plan.cut, [lift.record.name for lift in plan.lifts if lift.earmark is None]) == (True, [])
+    assert len(lifted(source)) == 2
 
 
 def test_a_gpunode_that_lists_more_gpus_makes_another_kind_of_node() -> None:
