@@ -109,7 +109,8 @@ async def test_nothing_is_bound_while_the_policy_is_paused() -> None:
     async with running.extender(server) as rig:
         await with_pod(rig)
         server.put(pods.POLICIES, builders.policy(2, paused=True))
-        await until(lambda: not rig.extender.ledger.policy.places, "paused")
+        ledger = rig.extender.ledger
+        await until(lambda: ledger.policy is not None and not ledger.policy.places, "paused")
         assert await rig.bound("a", "n0") == "PackingPolicy default is paused: nothing is placed"
         assert server.sent("POST", "/binding") == 0
 

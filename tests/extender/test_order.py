@@ -51,6 +51,15 @@ def test_among_those_that_waited_too_long_the_higher_priority_goes_first() -> No
     assert ordered(source) == ["urgent", "old"]
 
 
+def test_a_pass_ends_after_looking_at_many_gpus_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "CELLS_PER_PASS", 1)
+    source = builders.cluster(gpus=2)
+    builders.put(source, builders.pod("large", 60), builders.pod("small", 50))
+    plan = run(source)
+    assert ([lift.record.name for lift in plan.lifts], plan.cut) == (["large"], True)
+    assert lifted(source) == ["small"]
+
+
 def test_a_pod_with_another_gate_is_not_considered() -> None:
     source = builders.cluster()
     builders.put(source, builders.pod("a", gates=("cotenant.dev/packing", "kueue.x-k8s.io/admission")))

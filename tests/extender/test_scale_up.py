@@ -53,6 +53,7 @@ def test_a_pass_that_was_cut_short_shows_nobody_who_was_not_tried() -> None:
     builders.put(source, *(waits(f"p{number:03}", 60) for number in range(count)))
     plan = run(source)
     assert (plan.cut, [lift.record.name for lift in plan.lifts if lift.earmark is None]) == (True, [])
+    assert words(source, f"p{count - 1:03}")[1].startswith("others go first; ")
     assert len(lifted(source)) == 2
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from cotenant_api.names import GPUModel, Namespace, PodUID
 from cotenant_extender import metrics, records
-from cotenant_extender.ledger import ledger, usage
+from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import occupancy
 from extender import builders
 from extender.builders import NOW
@@ -26,7 +26,7 @@ def test_only_bound_pods_use_gpus_and_memory() -> None:
     source.usage.advance(now=NOW + 10)
     account = source.usage.accounts[Namespace("team")]
     assert account.gpu_seconds == pytest.approx(14.0)
-    assert account.byte_seconds == 10 * 2000 * usage.BYTES_PER_MIB
+    assert account.byte_seconds == 10 * 2000 * 1024 * 1024
     assert Namespace("others") not in source.usage.accounts
 
 

@@ -10,19 +10,110 @@ class Equivalent(NamedTuple):
 
     Attributes:
         function: where it is, as the sample names it.
+        number: which of the equal edits of this function it is, from 1.
     """
 
     file: str
     function: str
     old: str
     new: str
+    number: int
     reason: str
 
 
-EQUIVALENT: Final[tuple[Equivalent, ...]] = ()
+EQUIVALENT: Final[tuple[Equivalent, ...]] = (
+    Equivalent(
+        "ledger/drift.py",
+        "_compared_rows",
+        "0",
+        "(-1)",
+        2,
+        "the array has one row",
+    ),
+    Equivalent(
+        "ledger/drift.py",
+        "module",
+        "200",
+        "201",
+        1,
+        "how many pods a step counts changes nothing in what is found",
+    ),
+    Equivalent(
+        "ledger/ledger.py",
+        "Ledger.gpunode",
+        "1",
+        "2",
+        1,
+        "the number is only compared with itself",
+    ),
+    Equivalent(
+        "packing/fleet.py",
+        "Fleet.crowded",
+        "2",
+        "1",
+        1,
+        "how many tenancies of the past are remembered before the arrays are made anew, which say the same",
+    ),
+    Equivalent(
+        "packing/fleet.py",
+        "Fleet.of",
+        "max((len(node.gpus) for node in nodes), default=1)",
+        "(min((len(node.gpus) for node in nodes), default=1))",
+        1,
+        "a node with more GPUs than there are columns widens the arrays when it is written",
+    ),
+    Equivalent(
+        "packing/rules.py",
+        "of_models",
+        "0",
+        "(-1)",
+        4,
+        "where it is one number, nobody reads which",
+    ),
+    Equivalent(
+        "packing/rules.py",
+        "of_models",
+        "0",
+        "(-1)",
+        12,
+        "on a model that is refused nobody reads the share",
+    ),
+    Equivalent(
+        "packing/situations.py",
+        "Situations._row",
+        "return standing[1]",
+        "pass",
+        1,
+        "what is remembered of a node is what is found for it anew",
+    ),
+    Equivalent(
+        "packing/speeds.py",
+        "Predicted.together",
+        "0",
+        "1",
+        2,
+        "the array is empty, whichever of its columns is taken",
+    ),
+    Equivalent(
+        "queue/roster.py",
+        "Roster._write",
+        "True",
+        "False",
+        2,
+        "both have the same length",
+    ),
+    Equivalent(
+        "queue/roster.py",
+        "Roster.levels",
+        "priority < below",
+        "(priority <= below)",
+        1,
+        "the masks of preemption exclude equal priorities by themselves: the last one is tried twice",
+    ),
+)
 
 
 def reason(mutant: mutation.Mutant) -> str | None:
     """Return why a mutant changes no behaviour; None where it is not known to be so."""
-    where = mutant.file, mutant.name, mutant.old, mutant.new
-    return next((entry.reason for entry in EQUIVALENT if entry[:4] == where), None)
+    where = mutant.file, mutant.name, mutant.old, mutant.new, mutant.number
+    return next((entry.reason for entry in EQUIVALENT if entry[:5] == where), None)

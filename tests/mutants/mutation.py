@@ -18,6 +18,7 @@ class Mutant:
         file: path below the package's folder.
         first, last: numbers of the lines whose execution the edit can change.
         old, new: the text that is replaced, and its replacement.
+        number: which of the equal edits of its function this is, from 1.
         content: the whole file after the edit.
     """
 
@@ -29,6 +30,7 @@ class Mutant:
     old: str
     new: str
     content: str
+    number: int = 1
 
     @property
     def key(self) -> str:

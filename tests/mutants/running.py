@@ -42,9 +42,9 @@ class Result:
         return not self.stage and len(self.lived) == len(stages.TRIED)
 
     @property
-    def ended(self) -> bool:
-        """Return whether nothing is left to try."""
-        return bool(self.stage) or self.survived
+    def tried(self) -> bool:
+        """Return whether any stage was tried."""
+        return bool(self.stage or self.lived)
 
 
 class Kept:

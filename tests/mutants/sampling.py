@@ -72,7 +72,7 @@ def _ranked(group: str, file: str, source: str) -> Iterator[tuple[str, mutation.
             rank,
             mutation.Mutant(
                 group=group, name=edit.function, file=file, first=first, last=last, old=old, new=edit.new,
-                content=content,
+                content=content, number=seen[what],
             ),
         )  # fmt: skip
 

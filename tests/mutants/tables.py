@@ -7,9 +7,11 @@ from typing import NamedTuple
 from mutants import equivalent, mutation, running, sampling, stages
 
 HEADER = (
-    "| mutants | tried | killed on import | by a test | by the simulation | change no behaviour | survive | killed |",
-    "|---|---:|---:|---:|---:|---:|---:|---:|",
+    "| mutants | tried | killed on import | by a test | by the simulation | change no behaviour | live, not simulated "
+    "| survive | killed |",
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
+EQUIVALENT, OPEN, SURVIVES = "equivalent", "open", "survives"
 GROUPS = (*sampling.PACKAGES, sampling.RIM)
 
 
@@ -22,7 +24,7 @@ class Found(NamedTuple):
 
 def table(found: Sequence[Found]) -> list[str]:
     """Return a row for the planted defects, one for each group of the sample, and one for the sample."""
-    ended = [some for some in found if some.result.ended]
+    ended = [some for some in found if some.result.tried]
     sampled = [some for some in ended if some.mutant.group != mutation.PLANTED]
     planted = [some for some in ended if some.mutant.group == mutation.PLANTED]
     rows = [("planted by hand", planted)]
@@ -34,15 +36,18 @@ def table(found: Sequence[Found]) -> list[str]:
 def _row(name: str, found: Sequence[Found]) -> str:
     count = Counter(_end(some) for some in found)
     killed = sum(count[stage] for stage in stages.Stage)
-    share = f"{100 * killed / (killed + count['survives']):.1f} %" if killed + count["survives"] else "-"
-    numbers = *(count[stage] for stage in stages.Stage), count["equivalent"], count["survives"]
+    alive = count[OPEN] + count[SURVIVES]
+    share = f"{100 * killed / (killed + alive):.1f} %" if killed + alive else "-"
+    numbers = *(count[stage] for stage in stages.Stage), count[EQUIVALENT], count[OPEN], count[SURVIVES]
     return f"| {name} | {len(found)} | {' | '.join(map(str, numbers))} | {share} |"
 
 
 def _end(found: Found) -> str:
     if found.result.stage:
         return found.result.stage
-    return "survives" if equivalent.reason(found.mutant) is None else "equivalent"
+    if equivalent.reason(found.mutant) is not None:
+        return EQUIVALENT
+    return SURVIVES if found.result.survived else OPEN
 
 
 def planted(found: Sequence[Found]) -> Iterator[str]:
@@ -72,6 +77,7 @@ def _unkilled(result: running.Result) -> str:
 
 def good(found: Sequence[Found]) -> bool:
     """Return whether every planted defect was killed, and nine in ten of the sample."""
-    ends = [(some.mutant.group == mutation.PLANTED, _end(some)) for some in found if some.result.ended]
-    sampled = [end for by_hand, end in ends if not by_hand and end != "equivalent"]
-    return (True, "survives") not in ends and 10 * sampled.count("survives") <= len(sampled)
+    ends = [(some.mutant.group == mutation.PLANTED, _end(some)) for some in found if some.result.tried]
+    alive = [by_hand for by_hand, end in ends if end in (OPEN, SURVIVES)]
+    sampled = [end for by_hand, end in ends if not by_hand and end != EQUIVALENT]
+    return True not in alive and 10 * len(alive) <= len(sampled)

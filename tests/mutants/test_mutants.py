@@ -68,8 +68,8 @@ def test_the_sample_is_drawn_from_every_package_and_every_mutant_of_it_is_python
 
 
 def test_every_mutant_that_is_said_to_change_nothing_is_one_that_can_be_drawn() -> None:
-    drawn = {(mutant.file, mutant.name, mutant.old, mutant.new) for mutant in sampling.candidates()}
-    assert [entry for entry in equivalent.EQUIVALENT if entry[:4] not in drawn or not entry.reason] == []
+    drawn = {(mutant.file, mutant.name, mutant.old, mutant.new, mutant.number) for mutant in sampling.candidates()}
+    assert [entry for entry in equivalent.EQUIVALENT if entry[:5] not in drawn or not entry.reason] == []
 
 
 def found(group: str, **result: object) -> tables.Found:
@@ -90,9 +90,9 @@ def test_a_table_counts_what_killed_and_what_survives() -> None:
         found("queue", lived=lived[:1]),
     ]
     assert tables.table(some)[2:] == [
-        "| planted by hand | 1 | 0 | 0 | 1 | 0 | 0 | 100.0 % |",
-        "| sampled: queue | 3 | 1 | 1 | 0 | 0 | 1 | 66.7 % |",
-        "| all of the sample | 3 | 1 | 1 | 0 | 0 | 1 | 66.7 % |",
+        "| planted by hand | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 100.0 % |",
+        "| sampled: queue | 4 | 1 | 1 | 0 | 0 | 1 | 1 | 50.0 % |",
+        "| all of the sample | 4 | 1 | 1 | 0 | 0 | 1 | 1 | 50.0 % |",
     ]
     assert not tables.good(some)
     assert tables.good(some[:3])
