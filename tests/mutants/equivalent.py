@@ -23,6 +23,14 @@ class Equivalent(NamedTuple):
 
 EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
+        "leadership.py",
+        "module",
+        "0.0",
+        "(-1.0)",
+        1,
+        "the term is only compared with itself, and its mark does not name the time",
+    ),
+    Equivalent(
         "ledger/drift.py",
         "_compared_rows",
         "0",
@@ -45,6 +53,14 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "2",
         1,
         "the number is only compared with itself",
+    ),
+    Equivalent(
+        "ledger/ledger.py",
+        "Ledger.tick",
+        "self.nodes[name].alive",
+        "True",
+        1,
+        "a Lease that has expired has the next look come earlier, which finds the same",
     ),
     Equivalent(
         "packing/fleet.py",
@@ -76,7 +92,23 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "0",
         "(-1)",
         12,
-        "on a model that is refused nobody reads the share",
+        "there is no GPU for which anybody would read the number",
+    ),
+    Equivalent(
+        "packing/rules.py",
+        "of_models",
+        "return Needs(0, only.share, _memory(source, only))",
+        "pass",
+        1,
+        "the way for several models says the same of one",
+    ),
+    Equivalent(
+        "packing/situations.py",
+        "Situations._row",
+        "True",
+        "False",
+        1,
+        "both have the same length",
     ),
     Equivalent(
         "packing/situations.py",
@@ -95,6 +127,22 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the array is empty, whichever of its columns is taken",
     ),
     Equivalent(
+        "queue/memory.py",
+        "Memory.__init__",
+        "0",
+        "1",
+        5,
+        "every pass makes the array anew before it is read",
+    ),
+    Equivalent(
+        "queue/order.py",
+        "_entry",
+        "0.0",
+        "(-1.0)",
+        1,
+        "the keys that are compared here have the same number",
+    ),
+    Equivalent(
         "queue/roster.py",
         "Roster._write",
         "True",
@@ -109,6 +157,14 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "(priority <= below)",
         1,
         "the masks of preemption exclude equal priorities by themselves: the last one is tried twice",
+    ),
+    Equivalent(
+        "queue/screen.py",
+        "Kinds.__init__",
+        "0",
+        "1",
+        1,
+        "the array is resized before it is read",
     ),
 )
 

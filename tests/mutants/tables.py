@@ -7,8 +7,7 @@ from typing import NamedTuple
 from mutants import equivalent, mutation, running, sampling, stages
 
 HEADER = (
-    "| mutants | tried | killed on import | by a test | by the simulation | change no behaviour | live, not simulated "
-    "| survive | killed |",
+    "| mutants | tried | at import | by tests | by simulation | no change | live, not simulated | survive | killed |",
     "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
 EQUIVALENT, OPEN, SURVIVES = "equivalent", "open", "survives"
