@@ -112,6 +112,14 @@ def test_first_fit_until_enough_have_come() -> None:
     assert chosen(source, shapes.request(33), known) == ("n1", 0)
 
 
+def test_prices_stay_while_nobody_comes() -> None:
+    source = shapes.nodes(shapes.node("n0", [40, 100]), shapes.node("n1", [70, 100]))
+    known = learned(source, [WHOLE, HALF])
+    found = [known.prices.tables(known.mix, source) for _ in range(600)]
+    assert found[-1] is not None
+    assert all(tables is found[-1] for tables in found[300:])
+
+
 def test_prices_follow_a_mix_that_changes() -> None:
     source = shapes.nodes(shapes.node("n0", [40, 100]), shapes.node("n1", [70, 100]))
     known = learned(source, [WHOLE, mix.Demand(4000, 40)])

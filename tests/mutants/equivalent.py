@@ -79,12 +79,28 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "a node with more GPUs than there are columns widens the arrays when it is written",
     ),
     Equivalent(
+        "packing/occupancy.py",
+        "occupancy",
+        "0",
+        "1",
+        2,
+        "the code 1 says that a pod wants another model, which closes no GPU",
+    ),
+    Equivalent(
         "packing/rules.py",
         "of_models",
         "0",
         "(-1)",
         4,
         "where it is one number, nobody reads which",
+    ),
+    Equivalent(
+        "packing/rules.py",
+        "of_models",
+        "0",
+        "(-1)",
+        10,
+        "there is no GPU for which anybody would read the number",
     ),
     Equivalent(
         "packing/rules.py",
@@ -101,6 +117,14 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "pass",
         1,
         "the way for several models says the same of one",
+    ),
+    Equivalent(
+        "packing/situations.py",
+        "Situations._row",
+        "0",
+        "1",
+        1,
+        "what is remembered of a node is what is found for it anew",
     ),
     Equivalent(
         "packing/situations.py",
@@ -133,6 +157,14 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "1",
         5,
         "every pass makes the array anew before it is read",
+    ),
+    Equivalent(
+        "queue/memory.py",
+        "Memory.begin",
+        "999",
+        "1000",
+        1,
+        "how many kinds of request are remembered before all are found out anew, which says the same",
     ),
     Equivalent(
         "queue/order.py",
