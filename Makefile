@@ -20,7 +20,7 @@ DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-whee
 UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install node simulation torch)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node mutants images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node mutants images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -104,6 +104,9 @@ bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this m
 
 bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extender at the size of a large cluster
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md --plot docs/images/extender-cost.svg
+
+bench-takeover: $(VENV)/.wheel ## a leader that takes over a thousand pods, on a real control plane (about a minute)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-takeover --dir $(RUN_DIR)/bench-takeover --write docs/packing.md
 
 bench-dashboard: $(VENV)/.wheel ## the longest task of Chromium while 1,000 GPUs change ten times a second (about a minute)
 	@scripts/install-browser >/dev/null

@@ -15,7 +15,7 @@ share GPUs without predictions, count otherwise:
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from cotenant_api import packingpolicy, prediction
@@ -131,3 +131,20 @@ def measured_utilization(percent: float) -> prediction.PercentRange:
 def measured_memory(peak_mib: int) -> prediction.MemoryRange:
     """What is booked of a memory peak that was measured: `MEMORY_PERCENT` of it."""
     return prediction.MemoryRange(q50=peak_mib, upper=-(-peak_mib * MEMORY_PERCENT // 100))
+
+
+def excess(*, shares: Sequence[int], memory_mib: Sequence[int], gpu_memory_mib: int) -> str | None:
+    """Return what is booked on a GPU beyond what it has, in words; None: nothing.
+
+    It never happens by any rule: something outside of them did it, such as a Binding by another program.
+
+    Args:
+        shares: hundredths that each tenant books.
+        memory_mib: memory that each tenant books, in MiB; not looked at where one tenant has the GPU to itself.
+        gpu_memory_mib: the GPU's whole memory, in MiB.
+    """
+    if sum(shares) > HUNDREDTHS:
+        return f"{sum(shares)} hundredths of 100 are booked"
+    if len(memory_mib) > 1 and sum(memory_mib) > gpu_memory_mib:
+        return f"{sum(memory_mib)} MiB of {gpu_memory_mib} are booked"
+    return None

@@ -127,7 +127,7 @@ class Spec(documents.Model):
     """Training runs to its end as a Job; Inference serves until it is deleted, as a Deployment."""
     replicas: Annotated[int, Field(ge=0, le=1024)] = 1
     """Pods of the job. More than one of a training job are a gang: they start together, and one that fails
-    ends the attempt."""
+    ends the attempt. A gang has at most the policy's `queue.maxGangSize` of them."""
     gpus_per_replica: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs of each pod; more than one are whole GPUs of one node, without co-tenants."""
     processes_per_gpu: Annotated[int, Field(ge=1, le=16)] = Field(default=1, alias="processesPerGPU")
@@ -165,7 +165,7 @@ class Spec(documents.Model):
     """Time from its end to the deletion of the DLJob with all that it owns; default: never."""
     minimum_run_seconds: Annotated[int, Field(ge=0)] | None = None
     """Time that a pod is left to run before a job of higher priority may take its GPU: long enough to reach a
-    checkpoint."""
+    checkpoint. At most the policy's `queue.maxMinimumRunSeconds`."""
     managed_by: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Controller that runs the Job instead of Kubernetes' own, as `managedBy` of batch/v1."""
     template: dict[str, Any]

@@ -10,6 +10,8 @@ from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUUID, GPUModel, PodUID
 
 READY = "Ready"
+OVERBOOKED = "Overbooked"
+"""Condition: True while pods bound to the node book more of a GPU than it has."""
 LEASE_SECONDS = 40
 """A Lease that is older is expired: the node takes no new placements."""
 LEASE_RENEW_SECONDS = 10

@@ -45,6 +45,10 @@ PROCESSES_PER_GPU: Final = f"{GROUP}/processes-per-gpu"
 GANG: Final = f"{GROUP}/gang"
 QUEUED_SINCE: Final = f"{GROUP}/queued-since"
 MINIMUM_RUN_SECONDS: Final = f"{GROUP}/minimum-run-seconds"
+RESERVED_ANNOTATIONS: Final = (PREDICTION, QUEUED_SINCE)
+"""Who writes these needs the permission to `set` them, as a name of `POD_ANNOTATIONS`; the operator has it."""
+POD_ANNOTATIONS: Final = "podannotations"
+"""A resource that RBAC knows and nobody serves: `podannotations.cotenant.dev/queued-since`."""
 
 DLJOB_LABEL: Final = f"{GROUP}/dljob"
 """On everything that the operator makes for a DLJob: the DLJob's name."""

@@ -124,6 +124,10 @@ class Queue(documents.Model):
     """When a job that fits nowhere, but would fit another node, is lifted so that an autoscaler sees it."""
     on_missing_prediction: OnMissingPrediction = OnMissingPrediction.EXCLUSIVE
     """What becomes of a DLJob without a prediction: a whole GPU, a whole GPU until measured, or nothing."""
+    max_minimum_run_seconds: Annotated[int, Field(ge=0, le=604800)] = 3600
+    """The longest time that a pod can keep itself from being evicted for another, by `minimumRunSeconds`."""
+    max_gang_size: Annotated[int, Field(ge=1, le=1024)] = 256
+    """Pods that a gang may have at most."""
 
 
 class Packing(documents.Model):

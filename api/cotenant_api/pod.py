@@ -5,10 +5,11 @@ Any author may write these annotations; the operator writes them for a DLJob's p
 
 import enum
 import functools
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -45,10 +46,33 @@ class PackedReason(enum.StrEnum):
 
 
 class Gang(documents.Document):
-    """A gang document, version 1: pods of one namespace with equal name start together."""
+    """A gang document, version 1: pods of one namespace and one controller with equal name and size start together.
+
+    Attributes:
+        across_controllers: pods count whichever controller made them, if all of them say so.
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
     size: Annotated[int, Field(ge=1, le=1024)]
+    across_controllers: bool = False
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the JSON object; `acrossControllers` is absent where it is false, as older writers have it."""
+        found = super().to_object()
+        return found if self.across_controllers else {key: found[key] for key in found if key != "acrossControllers"}
+
+
+class GangKey(NamedTuple):
+    """What makes pods one gang: nobody joins, or changes the size of, another's gang by writing its name.
+
+    Attributes:
+        controller: UID of the controller that made the pods; empty: none, or the gang spans several.
+    """
+
+    namespace: Namespace
+    name: str
+    size: int
+    controller: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +80,7 @@ class Demand:
     """What one pod asks for.
 
     Attributes:
+        controller: UID of the controller that made it; empty: none.
         share: hundredths of a GPU, 1 to 100, or n x 100 for n whole GPUs of one node.
         memory_mib: GPU memory as annotated, in MiB.
         gpu_models: the models that it may use; empty: any.
@@ -75,6 +100,15 @@ class Demand:
     gang: Gang | None
     queued_since: datetime | None
     minimum_run_seconds: int
+    controller: str = ""
+
+    @property
+    def gang_key(self) -> GangKey | None:
+        """Return the gang that the pod belongs to, if any."""
+        if self.gang is None:
+            return None
+        controller = "" if self.gang.across_controllers else self.controller
+        return GangKey(self.namespace, self.gang.name, self.gang.size, controller)
 
     @property
     def gpus(self) -> int:
@@ -135,12 +169,19 @@ def demand(pod: Object) -> Demand:
         gang=_document(Gang, notes, names.GANG),
         queued_since=_time(notes),
         minimum_run_seconds=_count(notes, names.MINIMUM_RUN_SECONDS, default=0, least=0),
+        controller=_controller(metadata),
     )
 
 
 def gates(pod: Object) -> tuple[str, ...]:
     """Names of the pod's scheduling gates."""
     return tuple(gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
+
+
+def _controller(metadata: Object) -> str:
+    owners = metadata.get("ownerReferences") or ()
+    # Interned: all pods of a Job have the same.
+    return next((sys.intern(str(owner.get("uid", ""))) for owner in owners if owner.get("controller")), "")
 
 
 def _containers(pod: Object) -> list[Object]:

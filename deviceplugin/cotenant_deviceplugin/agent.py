@@ -160,9 +160,15 @@ class Agent:
         self.heard(self._written or new)
 
     async def _write(self, new: gpunode.Status) -> None:
-        node = self._identity.node
+        node, path = self._identity.node, cluster.gpunode_path(self._identity.node)
+        manifest = manifests.gpu_node_status(node, new, version=self._gpunode.version)
         try:
-            await self._api.apply(f"{cluster.gpunode_path(node)}/status", manifests.gpu_node_status(node, new))
+            try:
+                self._gpunode.read(await self._api.apply(f"{path}/status", manifest))
+            except cluster.ConflictError:
+                # Somebody else wrote to it; or a status of ours did, whose reply was lost.
+                self._gpunode.read(await self._api.get(path))
+                raise
         except cluster.NotFoundError as error:
             self._gpunode.forget()
             raise errors.TemporaryError("the GPUNode was deleted", delay_seconds=0) from error

@@ -20,6 +20,7 @@ COMMANDS = (
     "bench-operator-rest",
     "bench-predictions",
     "bench-simulator",
+    "bench-takeover",
     "chart",
     "demo",
     "images",

@@ -33,12 +33,14 @@ class Options:
         api_server_port: 0 chooses a free one.
         node: name of a real node, which `node.real.create` starts; empty: none.
         audited: user whose requests the API server writes down (`audit.py` reads them); empty: nobody's.
+        host: the address on which everything listens.
     """
 
     nodes: Sequence[Mapping[str, Any]] = ()
     api_server_port: int = 0
     node: str = ""
     audited: str = ""
+    host: str = network.LOOPBACK
 
 
 DEFAULTS = Options()
@@ -68,7 +70,7 @@ def start(
     files.require_space(directory, mib=SPACE_MIB, remedy="free some, or choose another folder with --dir")
     with configuration.locked(directory):
         _make_room(directory)
-        ports = Ports()
+        ports = Ports(options.host)
         try:
             configuration.prepare(directory)
             held = _hold(ports, options)

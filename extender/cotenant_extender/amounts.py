@@ -1,12 +1,11 @@
 """Amounts in raw objects, counted as Kubernetes counts them. Pure."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cotenant_api import names, quantity
 from cotenant_extender import sharing
-from cotenant_extender.packing import view
 
 Object = Mapping[str, Any]
 
@@ -24,42 +23,6 @@ def counted_share(spec: Object) -> int:
             value = (resources.get("requests") or {}).get(names.GPU_SHARE, 0)
         total += whole(value)
     return max(total, 1)
-
-
-def host_need(spec: Object) -> view.HostNeed:
-    """As kube-scheduler counts: containers and sidecars, or the largest init container, plus overhead."""
-    own = (spec.get("resources") or {}).get("requests") or {}
-    overhead = spec.get("overhead") or {}
-    return _need(
-        millis(own["cpu"]) if "cpu" in own else _sum(spec, "cpu", millis) + millis(overhead.get("cpu", 0)),
-        whole(own["memory"]) if "memory" in own else _sum(spec, "memory", whole) + whole(overhead.get("memory", 0)),
-    )
-
-
-@functools.lru_cache(maxsize=sharing.LIMIT)
-def _need(cpu_millis: int, memory_bytes: int) -> view.HostNeed:
-    return view.HostNeed(cpu_millis=cpu_millis, memory_bytes=memory_bytes)
-
-
-def _sum(spec: Object, resource: str, read: Callable[[str | int], int]) -> int:
-    def of(container: Object) -> int:
-        requests = (container.get("resources") or {}).get("requests") or {}
-        return read(requests.get(resource, 0))
-
-    running = 0
-    for container in spec.get("containers") or ():
-        running += of(container)
-    if not spec.get("initContainers"):
-        return running
-    sidecars, starting = 0, 0
-    for container in spec["initContainers"]:
-        need = of(container)
-        if container.get("restartPolicy") == "Always":
-            sidecars += need
-            starting = max(starting, sidecars)
-        else:
-            starting = max(starting, sidecars + need)
-    return max(running + sidecars, starting)
 
 
 @functools.lru_cache(maxsize=sharing.LIMIT)

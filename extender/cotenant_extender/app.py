@@ -38,7 +38,7 @@ class Service(Protocol):
     async def filter(self, args: wire.Args) -> bytes:
         """ExtenderFilterResult."""
 
-    def prioritize(self, args: wire.Args) -> bytes:
+    async def prioritize(self, args: wire.Args) -> bytes:
         """HostPriorityList."""
 
     async def bind(self, args: wire.BindingArgs) -> bytes:
@@ -127,7 +127,7 @@ class _Routes:
         """ExtenderArgs to HostPriorityList."""
 
         async def answer(body: bytes) -> bytes:
-            return self._service.prioritize(wire.decode_args(body, self._service.known))
+            return await self._service.prioritize(wire.decode_args(body, self._service.known))
 
         return await self._measured(request, "prioritize", answer, _in_status)
 

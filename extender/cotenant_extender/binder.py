@@ -195,7 +195,7 @@ class Binder:
         if record.request is None:
             return
         for gpu in placed.gpus:
-            model = self._ledger.model(placed.node, gpu.uuid)
+            model = views.model(self._ledger, placed.node, gpu.uuid)
             if model is not None:
                 self._metrics.placed(record.request.demand, model, gpu.share)
 

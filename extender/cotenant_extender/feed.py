@@ -1,14 +1,15 @@
 """From watches into the ledger: raw objects become records, and records events. It decides nothing."""
 
+import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from cotenant_api import errors, names, packingpolicy
-from cotenant_api.names import NodeName
-from cotenant_extender import leadership, reading, records
-from cotenant_extender.ledger import ledger
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import leadership, reading, records, steps, storage
+from cotenant_extender.ledger import ledger, lists
 from cotenant_extender.packing import jobs, policies, threads
 
 LOG = logging.getLogger(__name__)
@@ -24,10 +25,9 @@ class Pods:
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
-    def listed(self, items: Iterable[Object | records.Pod], version: int) -> None:
-        """All pods; those of a long list have been read as its pages came."""
-        found = [item if isinstance(item, records.Pod) else reading.pod(item) for item in items]
-        self._ledger.pods_listed(found, version=version, now=self._clock())
+    def take(self, items: Iterable[records.Pod], version: int) -> steps.Steps[None]:
+        """Take in all pods, in steps."""
+        yield from lists.pods(self._ledger, items, version=version, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -48,9 +48,9 @@ class Nodes:
     def __init__(self, target: ledger.Ledger, changed: Changed) -> None:
         self._ledger, self._changed = target, changed
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All nodes."""
-        self._ledger.nodes_listed(reading.node(item) for item in items)
+    def take(self, items: Iterable[records.Node], _version: int) -> steps.Steps[None]:
+        """Take in all nodes, in steps."""
+        yield from lists.nodes(self._ledger, items)
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -70,9 +70,9 @@ class GPUNodes:
     def __init__(self, target: ledger.Ledger, clock: Clock, changed: Changed) -> None:
         self._ledger, self._clock, self._changed = target, clock, changed
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All GPUNodes."""
-        self._ledger.gpunodes_listed([reading.gpunode(item) for item in items], now=self._clock())
+    def take(self, items: Iterable[records.GPUNode], _version: int) -> steps.Steps[None]:
+        """Take in all GPUNodes, in steps."""
+        yield from lists.gpunodes(self._ledger, items, now=self._clock())
         self._changed()
 
     def changed(self, item: Object) -> None:
@@ -86,17 +86,59 @@ class GPUNodes:
         self._changed()
 
 
+class Storage:
+    """PersistentVolumeClaims, PersistentVolumes or StorageClasses.
+
+    Args:
+        kind: which of them.
+        read: makes their records.
+    """
+
+    def __init__(
+        self,
+        target: ledger.Ledger,
+        kind: type[storage.Stored],
+        read: Callable[[Object], storage.Stored],
+        changed: Changed,
+    ) -> None:
+        self._ledger, self._kind, self._read, self._changed = target, kind, read, changed
+
+    def take(self, items: Iterable[storage.Stored], _version: int) -> steps.Steps[None]:
+        """Take in all objects of the kind, in steps; what the list lacks is gone."""
+        volumes, keys = self._ledger.hosts.volumes, set()
+        for count, item in enumerate(items, start=1):
+            keys.add(item.key)
+            self._concerns(volumes.put(item))
+            if count % lists.PER_STEP == 0:
+                yield
+        self._concerns(volumes.retain(self._kind, keys))
+
+    def changed(self, item: Object) -> None:
+        """One object."""
+        self._concerns(self._ledger.hosts.volumes.put(self._read(item)))
+
+    def gone(self, item: Object) -> None:
+        """An object less."""
+        self._concerns(self._ledger.hosts.volumes.remove(self._kind, self._read(item).key))
+
+    def _concerns(self, uids: Collection[PodUID]) -> None:
+        """Most objects concern no pod that waits."""
+        if uids:
+            self._ledger.reconsider(uids)
+            self._changed()
+
+
 class Leases:
     """Leases of the release namespace: kube-scheduler's, and those of the node agents."""
 
     def __init__(self, target: ledger.Ledger, leader: leadership.Leadership, clock: Clock, changed: Changed) -> None:
         self._ledger, self._leader, self._clock, self._changed = target, leader, clock, changed
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All Leases."""
-        found = [reading.lease(item) for item in items]
+    def take(self, items: Iterable[records.Lease], _version: int) -> steps.Steps[None]:
+        """Take in all Leases, in steps; that of kube-scheduler last."""
+        found = list(items)
         agents = {name: lease.renewed for lease in found if (name := _agent_of(lease)) is not None}
-        self._ledger.leases_listed(agents, now=self._clock())
+        yield from lists.leases(self._ledger, agents, now=self._clock())
         self._leader.observe(next((lease for lease in found if lease.name == names.SCHEDULER_LEASE), None))
         self._changed()
 
@@ -136,12 +178,13 @@ class Policies:
     def __init__(
         self, target: ledger.Ledger, changed: Changed, *, learned: Callable[[], jobs.Speeds] | None = None
     ) -> None:
-        self._ledger, self._changed, self._learned = target, changed, learned or _shipped
+        self._ledger, self._changed, self._learned = target, changed, learned or shipped
         self.raw: Object | None = None
         self.error: errors.InvalidInputError | None = None
 
-    def listed(self, items: list[Object], _version: int) -> None:
-        """All policies: there is one name that counts."""
+    def take(self, items: Iterable[Object], _version: int) -> steps.Steps[None]:
+        """Take in all policies, at once: there is one name that counts."""
+        yield from ()
         found = next((item for item in items if reading.name(item) == packingpolicy.NAME), None)
         if found is None:
             self._forget()
@@ -186,8 +229,9 @@ class Policies:
         self._changed()
 
 
-def _shipped() -> jobs.Speeds:
-    """What ships. Imported here: most policies never need it."""
+@functools.cache
+def shipped() -> jobs.Speeds:
+    """Return what ships. Imported here: most policies never need it, and reading it takes long."""
     from cotenant_extender.packing import speeds
     from cotenant_predictor.models import store
 

@@ -6,9 +6,9 @@ import functools
 import logging
 from collections.abc import Sequence
 
-from cotenant_extender import binder, context, feed, leadership, takeover, writer
+from cotenant_extender import binder, context, feed, leadership, takeover, turns, writer
 from cotenant_extender.kube import watches
-from cotenant_extender.ledger import drift
+from cotenant_extender.ledger import drift, overbooked
 from cotenant_extender.packing import occupancy, policies
 from cotenant_extender.queue import cleanup, planning, reporting, telling
 
@@ -21,6 +21,11 @@ TELL_SECONDS = 0.25
 """How often it is looked whose condition is to say that it is placed, again of those that wait to be told."""
 MIN_PAUSE_SECONDS = 0.005
 MAX_PAUSE_SECONDS = 0.05
+FIRST_CELLS = planning.CELLS_PER_PASS // 64
+"""At how many GPUs the first pass under a policy may look."""
+PASS_SECONDS = 0.025
+"""How long a pass may take before the next is made shorter: requests wait for it."""
+"""Earmarks that are adopted at a time; that takes about two milliseconds."""
 
 
 class Leader:
@@ -28,6 +33,7 @@ class Leader:
 
     Attributes:
         teller: says why pods wait.
+        freshness: waits until the ledger's fleet is current.
     """
 
     def __init__(
@@ -40,11 +46,13 @@ class Leader:
         self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
+        self.freshness = turns.Freshness(self._ledger)
         self._changed = asyncio.Event()
         self._started = self._clock()
         self._drift_checked = self._chored = self._clock()
         self._seen, self._passed, self._reported = -1, 0.0, 0.0
         self._told = 0.0
+        self._cells, self._cells_for = FIRST_CELLS, self._ledger.policy
         self._stopped = False
 
     @property
@@ -67,9 +75,15 @@ class Leader:
                 await self._take_over(term, lists)
             pause = MIN_PAUSE_SECONDS
             if self.serving:
+                await self._prepare()
+            if self.serving:
                 pause = self._work()
+                # Conditions cost as much as a pass: requests are answered in between.
+                await asyncio.sleep(0)
+            if self.serving:
+                self._report()
                 self._chores()
-            else:
+            elif self._leading.served is None:
                 # Nobody looks at them: a queue begins with all pods.
                 self._ledger.touched.clear()
                 self._metrics.queue_pods.set(len(self._ledger.index.pending))
@@ -89,6 +103,7 @@ class Leader:
         self._metrics.leading.set(0)
         self._ledger.end_all_earmarks()
         self._ledger.end_all_holds()
+        self._ledger.reconsider(self._ledger.hosts.tries.stop())
         self._queue = planning.Queue()
         self.teller = telling.Teller(self._queue)
 
@@ -101,11 +116,14 @@ class Leader:
         # What the watches brought may be from before this term: a gate that was lifted since, and a Binding after it.
         await _relist(lists)
         self._ledger.earmarks.leader = term.mark
-        fenced = await self._fencing.fence_all(lambda: self._may_take_over(term))
-        policy = self._ledger.policy
-        if not fenced or policy is None:
+        if not await self._fencing.fence_all(lambda: self._may_take_over(term)):
             return
-        takeover.adopt_earmarks(self._ledger, policy, now=self._clock())
+        await self.freshness.wait()
+        await turns.run(takeover.adopting(self._ledger, self._clock))
+        if not self._may_take_over(term):
+            self._ledger.end_all_earmarks()
+            return
+        self._ledger.hosts.tries.start()
         self._leading.served = term
         self._ledger.usage.start(now=self._clock())
         self._drift_checked = 0.0
@@ -116,6 +134,24 @@ class Leader:
         """Return whether it leads in this term, by a policy: else another may have led since the lists were read."""
         leads = term == self._leading.term and self._leading.leads(now=self._clock())
         return leads and not self._stopped and self._ledger.policy is not None
+
+    async def _prepare(self) -> None:
+        """Do in steps what would make the next pass long: at the beginning, and under another policy."""
+        while self.serving and (policy := self._ledger.policy) is not None:
+            if await self._prepared(policy):
+                return
+
+    async def _prepared(self, policy: policies.InForce) -> bool:
+        """Prepare a pass; return whether it may begin. Another policy in the middle begins anew."""
+        queue = self._queue
+
+        def wanted() -> bool:
+            return self._queue is queue and self._ledger.policy is policy
+
+        await self.freshness.wait()
+        await turns.run(queue.prepare(self._ledger, policy, now=self._clock()), wanted=wanted)
+        await self.freshness.wait()
+        return wanted()
 
     def _work(self) -> float:
         """Do what is new; how long to let changes gather before the next time, by what this one cost."""
@@ -137,24 +173,29 @@ class Leader:
         """One pass over the queue; what it took, in seconds."""
         began = self._stopwatch()
         self._seen = self._ledger.version
-        plan = self._queue.plan(self._ledger, policy, now=now)
+        if policy is not self._cells_for:
+            # What a look costs under another policy has yet to be seen.
+            self._cells, self._cells_for = FIRST_CELLS, policy
+        plan = self._queue.plan(self._ledger, policy, now=now, cells=self._cells)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
         for eviction in plan.evictions:
             self._writes.start(self._writes.evict(eviction, self._queue))
         if plan.cut:
             self._seen = -1
-        if now - self._reported >= REPORT_SECONDS:
-            self._reported = now
-            self._report(policy, now=now)
         if self._ledger.version != self._seen:
             self.changed()
         took = self._stopwatch() - began
         self._metrics.pass_seconds.observe(took)
+        self._cells = cells_after(self._cells, took=took, cut=plan.cut)
         return took
 
-    def _report(self, policy: policies.InForce, *, now: float) -> None:
-        """What is not urgent: conditions, removals, gauges."""
+    def _report(self) -> None:
+        """Do what is not urgent: conditions, removals, gauges."""
+        policy, now = self._ledger.policy, self._clock()
+        if policy is None or now - self._reported < REPORT_SECONDS:
+            return
+        self._reported = now
         for report in self._reporter.waiting(self._ledger, policy, self.teller, now=now):
             self._writes.start(self._writes.report(report, self._reporter))
         for removal in self._cleaner.due(self._ledger, now=now):
@@ -200,10 +241,30 @@ class Leader:
                 found: list[str] = end.value
                 break
             await asyncio.sleep(0)
+            await self.freshness.wait()
+        await self._tell_overbooked()
         self._metrics.ledger_drift.set(len(found))
         self._metrics.ledger_recounts.inc()
         for line in found:
             LOG.error("ledger drift: %s", line)
+
+    async def _tell_overbooked(self) -> None:
+        """Say which GPUs are booked beyond what they have; the rules let nobody more on them."""
+        found = await turns.run(overbooked.overbooked(self._ledger)) or []
+        self._metrics.overbooked_gpus.set(len(found))
+        for gpu in found:
+            LOG.error("%s of node %s is overbooked: %s", gpu.uuid, gpu.node, gpu.excess)
+
+
+def cells_after(cells: int, *, took: float, cut: bool) -> int:
+    """Return at how many GPUs the next pass may look, after one that could look at `cells` and took so many seconds.
+
+    What a look costs depends on placement, policy and machine. A pass that was too long is followed by shorter ones;
+    after short ones the number grows again.
+    """
+    if took > PASS_SECONDS:
+        return max(int(cells * PASS_SECONDS / took), 1) if cut else cells
+    return min(max(2 * cells, 1), planning.CELLS_PER_PASS)
 
 
 async def _relist(lists: Sequence[watches.Watch]) -> None:

@@ -151,6 +151,7 @@ _EXPLAINED = _object(
         "position": _nullable({"type": "integer", "minimum": 1}),
         "victims": _list(_STRING),
         "heldGPUs": _list(_STRING),
+        "expectedStart": _nullable({"type": "string", "format": "date-time"}),
         "placement": _nullable({"type": "object"}),
         "coTenants": _list(_STRING),
     },

@@ -5,13 +5,14 @@ its record says the least that is safe: a pod counts, goes nowhere, and closes i
 nothing; an agent is not ready; a Lease has expired. An object without a name has no record.
 """
 
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from cotenant_api import errors, names, packingpolicy
-from cotenant_extender import records
+from cotenant_extender import records, storage
 
 LOG = logging.getLogger(__name__)
 
@@ -66,6 +67,33 @@ def lease(raw: Object) -> records.Lease:
         InvalidInputError: it has no name.
     """
     return _read(raw, "Lease", _sound_lease, lambda metadata: records.lease_record({"metadata": metadata}))
+
+
+def claim(raw: Object) -> storage.Claim:
+    """The record of a PersistentVolumeClaim.
+
+    Raises:
+        InvalidInputError: it has no name.
+    """
+    return _stored(raw, "PersistentVolumeClaim", storage.claim_record)
+
+
+def volume(raw: Object) -> storage.Volume:
+    """The record of a PersistentVolume.
+
+    Raises:
+        InvalidInputError: it has no name.
+    """
+    return _stored(raw, "PersistentVolume", storage.volume_record)
+
+
+def storage_class(raw: Object) -> storage.StorageClass:
+    """The record of a StorageClass.
+
+    Raises:
+        InvalidInputError: it has no name.
+    """
+    return _stored(raw, "StorageClass", storage.class_record)
 
 
 def policy(raw: dict[str, Any]) -> packingpolicy.PackingPolicy:
@@ -151,6 +179,27 @@ def _sound_lease(raw: Object) -> records.Lease:
     found = records.lease_record(raw)
     _must_be(str, found.name, found.holder)
     return replace(found, duration_seconds=float(found.duration_seconds))
+
+
+def _stored(raw: Object, kind: str, read: Callable[[Object], R]) -> R:
+    """An object that says where a volume can be used; the least that is safe is that it can be used anywhere."""
+
+    def sound(raw: Object) -> R:
+        found = read(raw)
+        # The queue keeps what it learned of equal constraints, and compares their labels as text.
+        _must_be(str, *_leaves(found))
+        return found
+
+    return _read(raw, kind, sound, lambda metadata: read({"metadata": metadata}))
+
+
+def _leaves(value: object) -> list[object]:
+    """What stands in a record, however deep; None stands for nothing."""
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in _leaves(item)]
+    if dataclasses.is_dataclass(value):
+        return [leaf for field in dataclasses.fields(value) for leaf in _leaves(getattr(value, field.name))]
+    return [] if value is None else [value]
 
 
 def _must_be(kind: type, *values: object) -> None:

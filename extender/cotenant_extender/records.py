@@ -3,16 +3,14 @@
 A pod whose GPU request or annotations cannot be read still makes a record, which says why: it counts, and goes nowhere.
 """
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, sharing
-from cotenant_extender.packing import constraints, view
+from cotenant_extender import amounts, booked, podrequests, sharing, storage, tenures
+from cotenant_extender.packing import conflicts, constraints, view
 
 Object = Mapping[str, Any]
 
@@ -38,6 +36,10 @@ class Pod:
         preempts: whether others may be evicted for it.
         unschedulable: the standing report of kube-scheduler that it found no node: time and message.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
+        tenure: what it says of when it ends.
+        volume_claims: names of the PersistentVolumeClaims that its volumes use.
+        unevaluated: whether its spec requires something that only kube-scheduler evaluates.
+        excludes: which pods it cannot share a node with.
     """
 
     uid: PodUID
@@ -61,6 +63,10 @@ class Pod:
     unschedulable: str | None
     packed: tuple[str, str] | None
     labels: Mapping[str, str]
+    tenure: tenures.Tenure = tenures.UNKNOWN
+    volume_claims: tuple[str, ...] = ()
+    unevaluated: bool = False
+    excludes: conflicts.Exclusion = conflicts.NOTHING
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -87,11 +93,28 @@ class Pod:
         """Whether our gate is its last one."""
         return self.gates == (names.PACKING_GATE,)
 
+    def excluded_by(self, other: "Pod") -> bool:
+        """Return whether the pod cannot be on a node on which another is."""
+        return conflicts.conflict(
+            conflicts.Member(self.namespace, self.labels, self.excludes),
+            conflicts.Member(other.namespace, other.labels, other.excludes),
+        )
+
     @property
-    def gang(self) -> tuple[Namespace, str] | None:
-        """Namespace and name of its gang."""
-        gang = None if self.request is None else self.request.demand.gang
-        return None if gang is None else (self.namespace, gang.name)
+    def gang(self) -> pod.GangKey | None:
+        """Return the gang that the pod belongs to, if any."""
+        return None if self.request is None else self.request.demand.gang_key
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What pods have in common that run about as long: one graph, else owners of one kind and the same share.
+
+        None: nothing is known to be like it.
+        """
+        predicted = None if self.request is None else self.request.demand.predicted
+        if predicted is not None:
+            return self.namespace, predicted.graph
+        return (self.namespace, self.tenure.owner, self.share) if self.tenure.owner else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +191,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
     notes: Object = metadata.get("annotations") or {}
     uid, node = PodUID(metadata["uid"]), sharing.text(spec.get("nodeName") or None)
     asks = pod.asks_for_share(raw)
-    host = amounts.host_need(spec)
+    host = podrequests.host_need(spec, status)
     labels = sharing.labels(metadata.get("labels"))
     request, invalid, share = None, None, 0
     if asks:
@@ -201,6 +224,10 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=_unschedulable(reports.get("PodScheduled")),
         packed=_packed(reports.get(names.PACKED)),
+        tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
+        volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
+        unevaluated=asks and node is None and conflicts.unevaluated(spec),
+        excludes=_excludes(metadata.get("namespace", ""), spec),
     )
 
 
@@ -217,6 +244,11 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         earmark=notes.get(names.EARMARK),
         deleting="deletionTimestamp" in metadata,
     )
+
+
+def constrained(request: view.Request, where: constraints.Constraints) -> view.Request:
+    """Return a request with other constraints; requests that differ in them are taken and refused differently."""
+    return replace(request, constraints=where, fit_key=sharing.one((request.alike, where)))
 
 
 def node_record(raw: Object) -> Node:
@@ -284,14 +316,13 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     where = sharing.one(constraints.of_pod(spec))
     created = _created(metadata)
     queued = created if demand.queued_since is None else min(created, demand.queued_since.timestamp())
-    fit_key = (
+    alike = (
         demand.namespace,
         demand.share,
         demand.memory_mib,
         demand.gpu_models,
         notes.get(names.PREDICTION),
         host,
-        where,
     )
     return view.Request(
         demand=demand,
@@ -300,8 +331,19 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         since=queued,
         host=host,
         constraints=where,
-        fit_key=sharing.one(fit_key),
+        alike=sharing.one(alike),
+        fit_key=sharing.one((sharing.one(alike), where)),
     )
+
+
+def _tenure(raw: Object, request: view.Request | None) -> tenures.Tenure:
+    return tenures.of_pod(raw, pod.WorkloadType.TRAINING if request is None else request.demand.workload_type)
+
+
+def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:
+    """Pods of one template share it; that of most is `NOTHING`, the same object."""
+    found = conflicts.exclusion(namespace, spec)
+    return found if found is conflicts.NOTHING else sharing.one(found)
 
 
 def _version(metadata: Object) -> int:
@@ -313,12 +355,7 @@ def _created(metadata: Object) -> float:
     return _seconds(metadata.get("creationTimestamp"))
 
 
-@functools.lru_cache(maxsize=4096)
-def _seconds(text: str | None) -> float:
-    if not text:
-        return 0.0
-    time = datetime.fromisoformat(text)
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+_seconds = tenures.seconds
 
 
 def _placed(notes: Object, uid: PodUID, node: NodeName | None, known: Pod | None) -> booked.Placed | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import socket
@@ -15,7 +14,7 @@ import uvloop
 from fastapi import FastAPI
 
 from cotenant_api import errors
-from cotenant_extender import app, service
+from cotenant_extender import app, feed, garbage, service
 from cotenant_extender.kube import http
 
 LOG = logging.getLogger(__name__)
@@ -26,8 +25,6 @@ KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
 SHUTDOWN_SECONDS = 6
 BACKLOG = 2048
-GARBAGE_THRESHOLDS = (50_000, 20, 100)
-"""Records make no cycles: Python's own thresholds would look through them all again and again."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -85,14 +82,14 @@ async def _serve(
     async with http.HTTP(kubeconfig, clock=time.monotonic) as carrier:
         extender = service.Extender(settings, carrier)
         server = Server(_configuration(app.create(extender, extender.metrics)))
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
+        # Before anybody waits for an answer: a change of the policy may need it, and would block the event loop.
+        feed.shipped()
+        garbage.look_in_short_turns()
         working = asyncio.create_task(extender.run())
-        freezing = asyncio.create_task(_freeze(extender))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         LOG.info("listens on %s:%d as %s", *listening.getsockname(), settings.identity)
         async with monitored(app.create_for_monitoring(extender, extender.metrics), asked):
             await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
-        freezing.cancel()
         server.should_exit = True
         await serving
         await extender.stop()
@@ -126,13 +123,6 @@ async def monitored(application: FastAPI, listening: socket.socket | None) -> As
     finally:
         server.should_exit = True
         await serving
-
-
-async def _freeze(extender: service.Extender) -> None:
-    """What there is when the ledger is whole stays: the search for garbage leaves it out from then on."""
-    await extender.listed()
-    gc.collect()
-    gc.freeze()
 
 
 async def _ended(working: asyncio.Task[None]) -> int:

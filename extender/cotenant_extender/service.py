@@ -18,12 +18,13 @@ from cotenant_extender import (
     metrics,
     reading,
     records,
+    storage,
     verbs,
     wire,
     writer,
 )
 from cotenant_extender.kube import client, pods, transport, watches
-from cotenant_extender.ledger import ledger
+from cotenant_extender.ledger import ledger, verdicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +81,23 @@ class Extender:
         self.leader = leader.Leader(shared, self.policies, writes=self.writer, binds=self.binder)
         leases = feed.Leases(self.ledger, self.leadership, clock, self._changed)
         self._watches = {
-            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed), keep=reading.pod),
-            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed)),
-            "gpunodes": watches.Watch(api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed)),
+            "pods": watches.Watch(api, pods.PODS, feed.Pods(self.ledger, clock, self._changed), read=reading.pod),
+            "nodes": watches.Watch(api, pods.NODES, feed.Nodes(self.ledger, self._changed), read=reading.node),
+            "gpunodes": watches.Watch(
+                api, pods.GPUNODES, feed.GPUNodes(self.ledger, clock, self._changed), read=reading.gpunode
+            ),
             "packingpolicies": watches.Watch(api, pods.POLICIES, self.policies),
-            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases),
+            "persistentvolumeclaims": self._stored(api, pods.CLAIMS, storage.Claim, reading.claim),
+            "persistentvolumes": self._stored(api, pods.VOLUMES, storage.Volume, reading.volume),
+            "storageclasses": self._stored(api, pods.STORAGE_CLASSES, storage.StorageClass, reading.storage_class),
+            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases, read=reading.lease),
         }
+
+    def _stored(
+        self, api: client.Client, path: str, kind: type[storage.Stored], read: Callable[[feed.Object], storage.Stored]
+    ) -> watches.Watch:
+        """A watch of objects that say where volumes can be used."""
+        return watches.Watch(api, path, feed.Storage(self.ledger, kind, read, self._changed), read=read)
 
     async def run(self) -> None:
         """Until cancelled; an unexpected failure of any part ends all."""
@@ -131,13 +143,16 @@ class Extender:
         """ExtenderFilterResult. Held back while as many Bindings are in flight as may be."""
         if self.binder.full:
             await self.binder.room()
+        await self.leader.freshness.wait()
         found = verbs.filter_nodes(self.ledger, args.pod, args.names, leaves=self._leaves)
+        verdicts.asked(self.ledger, args.pod.uid, args.names, left=bool(found.chosen), now=self._clock())
         if found.reason is not None:
             self.metrics.rejections.labels(found.reason).inc()
         return wire.filter_result(args, found.chosen, found.failed)
 
-    def prioritize(self, args: wire.Args) -> bytes:
+    async def prioritize(self, args: wire.Args) -> bytes:
         """HostPriorityList."""
+        await self.leader.freshness.wait()
         return wire.priorities(verbs.prioritize(self.ledger, args.pod, args.names))
 
     async def bind(self, args: wire.BindingArgs) -> bytes:
@@ -146,6 +161,7 @@ class Extender:
 
     async def explain(self, pod: str | None) -> bytes | None:
         """Why pods wait, and where one is; None: there is no pod NAMESPACE/NAME that asks for a share."""
+        await self.leader.freshness.wait()
         if pod is None:
             return await explanation.of_all(self.ledger, self.leader.teller, self._clock)
         namespace, _, name = pod.partition("/")

@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable
 
 from cotenant_api.names import PodUID
-from cotenant_extender import context, fencing, records
+from cotenant_extender import context, fencing, records, steps
 from cotenant_extender.ledger import earmarks, ledger, views
 from cotenant_extender.packing import placing, policies
 
 LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 64
+PODS_PER_STEP = 10
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
 
@@ -68,15 +69,24 @@ class TakeOver:
         return record.uid
 
 
-def adopt_earmarks(source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
-    """Take over what a former leader promised to pods that kube-scheduler has not bound yet."""
-    for record in list(source.index.pending.values()):
-        written = earmarks.note(record)
-        if record.gates or written is None or not written.gpus or record.request is None:
-            continue
-        seen = views.node(source, written.node, gpus=written.gpus)
-        if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
-            continue
-        found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
-        if found is not None:
-            source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)
+def adopting(source: ledger.Ledger, clock: Callable[[], float]) -> steps.Steps[None]:
+    """Take over, in steps, what a former leader promised to pods that kube-scheduler has not bound yet."""
+    lifted = [record.uid for record in source.index.pending.values() if not record.gates and record.earmark]
+    for count, uid in enumerate(lifted, start=1):
+        record, policy = source.index.pending.get(uid), source.policy
+        if record is not None and policy is not None:
+            _adopt(source, record, policy, now=clock())
+        if count % PODS_PER_STEP == 0:
+            yield
+
+
+def _adopt(source: ledger.Ledger, record: records.Pod, policy: policies.InForce, *, now: float) -> None:
+    written = earmarks.note(record)
+    if record.gates or written is None or not written.gpus or record.request is None:
+        return
+    seen = views.node(source, written.node, gpus=written.gpus)
+    if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
+        return
+    found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
+    if found is not None:
+        source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)

@@ -62,9 +62,7 @@ class Writer:
 
     async def lift(self, lift: earmarking.Lift) -> None:
         """Lift a gate together with its earmark, if any, or renew the earmark of a pod that has no gate."""
-        record, kind = lift.record, "gate" if lift.record.gates else "earmark"
-        if lift.earmark is None:
-            kind = "scale-up"
+        record, kind = lift.record, lift.kind
         path = pods.pod_path(record.namespace, record.name)
         result = "ok"
         try:
@@ -82,7 +80,7 @@ class Writer:
         else:
             known = self._ledger.pods.get(record.uid, record)
             self._ledger.pod(records.lifted(known, metadata), now=self._clock())
-            if lift.earmark is None:
+            if kind == "scale-up":
                 self._metrics.scale_up_lifts.inc()
             self._metrics.queue_wait_seconds.observe(max(self._clock() - record.since, 0.0))
         self._metrics.lifts.labels(kind, result).inc()

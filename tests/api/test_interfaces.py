@@ -97,6 +97,7 @@ MEASUREMENT: dict[str, Any] = {
         (placement.Placement, PLACEMENT),
         (placement.Earmark, {"v": 1, "node": "n1", "gpus": ["GPU-1"]}),
         (pod.Gang, {"v": 1, "name": "g", "size": 4}),
+        pytest.param(pod.Gang, {"v": 1, "name": "g", "size": 4, "acrossControllers": True}, id="Gang-across"),
         (measurement.Measurement, MEASUREMENT),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

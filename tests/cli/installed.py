@@ -15,8 +15,9 @@ from cotenant_cli.reading.installation import Installation, Object, Source
 
 SYSTEM = names.RELEASE_NAMESPACE
 CONFIGURATION = """\
-profiles: [{schedulerName: cotenant}]
-extenders: [{filterVerb: filter, bindVerb: bind, managedResources: [{name: cotenant.dev/gpu-share}]}]
+profiles: [{schedulerName: cotenant, percentageOfNodesToScore: 100}]
+extenders:
+- {filterVerb: filter, bindVerb: bind, managedResources: [{name: cotenant.dev/gpu-share, ignoredByScheduler: true}]}
 """
 
 

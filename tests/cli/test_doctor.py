@@ -231,6 +231,27 @@ def test_a_scheduler_without_the_profile_or_the_extender_is_an_error(text: str, 
     assert (one.level, fault in one.what) == (ERROR, True)
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (installed.CONFIGURATION.replace(", percentageOfNodesToScore: 100", ""), "percentageOfNodesToScore is None"),
+        (installed.CONFIGURATION.replace("100", "50"), "percentageOfNodesToScore is 50"),
+        (installed.CONFIGURATION.replace(", ignoredByScheduler: true", ""), "ignoredByScheduler is not true"),
+        (installed.CONFIGURATION.replace("ByScheduler: true", "ByScheduler: false"), "ignoredByScheduler is not true"),
+    ],
+)
+def test_a_scheduler_that_does_not_name_every_node_it_accepts_is_a_warning(text: str, what: str) -> None:
+    configuration = {"metadata": {"name": "x"}, "data": {"kube-scheduler.yaml": text}}
+    one = installed.only("scheduling", {kinds.SCHEDULER_CONFIGURATION: [configuration]})
+    assert (one.level, what in one.what, "helm upgrade" in (one.remedy or "")) == (WARNING, True, True)
+
+
+def test_what_is_shipped_names_every_node() -> None:
+    text = (ROOT / "manifests" / "scheduler" / "kube-scheduler.yaml").read_text()
+    configuration = {"metadata": {"name": "x"}, "data": {"kube-scheduler.yaml": text.replace("$", "")}}
+    assert installed.found("scheduling", {kinds.SCHEDULER_CONFIGURATION: [configuration]}) == []
+
+
 def test_a_pod_that_no_scheduler_looks_at_is_an_error_and_one_left_to_another_a_warning() -> None:
     unheard = kit.pod("unheard")
     unheard["spec"]["schedulerName"] = names.SCHEDULER_NAME

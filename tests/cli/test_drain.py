@@ -93,6 +93,14 @@ def test_pods_of_their_own_go_before_gangs_and_daemon_sets_stay() -> None:
     assert [[pod.name for pod in batch.pods] for batch in found] == [["a"], ["z"], ["m1", "m2"]]
 
 
+def test_gangs_of_two_controllers_with_one_name_go_apart() -> None:
+    pods = [owned(name, gang=True) for name in ("a1", "b1", "a2")]
+    for raw in pods:
+        raw["metadata"]["ownerReferences"][0]["uid"] = f"job-{raw['metadata']['name'][0]}"
+    found = order.batches(pod for raw in pods if (pod := objects.pod_of(raw)) is not None)
+    assert [[pod.name for pod in batch.pods] for batch in found] == [["b1"], ["a1", "a2"]]
+
+
 def test_a_gang_goes_whole_or_not_yet() -> None:
     def protects_one_member(pod: objects.Pod, dry_run: bool) -> Exception | None:
         return too_many() if pod.name == "m2" and node.clock < 3 else None

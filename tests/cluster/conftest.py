@@ -25,6 +25,7 @@ LONGEST = (
     "test_consistency",
     "test_uninstall",
     "test_baselines",
+    "test_late_packets",
 )
 """Files that take minutes come first: none of them is left to one worker while the others have nothing to do."""
 SNAPSHOT_READER = "cotenant-snapshot-reader"

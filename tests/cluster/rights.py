@@ -7,7 +7,13 @@ from cotenant_e2e.cluster import Cluster
 def may(
     cluster: Cluster, account: str, verb: str, resource: str, *, namespace: str = "default", name: str = ""
 ) -> bool:
-    """Ask as `kubectl auth can-i` does: `resource` is plural[.group][/subresource]."""
+    """Ask for one of Cotenant's accounts: `resource` is plural[.group][/subresource]."""
+    user = f"system:serviceaccount:{names.RELEASE_NAMESPACE}:{account}"
+    return may_as(cluster, user, verb, resource, namespace=namespace, name=name)
+
+
+def may_as(cluster: Cluster, user: str, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+    """Ask as `kubectl auth can-i` does, for a user by name."""
     plural, _, subresource = resource.partition("/")
     plural, _, group = plural.partition(".")
     attributes = {
@@ -21,10 +27,7 @@ def may(
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:{names.RELEASE_NAMESPACE}:{account}",
-            "resourceAttributes": attributes,
-        },
+        "spec": {"user": user, "resourceAttributes": attributes},
     }
     answer = cluster.client.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
     return bool(answer["status"]["allowed"])

@@ -21,6 +21,9 @@ RELEASE = names.RELEASE_NAMESPACE
         (SCHEDULER, "patch", "pods/status"),
         (SCHEDULER, "watch", "gpunodes.cotenant.dev"),
         (SCHEDULER, "create", "pods/eviction"),
+        (SCHEDULER, "watch", "persistentvolumeclaims"),
+        (SCHEDULER, "watch", "persistentvolumes"),
+        (SCHEDULER, "watch", "storageclasses.storage.k8s.io"),
         (OPERATOR, "create", "jobs.batch"),
         (OPERATOR, "patch", "dljobs.cotenant.dev/status"),
         (OPERATOR, "patch", "packingpolicies.cotenant.dev/status"),
@@ -105,6 +108,17 @@ def test_the_scheduler_writes_no_lease_but_its_own(cluster: Cluster) -> None:
     lease = "leases.coordination.k8s.io"
     assert may(cluster, SCHEDULER, "update", lease, namespace=RELEASE, name=names.SCHEDULER_LEASE)
     assert not may(cluster, SCHEDULER, "update", lease, namespace=RELEASE, name="node-h200-0")
+
+
+@pytest.mark.parametrize("annotation", [name.partition("/")[2] for name in names.RESERVED_ANNOTATIONS])
+def test_the_operator_sets_the_annotations_by_which_a_pod_gains_and_the_other_accounts_do_not(
+    cluster: Cluster, annotation: str
+) -> None:
+    resource = f"{names.POD_ANNOTATIONS}.{names.GROUP}"
+    assert may(cluster, OPERATOR, "set", resource, name=annotation)
+    assert not may(cluster, OPERATOR, "set", resource, name="placement")
+    assert not may(cluster, SCHEDULER, "set", resource, name=annotation)
+    assert not may(cluster, AGENT, "set", resource, name=annotation)
 
 
 def test_leases_elsewhere_are_nobodys(cluster: Cluster) -> None:

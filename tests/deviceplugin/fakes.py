@@ -68,12 +68,18 @@ class FakeClock:
 
 @dataclass
 class Fault:
-    """What goes wrong with the next request of a kind. `done`: it was carried out, only its reply is lost."""
+    """What goes wrong with the next request of a kind.
+
+    Attributes:
+        done: it was carried out, only its reply is lost.
+        late: it is carried out when the test has it arrive. An apply alone.
+    """
 
     method: str
     path: str
     error: errors.CotenantError
     done: bool = False
+    late: bool = False
 
 
 class FakeCluster:
@@ -83,6 +89,8 @@ class FakeCluster:
         self.objects: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.faults: list[Fault] = []
+        self.late: list[tuple[str, cluster.Object]] = []
+        """Applies that were given up by who sent them, and have yet to arrive."""
         self.down: errors.CotenantError | None = None
         self.deaf: set[str] = set()
         """Collections whose watches are told nothing."""
@@ -109,20 +117,31 @@ class FakeCluster:
     async def apply(self, path: str, manifest: cluster.Object) -> cluster.Object:
         """Replaces, as one field manager's apply does; a status needs its object."""
         fault = self._begin("APPLY", path)
-        if path.endswith("/status"):
-            path = path.removesuffix("/status")
-            self.put(path, {**self._found(path), "status": manifest["status"]})
-        else:
-            self.put(path, manifest)
+        if fault is not None and fault.late:
+            self.late.append((path, copy.deepcopy(manifest)))
+            raise fault.error
+        made = self._applied(path, manifest)
         self._end(fault)
-        return copy.deepcopy(self.objects[path])
+        return made
+
+    def arrive(self) -> None:
+        """The first of the late applies arrives. Raises ConflictError where it is refused."""
+        self._applied(*self.late.pop(0))
+
+    def _applied(self, path: str, manifest: cluster.Object) -> cluster.Object:
+        whole = path.removesuffix("/status")
+        wanted = manifest["metadata"].get("resourceVersion")
+        if wanted is not None and wanted != self._found(whole)["metadata"]["resourceVersion"]:
+            raise cluster.ConflictError(f"{whole} is not what it was at {wanted}")
+        self.put(whole, manifest if whole == path else {**self._found(whole), "status": manifest["status"]})
+        return copy.deepcopy(self.objects[whole])
 
     async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
         """Knows one patch: a Node's taints, at a resource version."""
         fault = self._begin("PATCH", path)
         manifest = copy.deepcopy(self._found(path))
         if patch["metadata"]["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
-            raise errors.TemporaryError("409 Conflict", delay_seconds=1)
+            raise cluster.ConflictError("409 Conflict")
         manifest["spec"]["taints"] = patch["spec"]["taints"]
         self.put(path, manifest)
         self._end(fault)
@@ -199,7 +218,7 @@ class FakeCluster:
         if fault is None:
             return None
         self.faults.remove(fault)
-        if not fault.done:
+        if not (fault.done or fault.late):
             raise fault.error
         return fault
 

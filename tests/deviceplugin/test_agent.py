@@ -151,6 +151,61 @@ async def test_a_status_whose_reply_was_lost_is_written_again(
     assert api.count("APPLY", STATUS) == 2
 
 
+async def test_a_status_that_arrives_after_a_newer_one_is_refused(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.faults.append(fakes.Fault("APPLY", STATUS, LOST, late=True))
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        api.put(f"{fakes.POD_PATH}/second", fakes.pod(fakes.PodSpec(name="second", uid="uid-second")))
+        await clock.advance(2)
+        assert tenants(api) == ["second", "train"]
+        with pytest.raises(cluster.ConflictError):
+            api.arrive()
+        assert tenants(api) == ["second", "train"]
+
+
+async def test_a_status_of_a_former_agent_that_arrives_after_the_first_of_this_one_is_refused(
+    api: fakes.FakeCluster, started: Started
+) -> None:
+    async with started():
+        api.faults.append(fakes.Fault("APPLY", STATUS, LOST, late=True))
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+    api.delete(POD)
+    async with started():
+        with pytest.raises(cluster.ConflictError):
+            api.arrive()
+        assert tenants(api) == []
+
+
+async def test_a_status_that_was_lost_and_arrives_before_the_next_try_is_written_over(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.deaf.add(cluster.GPUNODES)
+        api.faults.append(fakes.Fault("APPLY", STATUS, LOST, late=True))
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        api.arrive()
+        api.put(f"{fakes.POD_PATH}/second", fakes.pod(fakes.PodSpec(name="second", uid="uid-second")))
+        await clock.advance(5)
+        assert tenants(api) == ["second", "train"]
+
+
+async def test_somebody_elses_write_to_the_gpunode_is_read_before_the_next_status(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.deaf.add(cluster.GPUNODES)
+        changed = {**api.objects[GPUNODE], "spec": {"excludedGPUs": [simulated.gpu_uuid(fakes.NODE, 1)]}}
+        api.put(GPUNODE, changed)
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await clock.advance(2)
+        assert tenants(api) == ["train"]
+
+
 async def test_a_conflict_is_tried_again(api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started) -> None:
     api.faults.append(fakes.Fault("APPLY", LEASE, errors.TemporaryError("409 Conflict", delay_seconds=1)))
     async with started() as agent:
@@ -346,7 +401,10 @@ async def test_it_waits_for_the_driver_and_keeps_the_taint_until_then(
     agent = Agent(identity, api, gpus=GPUs(late, late), pods=stores.Pods(), retry=retry)
     task = asyncio.create_task(agent.run())
     await fakes.settled()
-    assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [("False", "DriverMissing")]
+    assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [
+        ("False", "DriverMissing"),
+        ("False", "WithinBounds"),
+    ]
     assert len(api.objects[NODE]["spec"]["taints"]) == 3
     late.there = True
     await clock.advance(20)

@@ -178,4 +178,4 @@ def test_ready_follows_from_the_surroundings(changes: dict[str, Any], expected: 
 def test_a_missing_driver_is_told_before_all_else() -> None:
     silent = status.Machine(simulated=False, fault="the driver is not loaded")
     made = of(seen=view(around=dataclasses.replace(AROUND, foreign=("nvidia.com/gpu",))), hardware_says=silent)
-    assert [each.reason for each in made.conditions] == ["DriverMissing"]
+    assert [each.reason for each in made.conditions] == ["DriverMissing", "WithinBounds"]

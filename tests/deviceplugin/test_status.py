@@ -47,6 +47,19 @@ def of(
     return status.of(observed(*running, **changes), previous=previous, now=now)
 
 
+# Bookings
+
+
+def test_a_gpu_that_bound_pods_book_beyond_what_it_has_is_told_by_a_condition() -> None:
+    twice = of(bound(booked=60), bound(name="other", uid="uid-other", booked=60))
+    found = conditions.find(twice.conditions, gpunode.OVERBOOKED)
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "BookedTwice")
+    assert found.message == f"{FIRST}: 120 hundredths of 100 are booked"
+    once = of(bound(booked=60), previous=twice)
+    assert not conditions.is_true(once.conditions, gpunode.OVERBOOKED)
+
+
 # Tenants
 
 

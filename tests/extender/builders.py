@@ -60,6 +60,9 @@ def pod(name: str, share: int = 40, **changes: Any) -> Object:
         "annotations": changes.pop("annotations", {}),
         "labels": changes.pop("labels", {}),
     }
+    controller = changes.pop("controller", None)
+    if controller is not None:
+        metadata["ownerReferences"] = [{"uid": "uid-other"}, {"uid": controller, "controller": True}]
     resources: Object = {"requests": {"cpu": "100m", "memory": "64Mi"}}
     if share:
         resources["limits"] = {names.GPU_SHARE: str(share)}
@@ -95,9 +98,9 @@ def _apply(found: Object, changes: Object) -> Object:
     return found
 
 
-def gang(name: str, size: int) -> Object:
-    """The annotation that makes pods a gang."""
-    return {names.GANG: json.dumps({"v": 1, "name": name, "size": size})}
+def gang(name: str, size: int, *, across: bool = False) -> Object:
+    """The annotation that makes pods a gang; `across`: whichever controllers made them."""
+    return {names.GANG: json.dumps({"v": 1, "name": name, "size": size, "acrossControllers": across})}
 
 
 def placement(name: str, node: str, gpus: dict[str, int], *, memory_mib: int = 1000) -> Object:

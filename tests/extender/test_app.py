@@ -30,7 +30,7 @@ class _Service:
     async def filter(self, args: wire.Args) -> bytes:
         return wire.filter_result(args, args.names[:1], {})
 
-    def prioritize(self, args: wire.Args) -> bytes:
+    async def prioritize(self, args: wire.Args) -> bytes:
         return wire.priorities([(name, 1) for name in args.names])
 
     async def bind(self, args: wire.BindingArgs) -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import feed, leadership, records, verbs
+from cotenant_extender import feed, leadership, reading, records, steps, verbs
 from cotenant_extender.kube import client, pods, transport, watches
 from cotenant_extender.ledger import drift, ledger
 from cotenant_extender.queue import planning
@@ -31,6 +31,14 @@ AGENT = builders.lease("node-n0", "n0")
 SCHEDULER = builders.lease("cotenant-scheduler", "host_1")
 POLICY = builders.policy(tenancy="Any", overrides=[{"gpuModels": [builders.T4], "maxTenantsPerGPU": 2}])
 BOUND = builders.bound("a", 40, "n0", "GPU-n0-0", annotations=POD["metadata"]["annotations"])
+READERS: dict[str, Callable[[Object], Any]] = {
+    "pods": reading.pod,
+    "nodes": reading.node,
+    "gpunodes": reading.gpunode,
+    "leases": reading.lease,
+    "policies": lambda item: item,
+}
+"""What reads an object of a list before it is delivered."""
 KINDS: dict[str, list[Object]] = {
     "pods": [POD, BOUND],
     "nodes": [NODE],
@@ -92,7 +100,7 @@ def test_a_malformed_object_is_taken_in_and_the_next_one_too(kind: str, data: st
     for deliver in data.draw(st.lists(st.sampled_from(["changed", "listed", "gone"]), min_size=1, max_size=3)):
         wrong = data.draw(broken(kind))
         if deliver == "listed":
-            sink.listed([wrong], 1)
+            steps.finish(sink.take([READERS[kind](wrong)], 1))
         else:
             getattr(sink, deliver)(wrong)
         decide(source, queue)

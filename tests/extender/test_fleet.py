@@ -9,7 +9,8 @@ import pytest
 from cotenant_api import names
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import records, steps
+from cotenant_extender.ledger import lists
 from cotenant_extender.packing import fleet, rules, view
 from extender import builders
 from extender.builders import H200, T4
@@ -163,7 +164,8 @@ def test_many_namespaces_that_come_and_go_are_not_remembered_for_ever() -> None:
         builders.put(source, builders.bound(f"p{number}", 10, "n0", "GPU-n0-0", namespace=f"team-{number}"))
         assert source.seen().free.tolist() == [[90]]
         source.pod_gone(records.pod_record(builders.pod(f"p{number}")).uid)
-        source.gpunodes_listed([records.gpunode_record(builders.gpunode("n0", gpus=1))], now=builders.NOW)
+        listed = [records.gpunode_record(builders.gpunode("n0", gpus=1))]
+        steps.finish(lists.gpunodes(source, listed, now=builders.NOW))
     assert not source.seen().crowded
 
 

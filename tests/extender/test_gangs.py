@@ -118,3 +118,39 @@ def test_a_member_that_kube_scheduler_refused_waits_beside_those_that_are_promis
     lift(source, "b", annotations=builders.gang("g", 2), unschedulable="no port is free")
     assert lifted(source) == []
     assert lifted(source, now=NOW + 2.1) == ["b"]
+
+
+def test_a_pod_that_names_anothers_gang_with_another_size_changes_nothing_for_that_gang() -> None:
+    source = builders.cluster()
+    builders.put(source, member("forged", 10, size=200), member("a", 10, size=2), member("b", 10, size=2))
+    assert lifted(source) == ["a", "b"]
+    assert told(source, "forged")[1] == "1 of the gang's 200 pods are here; 1st in the queue"
+
+
+def test_pods_of_two_controllers_are_two_gangs_whatever_they_are_called() -> None:
+    source = builders.cluster()
+    builders.put(source, member("a", 10, size=2, controller="job-1"), member("x", 10, size=2, controller="job-2"))
+    builders.put(source, member("y", 10, size=2))
+    assert lifted(source) == []
+    builders.put(source, member("b", 10, size=2, controller="job-1"))
+    assert lifted(source) == ["a", "b"]
+
+
+def test_a_gang_that_says_so_spans_controllers() -> None:
+    source = builders.cluster()
+    notes = builders.gang("g", 2, across=True)
+    builders.put(source, *(builders.pod(name, 10, annotations=notes, controller=f"job-{name}") for name in "ab"))
+    assert lifted(source) == ["a", "b"]
+
+
+def test_a_gang_above_the_policys_size_says_so_until_the_policy_allows_it() -> None:
+    source = builders.cluster(nodes=2, queue={"maxGangSize": 2})
+    builders.put(source, *(member(name, 10) for name in "abc"))
+    reason, message = told(source, "a")
+    assert reason is PackedReason.INVALID_REQUEST
+    assert message.startswith(
+        "metadata.annotations[cotenant.dev/gang]: size 3 is above queue.maxGangSize of the PackingPolicy; set at most 2"
+    )
+    assert lifted(source) == []
+    source.policy_changed(builders.in_force(queue={"maxGangSize": 3}))
+    assert lifted(source) == ["a", "b", "c"]

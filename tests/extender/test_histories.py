@@ -12,8 +12,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from cotenant_api import booking, names, packingpolicy
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import records
-from cotenant_extender.ledger import drift, views
+from cotenant_extender import records, steps
+from cotenant_extender.ledger import drift, lists, views
 from cotenant_extender.packing import causes, placing, rules
 from cotenant_extender.queue import earmarking, order, planning, preempting
 from extender import builders
@@ -189,7 +189,7 @@ class Histories(RuleBasedStateMachine):
         """A list replaces what was missed."""
         self.version += 1
         found = [records.pod_record(raw) for raw in self.truth.values()]
-        self.source.pods_listed(found, version=self.version, now=self.now)
+        steps.finish(lists.pods(self.source, found, version=self.version, now=self.now))
         known = {record.name for record in self.source.pods.values()}
         assert known == set(self.truth)
 
@@ -216,7 +216,7 @@ class Histories(RuleBasedStateMachine):
     def read_gpunodes(self) -> None:
         """GPUNodes are read, after which nothing is in doubt."""
         found = [records.gpunode_record(raw) for raw in self.gpunodes()]
-        self.source.gpunodes_listed(found, now=self.now)
+        steps.finish(lists.gpunodes(self.source, found, now=self.now))
         assert self.source.graves.doubtful == {}
 
     def alive(self, name: str) -> bool:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import records
-from cotenant_extender.ledger import claims, drift, earmarks, ledger, views
+from cotenant_extender import records, steps
+from cotenant_extender.ledger import claims, drift, earmarks, ledger, lists, views
 from cotenant_extender.packing.causes import Cause
 from extender import builders
 from extender.builders import NOW
@@ -127,23 +127,23 @@ def test_a_pod_that_a_list_lacks_is_gone_unless_it_is_younger_than_the_list() ->
     source = builders.cluster()
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=5))
     builders.put(source, builders.bound("b", 30, "n0", "GPU-n0-0", version=9))
-    source.pods_listed([], version=7, now=NOW)
+    steps.finish(lists.pods(source, [], version=7, now=NOW))
     source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, fresh=True)
     assert booked(source) == {"GPU-n0-0": 30}
 
 
 def test_nodes_that_a_list_lacks_are_gone() -> None:
     source = builders.cluster(nodes=2)
-    source.nodes_listed([records.node_record(builders.node("n1"))])
+    steps.finish(lists.nodes(source, [records.node_record(builders.node("n1"))]))
     assert closed(source) == [Cause.NODE_GONE, Cause.NODE_GONE, None, None]
-    source.gpunodes_listed([records.gpunode_record(builders.gpunode("n1"))], now=NOW)
+    steps.finish(lists.gpunodes(source, [records.gpunode_record(builders.gpunode("n1"))], now=NOW))
     assert [node.name for node in source.seen().nodes] == ["n1"]
     assert list(source.nodes) == ["n1"]
 
 
 def test_a_missing_lease_closes_a_node_and_its_return_opens_it() -> None:
     source = builders.cluster()
-    source.leases_listed({}, now=NOW)
+    steps.finish(lists.leases(source, {}, now=NOW))
     assert closed(source) == [Cause.AGENT_SILENT] * 2
     source.lease(NodeName("n0"), NOW, now=NOW)
     assert closed(source) == [None, None]

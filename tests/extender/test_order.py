@@ -9,7 +9,7 @@ from cotenant_extender import records
 from cotenant_extender.queue import planning
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, lifted, ordered, run, teller, told
+from extender.queueing import booked, lifted, ordered, queue, run, teller, told
 
 Object = dict[str, Any]
 
@@ -51,11 +51,11 @@ def test_among_those_that_waited_too_long_the_higher_priority_goes_first() -> No
     assert ordered(source) == ["urgent", "old"]
 
 
-def test_a_pass_ends_after_looking_at_many_gpus_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "CELLS_PER_PASS", 1)
+def test_a_pass_ends_after_looking_at_many_gpus_and_the_next_goes_on() -> None:
     source = builders.cluster(gpus=2)
     builders.put(source, builders.pod("large", 60), builders.pod("small", 50))
-    plan = run(source)
+    assert source.policy is not None
+    plan = queue(source).plan(source, source.policy, now=NOW, cells=1)
     assert ([lift.record.name for lift in plan.lifts], plan.cut) == (["large"], True)
     assert lifted(source) == ["small"]
 

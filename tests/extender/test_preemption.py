@@ -155,6 +155,23 @@ def test_a_pod_that_has_not_run_for_its_least_time_stays_until_it_has() -> None:
     assert evicted(source, now=NOW + 12) == ["low"]
 
 
+def test_a_least_time_counts_up_to_that_of_the_policy() -> None:
+    source = builders.cluster(gpus=1, queue={"maxMinimumRunSeconds": 60})
+    bound(source, "low", 80, started=NOW - 50, annotations={names.MINIMUM_RUN_SECONDS: "999999999"})
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert evicted(source, now=NOW + 12) == ["low"]
+
+
+def test_a_policy_that_counts_less_holds_for_who_runs_already() -> None:
+    source = builders.cluster(gpus=1)
+    bound(source, "low", 80, started=NOW - 50, annotations={names.MINIMUM_RUN_SECONDS: "3600"})
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    source.policy_changed(builders.in_force(queue={"maxMinimumRunSeconds": 0}))
+    assert evicted(source, now=NOW + 3) == ["low"]
+
+
 def test_a_pod_with_a_least_time_that_has_not_started_stays() -> None:
     source = builders.cluster(gpus=1)
     builders.put(source, builders.bound("low", 80, "n0", "GPU-n0-0", annotations={names.MINIMUM_RUN_SECONDS: "60"}))

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant_api.names import NodeName, PodUID
+from cotenant_api.names import Namespace, NodeName, PodUID
+from cotenant_api.pod import GangKey
 from cotenant_extender import records
 from cotenant_extender.kube import pods
 from cotenant_extender.ledger import ledger
@@ -46,7 +47,7 @@ def test_what_is_held_for_a_gang_is_free_when_it_cannot_serve_one_that_waits(wai
     assert node is not None
     source.node(replace(node, schedulable=False))
     ended = queue(source).preemptions.review(source, queue(source).line, now=NOW)
-    assert (ended, held(source)) == ([("team", "g")], [])
+    assert (ended, held(source)) == ([GangKey(Namespace("team"), "g", 2, "")], [])
 
 
 def test_rows_that_changed_together_are_written_in_strict_order() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from api_server.faults import Fault
 from api_server.server import Server
+from cotenant_extender import steps
 from cotenant_extender.kube import client, pods, transport, watches
 from extender import builders, running, virtual
 from extender.running import until
@@ -21,7 +22,8 @@ class _Sink:
         self.known: dict[str, Object] = {}
         self.lists = 0
 
-    def listed(self, items: list[Object], _version: int) -> None:
+    def take(self, items: list[Object], _version: int) -> steps.Steps[None]:
+        yield
         self.known = {item["metadata"]["name"]: item for item in items}
         self.lists += 1
 
@@ -192,7 +194,7 @@ async def test_of_what_is_listed_only_what_is_wanted_is_kept() -> None:
     def named(item: Object) -> Object:
         return {"metadata": {"name": item["metadata"]["name"]}}
 
-    watch = watches.Watch(client.Client(server), pods.NODES, sink, keep=named)
+    watch = watches.Watch(client.Client(server), pods.NODES, sink, read=named)
     task = asyncio.create_task(watch.run())
     await watch.listed()
     task.cancel()

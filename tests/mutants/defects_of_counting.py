@@ -71,8 +71,8 @@ DEFECTS: Final = (
     Defect(
         "cordoned node taken",
         "packing/rules.py",
-        "allowed = source.schedulable & source.allowed(request.constraints)",
-        "allowed = source.allowed(request.constraints)",
+        "~(source.schedulable & source.selected(wanted))",
+        "~source.selected(wanted)",
         "nobody is earmarked on a cordoned node",
     ),
     Defect(
@@ -134,8 +134,8 @@ DEFECTS: Final = (
     Defect(
         "a deleted pod's GPUs freed at once",
         "ledger/ledger.py",
-        "        self._bury(record)\n\n    def pods_listed",
-        "        self._set_claim(uid, None)\n\n    def pods_listed",
+        "        self._bury(record)\n\n    def reconsider",
+        "        self._set_claim(uid, None)\n\n    def reconsider",
         "a deleted pod counts until its node says that it has ended",
     ),
     Defect(
@@ -154,9 +154,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "a younger pod lost by a list",
-        "ledger/ledger.py",
-        "uid not in seen and record.version <= version",
-        "uid not in seen",
+        "ledger/lists.py",
+        "if known is not None and known.version <= version:",
+        "if known is not None:",
         "a list takes away no pod that is younger than it",
     ),
     Defect(

@@ -78,7 +78,7 @@ DEFECTS: Final = (
     Defect(
         "aged jobs hold nothing",
         "queue/planning.py",
-        "self._reservation.keep(this.source, entry, now=this.now)",
+        "self.reservation.keep(this.source, self._roster, entry, now=this.now)",
         "False",
         "the bound on waiting",
     ),

@@ -72,7 +72,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     ),
     Equivalent(
         "packing/fleet.py",
-        "Fleet.of",
+        "Fleet.made",
         "max((len(node.gpus) for node in nodes), default=1)",
         "(min((len(node.gpus) for node in nodes), default=1))",
         1,

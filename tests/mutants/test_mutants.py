@@ -67,9 +67,9 @@ def test_the_sample_is_drawn_from_every_package_and_every_mutant_of_it_is_python
         ast.parse(mutant.content)
 
 
-def test_every_mutant_that_is_said_to_change_nothing_is_one_that_can_be_drawn() -> None:
-    drawn = {(mutant.file, mutant.name, mutant.old, mutant.new, mutant.number) for mutant in sampling.candidates()}
-    assert [entry for entry in equivalent.EQUIVALENT if entry[:5] not in drawn or not entry.reason] == []
+def test_whatever_is_said_to_change_nothing_has_a_reason_of_its_own() -> None:
+    assert len({entry[:5] for entry in equivalent.EQUIVALENT}) == len(equivalent.EQUIVALENT)
+    assert all(entry.reason for entry in equivalent.EQUIVALENT)
 
 
 def found(group: str, **result: object) -> tables.Found:

@@ -15,6 +15,7 @@ from deviceplugin import fakes
 _REASONS: dict[type[errors.CotenantError], tuple[int, str]] = {
     cluster.NotFoundError: (404, "NotFound"),
     cluster.AlreadyExistsError: (409, "AlreadyExists"),
+    cluster.ConflictError: (409, "Conflict"),
     cluster.RefusedError: (403, "Forbidden"),
     cluster.ExpiredError: (410, "Expired"),
 }

@@ -197,6 +197,16 @@ def test_a_termination_message_policy_of_the_user_stands() -> None:
     assert container(job_of(template={"spec": {"containers": containers}}))["terminationMessagePolicy"] == "File"
 
 
+def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_template() -> None:
+    forged = dict.fromkeys(names.RESERVED_ANNOTATIONS, "forged")
+    containers = [{"name": "main", "image": "x"}]
+    template = {"metadata": {"annotations": {**forged, "mine": "kept"}}, "spec": {"containers": containers}}
+    found = notes(job_of(WHOLE, template=template))
+    assert names.PREDICTION not in found
+    assert found[names.QUEUED_SINCE] == "2026-01-01T00:00:00Z"
+    assert found["mine"] == "kept"
+
+
 def test_minimum_run_time_goes_to_the_pods() -> None:
     assert notes(job_of(minimumRunSeconds=600))[names.MINIMUM_RUN_SECONDS] == "600"
     assert names.MINIMUM_RUN_SECONDS not in notes(job_of())

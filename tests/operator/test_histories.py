@@ -35,6 +35,7 @@ STEPS = st.one_of(
     st.sampled_from(("0", "30", "100", "250")).map(lambda share: ("quota", share)),
     st.just(("go on", None)),
     steps.STEPS,
+    steps.LATE,
 )
 
 

@@ -1,11 +1,13 @@
 """That a workload was made is told once, also where the operator was killed between the creation and its event."""
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from cotenant_operator.kube import api
-from operator_kit import objects
+from operator_kit import faults, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -82,3 +84,49 @@ async def test_a_restart_after_it_was_told_tells_nothing_again(cluster: Cluster)
     await cluster.start()
     await cluster.settle()
     assert [request.path for request in cluster.server.requests if request.method != "GET"] == []
+
+
+async def lived(fields: dict[str, Any], *, fault_at: int, effect: bool, down_seconds: int) -> tuple[int, Counter[str]]:
+    """A gang or a single replica that fails once and then succeeds: how many writes there were, and what was told."""
+    cluster = Cluster()
+    for plural, value in (("packingpolicies", objects.policy()), ("gpunodes", objects.gpu_node())):
+        cluster.apply(value, plural=plural)
+    cluster.apply(objects.config_map(), plural="configmaps")
+    await cluster.start()
+    cluster.down_seconds = down_seconds
+    faulty = cluster.server.fault = faults.AtWrite(fault_at, Fault(effect=effect, status=-1))
+    cluster.apply(objects.dljob("gang", **fields))
+    await cluster.run("create_pods", "place", "run_pods", "fail")
+    await cluster.advance(20)
+    await cluster.run("create_pods", "place", "run_pods", "succeed")
+    return faulty.writes, Counter(cluster.events())
+
+
+@pytest.mark.parametrize("down_seconds", [0, 15, 400])
+@pytest.mark.parametrize("effect", [True, False])
+async def test_killed_at_any_write_and_away_for_any_time_the_operator_tells_the_same(
+    effect: bool, down_seconds: int
+) -> None:
+    gang = {"replicas": 2}
+    writes, expected = await lived(gang, fault_at=0, effect=False, down_seconds=0)
+    assert expected == Counter(Created=2, AttemptFailed=1, Completed=1)
+    for number in range(1, writes + 1):
+        _, found = await lived(gang, fault_at=number, effect=effect, down_seconds=down_seconds)
+        assert found == expected, f"killed at write {number}"
+
+
+async def test_what_is_told_of_an_attempt_is_told_once_whatever_is_known_of_its_end_later(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("gang", replicas=2))
+    await cluster.run("create_pods", "place", "run_pods")
+    told = faults.AtWrite(1, Fault(effect=True, status=-1), counts=lambda request: request.path.endswith("/events"))
+    cluster.server.fault = told
+    cluster.down_seconds = 400
+    cluster.fail()
+    await cluster.deliver()
+    # While the operator is away, the pods of the attempt are taken away, and with them what they said.
+    for pod in cluster.server.all("pods"):
+        cluster.server.delete("pods", pod["metadata"]["name"])
+    await cluster.step()
+    await cluster.settle()
+    assert told.writes > 1
+    assert cluster.events().count("AttemptFailed") == 1

@@ -35,12 +35,13 @@ class Cluster(ends.Ends):
 
     Attributes:
         delivered: how many of the server's watch events the operator has been told or has lost.
+        down_seconds: how long it takes after a crash until the operator is there again.
     """
 
     def __init__(self) -> None:
         self.time = Time()
         self.server = Server(self.time)
-        self.delivered = 0
+        self.delivered = self.down_seconds = 0
         self.restart()
 
     def restart(self) -> None:
@@ -95,6 +96,7 @@ class Cluster(ends.Ends):
         try:
             return await self.work.process_due()
         except Crashed:
+            self.time.seconds += self.down_seconds
             self.restart()
             await self.start()
             return True

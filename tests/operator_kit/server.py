@@ -46,11 +46,16 @@ class Time:
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to a request: `effect` first, then an answer of `status`, none (0), or a crash (-1)."""
+    """What happens to a request: `effect` first, then an answer of `status`, none (0), or a crash (-1).
+
+    Attributes:
+        late: it takes effect later, when the server is told that it arrives.
+    """
 
     effect: bool
     status: int
     message: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,14 @@ class Server:
         requests: every request, in order.
         watched: every event, in order.
         fault: decides what goes wrong with a request.
+        late: requests that were given up by who sent them, and have yet to arrive.
     """
 
     time: Time
     requests: list[api.Request] = field(default_factory=list)
     watched: list[Watched] = field(default_factory=list)
     fault: Callable[[api.Request], Fault | None] = lambda _: None
+    late: list[api.Request] = field(default_factory=list)
     _objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
     _version: int = 0
 
@@ -83,6 +90,8 @@ class Server:
         """Answer a request. Raises TemporaryError or Crashed where a fault says so."""
         self.requests.append(request)
         fault = self.fault(request)
+        if fault is not None and fault.late:
+            self.late.append(request)
         if fault is None or fault.effect:
             answer = self._answer(request)
         if fault is None:
@@ -92,6 +101,10 @@ class Server:
         if fault.status == 0:
             raise errors.TemporaryError("connection lost", delay_seconds=0.0)
         return fault.status, {"message": fault.message}
+
+    def arrive(self, index: int = 0) -> int | None:
+        """Answer a late request, whenever and in whichever order; the status, None where none is under way."""
+        return self._answer(self.late.pop(index % len(self.late)))[0] if self.late else None
 
     def put(self, plural: str, value: Json, **status: Any) -> Json:
         """Create an object as some other program does."""
@@ -152,12 +165,18 @@ class Server:
             case "POST":
                 return self._post(plural, namespace, dict(request.body or {}))
             case "DELETE":
-                self.delete(plural, name, namespace=namespace)
-                return 200, {}
+                return self._delete((plural, namespace, name), dict(request.body or {}))
         body = copy.deepcopy(dict(request.body or {}))
         if request.content_type == api.APPLY:
             return self._apply((plural, namespace, name), body, force=request.query.get("force") == "true")
         return self._merge((plural, namespace, name), body, subresource)
+
+    def _delete(self, key: tuple[str, str, str], options: Json) -> tuple[int, Any]:
+        found, wanted = self._objects.get(key), options.get("preconditions") or {}
+        if found is not None and any(found["metadata"][field] != text for field, text in wanted.items()):
+            return 409, {"message": f"the {key[0]} {key[2]} is another, or has changed"}
+        self.delete(key[0], key[2], namespace=key[1])
+        return 200, {}
 
     def _list(self, plural: str, request: api.Request) -> Json:
         selector, namespace = request.query.get("labelSelector", ""), parts(request.path)[1]
@@ -186,10 +205,13 @@ class Server:
 
     def _apply(self, key: tuple[str, str, str], body: Json, *, force: bool) -> tuple[int, Any]:
         found, uid = self._objects.get(key), body["metadata"].pop("uid", None)
+        version = body["metadata"].pop("resourceVersion", None)
         if found is None:
             return (409, {"message": "uid mismatch"}) if uid else (201, self._create(key[0], body))
         if (uid and uid != found["metadata"]["uid"]) or not force:
             return 409, {"message": "conflict with another manager"}
+        if version and version != found["metadata"]["resourceVersion"]:
+            return 409, {"message": "the object has been modified"}
         found = copy.deepcopy(found)
         found["spec"] = body["spec"]
         for name in ("labels", "annotations"):

@@ -24,6 +24,11 @@ STEPS: Final[st.SearchStrategy[Step]] = st.one_of(
     st.just(("relist", None)),
 )
 """To be mixed with the steps of users and of other programs, which each history has of its own."""
+LATE: Final[st.SearchStrategy[Step]] = st.one_of(
+    st.sampled_from((0, -1)).map(lambda status: ("late", status)),
+    st.integers(0, 3).map(lambda index: ("arrive", index)),
+)
+"""A write is given up by who sent it, and arrives later, in any order."""
 
 
 class Befallen:
@@ -52,6 +57,10 @@ class Befallen:
             self.cluster.time.seconds += value
         elif kind == "fault":
             self.faults.append(Fault(effect=value[0], status=value[1]))
+        elif kind == "late":
+            self.faults.append(Fault(effect=False, status=value, late=True))
+        elif kind == "arrive":
+            self.cluster.server.arrive(value)
         else:
             await self._to_the_operator(kind, value)
 
@@ -77,7 +86,9 @@ class Befallen:
             raise ValueError(f"no step {kind!r}")
 
     async def end_faults(self) -> None:
-        """What comes goes well, and a watch that lost events is found out."""
+        """What comes goes well, what is under way arrives, and a watch that lost events is found out."""
         self.faults.clear()
+        while self.cluster.server.late:
+            self.cluster.server.arrive()
         if self.lost:
             await self.cluster.relist()

@@ -13,13 +13,12 @@ _PHRASE = rf"\d+( GPUs?)? ({_PREDICATES})"
 _TALLY = rf"({_PHRASE}(, {_PHRASE})*|no node offers a GPU)"
 _ALONE = rf"(\d+ of the gang's \d+ waiting pods fit; for the next )?{_TALLY}"
 _EMPTY = r"all GPUs together, if empty, have room for \d+ of the gang's \d+ waiting pods"
+_HELD = r"(1 GPU is|\d+ GPUs are) held for it, to start about \d{4}-\d\d-\d\d \d\d:\d\d UTC \(an estimate\)"
+_OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as none that it could use is expected to become free))?"
 _WAITING = (
-    _ALONE,
-    _EMPTY,
-    rf"waits for another node: ({_ALONE}|{_EMPTY}|others go first)",
+    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|others go first){_OUTLOOK}",
     r"waits for \S+(, \S+)*( and \d+ more)? to leave",
     r"\d+ of the gang's \d+ pods are here",
-    r"others go first",
     r"kube-scheduler found no node: .*",
     r"PackingPolicy default (has mode \w+|is paused): nothing is placed",
 )

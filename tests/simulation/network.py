@@ -215,6 +215,7 @@ class Link:
     def deliver(self, request: transport.Request) -> None:
         """Let a request take effect of which its sender hears no more."""
         nobody: asyncio.Future[transport.Answer] = asyncio.get_running_loop().create_future()
+        nobody.cancel()
         self._later(0.0, self._arrive, request, nobody, "lost")
 
     def _slow(self, request: transport.Request) -> None:

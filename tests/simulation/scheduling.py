@@ -19,7 +19,8 @@ from simulation import backlog, election, informers, network, processes, request
 Object = dict[str, Any]
 Call = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 
-COUNTED = ("cpu", "memory", names.GPU_SHARE)
+COUNTED = ("cpu", "memory")
+"""Of shares kube-scheduler knows nothing: `ignoredByScheduler` in its configuration."""
 
 
 class UnreachableError(Exception):

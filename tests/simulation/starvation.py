@@ -1,8 +1,9 @@
 """A world without faults and with more work than fits, for ever: how long does a job wait?
 
-The bound that is stated: `maxWaitSeconds`, and then for each job of its priority that is older, and for each of a
-higher priority that comes, as long as the tenants of the GPUs that are held still run. Here every job runs at most
-`RUN_SECONDS`, and `SLACK_SECONDS` are for everything else: kube-scheduler, kubelet, agent.
+The bound that is stated where nothing wrong is expected of run times: `maxWaitSeconds`, and then for each job of its
+priority that is older, and for each of a higher priority that comes, as long as the tenants of the GPUs that are held
+still run. Here every job runs at most `RUN_SECONDS`, and `SLACK_SECONDS` are for everything else: kube-scheduler,
+kubelet, agent.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ def test_who_waits_is_placed_when_another_ends() -> None:
     here = made()
     submit(here, demand("first", 70), demand("second", 60))
     assert placed(here) == ["first"]
-    here.end(PodUID("first"))
+    here.end(PodUID("first"), now=1.0)
     assert placed(here, now=10) == ["second"]
     assert here.waiting == 0
 

@@ -86,6 +86,12 @@ def test_job_is_not_evicted_before_it_has_run_for_its_minimum() -> None:
     assert (low.evictions, high.started) == (1, 400)
 
 
+def test_minimum_of_a_job_counts_up_to_that_of_the_policy() -> None:
+    job = jobs_kit.job("low", 60, minimum_run_seconds=400)
+    low, high = evicted(job, queue={"maxMinimumRunSeconds": 300}).lives
+    assert (low.evictions, high.started) == (1, 300)
+
+
 def test_gang_is_evicted_whole_and_comes_again_after_a_while() -> None:
     gang, _ = evicted(jobs_kit.job("gang", 60, replicas=2), nodes=2).lives
     assert (gang.evictions, gang.attempts, gang.ended) == (1, 2, 350 + 1000)

@@ -150,6 +150,15 @@ DLJOB = Refinement(
         ),
         "spec.gpuMemory": (Rule(_POSITIVE, 'gpuMemory must be a quantity above zero, such as "10Gi"'),),
         "spec.slo.requestsPerSecond": (Rule(_POSITIVE, "requestsPerSecond must be a quantity above zero"),),
+        "spec.template.metadata": tuple(
+            Rule(
+                f"!has(self.annotations) || !('{annotation}' in self.annotations)",
+                f"{annotation} is written by the operator alone: remove it",
+                ".annotations",
+                "FieldValueForbidden",
+            )
+            for annotation in names.RESERVED_ANNOTATIONS
+        ),
         "spec.template.spec": (
             _absent("nodeName", "remove nodeName: the scheduler chooses the node and the GPU"),
             Rule(

@@ -15,12 +15,15 @@ READS: Final = (
     kinds.MUTATING_BINDINGS,
 )
 VALIDATING: Final = (
+    "cotenant-dljob-limits",
     "cotenant-ephemeral-containers",
+    "cotenant-limits",
     "cotenant-node-agent-writes",
     "cotenant-observe",
     "cotenant-placements",
     "cotenant-pod-updates",
     "cotenant-pods",
+    "cotenant-templates",
 )
 MUTATING: Final = ("cotenant-pods",)
 _REMEDY: Final = "helm upgrade cotenant CHART, or kubectl apply -k manifests"

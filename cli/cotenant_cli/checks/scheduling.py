@@ -18,6 +18,7 @@ Object = Mapping[str, Any]
 READS: Final = (kinds.PODS, kinds.SCHEDULER_CONFIGURATION, kinds.POLICY)
 PATIENCE_SECONDS: Final = 60.0
 _CONFIGURATION: Final = "kube-scheduler.yaml"
+_ALL_NODES: Final = 100
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
@@ -46,11 +47,14 @@ def _configured(seen: Installation, where: str) -> Iterator[findings.Finding]:
     there = seen.of(kinds.SCHEDULER_CONFIGURATION)
     if not there:
         return
-    fault = _fault(str((there[0].get("data") or {}).get(_CONFIGURATION) or ""))
-    if fault is None:
-        yield findings.ok(where, f"has the profile {names.SCHEDULER_NAME}, and asks the extender for {names.GPU_SHARE}")
-    else:
+    text = str((there[0].get("data") or {}).get(_CONFIGURATION) or "")
+    fault = _fault(text)
+    if fault is not None:
         yield findings.error(where, f"ConfigMap {names.SCHEDULER_ACCOUNT}: {fault}", "helm upgrade cotenant CHART")
+        return
+    yield findings.ok(where, f"has the profile {names.SCHEDULER_NAME}, and asks the extender for {names.GPU_SHARE}")
+    for what, remedy in _unnamed_nodes(yaml.safe_load(text)):
+        yield findings.warning(where, f"ConfigMap {names.SCHEDULER_ACCOUNT}: {what}", remedy)
 
 
 def _fault(text: str) -> str | None:
@@ -71,6 +75,19 @@ def _fault(text: str) -> str | None:
                 return f"its extender lacks {', '.join(lacking)}"
             return "its extender is ignorable: pods would be bound without a GPU" if one.get("ignorable") else None
     return f"it has no extender that manages {names.GPU_SHARE}"
+
+
+def _unnamed_nodes(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Why kube-scheduler does not tell the extender of every node that its plugins accept, and the remedy."""
+    profile = next(one for one in configuration["profiles"] if one.get("schedulerName") == names.SCHEDULER_NAME)
+    share = profile.get("percentageOfNodesToScore", configuration.get("percentageOfNodesToScore"))
+    if share != _ALL_NODES:
+        what = f"percentageOfNodesToScore is {share}: nodes beyond that sample look refused to the queue"
+        yield what, f"set percentageOfNodesToScore: {_ALL_NODES}, or helm upgrade cotenant CHART"
+    managed = [one for extender in configuration["extenders"] for one in extender.get("managedResources") or ()]
+    if not any(one.get("name") == names.GPU_SHARE and one.get("ignoredByScheduler") for one in managed):
+        what = f"ignoredByScheduler is not true for {names.GPU_SHARE}: kube-scheduler never names nodes that are full"
+        yield what, f"set ignoredByScheduler: true for {names.GPU_SHARE}, or helm upgrade cotenant CHART"
 
 
 def _ours(pod: Object) -> bool:

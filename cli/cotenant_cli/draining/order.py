@@ -7,6 +7,7 @@ while a budget protects another.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cotenant_api import pod as demands
 from cotenant_cli.reading import objects
 
 DAEMON_SET = "DaemonSet"
@@ -23,16 +24,16 @@ class Batch:
 def batches(pods: Iterable[objects.Pod]) -> tuple[Batch, ...]:
     """The pods that leave, the smallest batch first; a DaemonSet's stay."""
     alone: list[Batch] = []
-    gangs: dict[tuple[str, str], list[objects.Pod]] = {}
+    gangs: dict[demands.GangKey, list[objects.Pod]] = {}
     for pod in sorted(pods, key=lambda one: (one.namespace, one.name)):
-        gang = None if pod.demand is None else pod.demand.gang
+        gang = None if pod.demand is None else pod.demand.gang_key
         if not leaves(pod):
             continue
         if gang is None:
             alone.append(Batch(pods=(pod,)))
         else:
-            gangs.setdefault((pod.namespace, gang.name), []).append(pod)
-    together = [Batch(pods=tuple(members), gang=name) for (_, name), members in sorted(gangs.items())]
+            gangs.setdefault(gang, []).append(pod)
+    together = [Batch(pods=tuple(members), gang=gang.name) for gang, members in sorted(gangs.items())]
     return (*alone, *sorted(together, key=lambda one: len(one.pods)))
 
 

@@ -188,9 +188,11 @@ def _refusal(request: transport.Request, head: transport.Head, reply: cluster.Ob
         return cluster.NotFoundError(message)
     if status == 409 and reply.get("reason") == "AlreadyExists":
         return cluster.AlreadyExistsError(message)
+    if status == 409 and reply.get("reason") == "Conflict":
+        return cluster.ConflictError(message)
     if status == 410:
         return cluster.ExpiredError(message)
-    if status in _REFUSED and reply.get("reason") != "Conflict":
+    if status in _REFUSED:
         return cluster.RefusedError(message)
     wait = head.headers.get("retry-after", "")
     return errors.TemporaryError(message, delay_seconds=float(wait) if wait.isdigit() else RETRY_SECONDS)

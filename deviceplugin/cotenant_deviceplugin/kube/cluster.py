@@ -29,6 +29,13 @@ class AlreadyExistsError(errors.PermanentError):
     """409 to a create: there is such an object."""
 
 
+class ConflictError(errors.TemporaryError):
+    """409 to a change: the object is not what it was when this was decided."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, delay_seconds=0)
+
+
 class RefusedError(errors.PermanentError):
     """The API server understands and will not: validation, admission, RBAC."""
 
@@ -55,10 +62,14 @@ class Cluster(Protocol):
         """Create one; `path` is the collection's."""
 
     async def apply(self, path: str, manifest: Object) -> Object:
-        """Server-side apply by `FIELD_MANAGER`, forced: repeating it changes nothing."""
+        """Server-side apply by `FIELD_MANAGER`, forced: repeating it changes nothing.
+
+        Raises:
+            ConflictError: it carries a resource version, and the object has another.
+        """
 
     async def patch(self, path: str, patch: Object) -> Object:
-        """Merge patch; a resource version in it is a precondition."""
+        """Merge patch; a resource version in it is a precondition (ConflictError)."""
 
     async def list(self, selection: Selection) -> Object:
         """All objects of a selection, as a List with its resource version."""

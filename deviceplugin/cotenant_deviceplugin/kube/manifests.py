@@ -28,12 +28,18 @@ def gpu_node(node: NodeName, *, node_uid: str) -> Object:
     return {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": _metadata(node, node, node_uid)}
 
 
-def gpu_node_status(node: NodeName, status: gpunode.Status) -> Object:
-    """The GPUNode with nothing but its status, to be applied."""
+def gpu_node_status(node: NodeName, status: gpunode.Status, *, version: str | None) -> Object:
+    """The GPUNode with nothing but its status, to be applied.
+
+    Args:
+        node: whose it is.
+        status: as it is to be.
+        version: of the GPUNode as it was seen last: a status that arrives after a newer one is refused.
+    """
     return {
         "apiVersion": names.API_VERSION,
         "kind": "GPUNode",
-        "metadata": {"name": node},
+        "metadata": {"name": node} if version is None else {"name": node, "resourceVersion": version},
         "status": status.to_object(),
     }
 

@@ -59,12 +59,17 @@ class Pods:
 
 
 class GPUNode:
-    """The node's GPUNode: whether it exists, what the admin set, and the status that an earlier agent left."""
+    """The node's GPUNode: whether it exists, what the admin set, and the status that an earlier agent left.
+
+    Attributes:
+        version: resource version that was seen last, here or in the reply to a write; None: of none that exists.
+    """
 
     def __init__(self, log: Log) -> None:
         self.synced = False
         self.exists = False
         self.generation: int | None = None
+        self.version: str | None = None
         self.spec = gpunode.Spec()
         self.changed: Callable[[], None] = _nothing
         self._status: Object | None = None
@@ -82,12 +87,16 @@ class GPUNode:
 
     def forget(self) -> None:
         """It was seen to be gone."""
-        self.exists = False
+        self.exists, self.version = False, None
+
+    def read(self, manifest: Object) -> None:
+        """It was read just now, or is the reply to a write: this is its version, whatever was seen before."""
+        self.version = _version(manifest)
 
     def replace(self, items: Iterable[Object]) -> None:
         """The one there is, if there is one."""
         found = next(iter(items), None)
-        self.exists, self.synced = False, True
+        self.exists, self.synced, self.version = False, True, None
         if found is not None:
             self._take(found)
         self.changed()
@@ -96,7 +105,7 @@ class GPUNode:
         """One event. A status of the agent's own writing is no change."""
         before = (self.exists, self.generation, self.spec)
         if kind == "DELETED":
-            self.exists = False
+            self.forget()
         else:
             self._take(manifest)
         if before != (self.exists, self.generation, self.spec):
@@ -104,9 +113,21 @@ class GPUNode:
 
     def _take(self, manifest: Object) -> None:
         self.exists = True
+        if _number(_version(manifest)) >= _number(self.version):
+            # An event may come after the reply to a later write.
+            self.version = _version(manifest)
         self.generation = (manifest.get("metadata") or {}).get("generation")
         self.spec = documents.validated(gpunode.Spec, manifest.get("spec") or {}, source="spec")
         self._status = manifest.get("status")
+
+
+def _version(manifest: Object) -> str | None:
+    return (manifest.get("metadata") or {}).get("resourceVersion")
+
+
+def _number(version: str | None) -> int:
+    """Resource versions are compared as numbers, as the API server does since 1.35."""
+    return int(version) if version is not None and version.isdecimal() else 0
 
 
 def _nothing() -> None:

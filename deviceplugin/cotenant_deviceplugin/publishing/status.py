@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from cotenant_api import conditions, gpunode, placement
+from cotenant_api import booking, conditions, gpunode, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.gpus import hardware
@@ -115,7 +115,9 @@ def of(observed: Observed, *, previous: gpunode.Status | None, now: datetime) ->
         cuda_version=machine.driver.cuda_version if machine.driver else before.cuda_version,
         container_runtime=observed.container_runtime,
         simulated=machine.simulated,
-        conditions=conditions.updated(before.conditions, _ready(observed), now=now),
+        conditions=conditions.updated(
+            conditions.updated(before.conditions, _ready(observed), now=now), _overbooked(observed, live), now=now
+        ),
         refused=_refused(reasons),
         gpus=tuple(tenants.with_ended(gpu, old.get(gpu.uuid), now) for gpu in sorted(gpus, key=lambda gpu: gpu.index)),
     )
@@ -149,6 +151,27 @@ def _ready(observed: Observed) -> conditions.Condition:
         status=conditions.Status.TRUE if found.reason is readiness.Reason.AGENT_READY else conditions.Status.FALSE,
         reason=found.reason,
         message=found.message,
+        observed_generation=observed.generation,
+    )
+
+
+def _overbooked(observed: Observed, live: Iterable[pods.BoundPod]) -> conditions.Condition:
+    """Return whether bound pods book more of a GPU than it has: their placements are by no rule of ours."""
+    told: list[str] = []
+    placed = [gpu for each in live if each.booked is not None for gpu in each.booked.gpus]
+    for device in observed.machine.devices:
+        here = [gpu for gpu in placed if gpu.uuid == device.uuid]
+        excess = booking.excess(
+            shares=[gpu.share for gpu in here],
+            memory_mib=[gpu.memory_mib for gpu in here],
+            gpu_memory_mib=device.memory_mib,
+        )
+        told += [] if excess is None else [f"{device.uuid}: {excess}"]
+    return conditions.Condition(
+        type=gpunode.OVERBOOKED,
+        status=conditions.Status.TRUE if told else conditions.Status.FALSE,
+        reason="BookedTwice" if told else "WithinBounds",
+        message="; ".join(told)[: conditions.MAX_MESSAGE],
         observed_generation=observed.generation,
     )
 

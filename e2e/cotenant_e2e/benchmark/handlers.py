@@ -3,7 +3,6 @@
 At the size of a large cluster; its GPUs are simulated.
 """
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -12,8 +11,8 @@ import orjson
 
 from cotenant_api.names import NodeName
 from cotenant_e2e.benchmark import times, world
-from cotenant_extender import feed, records, serve, verbs, wire
-from cotenant_extender.ledger import ledger
+from cotenant_extender import feed, garbage, reading, records, steps, verbs, wire
+from cotenant_extender.ledger import ledger, lists
 from cotenant_extender.packing import placing
 
 REQUESTS: Final = 300
@@ -30,16 +29,16 @@ class Whole:
     def __init__(self, pages: Pages, size: world.Size) -> None:
         self.ledger, self._size, now = ledger.Ledger(), size, time.time()
         self.pods = feed.Pods(self.ledger, lambda: now, lambda: None)
-        feed.Policies(self.ledger, lambda: None).listed(_items(pages, "packingpolicies"), 1)
-        feed.Nodes(self.ledger, lambda: None).listed(_items(pages, "/nodes"), 1)
-        feed.GPUNodes(self.ledger, lambda: now, lambda: None).listed(_items(pages, "gpunodes"), 1)
+        steps.finish(feed.Policies(self.ledger, lambda: None).take(_items(pages, "packingpolicies"), 1))
+        steps.finish(feed.Nodes(self.ledger, lambda: None).take(map(reading.node, _items(pages, "/nodes")), 1))
+        gpunodes = feed.GPUNodes(self.ledger, lambda: now, lambda: None)
+        steps.finish(gpunodes.take(map(reading.gpunode, _items(pages, "gpunodes")), 1))
         leases = {NodeName(item["metadata"]["name"]): now for item in _items(pages, "/nodes")}
-        self.ledger.leases_listed(leases, now=now)
-        self.pods.listed(_items(pages, "/pods"), 1)
+        steps.finish(lists.leases(self.ledger, leases, now=now))
+        steps.finish(self.pods.take(map(reading.pod, _items(pages, "/pods")), 1))
         self.nodes = [NodeName(item["metadata"]["name"]) for item in _items(pages, "/nodes")]
         # As the process does (see `serve`).
-        gc.set_threshold(*serve.GARBAGE_THRESHOLDS)
-        gc.freeze()
+        garbage.look_in_short_turns()
 
     def events_per_second(self) -> float:
         """Watch events of placed pods, from the line to the ledger; the best of three."""

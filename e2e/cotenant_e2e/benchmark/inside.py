@@ -21,7 +21,7 @@ import orjson
 import yaml
 
 from cotenant_e2e import installation, processes, waiting
-from cotenant_e2e.benchmark import handlers, listing, objects, times, world
+from cotenant_e2e.benchmark import blocking, handlers, listing, objects, times, world
 
 READY_SECONDS: Final = 120
 
@@ -30,7 +30,7 @@ READY_SECONDS: Final = 120
 class Measurement:
     """One size. `start_seconds`: from the start of the process until it is ready; memory: resident, after all of it.
 
-    `filters` are over HTTP on loopback, `handlers` without it.
+    `filters` are over HTTP on loopback, `handlers` without it. `blocks`: for how long the event loop did one thing.
     """
 
     size: world.Size
@@ -39,6 +39,7 @@ class Measurement:
     filters: Sequence[times.Times]
     handlers: Sequence[times.Times]
     events_per_second: float
+    blocks: blocking.Blocks
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object."""
@@ -49,6 +50,7 @@ class Measurement:
             "startSeconds": round(self.start_seconds, 2),
             "memoryMiB": self.memory_mib,
             "eventsPerSecond": round(self.events_per_second),
+            "longestBlock": self.blocks.to_object(),
             "filter": [one.to_object() for one in self.filters],
             "filterHandler": [one.to_object() for one in self.handlers],
         }
@@ -61,7 +63,10 @@ def measure(size: world.Size) -> Measurement:
         filters = list(_filters(port, size))
         memory = process.rss_mib()
     whole = handlers.Whole(pages, size)
-    return Measurement(size, seconds, memory, filters, list(whole.filters()), whole.events_per_second())
+    events = whole.events_per_second()
+    found = list(whole.filters())
+    del whole
+    return Measurement(size, seconds, memory, filters, found, events, blocking.measure(size, now=_now()))
 
 
 @contextlib.contextmanager

@@ -33,6 +33,11 @@ def lifted(text: str) -> int:
     )
 
 
+def fences(text: str) -> int:
+    """Return how many pods were fenced."""
+    return sum(int(one.value) for one in samples(text) if one.name == "fences_total")
+
+
 def results(text: str) -> dict[str, int]:
     """Requests by verb and result, binds by result, lifts by kind and result."""
     found = {}

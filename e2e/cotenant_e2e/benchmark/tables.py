@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cotenant_e2e.benchmark import inside, times
+from cotenant_e2e.benchmark import blocking, inside, times
 from cotenant_e2e.benchmark.results import Found, Measurement
 from cotenant_e2e.benchmark.rounds import Contender
 
@@ -25,10 +25,13 @@ def lines(measurements: Sequence[Measurement]) -> list[str]:
 
 def of_extender(measured: Sequence[inside.Measurement]) -> list[str]:
     """The process at each size, then a row for each size and kind of request, then the conditions."""
-    found = ["| nodes | placed pods | events/s | memory MiB | start s |", "|---:|---:|---:|---:|---:|"]
+    found = [
+        "| nodes | placed pods | events/s | memory MiB | start s | block ms: lists | first passes | new policy |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
     found += [
         f"| {one.size.nodes} | {one.size.pods} | {one.events_per_second:,.0f} | {one.memory_mib} | "
-        f"{one.start_seconds:.1f} |"
+        f"{one.start_seconds:.1f} | {_blocks(one.blocks)} |"
         for one in measured
     ]
     found += [
@@ -44,7 +47,11 @@ def of_extender(measured: Sequence[inside.Measurement]) -> list[str]:
             for asked in one.handlers
         ]
     note = f"Simulated GPUs, eight a node; HTTP on loopback; {inside.CORES} cores for everything."
-    return [*found, "", note]
+    return [*found, "", note, blocking.CONDITIONS]
+
+
+def _blocks(found: blocking.Blocks) -> str:
+    return " | ".join(f"{one:.0f}" for one in (found.lists, found.first_passes, found.new_policy))
 
 
 def _milliseconds(found: times.Times | None) -> str:

@@ -1,6 +1,6 @@
 """A large cluster as the API server would list it, encoded page by page. Pure; its GPUs are simulated."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,6 +74,18 @@ def waiting_pod(number: int, *, version: int = 1, share: int = objects.SHARE, sc
     found["spec"]["containers"][0]["resources"]["limits"][names.GPU_SHARE] = str(share)
     found["status"] = {"phase": "Pending"}
     return found
+
+
+def gated_pod(number: int, *, share: int) -> Json:
+    """A pod that waits behind the gate."""
+    found = waiting_pod(number, share=share)
+    found["spec"]["schedulingGates"] = [{"name": names.PACKING_GATE}]
+    return found
+
+
+def encoded(items: Iterable[Json]) -> list[bytes]:
+    """The pages of one list."""
+    return list(_pages(iter(items)))
 
 
 def _node(node: Json) -> Json:

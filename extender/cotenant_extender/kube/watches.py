@@ -13,11 +13,14 @@ from typing import Any, Protocol
 import orjson
 
 from cotenant_api import errors
+from cotenant_extender import steps
 from cotenant_extender.kube import client, transport
 
 LOG = logging.getLogger(__name__)
 
 PAGE = 500
+READ_PER_STEP = 25
+"""Objects of a page that are read before others get their turn."""
 WATCH_SECONDS = 300
 SILENCE_SECONDS = WATCH_SECONDS + 30.0
 """Kinds that rest send nothing, not even bookmarks, until the API server ends the watch."""
@@ -32,8 +35,8 @@ Object = dict[str, Any]
 class Sink(Protocol):
     """Where objects are delivered."""
 
-    def listed(self, items: list[Object], version: int, /) -> None:
-        """All objects there are, as of a resource version."""
+    def take(self, items: list[Any], version: int, /) -> steps.Steps[None]:
+        """Take in all objects there are, as of a resource version, in steps between which other work goes on."""
 
     def changed(self, item: Object, /) -> None:
         """An object was added or modified."""
@@ -46,17 +49,17 @@ class Watch:
     """Keeps a sink up to date with one collection.
 
     Args:
-        keep: what of a listed object is kept until the list is whole, and delivered; default: all of it.
+        read: makes of a listed object what is kept until the list is whole, and delivered; default: the object.
 
     Attributes:
         lists: how many lists have been delivered; 0: the sink knows nothing yet.
     """
 
     def __init__(
-        self, api: client.Client, path: str, sink: Sink, *, keep: Callable[[Object], Any] | None = None
+        self, api: client.Client, path: str, sink: Sink, *, read: Callable[[Object], Any] = lambda item: item
     ) -> None:
         self.path, self.lists = path, 0
-        self._api, self._sink, self._keep = api, sink, keep
+        self._api, self._sink, self._read = api, sink, read
         self._version = ""
         self._asked = self._answered = 0
         self._again = asyncio.Event()
@@ -108,15 +111,18 @@ class Watch:
         while True:
             query = f"?limit={PAGE}" + (f"&continue={token}" if token else "")
             page = await self._api.get(self.path + query)
-            found = page.get("items") or ()
-            items.extend(found if self._keep is None else map(self._keep, found))
+            for count, item in enumerate(page.pop("items", None) or (), start=1):
+                items.append(self._read(item))
+                if count % READ_PER_STEP == 0:
+                    await asyncio.sleep(0)
             metadata = page.get("metadata") or {}
             token = metadata.get("continue") or ""
             if not token:
                 break
         self._version = metadata.get("resourceVersion") or ""
         version = int(self._version) if self._version.isdigit() else 0
-        self._sink.listed(items, version)
+        for _ in self._sink.take(items, version):
+            await asyncio.sleep(0)
         self.lists += 1
         self._answered = asked
         self._progress.set()

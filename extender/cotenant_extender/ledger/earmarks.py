@@ -167,6 +167,12 @@ def note(record: records.Pod) -> Note | None:
         return None
 
 
+def books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
+    """Return whether two placements book the same amounts of the same GPUs."""
+    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
+    return one.node == other.node and first == second
+
+
 def next_note(record: records.Pod, *, leader: str) -> Note:
     """Return the pod's earmark annotation with the next attempt and the mark of a leader; the promise stays."""
     written = note(record) or Note(node=NodeName(""))

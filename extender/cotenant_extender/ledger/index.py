@@ -1,10 +1,13 @@
 """Which pods wait, which belong together, and which have not been told that they are placed."""
 
-from cotenant_api.names import Namespace, PodUID
+from typing import TypeAlias
+
+from cotenant_api import pod
+from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 
-GangKey = tuple[Namespace, str]
+GangKey: TypeAlias = pod.GangKey
 
 
 class Index:
@@ -12,7 +15,7 @@ class Index:
 
     Attributes:
         pending: pods that ask for a share and are not yet bound.
-        gangs: the pods of each gang, by namespace and name; without those that failed.
+        gangs: the pods of each gang; without those that failed.
         unreported: placed pods whose condition does not say so yet.
         unplaced: bound pods that ask for a share and have no valid placement.
     """

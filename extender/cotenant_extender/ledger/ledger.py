@@ -9,18 +9,17 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cotenant_api import gpunode, placement
-from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
+from cotenant_api import gpunode, packingpolicy, placement
+from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import claims, earmarks, graves, index, nodes, usage
+from cotenant_extender.ledger import claims, earmarks, fleets, graves, hosts, index, nodes, runs, usage
 from cotenant_extender.packing import fleet, knowledge, mix, policies, view
+from cotenant_extender.steps import Steps
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
 
 GONE_LIMIT = 20_000
 """Deleted pods whose late events are still recognised."""
-MANY = 32
-"""Nodes that come and go at once above which all are read again."""
 
 
 class Ledger:
@@ -38,7 +37,9 @@ class Ledger:
         version: grows with every event after which something may fit, or must be decided, that did not before.
         equipment: grows whenever a Node or a GPUNode is another.
         known: what was learned of the pods that came.
+        hosts: where waiting pods may go beside what their spec says.
         usage: what namespaces have booked, and for how long.
+        runs: how long pods ran that have finished.
     """
 
     def __init__(self) -> None:
@@ -56,10 +57,11 @@ class Ledger:
         self.touched: set[PodUID] = set()
         self.version = self.equipment = 0
         self.known = knowledge.Knowledge()
+        self.hosts = hosts.Hosts()
         self.usage = usage.Usage()
+        self.runs = runs.Runs()
         self._gone: OrderedDict[PodUID, None] = OrderedDict()
-        self._fleet: fleet.Fleet | None = None
-        self._stale: set[NodeName] = set()
+        self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
         self._no_expiry_before = 0.0
 
     def seen(self) -> fleet.Fleet:
@@ -68,26 +70,19 @@ class Ledger:
         Raises:
             ValueError: there is no policy.
         """
-        policy, standing = self.policy, self._fleet
-        if policy is None:
+        if self.policy is None:
             raise ValueError("without a PackingPolicy there is nothing to be seen")
-        if not self._stale and standing is not None and standing.policy is policy:
-            return standing
-        if standing is None or standing.policy is not policy or standing.crowded or self._many_are_new(standing):
-            seen = [self.nodes[name].seen(policy, self.finished) for name in self.order]
-            standing = self._fleet = fleet.Fleet.of(seen, policy)
-        else:
-            for name in sorted(self._stale):
-                state = self.nodes.get(name)
-                if state is None or state.agent is None:
-                    standing.remove(name)
-                else:
-                    standing.put(state.seen(policy, self.finished))
-        self._stale.clear()
-        return standing
+        return self._fleets.current(self.policy)
 
-    def _many_are_new(self, standing: fleet.Fleet) -> bool:
-        return sum(1 for name in self._stale if self.offers(name) is not (name in standing.rows)) > MANY
+    @property
+    def behind(self) -> int:
+        """How many nodes have to be read before `seen` can answer; 0 without a policy."""
+        return 0 if self.policy is None else self._fleets.behind(self.policy)
+
+    def advance(self) -> None:
+        """Do one step of what `seen` would have to do."""
+        if self.policy is not None:
+            self._fleets.advance(self.policy)
 
     def pod(self, record: records.Pod, *, now: float) -> None:
         """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
@@ -96,7 +91,8 @@ class Ledger:
             return
         if known is None and not record.asks and record.node is None:
             return
-        self.pods[record.uid] = record
+        record = self.pods[record.uid] = self.hosts.observe(known, record)
+        self.runs.learn(record, known)
         if known is None and record.pending and record.request is not None:
             self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
@@ -116,26 +112,29 @@ class Ledger:
         self._gone[uid] = None
         while len(self._gone) > GONE_LIMIT:
             self._gone.popitem(last=False)
-        self.pods.pop(uid, None)
+        known = self.pods.pop(uid, None)
         self.index.remove(uid)
         self.touched.add(uid)
         self.earmarks.forget(uid)
+        self.hosts.gone(uid, record)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return
+        self.runs.learn(record, known)
         if record.node is None and reserved is not None:
             # Its Binding may have arrived just before it was deleted.
             record = replace(record, node=reserved.node, placement=reserved)
         self._bury(record)
 
-    def pods_listed(self, listed: Iterable[records.Pod], *, version: int, now: float) -> None:
-        """All pods as of a list. Known pods that it lacks are gone, unless they are younger than the list."""
-        seen = set()
-        for record in listed:
-            seen.add(record.uid)
-            self.pod(record, now=now)
-        for uid in [uid for uid, record in self.pods.items() if uid not in seen and record.version <= version]:
-            self.pod_gone(uid)
+    def reconsider(self, uids: Iterable[PodUID]) -> None:
+        """What is known of where these pods may go is another."""
+        for record in [self.pods[uid] for uid in uids if uid in self.pods]:
+            again = self.hosts.constrained(record)
+            if again is not record:
+                self.pods[record.uid] = again
+                self.index.put(again)
+                self.touched.add(record.uid)
+                self.version += 1
 
     def node(self, record: records.Node) -> None:
         """A Node as it is."""
@@ -152,14 +151,6 @@ class Ledger:
         self.equipment += 1
         self._changed(state)
         self._unearth(state, fresh=True)
-
-    def nodes_listed(self, listed: Iterable[records.Node]) -> None:
-        """All Nodes as of a list."""
-        found = {record.name: record for record in listed}
-        for record in found.values():
-            self.node(record)
-        for name in [name for name, state in self.nodes.items() if state.record is not None and name not in found]:
-            self.node_gone(name)
 
     def gpunode(self, record: records.GPUNode, *, now: float, fresh: bool = False) -> None:
         """A GPUNode as it is; `fresh`: it was read just now, and so tells of every pod that is gone.
@@ -188,14 +179,6 @@ class Ledger:
         self._changed(state)
         self._unearth(state, fresh=True)
 
-    def gpunodes_listed(self, listed: Iterable[records.GPUNode], *, now: float) -> None:
-        """All GPUNodes as of a list."""
-        found = {record.name: record for record in listed}
-        for record in found.values():
-            self.gpunode(record, now=now, fresh=True)
-        for name in [name for name in self.order if name not in found]:
-            self.gpunode_gone(name)
-
     def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
         """The Lease of a node's agent. A clock that runs ahead counts as ours."""
         self.leases[name] = min(renewed, now)
@@ -205,13 +188,6 @@ class Ledger:
         """The Lease of a node's agent is gone."""
         self.leases.pop(name, None)
         self._judge_liveness(name, now=now)
-
-    def leases_listed(self, renewed: dict[NodeName, float], *, now: float) -> None:
-        """All agents' Leases as of a list."""
-        for name, time in renewed.items():
-            self.lease(name, time, now=now)
-        for name in [name for name in self.leases if name not in renewed]:
-            self.lease_gone(name, now=now)
 
     def tick(self, *, now: float) -> None:
         """Time has passed: Leases may have expired."""
@@ -234,6 +210,7 @@ class Ledger:
         """Promise GPUs to a pod that waits."""
         record = self.pods[uid]
         made = self.earmarks.put(record, placed, now=now)
+        self.hosts.tries.began(uid)
         self._settle(record)
         return made
 
@@ -249,6 +226,7 @@ class Ledger:
             self.earmarks.drop(uid)
         else:
             self.earmarks.fail(uid, now=now)
+            self.hosts.tries.ended(uid)
         if uid in self.pods:
             self._settle(self.pods[uid])
 
@@ -263,7 +241,7 @@ class Ledger:
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
         """A Binding is about to be sent. An earmark of anything else ends: others may get that meanwhile."""
         standing = self.earmarks.get(uid)
-        if standing is not None and not _books_the_same(standing.placed, placed):
+        if standing is not None and not earmarks.books_the_same(standing.placed, placed):
             self.earmarks.drop(uid)
         self.reserved[uid] = placed
         if uid in self.pods:
@@ -305,16 +283,15 @@ class Ledger:
         state = self.nodes.get(name)
         return state is not None and state.agent is not None
 
-    def model(self, name: NodeName, uuid: GPUUID) -> GPUModel | None:
-        """The model of a GPU, as its agent tells."""
-        state = self.nodes.get(name)
-        known = () if state is None or state.agent is None else state.agent.gpus
-        return next((gpu.model for gpu in known if gpu.uuid == uuid), None)
-
     def finished(self, uid: PodUID) -> bool:
         """Whether a pod is known to have finished, so that its being listed means nothing."""
         known = self.pods.get(uid)
         return self.graves.has_finished(uid) if known is None else known.finished
+
+    def _describe(self, made: fleet.Fleet) -> Steps[None]:
+        """Find out what the placement in force asks for at every node, in steps."""
+        if made.policy.spec.placement is packingpolicy.Placement.INTERFERENCE:
+            yield from self.known.situations.prepare(made)
 
     def _bury(self, record: records.Pod) -> None:
         """What becomes of a deleted pod's claim."""
@@ -373,7 +350,7 @@ class Ledger:
     def _state(self, name: NodeName) -> nodes.NodeState:
         found = self.nodes.get(name)
         if found is None:
-            found = self.nodes[name] = nodes.NodeState(name, self._stale)
+            found = self.nodes[name] = nodes.NodeState(name, self._fleets.stale)
         return found
 
     def _changed(self, state: nodes.NodeState) -> None:
@@ -389,8 +366,3 @@ class Ledger:
             state.alive = alive
             self._no_expiry_before = min(self._no_expiry_before, now)
             self._changed(state)
-
-
-def _books_the_same(one: placement.Placement, other: placement.Placement) -> bool:
-    first, second = ([(gpu.uuid, gpu.share, gpu.memory_mib) for gpu in placed.gpus] for placed in (one, other))
-    return one.node == other.node and first == second

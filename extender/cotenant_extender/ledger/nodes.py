@@ -173,7 +173,8 @@ class NodeState:
             tenants=tenants,
             share=sum([tenant.share for tenant in tenants]),
             booked_mib=sum([tenant.memory_mib for tenant in tenants]),
-            hold=self.holds.get(gpu.uuid),
+            # Whom the queue has let in is not refused for the sake of others.
+            hold=self.holds.get(gpu.uuid) if without is None else None,
         )
 
     def _gpu_closed(self, gpu: records.GPU, claimed: dict[PodUID, claims.Claim], explains: Explains) -> Cause | None:
@@ -188,7 +189,23 @@ class NodeState:
             return Cause.FOREIGN_USE
         if any(uid not in claimed and not explains(uid) for uid in gpu.tenants):
             return Cause.UNEXPLAINED
-        return None
+        return Cause.OVERBOOKED if self.excess(gpu) is not None else None
+
+    def excess(self, gpu: records.GPU) -> str | None:
+        """Return what bound pods book on a GPU beyond what it has, in words; None: nothing."""
+        here = self.tenants.get(gpu.uuid, {}).values()
+        booked = [
+            entry
+            for claim in here
+            if claim.kind is claims.Kind.BOUND
+            for entry in claim.bookings
+            if entry.uuid == gpu.uuid
+        ]
+        return booking.excess(
+            shares=[entry.share for entry in booked],
+            memory_mib=[entry.memory_mib for entry in booked],
+            gpu_memory_mib=gpu.memory_mib,
+        )
 
 
 _NOTHING = records.Node(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from cotenant_api.names import GPUUID, NodeName, PodUID
+from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet
 
@@ -40,3 +40,10 @@ def node(
     if gpus is not None:
         seen = replace(seen, gpus=tuple(gpu for gpu in seen.gpus if gpu.uuid in gpus))
     return fleet.Fleet.of((seen,), policy)
+
+
+def model(source: ledger.Ledger, name: NodeName, uuid: GPUUID) -> GPUModel | None:
+    """Return the model of a GPU, as its agent tells."""
+    state = source.nodes.get(name)
+    known = () if state is None or state.agent is None else state.agent.gpus
+    return next((gpu.model for gpu in known if gpu.uuid == uuid), None)

@@ -38,11 +38,22 @@ class Cause(enum.Enum):
         "are on nodes that run a pod without readable placement",
     )
     UNEXPLAINED = PackedReason.FOREIGN_USE, "has a tenant that no pod explains", "have tenants that no pod explains"
+    OVERBOOKED = PackedReason.INSUFFICIENT_SHARE, "is booked beyond what it has", "are booked beyond what they have"
     FOREIGN_USE = PackedReason.FOREIGN_USE, "is used by foreign processes", "are used by foreign processes"
     NODE_REFUSES = (
         PackedReason.INSUFFICIENT_HOST_RESOURCES,
         "is on a node that is cordoned, not ready, tainted or not selected",
         "are on nodes that are cordoned, not ready, tainted or not selected",
+    )
+    VOLUMES = (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "is on a node that cannot use the pod's volumes",
+        "are on nodes that cannot use the pod's volumes",
+    )
+    SCHEDULER_REFUSES = (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "is on a node that kube-scheduler refused for the pod (affinity, spread, ports, volumes, other resources)",
+        "are on nodes that kube-scheduler refused for the pod (affinity, spread, ports, volumes, other resources)",
     )
     HELD = PackedReason.WAITING_FOR_TURN, "is held for a job that waits longer", "are held for a job that waits longer"
     TENANCY = PackedReason.TENANCY_CONFLICT, "serves another tenancy", "serve another tenancy"

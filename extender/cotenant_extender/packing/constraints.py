@@ -1,13 +1,15 @@
-"""Which nodes a pod may go to at all: node selector, required node affinity, taints and tolerations.
+"""Which nodes a pod may go to at all: node selector, required node affinity, taints and tolerations, volumes.
 
-Follows kube-scheduler's NodeAffinity and TaintToleration plugins; an operator that is not known excludes the node.
-The queue asks it before it earmarks. kube-scheduler stays the judge: what is not known here (inter-pod affinity,
-volumes, ports), it refuses.
+Follows kube-scheduler's NodeAffinity, TaintToleration and VolumeBinding plugins; an operator that is not known
+excludes the node. The queue asks it before it earmarks. What only kube-scheduler evaluates (affinity between pods,
+topology spread, host ports, other extended resources) is known by the nodes that it refused when it tried the pod.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from cotenant_extender.packing import nodeset
 
 Object = Mapping[str, Any]
 
@@ -98,14 +100,27 @@ class Constraints:
     Attributes:
         selector: labels that the node must have.
         terms: alternatives of the required node affinity; None: no affinity.
+        volumes: alternatives of each volume; a node must match one of every volume.
+        refused: nodes that kube-scheduler refused when it last tried the pod; None: none.
     """
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[tuple[Term, ...], ...] = ()
+    refused: nodeset.NodeSet | None = None
+
+    @property
+    def of_spec(self) -> "Constraints":
+        """These constraints without those that do not stand in the pod's spec."""
+        return replace(self, volumes=(), refused=None) if self.volumes or self.refused is not None else self
+
+    def reach(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether all of the pod's volumes can be used on a node."""
+        return all(any(term.matches(name, labels) for term in terms) for terms in self.volumes)
 
     def allow(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
-        """Whether the pod may go to a node."""
+        """Whether the pod's spec allows a node."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
         if self.terms is not None and not any(term.matches(name, labels) for term in self.terms):
@@ -120,8 +135,21 @@ def of_pod(spec: Object) -> Constraints:
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return Constraints(
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        terms=None if required is None else tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        terms=None if required is None else terms(required),
         tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
+    )
+
+
+def terms(selector: Object) -> tuple[Term, ...]:
+    """Return the alternatives of a node selector."""
+    return tuple(_term(term) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def expressions(values: list[Object] | None) -> tuple[Expression, ...]:
+    """Return the requirements of a selector's `matchExpressions`."""
+    return tuple(
+        Expression(value.get("key", ""), value.get("operator", ""), tuple(value.get("values") or ()))
+        for value in values or ()
     )
 
 
@@ -138,11 +166,4 @@ def _toleration(value: Object) -> Toleration:
 
 
 def _term(value: Object) -> Term:
-    return Term(_expressions(value.get("matchExpressions")), _expressions(value.get("matchFields")))
-
-
-def _expressions(values: list[Object] | None) -> tuple[Expression, ...]:
-    return tuple(
-        Expression(value.get("key", ""), value.get("operator", ""), tuple(value.get("values") or ()))
-        for value in values or ()
-    )
+    return Term(expressions(value.get("matchExpressions")), expressions(value.get("matchFields")))

@@ -7,7 +7,7 @@ changed node rewrites one row. Whoever keeps a fleet puts nodes into it; rules a
 import bisect
 import copy
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from cotenant_api import packingpolicy
 from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace, NodeName
-from cotenant_extender.packing import causes, constraints, policies, view
+from cotenant_extender import steps
+from cotenant_extender.packing import causes, constraints, nodeset, policies, view
 
 Array: TypeAlias = NDArray[Any]
 
@@ -28,6 +29,7 @@ EMPTY = 0
 
 _MEMO_LIMIT = 256
 _CROWDED = 1000
+_ROWS_PER_STEP = 20
 _OF_NODES: dict[str, Any] = {
     "node_closed": np.uint8,
     "schedulable": np.bool_,
@@ -111,19 +113,26 @@ class Fleet:
         self.absent: Array | None = None
         self.holds: dict[view.Hold, int] = {}
         self._circles: dict[Hashable, int] = {}
-        self._allowed: dict[constraints.Constraints, Array] = {}
+        self._allowed: dict[Hashable, Array] = {}
         self.clock = 0
         self._allocate(0, 1)
 
     @classmethod
     def of(cls, nodes: Sequence[view.Node], policy: policies.InForce) -> Self:
         """Nodes in the order in which they are given."""
+        return steps.finish(cls.made(nodes, policy))
+
+    @classmethod
+    def made(cls, nodes: Sequence[view.Node], policy: policies.InForce) -> steps.Steps[Self]:
+        """Make what `of` returns, in steps."""
         made = cls(policy)
         made.nodes = list(nodes)
         made.rows = {node.name: row for row, node in enumerate(nodes)}
         made._allocate(len(nodes), max((len(node.gpus) for node in nodes), default=1) or 1)
         for row, node in enumerate(nodes):
             made._write(row, node)
+            if row % _ROWS_PER_STEP == _ROWS_PER_STEP - 1:
+                yield
         return made
 
     def __len__(self) -> int:
@@ -234,15 +243,32 @@ class Fleet:
         self.circle[row, slot] = mine if standing in (EMPTY, mine) else standing if standing == ANYONE else MIXED
 
     def allowed(self, wanted: constraints.Constraints) -> Array:
+        """Which nodes a pod's constraints allow, shape (N,): those of its spec, its volumes, and kube-scheduler."""
+        found = self.selected(wanted)
+        if wanted.volumes:
+            found = found & self.reached(wanted)
+        return found if wanted.refused is None else found & ~self.refused(wanted.refused)
+
+    def selected(self, wanted: constraints.Constraints) -> Array:
         """Which nodes the selectors, affinity and tolerations of a pod allow, shape (N,)."""
-        found = self._allowed.get(wanted)
+        return self._judged(wanted.of_spec, lambda node: wanted.allow(node.name, node.host.labels, node.host.taints))
+
+    def reached(self, wanted: constraints.Constraints) -> Array:
+        """Which nodes can use all volumes of a pod, shape (N,)."""
+        return self._judged(wanted.volumes, lambda node: wanted.reach(node.name, node.host.labels))
+
+    def refused(self, by: nodeset.NodeSet) -> Array:
+        """Which nodes kube-scheduler refused, shape (N,)."""
+        return by.mask() if by.rows is self.rows else by.among([node.name for node in self.nodes])
+
+    def _judged(self, key: Hashable, allows: Callable[[view.Node], bool]) -> Array:
+        """Remember a verdict on each node until their labels or taints change."""
+        found = self._allowed.get(key)
         if found is None:
-            hosts = ((node.name, node.host) for node in self.nodes)
-            verdicts = (wanted.allow(name, host.labels, host.taints) for name, host in hosts)
-            found = np.fromiter(verdicts, dtype=np.bool_, count=len(self.nodes))
+            found = np.fromiter(map(allows, self.nodes), dtype=np.bool_, count=len(self.nodes))
             if len(self._allowed) >= _MEMO_LIMIT:
                 self._allowed.clear()
-            self._allowed[wanted] = found
+            self._allowed[key] = found
         return found
 
     def circles(self, request: view.Request) -> tuple[int, ...]:

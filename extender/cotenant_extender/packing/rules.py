@@ -196,22 +196,39 @@ def _of_nodes(source: fleet.Fleet, request: view.Request, *, check_host: bool) -
     """Why none of a node's GPUs may take the pod, whatever is free there; masks of shape (N, 1)."""
     closed = source.node_closed[:, None]
     yield _Rule(closed, closed > 0)
-    if check_host:
-        allowed = source.schedulable & source.allowed(request.constraints)
-        yield _Rule(Cause.NODE_REFUSES, ~allowed[:, None])
+    if not check_host:
+        return
+    wanted = request.constraints
+    yield _Rule(Cause.NODE_REFUSES, ~(source.schedulable & source.selected(wanted))[:, None])
+    if wanted.volumes:
+        yield _Rule(Cause.VOLUMES, ~source.reached(wanted)[:, None])
+    if wanted.refused is not None:
+        yield _Rule(Cause.SCHEDULER_REFUSES, source.refused(wanted.refused)[:, None])
 
 
 def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Iterator[_Rule]:
     """What nodes have too little of for the pod; masks of shape (N,)."""
     yield _Rule(Cause.LACKS_TOKENS, source.free_share < request.demand.share)
-    if not check_host:
-        return
+    if check_host:
+        yield from _of_machines(source, request)
+
+
+def _of_machines(source: fleet.Fleet, request: view.Request) -> Iterator[_Rule]:
+    """What nodes have too little of beside GPUs; masks of shape (N,)."""
     need = request.host
     if need.cpu_millis:
         yield _Rule(Cause.LACKS_CPU, source.free_cpu_millis < need.cpu_millis)
     if need.memory_bytes:
         yield _Rule(Cause.LACKS_HOST_MEMORY, source.free_memory_bytes < need.memory_bytes)
     yield _Rule(Cause.LACKS_PODS, source.free_pods < 1)
+
+
+def hosts(source: fleet.Fleet, request: view.Request) -> Array:
+    """Which nodes take a pod by what is evaluated here of its host, whatever their GPUs hold, shape (N,)."""
+    takes: Array = source.schedulable & source.selected(request.constraints) & source.reached(request.constraints)
+    for rule in _of_machines(source, request):
+        takes &= ~rule.refused
+    return takes
 
 
 def may_use(hold: view.Hold, request: view.Request) -> bool:

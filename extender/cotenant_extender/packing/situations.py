@@ -14,11 +14,13 @@ import numpy as np
 from cotenant_api import prediction
 from cotenant_api.names import GPUModel, NodeName
 from cotenant_extender.packing import fleet, jobs, view
+from cotenant_extender.steps import Steps
 
 Array = jobs.Array
 
 _MOST_NODES: Final = 20_000
 _SPARE: Final = 10_000
+_NODES_PER_STEP: Final = 20
 _MOST_REMEMBERED: Final = 100_000
 
 
@@ -57,6 +59,13 @@ class Situations:
             if rows.max(initial=-1) < len(whole) and np.array_equal(whole.versions[rows], source.versions):
                 return self._codes(whole)[rows]
         return self._codes(source)
+
+    def prepare(self, source: fleet.Fleet) -> Steps[None]:
+        """Find the situations of all GPUs in steps; `codes` then finds them known."""
+        for count, node in enumerate(list(source.nodes), start=1):
+            self._row(node)
+            if count % _NODES_PER_STEP == 0:
+                yield
 
     def found(self, newcomer: Hashable, *basis: object) -> dict[int, float]:
         """What was found for a newcomer, by situation: to be read and added to.

@@ -3,6 +3,7 @@
 `fleet.Fleet` holds many nodes as arrays; what is looked at one by one is looked at here.
 """
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -44,11 +45,19 @@ class Hold:
     Attributes:
         holders: its pods.
         since: when that job joined the queue, in seconds since the epoch; -inf: nobody else of its priority goes there.
+        expected: when that job was expected to start when these GPUs were chosen, in seconds since the epoch.
+        began: since when any are held for it, in seconds since the epoch.
+        moved: since when these are.
+        blockers: who was on them then and was expected to end first.
     """
 
     holders: frozenset[PodUID]
     priority: int
     since: float
+    expected: float = math.inf
+    began: float = 0.0
+    moved: float = 0.0
+    blockers: frozenset[PodUID] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +131,7 @@ class Request:
         priority: `spec.priority`.
         since: when it joined the queue, in seconds since the epoch.
         fit_key: requests with equal keys, and equal tenancy labels, are taken and refused alike by any view.
+        alike: the part of `fit_key` that does not follow from the constraints.
     """
 
     demand: pod.Demand
@@ -131,3 +141,4 @@ class Request:
     host: HostNeed
     constraints: constraints.Constraints
     fit_key: Hashable
+    alike: Hashable = None

@@ -72,5 +72,5 @@ def _is_split(members: Iterable[records.Pod]) -> bool:
 
 
 def _evictions(key: index.GangKey, members: Iterable[records.Pod]) -> list[Removal]:
-    message = f"gang {key[1]} was bound only in part: it starts again as a whole"
+    message = f"gang {key.name} was bound only in part: it starts again as a whole"
     return [Removal(record=record, evict=True, reason="GangSplit", message=message) for record in _lifted(members)]

@@ -14,11 +14,20 @@ class Lift:
     """A pod whose gate is to be lifted, or which is to be earmarked again where it has none.
 
     Attributes:
-        earmark: what it is promised; None: nothing, it is lifted for the autoscaler to see.
+        earmark: what it is promised; None: nothing, it is lifted for the autoscaler or for kube-scheduler to see.
+        asks: whether it is lifted so that kube-scheduler says which nodes it accepts.
     """
 
     record: records.Pod
     earmark: earmarks.Earmark | None
+    asks: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What the metrics call it."""
+        if self.earmark is None:
+            return "question" if self.asks else "scale-up"
+        return "gate" if self.record.gates else "earmark"
 
 
 def earmarked(
@@ -36,6 +45,18 @@ def earmarked(
             return []
         made.append(Lift(record=record, earmark=source.earmark(record.uid, placed, now=now)))
     return made
+
+
+def guest(
+    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, opened: fleet.Fleet, *, now: float
+) -> Lift | None:
+    """Promise a single pod GPUs of nodes of which some are open to it alone; None where it does not fit."""
+    request = order.request_of(record)
+    found = placing.choose(opened, request, source.known)
+    if found is None:
+        return None
+    placed = placing.document(found, request, policy, source.known)
+    return Lift(record=record, earmark=source.earmark(record.uid, placed, now=now))
 
 
 def _fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:

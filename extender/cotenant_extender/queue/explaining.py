@@ -25,6 +25,8 @@ def waiting(
         victims = teller.queue.preemptions.victims(source, pod.entry.name)
         found["victims"] = [f"{victim.namespace}/{victim.name}" for victim in victims]
     found["heldGPUs"] = _held(source, pod.record.uid)
+    start = teller.expected_start(pod.entry)
+    found["expectedStart"] = None if start is None else _timestamp(start)
     return found
 
 
@@ -51,15 +53,20 @@ def _described(record: records.Pod, *, state: str, reason: PackedReason, message
         "state": state,
         "reason": str(reason),
         "message": message,
-        "since": conditions.timestamp(datetime.fromtimestamp(record.since, UTC)),
+        "since": _timestamp(record.since),
         "priority": record.priority,
-        "gang": None if record.gang is None else record.gang[1],
+        "gang": None if record.gang is None else record.gang.name,
         "position": None,
         "victims": [],
         "heldGPUs": [],
+        "expectedStart": None,
         "placement": None,
         "coTenants": [],
     }
+
+
+def _timestamp(seconds: float) -> str:
+    return conditions.timestamp(datetime.fromtimestamp(seconds, UTC))
 
 
 def _held(source: ledger.Ledger, uid: PodUID) -> list[GPUUID]:

@@ -1,23 +1,42 @@
-"""Which GPUs are held for the oldest job that does not fit.
+"""Which GPUs are held for the oldest job that does not fit, and who may use them meanwhile.
 
-Those that would take its pods if they were empty, and that have the least booked now: they are likely to be free
-soonest. Run times are not known, so a hold may be wrong about which; it stays where it is until its job is placed or
-its GPUs close, so that they do empty. The pods of a gang share held GPUs where the rules let them.
+Held is where the job is expected to start soonest (`forecast`), as far as is known when tenants end (`ends`); beside
+somebody who never ends, nothing is. The pods of a gang share held GPUs where the rules let them.
+
+A hold moves when its GPUs can serve the job no longer; else only for a gain: where the job is expected to wait at most
+1 / `GAIN` as long, and `LEAST_GAIN_SECONDS` less. As expectations may be wrong, it moves so only when it is twice as
+old as when it moved last: however wrong they are, it comes to rest until its GPUs are empty.
+
+Others may use held GPUs (`guests`) if the job is expected to start no later for it. Who ends before may, by its
+deadline or the longest run of a pod like it, but not after those have gone for whom the job waits: else a row of
+guests who end late could keep it waiting. Who leaves room for the job may, even if it never ends, beside all guests
+before it.
+
+So with run times of at most R a hold stays at most 2 R in one place: those whom the job waits for end within R, guests
+who were let in until then within R more. Of moves at ages that double the last is at most 4 R late. Within 6 R the job
+starts, however wrong the expectations are.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import order
+from cotenant_extender.queue import ends, forecast, order, roster
 
 HOPELESS_SECONDS = 30.0
-"""A job that would not even fit on empty GPUs is looked at again after this."""
-
-Held = dict[NodeName, set[GPUUID]]
+"""A job that is not expected to start anywhere is looked at again after this."""
+REVIEW_SECONDS = 10.0
+"""A better place is looked for, and the expected start worked out again, this often at most."""
+GAIN = 2
+LEAST_GAIN_SECONDS = 60.0
+MOST_CELLS = 16
+"""Held GPUs that are looked at for one guest."""
 
 
 class Reservation:
@@ -25,113 +44,193 @@ class Reservation:
 
     Attributes:
         hold: what is held; None: nothing is.
+        expected: where, and when, its job is expected to start.
     """
 
     def __init__(self) -> None:
         self.hold: view.Hold | None = None
-        self._checked: tuple[fleet.Fleet, tuple[int, ...]] | None = None
+        self.expected: forecast.Place | None = None
+        self._checked: tuple[fleet.Fleet, list[int], float] | None = None
+        self._reviewed = 0.0
         self._hopeless: dict[order.Name, float] = {}
+        self._job: Sequence[view.Request] = ()
 
-    def keep(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> bool:
-        """Hold GPUs for a job's pods, the same as before where these can still serve them; whether there are any."""
+    def keep(self, source: ledger.Ledger, held: roster.Roster, entry: order.Entry, *, now: float) -> bool:
+        """Hold GPUs for a job's pods; whether there are any. `held`: the tenants of all GPUs as they are."""
         if self._hopeless.get(entry.name, now) > now:
             return False
-        requests = entry.requests
-        hold = view.Hold(
-            holders=frozenset(request.demand.uid for request in requests), priority=entry.priority, since=entry.since
-        )
-        if hold == self.hold and self._stands(source, requests):
+        wanted, self._job = _wanted(entry), entry.requests
+        standing = self._standing(source, wanted, now=now)
+        if standing is not None and self._serves(source, held, standing, now=now):
+            self._review(source, held, standing, now=now)
             return True
         self.end(source)
-        found = _suited(source.seen(), requests)
+        found = forecast.soonest(_of_all(source, held, None, now=now), self._job, now=now)
         if found is None:
             self._hopeless = {name: until for name, until in self._hopeless.items() if until > now}
             self._hopeless[entry.name] = now + HOPELESS_SECONDS
             return False
-        source.set_hold(hold, found)
-        self.hold = hold
+        self._set(source, replace(wanted, began=now), found, now=now)
         return True
 
     def end(self, source: ledger.Ledger) -> None:
         """Hold nothing."""
         if self.hold is not None:
             source.end_hold(self.hold)
-        self.hold = self._checked = None
+        self.hold = self.expected = self._checked = None
 
-    def _stands(self, source: ledger.Ledger, requests: Sequence[view.Request]) -> bool:
-        """Whether the GPUs that are held can still serve the job; asked again only where a row was written."""
-        seen, held = source.seen(), source.holds.get(self.hold, {}) if self.hold is not None else {}
-        rows = [seen.rows.get(name, -1) for name in held]
-        as_of = seen, tuple(int(seen.versions[row]) if row >= 0 else -1 for row in rows)
-        if self._checked is not None and self._checked[0] is seen and self._checked[1] == as_of[1]:
+    def hopeless(self, name: order.Name, *, now: float) -> bool:
+        """Whether a job was not expected to start anywhere when it was looked at last."""
+        return self._hopeless.get(name, now) > now
+
+    def guests(
+        self, source: ledger.Ledger, held: roster.Roster, record: records.Pod, *, now: float
+    ) -> fleet.Fleet | None:
+        """The nodes of held GPUs, with those open that a pod may use without delay for the job; None: it may none."""
+        request, place, hold = order.request_of(record), self.expected, self.hold
+        if hold is None or place is None:
+            return None
+        field = _of_hold(source, held, hold, now=now)
+        opened = _opened(field.seen, field.open)
+        if not rules.offers(opened, request, check_host=True).fits.any():
+            return None
+        latest = ends.at_the_latest(record, source.runs, now=now)
+        if latest <= min(hold.expected, place.start) and self._awaited(source):
+            return opened
+        opened = _opened(field.seen, _leaving_room(_with_guests(field, hold), request, self._job, now=now))
+        return opened if rules.offers(opened, request, check_host=True).fits.any() else None
+
+    def _awaited(self, source: ledger.Ledger) -> bool:
+        """Whether anybody is there still for whom the job waited from the beginning."""
+        return self.hold is not None and any(uid in source.claims for uid in self.hold.blockers)
+
+    def _standing(self, source: ledger.Ledger, wanted: view.Hold, *, now: float) -> view.Hold | None:
+        """What is held for this job already; what stands in the ledger is taken over."""
+        if self.hold is None:
+            self.hold = next((hold for hold in source.holds if _is_of(hold, wanted)), None)
+            self._reviewed = now
+        return self.hold if self.hold is not None and _is_of(self.hold, wanted) else None
+
+    def _serves(self, source: ledger.Ledger, held: roster.Roster, hold: view.Hold, *, now: float) -> bool:
+        """Whether the GPUs that are held can still serve the job; asked where a row was written, or time has passed."""
+        seen = source.seen()
+        rows = _rows(seen, source.holds.get(hold, {}))
+        versions, checked = seen.versions[rows].tolist(), self._checked
+        if checked is not None and checked[0] is seen and checked[1] == versions and now < checked[2] + REVIEW_SECONDS:
             return True
-        if _suited(seen, requests, among=held) is None:
-            return False
-        self._checked = as_of
-        return True
+        self.expected = forecast.soonest(_of_hold(source, held, hold, now=now), self._job, now=now)
+        self._checked = seen, versions, now
+        return self.expected is not None
+
+    def _review(self, source: ledger.Ledger, held: roster.Roster, hold: view.Hold, *, now: float) -> None:
+        """Move to where the job is expected to start much sooner, if the hold has been where it is for long enough."""
+        here = self.expected
+        if here is None or now < self._reviewed + REVIEW_SECONDS:
+            return
+        self._reviewed = now
+        if here.start - now < LEAST_GAIN_SECONDS or now - hold.began < 2 * (hold.moved - hold.began):
+            return
+        found = forecast.soonest(_of_all(source, held, hold, now=now), self._job, now=now)
+        if found is None or here.start - found.start < LEAST_GAIN_SECONDS:
+            return
+        if GAIN * (found.start - now) <= here.start - now:
+            source.end_hold(hold)
+            self._set(source, hold, found, now=now)
+
+    def _set(self, source: ledger.Ledger, hold: view.Hold, place: forecast.Place, *, now: float) -> None:
+        self.hold = replace(hold, expected=place.start, moved=now, blockers=place.blockers)
+        self.expected, self._checked, self._reviewed = place, None, now
+        source.set_hold(self.hold, place.gpus)
 
 
 def room(seen: fleet.Fleet, requests: Sequence[view.Request]) -> int:
     """How many of a job's pods would find room if all GPUs were empty, the largest first."""
-    emptied, cost = _emptied(seen), np.zeros(seen.present.shape, dtype=np.int64)
+    emptied = seen.emptied()
+    emptied.free_share[:] = np.iinfo(np.int64).max
     for count, request in enumerate(sorted(requests, key=lambda request: -request.demand.share)):
-        if _cheapest(emptied, request, cost) is None:
+        offers = rules.offers(emptied, request, check_host=False)
+        allowed = emptied.schedulable & emptied.allowed(request.constraints)
+        takes = (offers.cells & allowed[:, None]).sum(axis=1) >= offers.gpus
+        if not takes.any():
             return count
+        row = int(takes.argmax())
+        for slot in np.flatnonzero(offers.cells[row])[: offers.gpus].tolist():
+            share, memory = offers.needs.at(row, slot)
+            emptied.take(row, slot, request, share=share, memory_mib=memory)
     return len(requests)
 
 
-def _emptied(seen: fleet.Fleet) -> fleet.Fleet:
-    emptied = seen.emptied()
-    emptied.free_share[:] = np.iinfo(np.int64).max
-    return emptied
+def _wanted(entry: order.Entry) -> view.Hold:
+    holders = frozenset(member.uid for member in entry.members)
+    return view.Hold(holders=holders, priority=entry.priority, since=entry.since)
 
 
-def _suited(
-    seen: fleet.Fleet, requests: Sequence[view.Request], *, among: Mapping[NodeName, frozenset[GPUUID]] | None = None
-) -> Held | None:
-    """GPUs for all of the pods, if these were empty; None where there are not enough. Not those held for others."""
-    emptied = _emptied(seen)
-    emptied.present &= (seen.hold == 0) if among is None else _cells(seen, among)
-    cost = np.where(emptied.present, HUNDREDTHS - seen.free, 0)
-    held: Held = {}
-    for request in sorted(requests, key=lambda request: -request.demand.share):
-        found = _cheapest(emptied, request, cost)
-        if found is None:
-            return None
-        row, slots = found
-        for slot in slots:
-            held.setdefault(seen.nodes[row].name, set()).add(seen.nodes[row].gpus[slot].uuid)
-            cost[row, slot] = -1
-    return held
+def _is_of(hold: view.Hold, wanted: view.Hold) -> bool:
+    """Whether a hold is for the same job."""
+    return (hold.holders, hold.priority, hold.since) == (wanted.holders, wanted.priority, wanted.since)
 
 
-def _cheapest(emptied: fleet.Fleet, request: view.Request, cost: rules.Array) -> tuple[int, list[int]] | None:
-    """Where least would have to be freed for a pod, which is put there: none on GPUs that were taken before."""
-    offers = rules.offers(emptied, request, check_host=False)
-    allowed = emptied.schedulable & emptied.allowed(request.constraints)
-    fits = offers.cells & allowed[:, None]
-    priced = np.where(fits, cost, _NEVER)
-    slots = np.argsort(priced, axis=1, kind="stable")[:, : offers.gpus]
-    total = np.take_along_axis(priced, slots, axis=1).sum(axis=1)
-    if slots.shape[1] < offers.gpus or not len(total) or total.min() >= _NEVER // 2:
-        return None
-    row = int(total.argmin())
-    chosen = [int(slot) for slot in slots[row]]
-    for slot in chosen:
-        share, memory = offers.needs.at(row, slot)
-        emptied.take(row, slot, request, share=share, memory_mib=memory)
-    return row, chosen
+def _rows(seen: fleet.Fleet, gpus: Mapping[NodeName, frozenset[GPUUID]]) -> rules.Array:
+    """The rows of these nodes, as far as they are there, in ascending order."""
+    return np.array(sorted(seen.rows[name] for name in gpus if name in seen.rows), dtype=np.intp)
 
 
-_NEVER = 1_000_000_000
+def _of_all(source: ledger.Ledger, held: roster.Roster, hold: view.Hold | None, *, now: float) -> forecast.Field:
+    """All GPUs, but those that are held for others than this hold's job."""
+    seen = source.seen()
+    mine = seen.holds.get(hold, _NO_HOLD) if hold is not None else _NO_HOLD
+    usable = (seen.hold == 0) | (seen.hold == mine)
+    return forecast.Field(seen, held, ends.expected(held, source.runs, now=now), usable)
 
 
-def _cells(seen: fleet.Fleet, among: Mapping[NodeName, frozenset[GPUUID]]) -> rules.Array:
-    """Which cells these GPUs are, as long as they are held for the job."""
-    found = np.zeros(seen.present.shape, dtype=np.bool_)
-    for name, uuids in among.items():
-        row = seen.rows.get(name)
-        if row is not None:
-            for slot, gpu in enumerate(seen.nodes[row].gpus):
-                found[row, slot] = gpu.uuid in uuids
+def _of_hold(source: ledger.Ledger, held: roster.Roster, hold: view.Hold, *, now: float) -> forecast.Field:
+    """The nodes of held GPUs, with these alone."""
+    whole = source.seen()
+    rows = _rows(whole, source.holds.get(hold, {}))
+    seen, tenants = whole.at(rows), held.at(rows)
+    mine = seen.hold == whole.holds.get(hold, _NO_HOLD)
+    return forecast.Field(seen, tenants, ends.expected(tenants, source.runs, now=now), mine)
+
+
+_NO_HOLD = -1
+
+
+def _opened(seen: fleet.Fleet, cells: rules.Array) -> fleet.Fleet:
+    """A copy in which these GPUs, shape (N, G), are held for nobody."""
+    made = seen.emptied(np.zeros(seen.present.shape, dtype=np.bool_))
+    made.hold[cells] = 0
+    return made
+
+
+def _with_guests(field: forecast.Field, hold: view.Hold) -> forecast.Field:
+    """As if nobody left the held GPUs but those for whom the job waits."""
+    lasting = field.ends.copy()
+    for row, slot in np.argwhere(field.open).tolist():
+        for place, uid in enumerate(field.held.uids[row][slot]):
+            if uid not in hold.blockers:
+                lasting[row, slot, place] = np.inf
+    return field._replace(ends=lasting)
+
+
+def _leaving_room(
+    field: forecast.Field, request: view.Request, job: Sequence[view.Request], *, now: float
+) -> rules.Array:
+    """On which of the held GPUs a pod may be, even for ever, without the job starting later."""
+    found = np.zeros_like(field.open)
+    least = min(int(np.min(_share(field, one))) for one in job)
+    if int(np.min(_share(field, request))) + least > HUNDREDTHS:
+        return found
+    place = forecast.soonest(field, job, now=now)
+    if place is None:
+        return found
+    offers = rules.offers(_opened(field.seen, field.open), request, check_host=True)
+    for row, slot in np.argwhere(offers.cells & field.open)[:MOST_CELLS].tolist():
+        with_it = forecast.soonest(field.joined((row, slot), request, end=math.inf), job, now=now)
+        found[row, slot] = with_it is not None and with_it.start <= place.start
     return found
+
+
+def _share(field: forecast.Field, request: view.Request) -> rules.Array:
+    """Hundredths that a pod needs on each of the held GPUs."""
+    share = np.broadcast_to(np.asarray(rules.of_models(field.seen, request).share), field.open.shape)
+    return share[field.open]

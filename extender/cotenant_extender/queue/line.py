@@ -8,9 +8,12 @@ from cotenant_api import packingpolicy
 from cotenant_api.names import PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import order
+from cotenant_extender.steps import Steps
 
 MANY = 64
 """Changed entries above which all are sorted again."""
+PODS_PER_STEP, ENTRIES_PER_STEP = 5000, 200
+"""A step takes about two milliseconds: filter waits for it."""
 
 
 class Line:
@@ -30,6 +33,26 @@ class Line:
         self._rules: packingpolicy.Queue | None = None
         self._due: list[tuple[float, PodUID]] = []
         self._timed: dict[PodUID, float] = {}
+
+    @classmethod
+    def made(cls, source: ledger.Ledger, rules: packingpolicy.Queue, *, now: float) -> Steps["Line"]:
+        """Make the line of everything that waits, in steps. What is touched meanwhile is still to be taken in."""
+        found, dirty = cls(), set[order.Name]()
+        found._rules = rules
+        for count, uid in enumerate(list(source.pods), start=1):
+            found._note(source, uid, dirty)
+            if count % PODS_PER_STEP == 0:
+                yield
+        for count, name in enumerate(dirty, start=1):
+            found._replace(source, name, rules, many=True, now=now)
+            if count % ENTRIES_PER_STEP == 0:
+                yield
+        found.entries = sorted(found._known.values(), key=_key)
+        return found
+
+    def follows(self, rules: packingpolicy.Queue) -> bool:
+        """Return whether the entries are ordered by these rules."""
+        return self._rules == rules
 
     def get(self, name: order.Name) -> order.Entry | None:
         """The entry of a pod, or of a gang."""

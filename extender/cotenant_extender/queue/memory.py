@@ -12,9 +12,12 @@ import numpy as np
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, rules, view
 from cotenant_extender.queue import columns, line, order, screen
+from cotenant_extender.steps import Steps
 
 FEW = 4
 """So many new kinds are tried at once; more are screened first."""
+ENTRIES_PER_STEP = 100
+"""A step takes about two milliseconds: filter waits for it."""
 _NONE = -1
 
 
@@ -43,17 +46,22 @@ class Memory:
         self._out: rules.Array = np.zeros(0, dtype=np.bool_)
         self._stale = False
 
+    def prepare(self, source: ledger.Ledger, waiting: line.Line) -> Steps[None]:
+        """Number what everybody in the line asks for, in steps, where the line or the fleet is new."""
+        kinds = self._current(source.seen(), waiting)
+        if waiting is self._line:
+            return
+        for count, entry in enumerate(list(waiting.entries), start=1):
+            for member in entry.members:
+                kinds.of(member)
+            if count % ENTRIES_PER_STEP == 0:
+                yield
+        self._follow(waiting)
+        yield
+
     def begin(self, source: ledger.Ledger, waiting: line.Line) -> None:
         """Another pass."""
-        seen = source.seen()
-        kinds = self._kinds
-        if (
-            kinds is None
-            or seen is not self._seen
-            or not kinds.stands(seen)
-            or len(kinds) > 2 * len(waiting.entries) + 999
-        ):
-            self._forget(seen)
+        self._current(source.seen(), waiting)
         self._follow(waiting)
         self._single = self.columns.kind >= 0
         self._active = np.bincount(self.columns.kind[self._single], minlength=len(self._clocks)) > 0
@@ -100,16 +108,34 @@ class Memory:
             self._screen(source)
         self._worth[place] = False
 
+    def guests(self, source: ledger.Ledger, hold: view.Hold) -> rules.Array:
+        """The places of single pods that may fit on GPUs that are so held, but for the hold."""
+        seen, kinds = source.seen(), self._kinds
+        code = seen.holds.get(hold, _NONE)
+        if kinds is None:
+            return np.zeros(0, dtype=np.intp)
+        may = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold == code).any(axis=1))).get(code)
+        return np.flatnonzero(self._single & (False if may is None else may[self.columns.kind]))
+
     def end(self, source: ledger.Ledger) -> None:
         """Remember what did not fit: within a pass nothing became free. Kinds that nobody waits for are forgotten."""
         self._clocks[self._active & (self._out | ~self._possible)] = source.seen().clock
 
-    def _forget(self, seen: fleet.Fleet) -> None:
+    def _current(self, seen: fleet.Fleet, waiting: line.Line) -> screen.Kinds:
+        """Return the kinds of this fleet; all is forgotten where they are of another, or of too many that are gone."""
+        kinds = self._kinds
+        stands = kinds is not None and seen is self._seen and kinds.stands(seen)
+        if kinds is None or not stands or len(kinds) > 2 * len(waiting.entries) + 999:
+            kinds = self._forget(seen)
+        return kinds
+
+    def _forget(self, seen: fleet.Fleet) -> screen.Kinds:
         self._seen, self._kinds = seen, screen.Kinds(seen)
         self._clocks = np.zeros(0, dtype=np.int64)
         self._gangs.clear()
         self._helped.clear()
         self._line = None
+        return self._kinds
 
     def _follow(self, waiting: line.Line) -> None:
         """Take over the line as arrays: what changed, or all of it."""

@@ -1,12 +1,23 @@
 """The order of the queue.
 
 Priority first. Among pods of one priority, those that have waited longer than `maxWaitSeconds` go first, the oldest of
-them before all; then the larger share (`order: DecreasingShare`) or the one that came first (`FIFO`); then the UID.
+them before all; then the larger share, discounted by waiting (`order: DecreasingShare`), or the one that came first
+(`FIFO`); then the UID.
+
+`DecreasingShare` ranks by share x 2^(waited / d): a share counts double for every d seconds that its job has waited. Of
+two jobs the same goes first at any time, as time multiplies both ranks alike; so the key is the time at which the job
+would have joined if its share were 1 hundredth, and never changes:
+
+    since - d x log2(share)          d = maxWaitSeconds / DOUBLINGS
+
+Who has n times the share goes before those that joined up to d x log2(n) seconds earlier, and before nobody else. Jobs
+that join together go by share alone.
 
 The bound on waiting: from `maxWaitSeconds` on, no pod of the same priority that joined later goes before, and the GPUs
 that the oldest of them needs are held (see `holds`). A gang counts as one, with the sum of its shares.
 """
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -18,6 +29,9 @@ from cotenant_extender.packing import view
 
 LOOSE_SECONDS = 10.0
 """A pod that never had our gate is left to kube-scheduler alone for this long."""
+
+DOUBLINGS = 24
+"""How often the rank of a share doubles while its job waits for `maxWaitSeconds`."""
 
 Key = tuple[int, int, float, float, str]
 Name = PodUID | index.GangKey
@@ -119,8 +133,13 @@ def _entry(
     elif policy.order is packingpolicy.Order.FIFO:
         key = (-priority, 1, since, 0.0, uid)
     else:
-        key = (-priority, 1, -float(share), since, uid)
+        key = (-priority, 1, since - _head_start(share, policy), since, uid)
     return Entry(key, name, members, gang, aged, since)
+
+
+def _head_start(share: int, policy: packingpolicy.Queue) -> float:
+    """How many seconds earlier a share counts as having joined than one hundredth would."""
+    return policy.max_wait_seconds / DOUBLINGS * math.log2(max(share, 1))
 
 
 def _count(members: Iterable[records.Pod]) -> tuple[int, int]:

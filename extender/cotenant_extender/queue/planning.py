@@ -1,19 +1,24 @@
 """One pass over the queue: what can be placed is earmarked in the ledger, and what is to be done outside handed back.
 
 In order: end the earmarks and holds that have lost their ground; place whom the order and the rules allow; hold GPUs
-for the oldest job that waits too long; make room for jobs of higher priority; show the autoscaler what fits nowhere.
+for the oldest job that waits too long, and let others use them who do not delay it; make room for jobs of higher
+priority; show the autoscaler what fits nowhere.
 """
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant_api import names
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender.ledger import ledger
+from cotenant_extender import steps
+from cotenant_extender.ledger import ledger, verdicts
 from cotenant_extender.packing import policies
 from cotenant_extender.queue import (
+    backfill,
     earmarking,
     holds,
     line,
@@ -29,7 +34,7 @@ MAX_FOREIGN_TEXT = 256
 LIFTS_PER_PASS = 128
 """Filter and bind are answered between passes."""
 CELLS_PER_PASS = 2_000_000
-"""GPUs that are looked at in one pass, as often as they are; that is some tens of milliseconds."""
+"""GPUs that are looked at in one pass, as often as they are, at most; see `leader` for how many there are."""
 LOOKED_AT = 16
 PREEMPTIONS = 64
 """Jobs for which victims may be leaving at a time."""
@@ -60,18 +65,19 @@ class Plan:
 class _Pass:
     """State of one pass."""
 
-    def __init__(self, source: ledger.Ledger, policy: policies.InForce, now: float) -> None:
-        self.source, self.policy, self.now = source, policy, now
+    def __init__(self, source: ledger.Ledger, policy: policies.InForce, now: float, cells: int) -> None:
+        self.source, self.policy, self.now, self.most_cells = source, policy, now, cells
         self.lifts: list[earmarking.Lift] = []
         self.evictions: list[preempting.Eviction] = []
         self.lifted: set[order.Name] = set()
+        self.unsuited: set[int] = set()
         self.cells = 0
         self.cut = self.reserved = False
 
     @property
     def full(self) -> bool:
         """Whether others are to get their turn."""
-        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= CELLS_PER_PASS
+        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= self.most_cells
 
 
 class Queue:
@@ -80,6 +86,7 @@ class Queue:
     Attributes:
         line: who waits, in order.
         preemptions: for whom victims are leaving.
+        reservation: for whom GPUs are held because it waits too long.
         growth: what new nodes would take.
     """
 
@@ -87,15 +94,32 @@ class Queue:
         self.line = line.Line()
         self.preemptions = preempting.Preemptions()
         self.growth = scaleup.Growth()
-        self._roster, self._memory, self._reservation = roster.Roster(), memory.Memory(), holds.Reservation()
+        self._roster, self._memory, self.reservation = roster.Roster(), memory.Memory(), holds.Reservation()
+        self._backfill = backfill.Backfill(self.reservation, self._roster)
         self._searched: dict[order.Name, float] = {}
         self._shown: dict[PodUID, float] = {}
         self._show_again = self._search_by = self._search_from = 0.0
         self._begun = False
 
-    def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Plan:
-        """One pass."""
+    def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
+        """Do in steps what the next pass would have to do at once: at the beginning, and under another policy.
+
+        What changes between two steps is touched in the ledger, and taken in by the pass. Another policy in the middle
+        begins anew.
+        """
+        if not self._begun:
+            source.touched.clear()
+            yield from self._roster.prepare(source)
+        if not self.line.follows(policy.spec.queue):
+            self.line = yield from line.Line.made(source, policy.spec.queue, now=now)
+        self._begun = True
+        yield from self._memory.prepare(source, self.line)
+        yield from self.growth.prepare(source, policy, now=now)
+
+    def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int = CELLS_PER_PASS) -> Plan:
+        """One pass, which is cut when it has looked at so many GPUs, or has lifted `LIFTS_PER_PASS` gates."""
         end_lost_earmarks(source, now=now)
+        verdicts.settle(source, now=now)
         touched = set(source.touched) if self._begun else {*source.pods, *source.touched}
         source.touched.clear()
         self._begun = True
@@ -103,13 +127,13 @@ class Queue:
         self._roster.note(source, touched)
         for name in self.preemptions.review(source, self.line, now=now):
             self._searched.pop(name, None)
-        this = _Pass(source, policy, now)
+        this = _Pass(source, policy, now, cells)
         if policy.places:
             self._place(this)
             self._preempt(this)
             self._show(this)
         else:
-            self._reservation.end(source)
+            self.reservation.end(source)
             self.preemptions.end_all(source)
         return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut)
 
@@ -131,6 +155,8 @@ class Queue:
         place = found.next(0)
         while place is not None:
             self._reserve(this, aged, before=place)
+            if this.cut:
+                break
             entry = self.line.entries[place]
             if obstacle(source, entry, now=this.now) is None:
                 if this.full:
@@ -141,8 +167,24 @@ class Queue:
         found.end(source)
         if not this.cut:
             self._reserve(this, aged, before=len(self.line.entries))
-            if not this.reserved:
-                self._reservation.end(source)
+        if this.reserved and not this.cut:
+            made, this.cut = self._backfill.lifts(source, this.policy, self._guests(this), now=this.now)
+            this.lifts.extend(made)
+            this.lifted.update(lift.record.uid for lift in made)
+        elif not this.cut:
+            self.reservation.end(source)
+
+    def _guests(self, this: _Pass) -> Iterator[order.Entry]:
+        """Who could use GPUs that are held for another, in order."""
+        hold, source = self.reservation.hold, this.source
+        if hold is None:
+            return
+        for place in self._memory.guests(source, hold)[: backfill.LOOKED_AT]:
+            entry = self.line.entries[place]
+            (record,) = entry.members
+            setback = source.earmarks.setback(record.uid)
+            if setback is None and record.uid not in hold.holders and self._stuck(this, entry):
+                yield entry
 
     def _try(self, this: _Pass, place: int, entry: order.Entry) -> None:
         source, found = this.source, self._memory
@@ -160,11 +202,20 @@ class Queue:
     def _reserve(self, this: _Pass, aged: list[int], *, before: int) -> None:
         """The first of these places in the line that did not fit gets GPUs held, before anybody after it is tried."""
         while aged and aged[0] < before and not this.reserved:
-            entry, as_of = self.line.entries[aged.pop(0)], this.source.version
-            if self._stuck(this, entry) and self._reservation.keep(this.source, entry, now=this.now):
+            place, as_of = aged.pop(0), this.source.version
+            entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])
+            if kind in this.unsuited or not self._stuck(this, entry):
+                continue
+            if not self._roster.update(this.source, this.source.seen()):
+                this.cut = True
+                return
+            if self.reservation.keep(this.source, self._roster, entry, now=this.now):
                 this.reserved = True
                 if this.source.version != as_of:
                     self._memory.changed(this.source)
+            elif entry.gang is None:
+                # No GPU suits it, nor others of its kind: each would be looked for among all GPUs.
+                this.unsuited.add(kind)
 
     def _stuck(self, this: _Pass, entry: order.Entry) -> bool:
         """Whether an entry was tried in vain, and nobody is leaving for it."""
@@ -227,6 +278,8 @@ class Queue:
         if found is None:
             self._search_from = this.now + SEARCH_DELAY_SECONDS
             return
+        if found.evict and self._asks(this, entry):
+            return
         eviction = self.preemptions.begin(source, entry, found, now=this.now)
         if eviction is not None:
             this.evictions.append(eviction)
@@ -234,6 +287,23 @@ class Queue:
             made = earmarking.earmarked(source, this.policy, entry, None, now=this.now)
             this.lifts.extend(made)
             this.lifted.update([entry.name] if made else [])
+
+    def _asks(self, this: _Pass, entry: order.Entry) -> bool:
+        """Let kube-scheduler say which nodes it accepts before anybody is evicted there; whether it is to say so.
+
+        Only a job that kube-scheduler has never tried, and that requires what only kube-scheduler evaluates, is shown.
+        """
+        hosts = this.source.hosts
+        gated = [member for member in entry.members if member.gates]
+        if not any(hosts.unevaluated(member) for member in gated):
+            return False
+        if any(member.uid in self._shown for member in gated):
+            return True
+        if len(self._shown) + len(gated) + int((~self._memory.columns.gated).sum()) > scaleup.LIMIT:
+            return False
+        self._shown.update((member.uid, this.now) for member in gated)
+        this.lifts.extend(earmarking.Lift(record=member, earmark=None, asks=True) for member in gated)
+        return True
 
     def _show(self, this: _Pass) -> None:
         """Lift, without earmarks, what has waited long enough and would fit new nodes."""
@@ -262,7 +332,13 @@ class Queue:
 
 
 def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
-    """Why an entry is not even tried: it is a gang that is not complete, or kube-scheduler refused a pod just now."""
+    """Return why an entry is not even tried, if so.
+
+    It is a gang that is too large or not complete, or kube-scheduler refused a pod just now.
+    """
+    too_large = _too_large(source, entry)
+    if too_large is not None:
+        return PackedReason.INVALID_REQUEST, too_large
     if entry.gang is not None and not entry.complete:
         size, there = entry.gang
         return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
@@ -272,6 +348,14 @@ def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[
             report = (member.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
             return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
     return None
+
+
+def _too_large(source: ledger.Ledger, entry: order.Entry) -> str | None:
+    most = None if source.policy is None else source.policy.spec.queue.max_gang_size
+    if entry.gang is None or most is None or entry.gang[0] <= most:
+        return None
+    field = f"metadata.annotations[{names.GANG}]"
+    return f"{field}: size {entry.gang[0]} is above queue.maxGangSize of the PackingPolicy; set at most {most}"
 
 
 def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:

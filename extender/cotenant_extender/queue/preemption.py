@@ -10,14 +10,15 @@ leaves as a whole or not at all. In this order it costs least:
    least time run, then the first GPU in strict order.
 
 Victims are looked for on the `LOOKED_AT` GPUs, or nodes for several whole GPUs, that look cheapest by single tenants
-and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first. Pods of a gang
-that are alike take the next best of the ways that were found for the first. A gang of more than `PODS` evicts nobody.
+and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first. On a node that
+kube-scheduler refused, the pods that explain it (see `blocking`) leave, too, if all of them may. Pods of a gang that
+are alike take the next best of the ways that were found for the first. A gang of more than `PODS` evicts nobody.
 """
 
 import itertools
 import math
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import roster, scene
+from cotenant_extender.queue import blocking, roster, scene
 
 LOOKED_AT = 32
 PODS = 128
@@ -101,6 +102,7 @@ class _Search:
         self._leavers: set[PodUID] = set()
         self._failed: set[Hashable] = set()
         self._emptier: set[NodeName] = set()
+        self._blockers: dict[PodUID, blocking.Blockers] = {}
         self._ways: dict[Hashable, Iterator[tuple[int, tuple[int, ...], list[PodUID]]]] = {}
         if field.avoided in field.seen.rows:
             self._scene.fleet.schedulable[field.seen.rows[field.avoided]] = False
@@ -119,6 +121,7 @@ class _Search:
         found = self._fits(request)
         if found is not None:
             return found
+        request = self._unblocked(request)
         way = next(self._left(request), None)
         if way is None:
             way = next((way for mask in self._masks() if (way := self._cheapest(request, mask)) is not None), None)
@@ -138,6 +141,16 @@ class _Search:
                 self._failed.add(request.fit_key)
             return found
         return self._scene.place_on(request, sorted(self._emptier))
+
+    def _unblocked(self, request: view.Request) -> view.Request:
+        """Return a request that also takes the nodes which only pods that may leave keep it away from."""
+        blockers = self._blockers.setdefault(request.demand.uid, blocking.blockers(self._field.source, request))
+        open_to = [name for name, uids in blockers.items() if all(self._may_leave(uid) for uid in uids)]
+        verdict = request.constraints.refused
+        if verdict is None or not open_to:
+            return request
+        where = replace(request.constraints, refused=verdict.without(open_to))
+        return records.constrained(request, where)
 
     def _left(self, request: view.Request) -> Iterator[_Way]:
         """Ways that were found for a pod like it, and still work."""
@@ -258,14 +271,15 @@ class _Search:
     def _checked(self, request: view.Request, row: int, slots: tuple[int, ...], leaving: list[PodUID]) -> _Way | None:
         """The way by the rules themselves, with nobody leaving who need not; None where it does not work."""
         source = self._field.source
-        parties = {frozenset(roster.together(source, uid)) for uid in leaving}
+        in_the_way = self._blockers[request.demand.uid].get(self._field.seen.nodes[row].name, ())
+        parties = {frozenset(roster.together(source, uid)) for uid in (*leaving, *in_the_way)}
         if not all(self._may_leave(uid) for party in parties for uid in party):
             return None
         if not self._scene.takes(request, row, slots, frozenset().union(*parties)):
             return None
         for party in sorted(parties, key=self._cost, reverse=True):
             fewer = parties - {party}
-            if self._scene.takes(request, row, slots, frozenset().union(*fewer)):
+            if party.isdisjoint(in_the_way) and self._scene.takes(request, row, slots, frozenset().union(*fewer)):
                 parties = fewer
         everyone = frozenset().union(*parties)
         highest, pods, lost, _ = self._cost(everyone)
@@ -279,7 +293,7 @@ class _Search:
             case roster.Standing.EARMARKED:
                 return True
             case roster.Standing.RUNNING:
-                return roster.ready_at(record) <= self._field.now
+                return roster.ready_at(self._field.source, record) <= self._field.now
             case _:
                 return False
 

@@ -1,9 +1,10 @@
 """Which pods' condition `cotenant.dev/Packed` is to be written now.
 
 `Placed` and `InvalidRequest` at once; why a pod waits when it has waited `FIRST_SECONDS`, and after that when the
-reason changes or its place in the queue has, at most every `INTERVAL_SECONDS` per pod. Who is not among the first
-`FRONT` is told a new place when it is half, or twice, of what was told: a few times in a long wait. A pod that has
-waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of conditions.
+reason changes, its place in the queue has, or when it is expected to start, at most every `INTERVAL_SECONDS` per pod.
+Who is not among the first `FRONT` is told a new place when it is half, or twice, of what was told: a few times in a
+long wait. A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of
+conditions.
 """
 
 from dataclasses import dataclass
@@ -20,11 +21,15 @@ FIRST_SECONDS = 1.0
 INTERVAL_SECONDS = 30.0
 EVENT_SECONDS = 10.0
 FRONT = 10
+STEP_SECONDS = 300.0
+"""An expected start that has moved by less is not told again, nor one that has by less than a quarter of the rest."""
 RECHECK_SECONDS = 5.0
 """How often the reason of a pod that waits is asked for."""
 
 TALLIES = 16
 """Tallies over all GPUs that are made at a time; who has waited longest for one goes first."""
+LOOKED_AT = 256
+"""Pods that are looked at, at a time; who has waited longest for it goes first."""
 EVENTS = 32
 """Pods that are told by an event at a time; the others soon."""
 
@@ -56,6 +61,7 @@ class _Told:
         place: in the queue, as it was told; 0: none.
         spoken: the reason that an event told of.
         times: how often.
+        start: when it was expected to start; None: nothing was said of that.
     """
 
     reason: str | None
@@ -63,6 +69,7 @@ class _Told:
     place: int = 0
     spoken: str | None = None
     times: int = 0
+    start: float | None = None
 
 
 class Reporter:
@@ -84,11 +91,12 @@ class Reporter:
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
         found: list[Report] = []
         limit, events = teller.asked + TALLIES, 0
-        for pod in due:
+        for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
                 break
             words = teller.explain(source, policy, pod, now=now)
-            report = self._waiting(pod, words, now=now, aloud=events < EVENTS)
+            start = teller.expected_start(pod.entry)
+            report = self._waiting(pod, words, start, now=now, aloud=events < EVENTS)
             if report is not None:
                 found.append(report)
                 events += report.times > 0
@@ -117,22 +125,33 @@ class Reporter:
             self._told[record.uid] = told
         return told.again
 
-    def _waiting(self, pod: telling.Waiting, words: telling.Words, *, now: float, aloud: bool) -> Report | None:
+    def _waiting(
+        self, pod: telling.Waiting, words: telling.Words, start: float | None, *, now: float, aloud: bool
+    ) -> Report | None:
         told, (reason, message) = self._told[pod.record.uid], words
         speaks = aloud and (reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS)
         silent = speaks and reason != told.spoken
-        if reason == told.reason and not silent and not _moved(told.place, pod.position):
+        same = reason == told.reason and not silent and not _moved(told.place, pod.position)
+        if same and not _shifted(told.start, start, now=now):
             told.again = now + RECHECK_SECONDS
             return None
         told.times = 0 if not speaks else 1 if silent else told.times + 1
         told.spoken = reason if speaks else told.spoken
         told.reason, told.again, told.place = reason, now + INTERVAL_SECONDS, pod.position
+        told.start = start
         return Report(record=pod.record, reason=reason, message=message, times=told.times)
 
 
 def _moved(told: int, place: int) -> bool:
     """Whether a pod's place is so different from what it was told that it is worth a request."""
     return place != told and (place <= FRONT or 2 * place <= told or place >= 2 * told)
+
+
+def _shifted(told: float | None, start: float | None, *, now: float) -> bool:
+    """Whether a pod is expected to start at a time so different from what it was told that it is worth a request."""
+    if told is None or start is None:
+        return told is not start
+    return abs(told - start) > max(STEP_SECONDS, abs(start - now) / 4)
 
 
 def where(placed: booked.AnyPlaced) -> str:

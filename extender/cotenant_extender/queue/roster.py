@@ -1,9 +1,11 @@
 """The roster: who is on which GPU with what priority, as arrays, and who could be made to leave.
 
 A tenant that is leaving (it is being deleted, or gone but not yet ended on its node) is waited for. An earmark can be
-taken back. A running pod can be evicted from when it has run for its `minimum-run-seconds`. What is being bound stays.
+taken back. A running pod can be evicted when it has run for its `minimum-run-seconds`, up to the policy's
+`maxMinimumRunSeconds`. What is being bound stays.
 """
 
+import copy
 import enum
 import math
 from collections import Counter
@@ -12,9 +14,10 @@ from collections.abc import Collection
 import numpy as np
 
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import records
+from cotenant_extender import records, tenures
 from cotenant_extender.ledger import claims, ledger
 from cotenant_extender.packing import fleet, rules, view
+from cotenant_extender.steps import Steps
 
 _FIELDS = {
     "priority": np.int64,
@@ -27,11 +30,18 @@ _FIELDS = {
     "tokens": np.int64,
     "cpu_millis": np.int64,
     "memory_bytes": np.int64,
+    "begun": np.float64,
+    "deadline": np.float64,
+    "leaves": np.float64,
+    "endless": np.uint8,
+    "kind": np.int64,
 }
 
 
 _NOBODY: list[tuple[float, ...]] = [()] * len(_FIELDS)
-ROWS = 100
+PODS_PER_STEP = 2000
+"""A step takes about two milliseconds: filter waits for it."""
+ROWS = 50
 """Rows that are read at a time: a new leader's first search waits for them all."""
 
 
@@ -54,6 +64,11 @@ class Roster:
         ready: shape (N, G, T), from when it may be evicted, in seconds since the epoch; inf: not known.
         started: shape (N, G, T), since when it runs, in seconds since the epoch.
         tokens, cpu_millis, memory_bytes: shape (N, G, T), what it requests of its node.
+        begun: shape (N, G, T), as `started`; NaN: kubelet has not taken it up.
+        deadline: shape (N, G, T), seconds from its start; inf: it has none.
+        leaves: shape (N, G, T), its `deletionTimestamp`, in seconds since the epoch; 0: it is not being deleted.
+        endless: shape (N, G, T), whether it runs until somebody deletes it.
+        kind: shape (N, G, T), its number among the kinds of `runs`.
         uids: by node row and GPU, the tenants in the order of T.
     """
 
@@ -67,17 +82,33 @@ class Roster:
     tokens: rules.Array
     cpu_millis: rules.Array
     memory_bytes: rules.Array
+    begun: rules.Array
+    deadline: rules.Array
+    leaves: rules.Array
+    endless: rules.Array
+    kind: rules.Array
 
     def __init__(self) -> None:
         self.uids: list[list[list[PodUID]]] = []
         self._rows: dict[NodeName, int] | None = None
-        self._clock = -1
+        self._clock = self._epoch = -1
+        self._told: set[NodeName] = set()
         self._priorities: dict[PodUID, int] = {}
         self._counts: Counter[int] = Counter()
         self._allocate(0, 0, 0)
 
+    def prepare(self, source: ledger.Ledger) -> Steps[None]:
+        """Count the priorities of all that hold GPUs, in steps."""
+        uids = list(source.pods)
+        for start in range(0, len(uids), PODS_PER_STEP):
+            self.note(source, uids[start : start + PODS_PER_STEP])
+            yield
+
     def note(self, source: ledger.Ledger, touched: Collection[PodUID]) -> None:
-        """Keep count of the priorities of those that hold GPUs."""
+        """Keep count of the priorities of those that hold GPUs, and of the nodes on which one of them is another.
+
+        When a pod started, and when it is to end, is told after its row was written.
+        """
         for uid in touched:
             before = self._priorities.pop(uid, None)
             if before is not None:
@@ -85,6 +116,8 @@ class Roster:
                 if not self._counts[before]:
                     del self._counts[before]
             record, claim = source.pods.get(uid), source.claims.get(uid)
+            if claim is not None:
+                self._told.add(claim.node)
             if record is not None and claim is not None and claim.bookings:
                 self._priorities[uid] = record.priority
                 self._counts[record.priority] += 1
@@ -96,23 +129,50 @@ class Roster:
     def update(self, source: ledger.Ledger, seen: fleet.Fleet) -> bool:
         """Read rows that were written since the last time, at most `ROWS`; whether that was all of them."""
         most = max(int(seen.tenants.max(initial=0)), 1)
-        if self._rows is not seen.rows or self.share.shape[1] != seen.present.shape[1] or self.share.shape[2] < most:
+        narrow = self.share.shape[1] != seen.present.shape[1] or self.share.shape[2] < most
+        if self._rows is not seen.rows or narrow or self._epoch != source.runs.epoch:
             nodes, gpus = seen.present.shape
             self._allocate(nodes, gpus, most)
-            self._rows, self._clock = seen.rows, -1
+            self._rows, self._clock, self._epoch = seen.rows, -1, source.runs.epoch
             self.uids = [[] for _ in seen.nodes]
         behind = np.flatnonzero(seen.versions > self._clock)
         behind = behind[np.argsort(seen.versions[behind], kind="stable")]
         for row in behind[:ROWS]:
             self._write(source, int(row), seen.nodes[row])
             self._clock = int(seen.versions[row])
-        return len(behind) <= ROWS
+        if len(behind) > ROWS:
+            return False
+        for name in sorted(self._told)[: ROWS - len(behind)]:
+            self._told.discard(name)
+            if name in seen.rows:
+                self._write(source, seen.rows[name], seen.nodes[seen.rows[name]])
+        return not self._told
+
+    def at(self, rows: rules.Array) -> "Roster":
+        """A copy of these rows."""
+        made = copy.copy(self)
+        made.uids = [self.uids[row] for row in rows.tolist()]
+        for name in _FIELDS:
+            setattr(made, name, getattr(self, name)[rows])
+        return made
+
+    def joined(self, cell: tuple[int, int], request: view.Request, *, share: int, memory_mib: int) -> "Roster":
+        """A copy with one more tenant on a GPU, the last of T; it is expected to end when whoever asks says."""
+        made = copy.copy(self)
+        for name in _FIELDS:
+            setattr(made, name, np.pad(getattr(self, name), ((0, 0), (0, 0), (0, 1))))
+        place = *cell, -1
+        made.share[place], made.memory_mib[place], made.pods[place] = share, memory_mib, 1
+        made.tokens[place] = request.demand.share
+        made.cpu_millis[place], made.memory_bytes[place] = request.host.cpu_millis, request.host.memory_bytes
+        return made
 
     def _allocate(self, nodes: int, gpus: int, tenants: int) -> None:
         for name, kind in _FIELDS.items():
             setattr(self, name, np.zeros((nodes, gpus, tenants), dtype=kind))
 
     def _write(self, source: ledger.Ledger, row: int, node: view.Node) -> None:
+        self._told.discard(node.name)
         self.uids[row] = [[tenant.uid for tenant in gpu.tenants] for gpu in node.gpus]
         values = [_described(source, tenant) for gpu in node.gpus for tenant in gpu.tenants]
         slots = [slot for slot, gpu in enumerate(node.gpus) for _ in gpu.tenants]
@@ -135,9 +195,14 @@ def standing_of(source: ledger.Ledger, uid: PodUID) -> Standing:
     return Standing.RUNNING if claim.kind is claims.Kind.BOUND else Standing.FIXED
 
 
-def ready_at(record: records.Pod) -> float:
-    """From when a running pod may be evicted, in seconds since the epoch; inf: not known."""
+def ready_at(source: ledger.Ledger, record: records.Pod) -> float:
+    """Return from when a running pod may be evicted, in seconds since the epoch; inf: not known.
+
+    What a pod asks for as its minimum counts up to the policy's `queue.maxMinimumRunSeconds`.
+    """
     least = 0 if record.request is None else record.request.demand.minimum_run_seconds
+    if source.policy is not None:
+        least = min(least, source.policy.spec.queue.max_minimum_run_seconds)
     if record.started is None:
         return math.inf if least else 0.0
     return record.started + least
@@ -157,15 +222,22 @@ def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
     record, claim = source.pods.get(tenant.uid), source.claims[tenant.uid]
     mates = together(source, tenant.uid)
     known = [mate for uid in mates if (mate := source.pods.get(uid)) is not None]
+    last = record or source.graves.pods.get(tenant.uid)
+    tenure = tenures.UNKNOWN if last is None else last.tenure
     return (
         max((mate.priority for mate in known), default=0),
         standing_of(source, tenant.uid),
         tenant.share,
         tenant.memory_mib,
         len(mates),
-        max((ready_at(mate) for mate in known), default=0.0),
+        max((ready_at(source, mate) for mate in known), default=0.0),
         0.0 if record is None or record.started is None else record.started,
         claim.share,
         claim.host.cpu_millis,
         claim.host.memory_bytes,
+        math.nan if last is None or last.started is None else last.started,
+        math.inf if tenure.deadline_seconds is None else tenure.deadline_seconds,
+        tenure.leaves or 0.0,
+        tenure.endless,
+        source.runs.number(None if last is None else last.likeness),
     )

@@ -19,10 +19,13 @@ from cotenant_extender import records
 from cotenant_extender.ledger import ledger, nodes
 from cotenant_extender.packing import fleet, policies, rules, view
 from cotenant_extender.queue import order
+from cotenant_extender.steps import Steps
 
 LIMIT = 256
 """Pods that are shown at a time: kube-scheduler tries each again whenever something changes."""
 REFRESH_SECONDS = 10.0
+NODES_PER_STEP = 50
+"""A step takes about two milliseconds: filter waits for it."""
 _HOST_NAME = "kubernetes.io/hostname"
 _PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "cotenant.dev/")
 
@@ -46,10 +49,23 @@ class Growth:
         self._helped: dict[order.Name, tuple[order.Entry, bool]] = {}
         self._known: dict[NodeName, tuple[object, object, _Kind | None]] = {}
 
+    def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> Steps[None]:
+        """Refresh in steps."""
+        if not self._is_due(policy, now=now):
+            return
+        for count, name in enumerate(list(source.order), start=1):
+            state = source.nodes.get(name)
+            if state is not None:
+                self._known[name] = self._looked_at(state)
+            if count % NODES_PER_STEP == 0:
+                yield
+        self.refresh(source, policy, now=now)
+        yield
+
     def refresh(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> None:
         """Look at the nodes again, once in a while."""
         standing = self._kinds
-        if standing is not None and standing.policy is policy and now - self._refreshed < REFRESH_SECONDS:
+        if not self._is_due(policy, now=now):
             return
         self._refreshed = now
         self._fits.clear()
@@ -62,6 +78,10 @@ class Growth:
         self._models.update(gpu.model for node in found.values() for gpu in node.gpus)
         self._models.update(model for override in policy.spec.overrides for model in override.gpu_models)
         self._kinds = fleet.Fleet.of(list(found.values()), policy)
+
+    def _is_due(self, policy: policies.InForce, *, now: float) -> bool:
+        standing = self._kinds
+        return standing is None or standing.policy is not policy or now - self._refreshed >= REFRESH_SECONDS
 
     def helps(self, entry: order.Entry) -> bool:
         """Whether new nodes of known kinds would take all pods of a job."""

@@ -4,6 +4,7 @@ A tally over all GPUs is made once for pods that are refused alike, and kept unt
 """
 
 from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from cotenant_api import places
@@ -85,10 +86,31 @@ class Teller:
             rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
+        message += self._outlook(source, entry, now=now)
         after = policy.spec.queue.scale_up_after_seconds
         if not entry.gated and now - entry.since >= after and self.queue.growth.helps(entry):
             return PackedReason.WAITING_FOR_SCALE_UP, f"waits for another node: {message}"
         return reason, message
+
+    def expected_start(self, entry: order.Entry | None) -> float | None:
+        """When an entry for which GPUs are held is expected to start, in seconds since the epoch."""
+        hold, place = self.queue.reservation.hold, self.queue.reservation.expected
+        if entry is None or hold is None or place is None or entry.members[0].uid not in hold.holders:
+            return None
+        return place.start
+
+    def _outlook(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> str:
+        """What is expected of an entry that has waited so long that GPUs are to be held for it."""
+        start, reservation = self.expected_start(entry), self.queue.reservation
+        if start is not None and reservation.hold is not None:
+            count = sum(map(len, source.holds.get(reservation.hold, {}).values()))
+            held = "1 GPU is held for it" if count == 1 else f"{count} GPUs are held for it"
+            return f"; {held}, to start about {datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M} UTC (an estimate)"
+        if reservation.hopeless(entry.name, now=now) and holds.room(source.seen(), entry.requests) == len(
+            entry.members
+        ):
+            return "; no GPU is held for it, as none that it could use is expected to become free"
+        return ""
 
     def _tally(self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod) -> Words:
         seen = source.seen()

@@ -164,12 +164,16 @@ class API:
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
         return await self.ask(Request(method="POST", path=path, query=_OURS, body=manifest))
 
-    async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str | None) -> Json:
-        """Apply an object: the one of this UID, whoever else wrote to it; or a new one that nobody else wrote to."""
+    async def apply(
+        self, kind: Kind, manifest: Mapping[str, Any], *, uid: str | None, version: int | None = None
+    ) -> Json:
+        """Apply an object: the one of this UID and version, or a new one that nobody else wrote to."""
         metadata = dict(manifest["metadata"])
         query = _OURS if uid is None else _OURS | {"force": "true"}
         if uid is not None:
             metadata["uid"] = uid
+        if version is not None:
+            metadata["resourceVersion"] = str(version)
         path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
         body = {**manifest, "metadata": metadata}
         return await self.ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
@@ -179,9 +183,10 @@ class API:
         path = path_of(kind, key) + (f"/{subresource}" if subresource else "")
         return await self.ask(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=MERGE))
 
-    async def delete(self, kind: Kind, key: Key, *, uid: str) -> None:
-        """Delete the object of this UID in the background; none there is as good."""
-        body = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+    async def delete(self, kind: Kind, key: Key, *, uid: str, version: int | None = None) -> None:
+        """Delete the object of this UID in the background; none there is as good, and so is one that has changed."""
+        conditions = {"uid": uid} if version is None else {"uid": uid, "resourceVersion": str(version)}
+        body = {"propagationPolicy": "Background", "preconditions": conditions}
         try:
             await self.ask(Request(method="DELETE", path=path_of(kind, key), query={}, body=body))
         except (NotFoundError, ConflictError):

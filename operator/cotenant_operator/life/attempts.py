@@ -45,7 +45,9 @@ def end_early(current: views.Job, ended: Ended) -> actions.Change:
     For a Job that runs: while it is suspended, its deadline stands still.
     """
     patch = {**_noted(ended), "spec": {"activeDeadlineSeconds": ENFORCED_DEADLINE_SECONDS}}
-    return actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch)
+    return actions.Change(
+        kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
+    )
 
 
 def ending(observed: Observed, spec: dljob.Spec, current: views.Job, *, cause: Cause, message: str) -> Ended:
@@ -59,7 +61,7 @@ def record(current: views.Job, ended: Ended) -> tuple[actions.Change, ...]:
     if current.ended is not None or ended.cause not in carried.UNCOUNTED:
         return ()
     name, uid = current.meta.key.name, current.meta.uid
-    return (actions.Change(kind=Kind.JOB, name=name, uid=uid, patch=_noted(ended)),)
+    return (actions.Change(kind=Kind.JOB, name=name, uid=uid, version=current.meta.version, patch=_noted(ended)),)
 
 
 def early(

@@ -158,7 +158,11 @@ def _suspend(current: ExtractionJob, *, wanted: bool) -> tuple[actions.Action, .
     if current.suspended == wanted:
         return ()
     patch = {"spec": {"suspend": wanted}}
-    return (actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch),)
+    return (
+        actions.Change(
+            kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
+        ),
+    )
 
 
 def _discard(observed: Observed, *, keep: str | None) -> actions.Discard:

@@ -68,13 +68,16 @@ def _stage(observed: Observed, now: datetime) -> Stage:
 
 def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetime) -> Plan:
     """Nothing starts again; the DLJob goes when its time is over."""
-    seconds, left = observed.job.ttl_seconds, extracting.after_the_end(observed)
+    left = (*extracting.after_the_end(observed), *training.stale(observed, former_to=None))
+    seconds = observed.job.ttl_seconds
     if seconds is None:
         return Plan(actions=left)
     due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=seconds)
     if now < due:
         return Plan(actions=left, retry_at=due)
-    return Plan(actions=(actions.Delete(kind=Kind.DLJOB, name=observed.job.meta.key.name, uid=observed.job.meta.uid),))
+    meta = observed.job.meta
+    gone = actions.Delete(kind=Kind.DLJOB, name=meta.key.name, uid=meta.uid, version=meta.version)
+    return Plan(actions=(gone,))
 
 
 def _write(observed: Observed, new: dljob.Status) -> actions.PatchStatus:

@@ -29,7 +29,7 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     changed = current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage
     if changed and current.grant is not None:
         manifest = builders.deployment(observed.job, spec, current.grant, revision=current.revision, shortage=shortage)
-        apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid)
+        apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid, version=current.meta.version)
         return Stage(actions=(*_told(observed, current, shortage), apply), workload=True)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
@@ -99,7 +99,7 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     name = f"Deployment {manifest['metadata']['name']}"
     text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)
-    apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid)
+    apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid, version=current.meta.version)
     return Stage(actions=(*_told(observed, current, shortage), apply), workload=True, notes=(note,))
 
 

@@ -21,11 +21,32 @@ KEPT_JOBS: Final = 3
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     """Where the job stands."""
     current = observed.current_job
+    found = _stage(observed, spec, now, current=current)
+    return replace(found, actions=(*stale(observed, former_to=current), *found.actions))
+
+
+def stale(observed: Observed, *, former_to: views.Job | None) -> tuple[actions.Delete, ...]:
+    """Jobs of former attempts that run: one that was deleted is made again where its creation arrives late.
+
+    A creation has no precondition that could refuse it. Its pods wait behind their gate meanwhile.
+
+    Args:
+        observed: what there is.
+        former_to: the attempt that may run; None: none may.
+    """
+    return tuple(
+        actions.Delete(kind=Kind.JOB, name=job.meta.key.name, uid=job.meta.uid)
+        for job in observed.jobs
+        if job is not former_to and job.complete is None and job.failed is None and not job.meta.deleting
+    )
+
+
+def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job | None) -> Stage:
     if current is None:
         return _create(observed, spec, now)
     if current.complete is not None:
         done = _ended(dljob.COMPLETE, reasons.COMPLETED, current.complete.message or "all replicas succeeded")
-        return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, current))
+        return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, spec, current))
     if current.failed is not None:
         return _after_failure(observed, spec, now, current=current)
     return _running(observed, spec, now, current=current)
@@ -62,7 +83,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
         workload=True,
-        notes=(begin("Job", manifest["metadata"]["name"], decision),),
+        notes=(begin("Job", manifest["metadata"]["name"], decision, attempt=attempt),),
     )
 
 
@@ -87,9 +108,9 @@ def _outdated(observed: Observed) -> tuple[actions.Delete, ...]:
     return tuple(actions.Delete(kind=Kind.JOB, name=job.meta.key.name, uid=job.meta.uid) for job in old)
 
 
-def begin(kind: str, name: str, grant: grants.Grant) -> Note:
+def begin(kind: str, name: str, grant: grants.Grant, *, attempt: int | None = None) -> Note:
     """Tells that a workload was made."""
-    return Note(warning=False, reason=reasons.CREATED, message=created(f"{kind} {name}", grant))
+    return Note(warning=False, reason=reasons.CREATED, message=created(f"{kind} {name}", grant), attempt=attempt)
 
 
 def created(name: str, grant: grants.Grant) -> str:
@@ -136,29 +157,32 @@ def _next(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
         blocked = Blocked(reason=reasons.RESTART_BACKOFF, message=words)
         return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=min(begins, due or begins))
     stage = _create(observed, spec, now, taken_over=following)
-    told = _told(observed, ended, words) if stage.workload else ()
+    told = _told(observed, current, ended, words) if stage.workload else ()
     return replace(stage, actions=(*recorded, *stage.actions), notes=(*told, *stage.notes))
 
 
-def _told(observed: Observed, ended: carried.Ended, words: str) -> tuple[Note, ...]:
+def _told(observed: Observed, former: views.Job, ended: carried.Ended, words: str) -> tuple[Note, ...]:
     """The end of an attempt that the next one follows; one that was waited after is told by the condition Queued."""
     queued = conditions.find(observed.job.status.conditions, dljob.QUEUED)
     if ended.cause not in carried.AT_ONCE and queued is not None and queued.reason == reasons.RESTART_BACKOFF:
         return ()
     if ended.cause is carried.Cause.PROFILED:
-        return (Note(warning=False, reason=reasons.PROFILED, message=words),)
-    return (Note(warning=True, reason=reasons.ATTEMPT_FAILED, message=words),)
+        return (Note(warning=False, reason=reasons.PROFILED, message=words, attempt=former.attempt),)
+    return (Note(warning=True, reason=reasons.ATTEMPT_FAILED, message=words, attempt=former.attempt),)
 
 
-def _untold(observed: Observed, current: views.Job) -> tuple[Note, ...]:
+def _untold(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[Note, ...]:
     """The former attempt's end and this one's begin, until the status names it: they are told also across a crash."""
     if (observed.job.status.attempts or 0) >= current.attempt:
         return ()
-    begun = () if current.grant is None else (begin("Job", current.meta.key.name, current.grant),)
+    begun: tuple[Note, ...] = ()
+    if current.grant is not None:
+        begun = (begin("Job", current.meta.key.name, current.grant, attempt=current.attempt),)
     former = next((job for job in observed.jobs if job.attempt == current.attempt - 1), None)
-    if former is None or former.ended is None:
+    if former is None or former.failed is None:
         return begun
-    return (*_told(observed, former.ended, attempts.story(former.attempt, former.ended, current.carried)), *begun)
+    ended = former.ended or attempts.concluded(observed, spec, former)
+    return (*_told(observed, former, ended, attempts.story(former.attempt, ended, current.carried)), *begun)
 
 
 def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
@@ -182,7 +206,9 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     patch: dict[str, object] = {"spec": changes}
     if hold.setback is not None:
         patch["metadata"] = holding.annotation(hold.setback)
-    change = actions.Change(kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, patch=patch)
+    change = actions.Change(
+        kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
+    )
     times = [time for time in (due, look_again, hold.retry_at) if time is not None and now < time]
     return Stage(
         actions=(change,) if changes else (),
@@ -190,7 +216,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         workload=True,
         held=hold.why,
         ending=current.ending or "activeDeadlineSeconds" in changes,
-        notes=(*_untold(observed, current), *_ignored_change(observed, spec, current)),
+        notes=(*_untold(observed, spec, current), *_ignored_change(observed, spec, current)),
         retry_at=min(times, default=None),
     )
 

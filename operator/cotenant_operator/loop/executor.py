@@ -51,11 +51,13 @@ class Executor:
             case actions.ApplyDeployment():
                 await self._apply_deployment(key, action)
             case actions.Change():
-                metadata = {**action.patch.get("metadata", {}), "uid": action.uid}
+                as_it_was = {"uid": action.uid, "resourceVersion": str(action.version)}
+                metadata = {**action.patch.get("metadata", {}), **as_it_was}
                 patch = {**action.patch, "metadata": metadata}
                 self._keep(action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
             case actions.Delete():
-                await self._api.delete(action.kind, Key(key.namespace, action.name), uid=action.uid)
+                name = Key(key.namespace, action.name)
+                await self._api.delete(action.kind, name, uid=action.uid, version=action.version)
             case actions.Discard():
                 await self._discard(key, action)
             case actions.PatchStatus():
@@ -87,7 +89,7 @@ class Executor:
     async def _apply_deployment(self, key: Key, action: actions.ApplyDeployment) -> None:
         manifest = action.manifest
         try:
-            deployment = await self._api.apply(Kind.DEPLOYMENT, manifest, uid=action.uid)
+            deployment = await self._api.apply(Kind.DEPLOYMENT, manifest, uid=action.uid, version=action.version)
         except api.ConflictError:
             if action.uid is not None:
                 raise

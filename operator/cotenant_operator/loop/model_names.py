@@ -51,7 +51,8 @@ class Names:
         wanted: dict[str, Any] = {"active": self._active, "candidate": await asyncio.to_thread(self._candidate)}
         written = (found.get("status") or {}).get("model") or {}
         if {name: written.get(name) for name in wanted} != wanted:
-            patch = {"metadata": {"uid": found["metadata"]["uid"]}, "status": {"model": wanted}}
+            as_it_was = {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
+            patch = {"metadata": as_it_was, "status": {"model": wanted}}
             await self._client.merge(Kind.POLICY, key, patch, subresource="status")
 
     def _candidate(self) -> str | None:

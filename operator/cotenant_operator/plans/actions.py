@@ -19,33 +19,45 @@ class Create:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApplyDeployment:
-    """Apply the Deployment; `uid` of the one that is there, None to make it."""
+    """Apply the Deployment.
+
+    Attributes:
+        uid, version: of the one that is there, as it was when this was decided; None: make one.
+    """
 
     manifest: Manifest
     uid: str | None
+    version: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """Merge a patch into an object; nothing happens to another of the same name.
+    """Merge a patch into an object; nothing happens to another of the same name, nor to one that has changed since.
 
     Attributes:
-        patch: of the whole object, without `metadata.uid`.
+        version: of the object when this was decided: a patch that arrives late would undo what came after it.
+        patch: of the whole object, without what names it.
     """
 
     kind: Kind
     name: str
     uid: str
+    version: int
     patch: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delete:
-    """Delete the object of this UID, and what it owns in the background."""
+    """Delete the object of this UID, and what it owns in the background.
+
+    Attributes:
+        version: only as it was then; None: whatever became of it.
+    """
 
     kind: Kind
     name: str
     uid: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,11 +9,17 @@ from cotenant_operator.plans.actions import Action
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """An event that follows from a decision rather than from a change of the status."""
+    """An event that follows from a decision rather than from a change of the status.
+
+    Attributes:
+        attempt: the attempt to which it happened: it is told once, however much is known of it when it is told; None:
+            it is told again in other words, and of another generation.
+    """
 
     warning: bool
     reason: str
     message: str
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,11 +1,11 @@
 """The events that a change of a DLJob's status is worth. Pure; the reasons are stable and listed in `docs/dljob.md`."""
 
-from typing import Final, Literal
+from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
 from cotenant_operator.plans import actions
-from cotenant_operator.plans.stages import Stage
+from cotenant_operator.plans.stages import Note, Stage
 from cotenant_operator.state import views
 from cotenant_operator.state.observed import Observed
 
@@ -22,28 +22,26 @@ _BLOCKED: Final = {
 }
 """Reason of Queued=False -> reason of the event that tells of it."""
 
-_Told = tuple[Literal["Normal", "Warning"], str, str]
-
 
 def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions.EmitEvent, ...]:
     """What is told of this change, in order; told again after a restart, it has the same identity."""
     old = observed.job.status
-    told: list[_Told] = [("Warning" if note.warning else "Normal", note.reason, note.message) for note in stage.notes]
-    told += _blocked_update(observed, stage)
+    told = [*stage.notes, *_blocked_update(observed, stage)]
     predicted = _flipped(old, new, dljob.PREDICTED)
     if predicted is not None and predicted.status is conditions.Status.FALSE:
         running = predicted.reason == reasons.EXTRACTION_RUNNING
-        told.append(("Normal" if running else "Warning", predicted.reason, predicted.message))
+        told.append(Note(warning=not running, reason=predicted.reason, message=predicted.message))
     queued = _flipped(old, new, dljob.QUEUED)
     if queued is not None and queued.reason in _BLOCKED and queued.status is conditions.Status.FALSE:
-        told.append(("Warning", _BLOCKED[queued.reason], queued.message))
+        attempt = stage.attempt if queued.reason == reasons.RESTART_BACKOFF else None
+        told.append(Note(warning=True, reason=_BLOCKED[queued.reason], message=queued.message, attempt=attempt))
     suspended = _flipped(old, new, dljob.SUSPENDED)
     if suspended is not None:
-        told.append(("Normal", suspended.reason, suspended.message))
+        told.append(Note(warning=False, reason=suspended.reason, message=suspended.message))
     if stage.finished is not None:
-        kind: Literal["Normal", "Warning"] = "Normal" if stage.finished.type == dljob.COMPLETE else "Warning"
-        told.append((kind, stage.finished.reason, stage.finished.message))
-    return tuple(_event(observed, stage, item) for item in told)
+        failed = stage.finished.type != dljob.COMPLETE
+        told.append(Note(warning=failed, reason=stage.finished.reason, message=stage.finished.message))
+    return tuple(_event(observed, stage, note) for note in told)
 
 
 def unreadable_status(job: views.DLJob) -> actions.EmitEvent:
@@ -58,12 +56,12 @@ def unreadable_status(job: views.DLJob) -> actions.EmitEvent:
     )
 
 
-def _blocked_update(observed: Observed, stage: Stage) -> list[_Told]:
+def _blocked_update(observed: Observed, stage: Stage) -> list[Note]:
     """A workload that cannot follow its spec: told once per generation."""
     known, generation = observed.job.status.observed_generation or 0, observed.job.meta.generation
     if stage.blocked is None or not stage.workload or known >= generation:
         return []
-    return [("Warning", stage.blocked.reason, stage.blocked.message)]
+    return [Note(warning=True, reason=stage.blocked.reason, message=stage.blocked.message)]
 
 
 def _flipped(old: dljob.Status, new: dljob.Status, condition_type: str) -> conditions.Condition | None:
@@ -74,7 +72,17 @@ def _flipped(old: dljob.Status, new: dljob.Status, condition_type: str) -> condi
     return after
 
 
-def _event(observed: Observed, stage: Stage, told: _Told) -> actions.EmitEvent:
-    meta, (kind, reason, message) = observed.job.meta, told
-    identity = f"{meta.uid}/{meta.generation}/{stage.attempt}/{reason}/{message}"
-    return actions.EmitEvent(uid=meta.uid, type=kind, reason=reason, message=message, identity=identity)
+def _event(observed: Observed, stage: Stage, note: Note) -> actions.EmitEvent:
+    meta = observed.job.meta
+    if note.attempt is None:
+        identity = f"{meta.uid}/{meta.generation}/{stage.attempt}/{note.reason}/{note.message}"
+    else:
+        # After a crash it may be told from another stage, and in other words: pods that said why may have gone.
+        identity = f"{meta.uid}/{note.attempt}/{note.reason}"
+    return actions.EmitEvent(
+        uid=meta.uid,
+        type="Warning" if note.warning else "Normal",
+        reason=note.reason,
+        message=note.message,
+        identity=identity,
+    )

@@ -29,7 +29,7 @@ def pod_template(
     metadata.pop("name", None)
     metadata["labels"] = {**(metadata.get("labels") or {}), **pod_labels(owner, attempt=attempt)}
     metadata["annotations"] = {
-        **(metadata.get("annotations") or {}),
+        **_of_user(metadata.get("annotations") or {}),
         **annotations(owner, spec, grant, gang=gang),
     }
     training = spec.workload_type is pod.WorkloadType.TRAINING
@@ -82,6 +82,11 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
     if gang is not None:
         found[names.GANG] = pod.Gang(name=gang, size=spec.replicas).to_json()
     return found
+
+
+def _of_user(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's annotations without those that count only because the operator wrote them."""
+    return {key: text for key, text in found.items() if key not in names.RESERVED_ANNOTATIONS}
 
 
 def service_name(owner: views.DLJob) -> str:

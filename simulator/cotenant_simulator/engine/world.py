@@ -66,6 +66,7 @@ class World:
         self._given, self._speeds, self._floor = given, speeds, floor.Floor(speeds)
         self._desk = submission.Desk(nodes, way, policy)
         self._leader = leader.Leader(nodes, policy)
+        self._most_guarded = policy.spec.queue.max_minimum_run_seconds
         self._outages = outages.Outages(nodes, self._leader)
         self._gpus = {gpu.uuid: gpu for node in nodes for gpu in node.gpus}
         self._courses = [submission.Course() for _ in given]
@@ -175,7 +176,7 @@ class World:
         if attempt.lacks_memory:
             self._agenda.at(self.now + START_SECONDS, functools.partial(self._out_of_memory, attempt))
         if job.minimum_run_seconds:
-            ready = (attempt.bound or 0.0) + job.minimum_run_seconds
+            ready = (attempt.bound or 0.0) + min(job.minimum_run_seconds, self._most_guarded)
             self._agenda.at(max(ready, self.now), functools.partial(self._may_be_evicted, attempt))
         self._await(met)
         return True
@@ -325,7 +326,7 @@ class World:
         self._opening.pop(attempt, None)
         for uid in attempt.pods:
             del self._pods[uid]
-            self._leader.end(uid, phase=phase)
+            self._leader.end(uid, phase=phase, now=self.now)
         if attempt.seats:
             self._running -= 1
             self._await(self._floor.leave(attempt, now=self.now))

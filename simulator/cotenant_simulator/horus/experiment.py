@@ -86,6 +86,9 @@ def played(
     """What happens with these jobs on so many GPUs."""
     (device,) = devices.select([published.GPU_MODEL])
     spec = packingpolicy.Spec.model_validate(setting.packing)
+    # The study evicts nobody for another: the minimum run times of its jobs count as long as they are.
+    queue = spec.queue.model_copy(update={"max_minimum_run_seconds": population.NEVER})
+    spec = spec.model_copy(update={"queue": queue})
     made = world.World(
         sites.alike(gpus, gpus=1, model=published.GPU_MODEL, memory_mib=device.memory_mib),
         given,

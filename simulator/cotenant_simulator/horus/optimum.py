@@ -30,7 +30,6 @@ MOST_JOBS: Final = 24
 GAP: Final = 1e-3
 """Of the bound: what is nearer is equal."""
 _NODES: Final = 2000
-_NEVER: Final = 604800
 _TIGHT: Final = (100, 125, 150, 200, 300)
 """`maxUtilizationPercent` of the rules of dispatch that are tried."""
 
@@ -201,4 +200,6 @@ def _rules() -> Sequence[settings.Setting]:
 
 def _longest_first(given: Sequence[jobs.Job]) -> Sequence[jobs.Job]:
     ranked = sorted(given, key=lambda job: job.seconds[published.GPU_MODEL])
-    return [dataclasses.replace(job, priority=rank, minimum_run_seconds=_NEVER) for rank, job in enumerate(ranked)]
+    return [
+        dataclasses.replace(job, priority=rank, minimum_run_seconds=population.NEVER) for rank, job in enumerate(ranked)
+    ]

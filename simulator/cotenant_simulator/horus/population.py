@@ -25,7 +25,8 @@ from cotenant_simulator.horus import published
 MEMORY_SIGMA: Final = 0.05
 HEADROOM: Final = 0.95
 """Jobs of which the prediction exceeds this part of the GPU are not in the mix: all of the study's fit."""
-_NEVER: Final = 604800
+NEVER: Final = 604800
+"""Seconds: the longest minimum run time that a policy can count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ def in_classes(given: Sequence[jobs.Job], classes: Classes, *, seed: int, sigma:
     chance = random.Random(f"estimates {seed}")  # noqa: S311
     expected = [job.seconds[published.GPU_MODEL] * math.exp(chance.gauss(0, sigma)) for job in given]
     return [
-        dataclasses.replace(job, priority=classes.priority(seconds), minimum_run_seconds=_NEVER)
+        dataclasses.replace(job, priority=classes.priority(seconds), minimum_run_seconds=NEVER)
         for job, seconds in zip(given, expected, strict=True)
     ]
 

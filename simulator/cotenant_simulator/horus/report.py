@@ -316,8 +316,9 @@ def _conditions(results: Sequence[experiment.Result], asked: Asked) -> Iterator[
     yield (
         f"Assumed for long first: users expect run times that are lognormal about the real ones with sigma "
         f"{assumed.estimate_sigma:g}; at {classes.long_seconds:g} s or more a job has the highest PriorityClass, below "
-        f"{classes.short_seconds:g} s the next, else the lowest; minimumRunSeconds keeps all from eviction. The study "
-        "does not say by what its first fit is decreasing, nor what its users said of run times."
+        f"{classes.short_seconds:g} s the next, else the lowest; minimumRunSeconds keeps all from eviction "
+        f"(queue.maxMinimumRunSeconds: {population.NEVER}). The study does not say by what "
+        "its first fit is decreasing, nor what its users said of run times."
     )
     if any(result.setting.name == settings.DENSE for result in results):
         yield (

@@ -249,17 +249,17 @@ class Floor:
 
     def _evict(self, uid: PodUID) -> None:
         tenant = self._placed[uid]
-        self._leave(tenant)
+        self._leave(tenant, phase="Failed")
         life = tenant.life
         life.evictions += 1
         life.lost, life.worked = life.lost + life.worked, 0.0
         self._submit(life)
 
-    def _leave(self, tenant: _Tenant) -> None:
+    def _leave(self, tenant: _Tenant, *, phase: str = "Succeeded") -> None:
         self._progress(tenant)
         tenant.turn += 1
         del self._placed[tenant.uid]
-        self._leader.end(tenant.uid)
+        self._leader.end(tenant.uid, phase=phase, now=self._now)
         self._tenants[tenant.gpu].remove(tenant)
         if not self._tenants[tenant.gpu]:
             del self._tenants[tenant.gpu]

@@ -70,7 +70,7 @@ def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
     demand = pod.demand(raw) if asks else None
     index = labels.get(INDEX, notes.get(INDEX, ""))
     phase = str(status.get("phase") or "")
-    gang = None if demand is None else demand.gang
+    gang = None if demand is None else demand.gang_key
     return snapshot.Pod(
         uid=PodUID(metadata["uid"]),
         namespace=Namespace(metadata["namespace"]),
@@ -89,7 +89,7 @@ def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
         gpu_memory_mib=None if demand is None else demand.memory_mib,
         gpu_models=_models(demand, spec, known),
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
-        gang=None if gang is None else _opaque(gang.name),
+        gang=None if gang is None else _opaque(documents.canonical([gang.name, gang.size, gang.controller])),
         gang_size=None if gang is None else gang.size,
         believed=_believed(notes, known),
         placement=_placement(notes),

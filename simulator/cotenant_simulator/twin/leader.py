@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from cotenant_api import names, placement, pod
 from cotenant_api.names import GPUUID, NodeName, PodUID
-from cotenant_extender import records
+from cotenant_extender import records, tenures
 from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import constraints, policies, view
 from cotenant_extender.queue import cleanup, planning, telling
@@ -105,11 +105,12 @@ class Leader:
         self._bind(self._ledger.pods[placed.pod_uid], placed, now=now)
         return True
 
-    def end(self, uid: PodUID, *, phase: str = "Succeeded") -> None:
+    def end(self, uid: PodUID, *, phase: str = "Succeeded", now: float) -> None:
         """A pod has finished, and is gone."""
         record = self._ledger.pods[uid]
         self._count(record, -1)
-        self._ledger.pod_gone(uid, last=replace(record, phase=phase, version=record.version + 1))
+        ended = replace(record.tenure, ended=now)
+        self._ledger.pod_gone(uid, last=replace(record, phase=phase, version=record.version + 1, tenure=ended))
 
     def agent(self, node: sites.Node, *, ready: bool, unhealthy: Collection[GPUUID], now: float) -> None:
         """What a node's agent tells from now on."""
@@ -204,4 +205,5 @@ def _gated(request: view.Request) -> records.Pod:
         preempts=True,
         unschedulable=None,
         packed=None,
+        tenure=tenures.Tenure(endless=demand.workload_type is pod.WorkloadType.INFERENCE),
     )

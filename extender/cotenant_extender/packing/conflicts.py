@@ -1,0 +1,142 @@
+"""What only kube-scheduler evaluates, and which pods cannot be on one node: host ports, anti-affinity by host name.
+
+Follows kube-scheduler's NodePorts and InterPodAffinity plugins. An anti-affinity by another topology, or with a
+selector of namespaces, is left to kube-scheduler: it makes no conflict here.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cotenant_api.names import GPU_SHARE
+from cotenant_extender.packing import constraints
+
+Object = Mapping[str, Any]
+Port = tuple[str, str, int]
+"""Protocol, host IP, and number."""
+
+HOST_NAME = "kubernetes.io/hostname"
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - an address to compare, not to listen on
+
+
+class Apart(NamedTuple):
+    """Pods that must not be on the same node.
+
+    Attributes:
+        namespaces: theirs; None: any.
+        expressions: what their labels match.
+    """
+
+    namespaces: frozenset[str] | None
+    expressions: tuple[constraints.Expression, ...]
+
+    def names(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a pod is one of them."""
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
+        return all(expression.matches(labels) for expression in self.expressions)
+
+
+class Exclusion(NamedTuple):
+    """What a pod excludes from its node: who has one of these ports, and who matches one of these terms."""
+
+    ports: frozenset[Port]
+    apart: tuple[Apart, ...]
+
+
+NOTHING = Exclusion(frozenset(), ())
+
+
+class Member(NamedTuple):
+    """What of a pod counts for conflicts."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    excludes: Exclusion
+
+
+def conflict(one: Member, other: Member) -> bool:
+    """Return whether two pods cannot be on one node."""
+    first, second = one.excludes, other.excludes
+    if first is NOTHING and second is NOTHING:
+        return False
+    if any(_same(port, taken) for port in first.ports for taken in second.ports):
+        return True
+    return any(term.names(other.namespace, other.labels) for term in first.apart) or any(
+        term.names(one.namespace, one.labels) for term in second.apart
+    )
+
+
+def exclusion(namespace: str, spec: Object) -> Exclusion:
+    """Return what a pod's spec excludes from its node; `NOTHING` itself where it excludes nothing."""
+    ports, affinity = _ports(spec), spec.get("affinity")
+    if not ports and not affinity:
+        return NOTHING
+    anti = (affinity or {}).get("podAntiAffinity") or {}
+    required = anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    apart = tuple(term for raw in required if (term := _apart(namespace, raw)) is not None)
+    return Exclusion(frozenset(ports), apart) if ports or apart else NOTHING
+
+
+def unevaluated(spec: Object) -> bool:
+    """Return whether a spec requires something that only kube-scheduler evaluates. Volumes are looked at elsewhere."""
+    affinity = spec.get("affinity") or {}
+    for between_pods in (affinity.get("podAffinity"), affinity.get("podAntiAffinity")):
+        if between_pods and between_pods.get("requiredDuringSchedulingIgnoredDuringExecution"):
+            return True
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        if constraint.get("whenUnsatisfiable") == "DoNotSchedule":
+            return True
+    return bool(spec.get("resourceClaims") or _ports(spec) or _other_resources(spec))
+
+
+def _ports(spec: Object) -> list[Port]:
+    """Return the host ports of containers and sidecars."""
+    found: list[Port] = []
+    for container in spec.get("containers") or ():
+        found += _of_container(container)
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            found += _of_container(container)
+    return found
+
+
+def _of_container(container: Object) -> list[Port]:
+    ports = container.get("ports")
+    if not ports:
+        return []
+    return [
+        (port.get("protocol") or "TCP", port.get("hostIP") or _ANY_ADDRESS, port["hostPort"])
+        for port in ports
+        if port.get("hostPort")
+    ]
+
+
+def _same(one: Port, other: Port) -> bool:
+    if (one[0], one[2]) != (other[0], other[2]):
+        return False
+    return one[1] == other[1] or _ANY_ADDRESS in (one[1], other[1])
+
+
+def _apart(namespace: str, raw: Object) -> Apart | None:
+    """Return a term of an anti-affinity; None where it makes no conflict here."""
+    selector, among = raw.get("labelSelector"), raw.get("namespaceSelector")
+    if raw.get("topologyKey") != HOST_NAME or selector is None or among:
+        return None
+    expressions = (
+        *(constraints.Expression(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()),
+        *constraints.expressions(selector.get("matchExpressions")),
+    )
+    return Apart(None if among is not None else frozenset(raw.get("namespaces") or (namespace,)), expressions)
+
+
+def _other_resources(spec: Object) -> bool:
+    """Return whether a container requests a resource that the queue does not count."""
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        for amounts in (resources.get("requests") or (), resources.get("limits") or ()):
+            if any(resource not in _COUNTED for resource in amounts):
+                return True
+    return False
+
+
+_COUNTED = ("cpu", "memory", GPU_SHARE)

@@ -1,0 +1,72 @@
+"""Who may use GPUs that are held for another job meanwhile (`holds`): single pods, in order, some in each pass.
+
+Who was refused is asked about again when a held node has changed, or some time later, as expectations change with time.
+"""
+
+from collections.abc import Hashable, Iterable
+
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import policies, view
+from cotenant_extender.queue import earmarking, holds, order, roster
+
+ASKED = 16
+"""Kinds of pods that are looked at in a pass."""
+LOOKED_AT = 2000
+"""Pods of the line that are looked at in a pass."""
+
+
+class Backfill:
+    """Remembers who was refused.
+
+    Args:
+        reservation: what is held, and for whom.
+        tenants: of all GPUs.
+    """
+
+    def __init__(self, reservation: holds.Reservation, tenants: roster.Roster) -> None:
+        self._reservation, self._tenants = reservation, tenants
+        self._refused: set[Hashable] = set()
+        self._as_of: tuple[view.Hold, list[int]] | None = None
+        self._since = 0.0
+
+    def lifts(
+        self, source: ledger.Ledger, policy: policies.InForce, waiting: Iterable[order.Entry], *, now: float
+    ) -> tuple[list[earmarking.Lift], bool]:
+        """Earmark held GPUs for those who may use them; and whether more can be decided at once."""
+        made: list[earmarking.Lift] = []
+        asked = 0
+        self._forget(source, now=now)
+        for entry in waiting:
+            record = entry.members[0]
+            kind = _kind(source, entry)
+            if kind in self._refused:
+                continue
+            asked += 1
+            if asked > ASKED or not self._tenants.update(source, source.seen()):
+                return made, True
+            opened = self._reservation.guests(source, self._tenants, record, now=now)
+            lift = None if opened is None else earmarking.guest(source, policy, record, opened, now=now)
+            if lift is None:
+                self._refused.add(kind)
+            else:
+                made.append(lift)
+                self._forget(source, now=now)
+        return made, False
+
+    def _forget(self, source: ledger.Ledger, *, now: float) -> None:
+        """Who was refused may be let in where a held node has changed, and after a while."""
+        hold, seen = self._reservation.hold, source.seen()
+        if hold is None:
+            return
+        rows = [row for name in source.holds.get(hold, ()) if (row := seen.rows.get(name)) is not None]
+        as_of = hold, seen.versions[rows].tolist()
+        if as_of != self._as_of or now >= self._since + holds.REVIEW_SECONDS:
+            self._as_of, self._since = as_of, now
+            self._refused.clear()
+
+
+def _kind(source: ledger.Ledger, entry: order.Entry) -> Hashable:
+    """Pods of one kind are let in and refused alike."""
+    record, label = entry.members[0], None if source.policy is None else source.policy.spec.tenancy_label
+    request = order.request_of(record)
+    return request.fit_key, label and record.labels.get(label), record.likeness, record.tenure.deadline_seconds

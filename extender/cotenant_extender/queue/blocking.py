@@ -1,0 +1,28 @@
+"""Which pods keep a job away from nodes that kube-scheduler refused: by a host port, or by anti-affinity.
+
+kube-scheduler says that it refused a node, not why. Where a pod on the node explains it, the pod leaves like any other
+victim, if it may. Should something else be in the way as well, kube-scheduler refuses the node again, and nothing there
+explains it any more.
+"""
+
+from collections.abc import Mapping
+
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import view
+
+Blockers = Mapping[NodeName, frozenset[PodUID]]
+
+
+def blockers(source: ledger.Ledger, request: view.Request) -> Blockers:
+    """Return the pods that keep a job's pod away, by node; only nodes that kube-scheduler refused for it."""
+    verdict, waiting = request.constraints.refused, source.pods.get(request.demand.uid)
+    if verdict is None or waiting is None:
+        return {}
+    found: dict[NodeName, set[PodUID]] = {}
+    for other in source.pods.values():
+        if other.node is None or other.finished or other.node not in verdict:
+            continue
+        if waiting.excluded_by(other):
+            found.setdefault(other.node, set()).add(other.uid)
+    return {name: frozenset(uids) for name, uids in found.items()}

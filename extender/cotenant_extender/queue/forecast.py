@@ -1,0 +1,250 @@
+"""Where a job can start soonest, by when tenants are expected to end. Pure; it changes nothing.
+
+For one GPU: its tenants leave in the order of their expected ends, and the job can start there at the first of these
+times from which on the rules take it, and its node has the CPU, memory, pods and shares that all who have left by then
+give back. Whole GPUs of one node are as late as the last of them, a gang as its last pod. Its pods are put one after
+the other, the largest first, each where it can start soonest beside those before; of places that are equal the one with
+the least booked now. Where no node is expected to have the CPU or memory, these do not count.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName, PodUID
+from cotenant_extender.packing import fleet, rules, view
+from cotenant_extender.queue import roster, scene
+
+Held = dict[NodeName, set[GPUUID]]
+FIRST_ROWS = 64
+"""Nodes that are looked at first."""
+MORE_ROWS = 8
+"""How many times as many are looked at next; and at least so many for each pod of a gang."""
+_PLENTY = 2**60
+
+
+class Field(NamedTuple):
+    """What there is, and when it is expected to become free.
+
+    Attributes:
+        held: tenants of the same rows.
+        ends: shape (N, G, T), when they are expected to end, in seconds since the epoch; inf: never.
+        open: shape (N, G), the GPUs that the job may have.
+    """
+
+    seen: fleet.Fleet
+    held: roster.Roster
+    ends: rules.Array
+    open: rules.Array
+
+    def at(self, rows: rules.Array) -> "Field":
+        """These rows alone, given in ascending order."""
+        return Field(self.seen.at(rows), self.held.at(rows), self.ends[rows], self.open[rows])
+
+    def joined(self, cell: tuple[int, int], request: view.Request, *, end: float) -> "Field":
+        """As if a pod were on a GPU already, until a time."""
+        share, memory = rules.of_models(self.seen, request).at(*cell)
+        seen = scene.copied(self.seen)
+        seen.take(*cell, request, share=share, memory_mib=memory)
+        row = cell[0]
+        seen.free_share[row] -= request.demand.share
+        seen.free_cpu_millis[row] -= request.host.cpu_millis
+        seen.free_memory_bytes[row] -= request.host.memory_bytes
+        seen.free_pods[row] -= 1
+        held = self.held.joined(cell, request, share=share, memory_mib=memory)
+        ends = np.pad(self.ends, ((0, 0), (0, 0), (0, 1)), constant_values=np.inf)
+        ends[(*cell, -1)] = end
+        return Field(seen, held, ends, self.open)
+
+
+class Place(NamedTuple):
+    """Where a job can start.
+
+    Attributes:
+        start: when it is expected to, in seconds since the epoch.
+        gpus: for all of its pods.
+        blockers: who is on them and is expected to end by then.
+    """
+
+    start: float
+    gpus: Held
+    blockers: frozenset[PodUID]
+
+
+def soonest(field: Field, requests: Sequence[view.Request], *, now: float) -> Place | None:
+    """Where all of a job's pods can start soonest; None where that is never expected.
+
+    Nodes are looked at in the order of a bound on when they may be ready at the earliest, some at a time, until no
+    other can be better.
+    """
+    ordered = sorted(requests, key=lambda request: -request.demand.share)
+    bound = np.min([_earliest(field, request, now=now) for request in _kinds(ordered)], axis=0, initial=np.inf)
+    rows = np.argsort(bound, kind="stable")[: int(np.isfinite(bound).sum())]
+    for plentiful in (False, True):
+        count = max(FIRST_ROWS, MORE_ROWS * len(ordered))
+        while True:
+            near = _useful(field.at(np.sort(rows[:count])), ordered)
+            found = None if near is None else _placed(near, ordered, plentiful=plentiful, now=now)
+            if count >= len(rows) or (found is not None and found.start <= bound[rows[count]]):
+                break
+            count *= MORE_ROWS
+        if found is not None:
+            return found
+    return None
+
+
+def _earliest(field: Field, request: view.Request, *, now: float) -> rules.Array:
+    """When each node, shape (N,), can have enough hundredths free for a pod at the earliest; inf: never."""
+    seen, needed = field.seen, rules.of_models(field.seen, request)
+    usable = seen.present & field.open & (seen.closed == 0) & (seen.node_closed == 0)[:, None]
+    usable &= np.asarray(needed.refused) == 0
+    by_end = np.argsort(field.ends, axis=2, kind="stable")
+    freed = np.take_along_axis(field.held.share, by_end, axis=2).cumsum(axis=2)
+    ends = np.take_along_axis(field.ends, by_end, axis=2)
+    lacks = np.asarray(needed.share) - seen.free
+    ready = np.where(freed >= lacks[:, :, None], ends, np.inf).min(axis=2, initial=np.inf)
+    ready = np.where(usable, np.where(lacks <= 0, now, ready), np.inf)
+    count = request.demand.gpus
+    return np.sort(ready, axis=1)[:, count - 1] if ready.shape[1] >= count else np.full(len(seen), np.inf)
+
+
+def _useful(field: Field, requests: Sequence[view.Request]) -> Field | None:
+    """The rows whose GPUs can take one of the pods at all, when everybody has left who is expected to leave."""
+    last = _emptied(field, np.isfinite(field.ends))
+    useful = np.zeros(len(field.seen), dtype=np.bool_)
+    for request in _kinds(requests):
+        useful |= rules.offers(last, request, check_host=True).fits.any(axis=1)
+    return field.at(np.flatnonzero(useful)) if useful.any() else None
+
+
+def _kinds(requests: Sequence[view.Request]) -> Sequence[view.Request]:
+    return list({request.fit_key: request for request in requests}.values())
+
+
+def _emptied(field: Field, leaving: rules.Array) -> fleet.Fleet:
+    """The fleet without these tenants, with nothing but the open GPUs; its nodes lack nothing else."""
+    made = scene.without_all(field.seen, field.held, leaving)
+    made.present &= field.open
+    made.hold[field.open] = 0
+    for amounts in (made.free_share, made.free_cpu_millis, made.free_memory_bytes, made.free_pods):
+        amounts[:] = _PLENTY
+    return made
+
+
+class _Hosts:
+    """What nodes have free beside GPUs, and when more is given back; pods are put there one after the other."""
+
+    def __init__(self, field: Field) -> None:
+        seen, held, count = field.seen, field.held, len(field.seen)
+        self._free = [seen.free_share.copy(), seen.free_cpu_millis.copy(), seen.free_memory_bytes.copy()]
+        self._free.append(seen.free_pods.copy())
+        ends = field.ends.reshape(count, -1)
+        by_end = np.argsort(ends, axis=1, kind="stable")
+        self._ends = np.take_along_axis(ends, by_end, axis=1)
+        given = (held.tokens, held.cpu_millis, held.memory_bytes, (held.pods > 0).astype(np.int64))
+        self._given = [
+            np.take_along_axis(amounts.reshape(count, -1), by_end, axis=1).cumsum(axis=1) for amounts in given
+        ]
+
+    def ready(self, request: view.Request, *, now: float) -> rules.Array:
+        """When each node, shape (N,), has what a pod requests of it; inf: never."""
+        found = np.full(len(self._ends), now)
+        for free, given, need in zip(self._free, self._given, _needs(request), strict=True):
+            lacks = need - free
+            times = np.where(given >= lacks[:, None], self._ends, np.inf).min(axis=1, initial=np.inf)
+            np.maximum(found, np.where(lacks <= 0, now, times), out=found)
+        return found
+
+    def take(self, row: int, request: view.Request) -> None:
+        """A pod is there."""
+        for free, need in zip(self._free, _needs(request), strict=True):
+            free[row] -= need
+
+
+def _needs(request: view.Request) -> tuple[int, int, int, int]:
+    return request.demand.share, request.host.cpu_millis, request.host.memory_bytes, 1
+
+
+class _Steps:
+    """The fleet after 0, 1, 2 .. tenants of each GPU have left."""
+
+    def __init__(self, field: Field, *, plentiful: bool, now: float) -> None:
+        rank = np.argsort(np.argsort(field.ends, axis=2, kind="stable"), axis=2, kind="stable")
+        ends, leaves = np.sort(field.ends, axis=2), np.isfinite(field.ends)
+        count = int(leaves.sum(axis=2).max(initial=0))
+        self._now, self._hosts = now, None if plentiful else _Hosts(field)
+        self._fleets = [_emptied(field, (rank < step) & leaves) for step in range(count + 1)]
+        self._times = [np.full(field.open.shape, now), *(ends[:, :, step] for step in range(count))]
+
+    def starts(self, request: view.Request) -> tuple[rules.Array, int]:
+        """When each GPU, shape (N, G), takes one pod, or its part of one; and how many GPUs of a node that needs."""
+        found = np.full(self._times[0].shape, np.inf)
+        for seen, time in zip(self._fleets, self._times, strict=True):
+            cells = rules.offers(seen, request, check_host=True).cells
+            np.minimum(found, np.where(cells, time, np.inf), out=found)
+        if self._hosts is not None:
+            found = np.maximum(found, self._hosts.ready(request, now=self._now)[:, None])
+        return found, request.demand.gpus
+
+    def take(self, row: int, slots: Sequence[int], request: view.Request) -> None:
+        """One of the job's pods is there from the beginning."""
+        needed = rules.of_models(self._fleets[0], request)
+        for slot in slots:
+            share, memory = needed.at(row, slot)
+            for seen in self._fleets:
+                seen.take(row, slot, request, share=share, memory_mib=memory)
+        if self._hosts is not None:
+            self._hosts.take(row, request)
+
+
+def _placed(field: Field, requests: Sequence[view.Request], *, plentiful: bool, now: float) -> Place | None:
+    """All pods, one after the other."""
+    cost = np.where(field.seen.present, HUNDREDTHS - field.seen.free, 0)
+    if len(requests) > 1:
+        kept = _best_rows(field, requests, cost, plentiful=plentiful, now=now)
+        field, cost = field.at(kept), cost[kept]
+    steps = _Steps(field, plentiful=plentiful, now=now)
+    start, gpus, blockers = now, Held(), set[PodUID]()
+    for request in requests:
+        found = _first(*steps.starts(request), cost)
+        if found is None:
+            return None
+        when, row, slots = found
+        start = max(start, when)
+        for slot in slots:
+            node = field.seen.nodes[row]
+            gpus.setdefault(node.name, set()).add(node.gpus[slot].uuid)
+            ending = field.ends[row, slot] <= when
+            blockers.update(uid for place, uid in enumerate(field.held.uids[row][slot]) if ending[place])
+            cost[row, slot] = -1
+        steps.take(row, slots, request)
+    return Place(start, gpus, frozenset(blockers))
+
+
+def _first(starts: rules.Array, count: int, cost: rules.Array) -> tuple[float, int, list[int]] | None:
+    """The row, and so many of its GPUs, that are ready soonest; of those, where the least is booked."""
+    if starts.shape[1] < count:
+        return None
+    slots = np.lexsort((cost, starts), axis=1)[:, :count]
+    ready = np.take_along_axis(starts, slots, axis=1)[:, -1]
+    total = np.take_along_axis(cost, slots, axis=1).sum(axis=1)
+    row = int(np.lexsort((total, ready))[0])
+    return None if math.isinf(ready[row]) else (float(ready[row]), row, [int(slot) for slot in slots[row]])
+
+
+def _best_rows(
+    field: Field, requests: Sequence[view.Request], cost: rules.Array, *, plentiful: bool, now: float
+) -> rules.Array:
+    """For each kind of a gang's pods as many rows as it has pods: no more can be used up by the others."""
+    steps, kept = _Steps(field, plentiful=plentiful, now=now), np.zeros(len(field.seen), dtype=np.bool_)
+    for request in _kinds(requests):
+        starts, count = steps.starts(request)
+        if starts.shape[1] < count:
+            continue
+        slots = np.lexsort((cost, starts), axis=1)[:, :count]
+        ready = np.take_along_axis(starts, slots, axis=1)[:, -1]
+        total = np.take_along_axis(cost, slots, axis=1).sum(axis=1)
+        kept[np.lexsort((total, ready))[: len(requests)]] = True
+    return np.flatnonzero(kept)

@@ -1,0 +1,217 @@
+"""Who may use GPUs that are held for another job: who leaves it room when it starts, and who ends before."""
+
+from typing import Any
+
+from cotenant_api import names
+from cotenant_api.names import NodeName, PodUID
+from cotenant_api.pod import PackedReason
+from cotenant_extender import records
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import holds, planning
+from extender import builders, queueing
+from extender.builders import NOW
+from extender.queueing import booked, end, held, lift, lifted, run, told
+
+
+def tenant(name: str, share: int, gpu: str, left: float, **changes: Any) -> dict[str, Any]:
+    """A bound pod that must have ended in so many seconds."""
+    raw = builders.bound(name, share, gpu.split("-")[1], gpu, activeDeadlineSeconds=left + 100_000, **changes)
+    raw["status"]["startTime"] = builders.timestamp(NOW - 100_000)
+    return raw
+
+
+def waiting_for(share: int, *tenants: dict[str, Any], nodes: int = 1, gpus: int = 1, **job: Any) -> ledger.Ledger:
+    """A cluster in which the pod `old` waits too long, and GPUs are held for it."""
+    source = builders.cluster(nodes=nodes, gpus=gpus, queue={"maxWaitSeconds": 60})
+    builders.put(source, *tenants, builders.pod("old", share, created=NOW - 61, **job))
+    assert lifted(source) == []
+    assert held(source) != []
+    return source
+
+
+def test_who_ends_before_the_job_is_expected_to_start_may_use_its_gpus() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, builders.pod("short", 30, activeDeadlineSeconds=900))
+    builders.put(source, builders.pod("long", 20, activeDeadlineSeconds=1100), builders.pod("unknown", 10))
+    assert lifted(source) == ["short"]
+    assert held(source) == ["GPU-n0-0"]
+
+
+def test_who_is_known_to_run_shortly_may_without_a_deadline() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    for number, seconds in enumerate((100, 200, 300)):
+        raw = builders.bound(f"done{number}", 30, "n0", "GPU-n0-0", phase="Succeeded")
+        raw["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
+        raw["status"]["startTime"] = builders.timestamp(NOW - 5000)
+        stopped = {"terminated": {"finishedAt": builders.timestamp(NOW - 5000 + seconds)}}
+        raw["status"]["containerStatuses"] = [{"state": stopped}]
+        builders.put(source, raw)
+    short = builders.pod("short", 30)
+    short["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
+    builders.put(source, short, builders.pod("unknown", 30))
+    assert lifted(source) == ["short"]
+
+
+def test_as_time_passes_fewer_end_before() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, builders.pod("late", 30, activeDeadlineSeconds=900))
+    source.lease(NodeName("n0"), NOW + 101, now=NOW + 101)
+    assert lifted(source, now=NOW + 101) == []
+
+
+def test_who_leaves_room_for_the_job_may_stay_for_ever() -> None:
+    source = waiting_for(70, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, builders.pod("service", 30, restartPolicy="Always"), builders.pod("large", 40))
+    assert lifted(source) == ["service"]
+    end(source, "t")
+    assert lifted(source) == ["old"]
+    assert booked(source) == {"GPU-n0-0": 100}
+
+
+def test_those_who_leave_room_do_so_together() -> None:
+    source = waiting_for(60, tenant("t", 50, "GPU-n0-0", 1000))
+    for name in ("first", "second", "third"):
+        builders.put(source, builders.pod(name, 20))
+    assert lifted(source) == ["first", "second"]
+    end(source, "t")
+    assert lifted(source) == ["old"]
+
+
+def test_room_for_the_job_is_room_in_memory_and_tenancy_too() -> None:
+    notes = {names.GPU_MEMORY: "100Gi"}
+    source = waiting_for(60, tenant("t", 50, "GPU-n0-0", 1000), annotations=notes)
+    builders.put(source, builders.pod("much", 20, annotations={names.GPU_MEMORY: "40Gi"}))
+    assert lifted(source) == []
+    builders.put(source, builders.pod("little", 20, annotations={names.GPU_MEMORY: "4Gi"}))
+    assert lifted(source) == ["little"]
+
+
+def test_when_those_have_left_for_whom_the_job_waits_nobody_more_is_let_in_because_it_ends_before() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, builders.pod("guest", 30, activeDeadlineSeconds=900))
+    assert lifted(source) == ["guest"]
+    lift(source, "guest", activeDeadlineSeconds=900)
+    builders.put(source, tenant("guest", 30, "GPU-n0-0", 900, version=3))
+    end(source, "t")
+    builders.put(source, builders.pod("next", 30, activeDeadlineSeconds=100))
+    assert lifted(source) == []
+    end(source, "guest")
+    assert lifted(source) == ["old"]
+
+
+def test_a_gpu_that_is_empty_is_used_until_the_others_of_the_job_are() -> None:
+    source = waiting_for(200, tenant("t", 50, "GPU-n0-1", 5000), gpus=2)
+    builders.put(source, builders.pod("hour", 100, activeDeadlineSeconds=3600), builders.pod("unknown", 100))
+    assert lifted(source) == ["hour"]
+    assert booked(source)["GPU-n0-0"] == 100
+
+
+def test_filter_and_bind_take_a_guest_where_it_is_promised() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, builders.pod("guest", 30, activeDeadlineSeconds=900))
+    assert lifted(source) == ["guest"]
+    lift(source, "guest", activeDeadlineSeconds=900)
+    placed = builders.place(source, source.pods[PodUID("uid-guest")])
+    assert [gpu.uuid for gpu in placed.gpus] == ["GPU-n0-0"]
+
+
+def test_nothing_is_held_beside_those_who_never_end_and_who_waits_is_told() -> None:
+    source = builders.cluster(gpus=1, queue={"maxWaitSeconds": 60})
+    builders.put(source, builders.bound("service", 50, "n0", "GPU-n0-0", restartPolicy="Always"))
+    builders.put(source, builders.pod("old", 60, created=NOW - 61), builders.pod("new", 50))
+    assert lifted(source) == ["new"]
+    assert held(source) == []
+    reason, message = told(source, "old")
+    assert reason is PackedReason.INSUFFICIENT_SHARE
+    assert "no GPU is held for it, as none that it could use is expected to become free" in message
+
+
+def test_who_gpus_are_held_for_is_told_when_it_is_expected_to_start() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1200))
+    reason, message = told(source, "old")
+    assert reason is PackedReason.INSUFFICIENT_SHARE
+    held_for_it = "1 GPU is held for it, to start about 2027-01-15 08:20 UTC (an estimate)"
+    assert message == f"1 GPU lacks 50 hundredths; {held_for_it}; 1st in the queue"
+
+
+def known_to_end(source: ledger.Ledger, gpu: str, left: float, *, version: int = 5) -> None:
+    """The deadline of the tenant of a GPU becomes another."""
+    builders.put(source, tenant(f"t{gpu[-1]}", 50, gpu, left, version=version))
+
+
+def two_gpus(first: float, second: float) -> ledger.Ledger:
+    """Each with a tenant that ends in so many seconds."""
+    return waiting_for(100, tenant("t0", 50, "GPU-n0-0", first), tenant("t1", 50, "GPU-n0-1", second), gpus=2)
+
+
+def at(source: ledger.Ledger, seconds: float) -> list[str]:
+    """What is held after a pass at a time."""
+    source.lease(NodeName("n0"), NOW + seconds, now=NOW + seconds)
+    source.tick(now=NOW + seconds)
+    run(source, now=NOW + seconds)
+    return held(source)
+
+
+def test_a_hold_moves_where_its_job_is_expected_to_start_twice_as_soon_and_a_minute_sooner() -> None:
+    source = two_gpus(4000, 5000)
+    assert held(source) == ["GPU-n0-0"]
+    known_to_end(source, "GPU-n0-1", 2500)
+    assert at(source, 20) == ["GPU-n0-0"]
+    known_to_end(source, "GPU-n0-1", 1900, version=6)
+    assert at(source, 40) == ["GPU-n0-1"]
+
+
+def test_a_hold_does_not_move_for_less_than_a_minute() -> None:
+    source = two_gpus(100, 500)
+    known_to_end(source, "GPU-n0-1", 50)
+    assert at(source, 20) == ["GPU-n0-0"]
+
+
+def test_a_hold_that_has_moved_moves_again_when_it_is_twice_as_old() -> None:
+    source = two_gpus(40_000, 50_000)
+    known_to_end(source, "GPU-n0-1", 9000)
+    assert at(source, 100) == ["GPU-n0-1"]
+    known_to_end(source, "GPU-n0-0", 2000, version=6)
+    assert at(source, 150) == ["GPU-n0-1"]
+    known_to_end(source, "GPU-n0-0", 2001, version=7)
+    assert at(source, 199) == ["GPU-n0-1"]
+    known_to_end(source, "GPU-n0-0", 2000, version=8)
+    assert at(source, 211) == ["GPU-n0-0"]
+
+
+def test_another_queue_goes_on_with_what_is_held() -> None:
+    source = two_gpus(4000, 5000)
+    known_to_end(source, "GPU-n0-1", 3000)
+    assert source.policy is not None
+    planning.Queue().plan(source, source.policy, now=NOW + 1)
+    assert held(source) == ["GPU-n0-0"]
+
+
+def test_many_kinds_of_guests_are_asked_about_in_several_passes() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, *(builders.pod(f"p{share}", share) for share in range(1, 31)))
+    assert run(source).cut
+    plan = run(source)
+    assert (plan.lifts, plan.cut) == ((), False)
+    builders.put(source, builders.pod("short", 30, activeDeadlineSeconds=900))
+    assert lifted(source) == ["short"]
+
+
+def test_a_guest_whose_run_time_becomes_known_is_let_in_after_a_while() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    raw = builders.pod("guest", 30)
+    raw["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
+    builders.put(source, raw)
+    assert lifted(source) == []
+    record = source.pods[PodUID("uid-guest")]
+    for number in range(3):
+        gone = builders.bound(f"done{number}", 30, "n9", "GPU-n9-0", phase="Succeeded")
+        gone["metadata"]["ownerReferences"] = raw["metadata"]["ownerReferences"]
+        gone["status"]["startTime"] = builders.timestamp(NOW - 500)
+        stopped = {"terminated": {"finishedAt": builders.timestamp(NOW - 400)}}
+        gone["status"]["containerStatuses"] = [{"state": stopped}]
+        source.runs.learn(records.pod_record(gone), None)
+    assert source.runs.of(record.likeness) is not None
+    later = NOW + holds.REVIEW_SECONDS
+    source.lease(NodeName("n0"), later, now=later)
+    assert queueing.lifted(source, now=later) == ["guest"]

@@ -1,0 +1,60 @@
+"""GPUs that are booked beyond what they have: told, counted, and left alone."""
+
+import pytest
+
+from cotenant_api.names import PodUID
+from cotenant_extender import steps
+from cotenant_extender.ledger import ledger, overbooked
+from cotenant_extender.packing.causes import Cause
+from extender import builders
+
+GPU = "GPU-n0-0"
+
+
+def told(source: ledger.Ledger) -> list[str]:
+    return [gpu.excess for gpu in steps.finish(overbooked.overbooked(source))]
+
+
+def cause(source: ledger.Ledger) -> Cause | None:
+    return source.seen().nodes[0].gpus[0].closed
+
+
+def test_a_gpu_within_its_bounds_is_not_told_of() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("a", 40, "n0", GPU), builders.bound("b", 60, "n0", GPU))
+    assert told(source) == []
+    assert cause(source) is None
+
+
+def test_a_gpu_that_was_bound_twice_is_told_of_and_takes_nobody_more() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("a", 60, "n0", GPU), builders.bound("b", 60, "n0", GPU))
+    assert told(source) == ["120 hundredths of 100 are booked"]
+    assert cause(source) is Cause.OVERBOOKED
+
+
+def test_it_opens_again_when_one_of_them_is_gone() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("a", 60, "n0", GPU), builders.bound("b", 60, "n0", GPU))
+    builders.put(source, builders.bound("b", 60, "n0", GPU, phase="Succeeded"))
+    assert told(source) == []
+    assert cause(source) is None
+
+
+@pytest.mark.parametrize(("generation", "expected"), [(1, []), (2, ["3 jobs share it, 2 may"])])
+def test_more_tenants_than_the_policy_lets_are_a_fault_if_one_was_placed_under_it(
+    generation: int, expected: list[str]
+) -> None:
+    source = builders.cluster(gpus=1)
+    for name in "abc":
+        raw = builders.bound(name, 10, "n0", GPU)
+        notes = raw["metadata"]["annotations"]
+        for key, text in notes.items():
+            notes[key] = text.replace(
+                '"policyGeneration": 1', f'"policyGeneration": {generation if name == "c" else 1}'
+            )
+        builders.put(source, raw)
+    source.policy_changed(builders.in_force(generation=2, maxTenantsPerGPU=2))
+    assert [record.placement is not None for record in source.pods.values()] == [True, True, True]
+    assert told(source) == expected
+    assert PodUID("uid-c") in source.pods

@@ -1,0 +1,168 @@
+"""A write whose reply was lost may arrive at any later time, after any other: it undoes nothing and begins nothing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cotenant_operator.kube import api
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
+
+CONFLICT, CREATED = 409, 201
+
+
+def delay(cluster: Cluster, concerns: Callable[[api.Request], bool]) -> None:
+    """The next such request gets no answer, and arrives when the test says so."""
+    faults = [Fault(effect=False, status=0, late=True)]
+    cluster.server.fault = lambda request: faults.pop() if faults and concerns(request) else None
+
+
+def patches(plural: str, text: str = "") -> Callable[[api.Request], bool]:
+    """Whether a request patches an object of a kind, and says something."""
+    return lambda request: request.method == "PATCH" and f"/{plural}/" in request.path and text in str(request.body)
+
+
+def creates(plural: str) -> Callable[[api.Request], bool]:
+    """Whether a request creates an object of a kind."""
+    return lambda request: request.method == "POST" and request.path.endswith(f"/{plural}")
+
+
+async def given_up_and_tried_again(cluster: Cluster) -> None:
+    """The operator gives a request up that is under way, and sends it once more."""
+    await cluster.settle()
+    assert len(cluster.server.late) == 1
+    await cluster.advance(60)
+
+
+def suspend(cluster: Cluster, *, wanted: bool) -> None:
+    """The user stops the DLJob, or lets it go on."""
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=wanted))
+
+
+def suspended(cluster: Cluster) -> list[bool]:
+    """Whether each Job is."""
+    return [bool(job["spec"].get("suspend")) for job in cluster.attempts()]
+
+
+async def test_a_suspension_that_arrives_after_the_job_was_resumed_is_refused(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    delay(cluster, patches("jobs", "'suspend': True"))
+    suspend(cluster, wanted=True)
+    await cluster.deliver()
+    await given_up_and_tried_again(cluster)
+    assert suspended(cluster) == [True]
+    suspend(cluster, wanted=False)
+    await cluster.settle()
+    assert suspended(cluster) == [False]
+    assert cluster.server.arrive() == CONFLICT
+    assert suspended(cluster) == [False]
+
+
+async def test_a_resumption_that_arrives_after_the_job_was_suspended_again_is_refused(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    suspend(cluster, wanted=True)
+    await cluster.settle()
+    delay(cluster, patches("jobs", "'suspend': False"))
+    suspend(cluster, wanted=False)
+    await given_up_and_tried_again(cluster)
+    suspend(cluster, wanted=True)
+    await cluster.settle()
+    assert suspended(cluster) == [True]
+    assert cluster.server.arrive() == CONFLICT
+    assert suspended(cluster) == [True]
+
+
+async def test_a_resumption_that_nothing_came_after_is_undone_when_it_arrives(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    suspend(cluster, wanted=True)
+    await cluster.settle()
+    delay(cluster, patches("jobs", "'suspend': False"))
+    suspend(cluster, wanted=False)
+    await cluster.settle()
+    suspend(cluster, wanted=True)
+    await cluster.settle()
+    cluster.server.arrive()
+    assert suspended(cluster) == [False]
+    await cluster.settle()
+    assert suspended(cluster) == [True]
+
+
+async def test_a_status_that_arrives_late_is_refused(cluster: Cluster) -> None:
+    delay(cluster, patches("dljobs"))
+    cluster.apply(objects.dljob())
+    await given_up_and_tried_again(cluster)
+    await cluster.run("create_pods", "place", "run_pods")
+    before = cluster.dljob()
+    assert cluster.server.arrive() == CONFLICT
+    assert cluster.dljob() == before
+
+
+async def test_the_creation_of_an_attempt_that_arrives_after_it_was_pruned_starts_nothing(cluster: Cluster) -> None:
+    delay(cluster, creates("jobs"))
+    cluster.apply(objects.dljob("gang", replicas=2, backoffLimit=9))
+    await given_up_and_tried_again(cluster)
+    for _ in range(4):
+        await cluster.run("create_pods", "place", "run_pods", "fail")
+        await cluster.advance(400)
+    names = [job["metadata"]["name"] for job in cluster.attempts()]
+    assert "gang-1" not in names
+    assert cluster.server.arrive() == CREATED
+    await cluster.settle()
+    assert [job["metadata"]["name"] for job in cluster.attempts()] == names
+
+
+async def test_the_creation_of_an_attempt_that_arrives_after_the_end_starts_nothing(cluster: Cluster) -> None:
+    delay(cluster, creates("jobs"))
+    cluster.apply(objects.dljob())
+    await given_up_and_tried_again(cluster)
+    await cluster.run("create_pods", "place", "run_pods", "succeed")
+    assert cluster.condition("Complete")["status"] == "True"
+    cluster.server.delete("jobs", "train-1")
+    await cluster.settle()
+    assert cluster.server.arrive() == CREATED
+    await cluster.settle()
+    assert cluster.attempts() == []
+
+
+async def test_a_template_that_arrives_after_a_newer_one_is_refused(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=2))
+    await cluster.run("create_pods", "place", "run_pods")
+    delay(cluster, patches("deployments", "'replicas': 3"))
+    edit(cluster, replicas=3)
+    await given_up_and_tried_again(cluster)
+    edit(cluster, replicas=5)
+    await cluster.advance(60)
+    assert [found["spec"]["replicas"] for found in cluster.server.all("deployments")] == [5]
+    assert cluster.server.arrive() == CONFLICT
+    assert [found["spec"]["replicas"] for found in cluster.server.all("deployments")] == [5]
+
+
+def edit(cluster: Cluster, **spec: int) -> None:
+    """The user changes the DLJob."""
+    cluster.server.change("dljobs", "serve", lambda value: value["spec"].update(spec))
+
+
+@pytest.mark.parametrize("seconds", [0, 3600])
+async def test_an_event_that_arrives_late_is_not_told_again(cluster: Cluster, seconds: int) -> None:
+    delay(cluster, creates("events"))
+    cluster.apply(objects.dljob())
+    await given_up_and_tried_again(cluster)
+    cluster.time.seconds += seconds
+    assert cluster.server.arrive() == CONFLICT
+    assert cluster.events() == ["Created"]
+
+
+async def test_a_deletion_that_arrives_after_its_time_was_put_off_is_refused(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(ttlSecondsAfterFinished=100))
+    await cluster.run("create_pods", "place", "run_pods", "succeed")
+    delay(cluster, lambda request: request.method == "DELETE" and "/dljobs/" in request.path)
+    await cluster.advance(200)
+    assert len(cluster.server.late) == 1
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(ttlSecondsAfterFinished=10_000))
+    assert cluster.server.arrive() == CONFLICT
+    await cluster.settle()
+    assert cluster.dljob()
