@@ -20,7 +20,7 @@ DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-whee
 UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install node simulation torch)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node mutants images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs 
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
+
+mutants: $(VENV)/.wheel ## put defects into the extender and see whether its tests notice (SAMPLE=300; hours; goes on where it was)
+	@PYTHONPATH=tests $(BIN)/python -m mutants --jobs $$(nproc) $(SAMPLE:%=--sample %) --write docs/packing.md
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
 	OMP_NUM_THREADS=1 $(VENV)-torch/bin/python -m pytest tests/torch -q -n auto --dist worksteal

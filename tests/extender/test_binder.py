@@ -9,6 +9,7 @@ import pytest
 
 from api_server.faults import Chooses, Fault
 from cotenant_api import names
+from cotenant_extender import fencing
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift
 from extender import builders, running, virtual
@@ -86,6 +87,32 @@ async def test_a_repeated_bind_succeeds_without_another_binding() -> None:
         await with_pod(rig)
         assert [await rig.bound("a", "n0"), await rig.bound("a", "n0")] == ["", ""]
         assert server.sent("POST", "/binding") == 1
+
+
+@virtual.time
+async def test_what_was_placed_is_counted_beside_what_was_predicted() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        notes = {names.PREDICTION: builders.prediction(h200=(40.0, 1000, 40))}
+        server.put(pods.PODS, builders.pod("a", 50, gates=(), annotations=notes))
+        await until(lambda: "uid-a" in rig.extender.ledger.pods, "seen")
+        await rig.serving()
+        assert await rig.bound("a", "n0") == ""
+        name, registry = "cotenant_extender_placed_share_hundredths_total", rig.extender.metrics.registry
+        found = {figure: registry.get_sample_value(name, {"figure": figure}) for figure in ("predicted", "booked")}
+        assert found == {"predicted": 20.0, "booked": 50.0}
+
+
+@virtual.time
+async def test_nothing_is_bound_while_the_policy_is_paused() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.put(pods.POLICIES, builders.policy(2, paused=True))
+        ledger = rig.extender.ledger
+        await until(lambda: ledger.policy is not None and not ledger.policy.places, "paused")
+        assert await rig.bound("a", "n0") == "PackingPolicy default is paused: nothing is placed"
+        assert server.sent("POST", "/binding") == 0
 
 
 @virtual.time
@@ -225,6 +252,20 @@ async def test_a_binding_that_could_not_be_resolved_is_fenced_when_the_api_serve
         await until(lambda: not rig.extender.ledger.reserved, "resolved")
         assert [answer.status for answer in server.arrive()] == [409]
         assert await rig.bound("a", "n0") == ""
+
+
+@virtual.time
+async def test_a_binding_whose_pod_cannot_be_read_for_a_moment_is_waited_for() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = unreachable
+        binding = asyncio.create_task(rig.bound("a", "n0"))
+        await until(lambda: len(server.late) == 1, "under way")
+        await asyncio.sleep(fencing.REQUEST_SECONDS + 1.0)
+        server.arrive()
+        server.fault = lambda _: None
+        assert await binding == ""
 
 
 @virtual.time

@@ -38,6 +38,7 @@ def test_entries_that_come_and_go_anywhere_leave_the_others_in_order(seed: int) 
 
 def test_an_empty_line_has_empty_arrays_again() -> None:
     found = columns.Columns()
+    assert (len(found), told(found)) == (0, [])
     found.read([columns.Row(1, 0, 0.0, False, True)])
     found.take(0)
     assert told(found) == []

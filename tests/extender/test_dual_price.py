@@ -112,6 +112,14 @@ def test_first_fit_until_enough_have_come() -> None:
     assert chosen(source, shapes.request(33), known) == ("n1", 0)
 
 
+def test_prices_stay_while_nobody_comes() -> None:
+    source = shapes.nodes(shapes.node("n0", [40, 100]), shapes.node("n1", [70, 100]))
+    known = learned(source, [WHOLE, HALF])
+    found = [known.prices.tables(known.mix, source) for _ in range(600)]
+    assert found[-1] is not None
+    assert all(tables is found[-1] for tables in found[300:])
+
+
 def test_prices_follow_a_mix_that_changes() -> None:
     source = shapes.nodes(shapes.node("n0", [40, 100]), shapes.node("n1", [70, 100]))
     known = learned(source, [WHOLE, mix.Demand(4000, 40)])
@@ -168,3 +176,10 @@ def test_no_gpu_at_all_is_no_fault() -> None:
 def test_memory_and_cpu_that_nobody_asks_for_do_not_count() -> None:
     source = shapes.nodes(shapes.node("n0", [100], cpu=0, memory=0), shapes.node("n1", [40], cpu=0, memory=0))
     assert chosen(source, shapes.request(33), learned(source, [mix.Demand(0, 100), mix.Demand(0, 50)])) == ("n1", 0)
+
+
+def test_after_more_classes_than_are_kept_what_comes_next_still_counts() -> None:
+    found = mix.Mix(mix.Demand(number, 50) for number in range(mix.MAX_CLASSES + 1))
+    for _ in range(9):
+        found.add(WHOLE)
+    assert next(iter(found.weights())) == WHOLE

@@ -1,5 +1,6 @@
 """Earmarks and every way they end."""
 
+from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.queue import order
@@ -64,3 +65,13 @@ def test_an_earmark_ends_when_its_pod_is_being_bound_elsewhere() -> None:
     assert lifted(source) == ["b"]
     source.release(item.record.uid)
     assert booked(source) == {"GPU-n0-0": 80}
+
+
+def test_a_pod_that_is_gone_leaves_neither_earmark_nor_setback() -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, builders.pod("a"), builders.pod("b"))
+    run(source)
+    lift(source, "b", unschedulable="no port is free")
+    for name in "ab":
+        source.pod_gone(PodUID(f"uid-{name}"))
+    assert (len(source.earmarks), source.earmarks.setback(PodUID("uid-b"))) == (0, None)

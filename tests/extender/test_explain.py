@@ -81,3 +81,14 @@ async def test_an_unreadable_request_is_explained_without_a_position() -> None:
         await rig.serving()
         (job,) = await explained(rig, "team/a")
         assert (job["reason"], job["position"]) == ("InvalidRequest", None)
+
+
+@virtual.time
+async def test_a_pod_of_a_gang_is_told_with_the_gangs_name() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a", annotations=builders.gang("together", 2)))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: "uid-a" in rig.extender.ledger.pods, "seen")
+        found = await explained(rig)
+        assert [(job["namespace"], job["gang"]) for job in found] == [("team", "together")]

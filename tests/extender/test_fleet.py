@@ -141,6 +141,15 @@ def test_a_taken_gpu_is_its_tenants_alone() -> None:
     assert not rules.offers(source, request("c", namespace="theirs"), check_host=True).fits.any()
 
 
+def test_a_taken_gpu_has_less_memory() -> None:
+    source = fleet.Fleet.of(values(1), builders.in_force()).emptied()
+    wanted = request(annotations={names.GPU_MEMORY: "100Gi"})
+    source.take(0, 0, wanted, share=30, memory_mib=100 * 1024)
+    assert (source.tenants.tolist(), source.tenants_left.tolist()) == ([[1]], [[2]])
+    assert not rules.offers(source, wanted, check_host=True).fits.any()
+    assert rules.offers(source, request(annotations={names.GPU_MEMORY: "30Gi"}), check_host=True).fits.any()
+
+
 def test_labels_that_change_are_asked_again() -> None:
     source = builders.cluster()
     wanted = request(nodeSelector={"pool": "a"})

@@ -1,6 +1,8 @@
 """Gangs: all of their pods or none."""
 
+from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
+from cotenant_extender import records
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import end, held, lift, lifted, member, ordered, queue, run, told
@@ -52,6 +54,20 @@ def test_a_gang_that_is_larger_than_the_cluster_says_so_and_blocks_nobody() -> N
     assert told(source, "a")[1] == (
         "all GPUs together, if empty, have room for 2 of the gang's 3 waiting pods; 1st in the queue"
     )
+
+
+def test_a_gang_is_lifted_although_a_pod_that_avoids_a_node_would_take_the_only_place_of_another() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    source.node(records.node_record(builders.node("n1", gpus=1, labels={"zone": "b"})))
+    gang = [member("a", 80, size=2), member("b", 80, size=2, nodeSelector={"zone": "b"})]
+    builders.put(source, *gang)
+    assert lifted(source) == ["a", "b"]
+    for name, node in (("a", "n0"), ("b", "n1")):
+        standing = source.earmarks.get(PodUID(f"uid-{name}"))
+        assert standing is not None
+        assert standing.placed.node == node
+        source.end_earmark(PodUID(f"uid-{name}"), now=NOW)
+    assert lifted(source, now=NOW + 60) == ["a", "b"]
 
 
 def test_of_two_gangs_that_fit_alone_but_not_together_one_goes_and_the_other_waits_whole() -> None:

@@ -9,7 +9,7 @@ from cotenant_extender import records
 from cotenant_extender.queue import planning
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, lifted, ordered, run, teller, told
+from extender.queueing import booked, lifted, ordered, queue, run, teller, told
 
 Object = dict[str, Any]
 
@@ -43,6 +43,21 @@ def test_a_pod_that_waited_too_long_goes_before_all_of_its_priority_and_after_hi
     builders.put(source, builders.pod("old", 5, created=NOW - 61), builders.pod("older", 1, created=NOW - 99))
     builders.put(source, builders.pod("large", 80, created=NOW - 60), builders.pod("urgent", 1, priority=1))
     assert ordered(source) == ["urgent", "older", "old", "large"]
+
+
+def test_among_those_that_waited_too_long_the_higher_priority_goes_first() -> None:
+    source = builders.cluster(queue={"maxWaitSeconds": 60})
+    builders.put(source, builders.pod("old", created=NOW - 99), builders.pod("urgent", created=NOW - 61, priority=1))
+    assert ordered(source) == ["urgent", "old"]
+
+
+def test_a_pass_ends_after_looking_at_many_gpus_and_the_next_goes_on() -> None:
+    source = builders.cluster(gpus=2)
+    builders.put(source, builders.pod("large", 60), builders.pod("small", 50))
+    assert source.policy is not None
+    plan = queue(source).plan(source, source.policy, now=NOW, cells=1)
+    assert ([lift.record.name for lift in plan.lifts], plan.cut) == (["large"], True)
+    assert lifted(source) == ["small"]
 
 
 def test_a_pod_with_another_gate_is_not_considered() -> None:

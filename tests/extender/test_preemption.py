@@ -97,6 +97,14 @@ def test_among_equals_those_that_ran_least_leave() -> None:
     assert evicted(source) == ["young"]
 
 
+def test_those_that_ran_least_leave_wherever_they_are() -> None:
+    source = builders.cluster(gpus=8)
+    for slot in range(8):
+        bound(source, f"low{slot}", 80, f"GPU-n0-{slot}", started=NOW - 100 + slot)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["low7"]
+
+
 def test_no_more_pods_leave_than_needed() -> None:
     source = builders.cluster(gpus=1)
     bound(source, "a", 20)

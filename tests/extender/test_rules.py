@@ -202,6 +202,22 @@ def test_a_lowered_limit_leaves_tenants_where_they_are_and_takes_no_more() -> No
     assert refused(source, builders.pod("b", 10)) == (PackedReason.INSUFFICIENT_SHARE, "1 GPU lacks 10 hundredths")
 
 
+@pytest.mark.parametrize("allocatable", [{"cpu": "100m"}, {"memory": "64Mi"}, {"pods": "1"}])
+def test_what_a_node_offers_is_used_to_the_last(allocatable: Object) -> None:
+    source = builders.cluster(gpus=1)
+    source.node(records.node_record(builders.node("n0", gpus=1, allocatable=allocatable)))
+    assert where(source, builders.pod("a")) == ["GPU-n0-0"]
+
+
+@pytest.mark.parametrize("namespace", ["team", "others", "third"])
+def test_nobody_joins_tenants_that_do_not_belong_together_under_a_new_policy(namespace: str) -> None:
+    source = builders.cluster(gpus=1, tenancy="Any")
+    for name in ("team", "others"):
+        builders.put(source, builders.bound(name, 20, "n0", "GPU-n0-0", namespace=name))
+    source.policy_changed(builders.in_force(generation=2))
+    assert refused(source, builders.pod("a", 10, namespace=namespace))[0] is PackedReason.TENANCY_CONFLICT
+
+
 @pytest.mark.parametrize(
     ("change", "reason", "words"),
     [

@@ -48,6 +48,25 @@ def test_what_fits_is_earmarked_instead() -> None:
     assert (shown(source), len(source.earmarks)) == ([], 1)
 
 
+def test_a_pass_that_was_cut_short_shows_nobody_who_was_not_tried() -> None:
+    count = planning.LIFTS_PER_PASS + 2
+    source = builders.cluster(nodes=count, gpus=1)
+    builders.put(source, *(waits(f"p{number:03}", 60) for number in range(count)))
+    plan = run(source)
+    assert (plan.cut, [lift.record.name for lift in plan.lifts if lift.earmark is None]) == (True, [])
+    assert words(source, f"p{count - 1:03}")[1].startswith("others go first; ")
+    assert len(lifted(source)) == 2
+
+
+def test_a_gpunode_that_lists_more_gpus_makes_another_kind_of_node() -> None:
+    source = full()
+    builders.put(source, waits("a", 300))
+    assert shown(source) == []
+    larger = builders.gpunode("n0", gpus=3, version=2, gpu={"health": "Unhealthy"})
+    source.gpunode(records.gpunode_record(larger), now=NOW)
+    assert shown(source, now=NOW + scaleup.REFRESH_SECONDS) == ["a"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

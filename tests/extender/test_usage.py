@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_api.names import GPUModel, Namespace, PodUID
+from cotenant_api.names import GPUModel, Namespace, NodeName, PodUID
 from cotenant_extender import metrics, records
 from cotenant_extender.ledger import ledger, usage
 from cotenant_extender.packing import occupancy
@@ -26,7 +26,7 @@ def test_only_bound_pods_use_gpus_and_memory() -> None:
     source.usage.advance(now=NOW + 10)
     account = source.usage.accounts[Namespace("team")]
     assert account.gpu_seconds == pytest.approx(14.0)
-    assert account.byte_seconds == 10 * 2000 * usage.BYTES_PER_MIB
+    assert account.byte_seconds == 10 * 2000 * 1024 * 1024
     assert Namespace("others") not in source.usage.accounts
 
 
@@ -50,6 +50,19 @@ def test_gpus_are_in_use_free_or_closed() -> None:
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
     source.lease_gone(source.order[1], now=NOW)
     assert occupancy.occupancy(source.seen()) == occupancy.Occupancy(in_use=1, free=1, closed=2, booked=40)
+
+
+def test_gpus_of_a_node_that_is_gone_are_closed() -> None:
+    source = builders.cluster(nodes=2)
+    source.node_gone(NodeName("n0"))
+    assert occupancy.occupancy(source.seen()) == occupancy.Occupancy(in_use=0, free=2, closed=2, booked=0)
+
+
+def test_no_time_is_counted_before_the_start() -> None:
+    found = usage.Usage()
+    found.advance(now=NOW)
+    found.advance(now=NOW + 5)
+    assert found.accounts == {}
 
 
 def test_packing_efficiency_is_the_booked_part_of_the_gpus_in_use() -> None:

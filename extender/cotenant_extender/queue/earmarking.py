@@ -1,5 +1,7 @@
 """Earmark what fits: a pod, or all pods of a gang or none."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cotenant_api import placement
@@ -7,6 +9,8 @@ from cotenant_extender import records
 from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import fleet, placing, policies, rules
 from cotenant_extender.queue import order, scene
+
+_Places = Callable[[ledger.Ledger, policies.InForce, records.Pod], placement.Placement | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +38,25 @@ def earmarked(
     source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, rows: rules.Array | None, *, now: float
 ) -> list[Lift]:
     """Promise GPUs to an entry; empty where it does not fit. `rows`: where a single pod may fit at all."""
-    if entry.gang is not None and not _fits_together(source, entry):
+    if entry.gang is None:
+        return _promised(source, policy, entry, functools.partial(_place, rows=rows, avoids=True), now=now)
+    if not _fits_together(source, entry):
         return []
+    # A pod that avoids the node where it was refused may take the only place of another.
+    for avoids in (True, False):
+        made = _promised(source, policy, entry, functools.partial(_place, rows=None, avoids=avoids), now=now)
+        if made:
+            return made
+    return []
+
+
+def _promised(
+    source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, place: _Places, *, now: float
+) -> list[Lift]:
+    """Promise GPUs to all pods of an entry, one after the other, or to none."""
     made: list[Lift] = []
     for record in entry.members:
-        placed = _place(source, policy, record, rows if entry.gang is None else None)
+        placed = place(source, policy, record)
         if placed is None:
             for lift in made:
                 source.end_earmark(lift.record.uid)
@@ -66,11 +84,11 @@ def _fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
 
 
 def _place(
-    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, rows: rules.Array | None
+    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, *, rows: rules.Array | None, avoids: bool
 ) -> placement.Placement | None:
-    """A place for a pod; where kube-scheduler refused it last is tried last."""
+    """A place for a pod; `avoids`: where kube-scheduler refused it last is tried last."""
     request, seen = order.request_of(record), source.seen()
-    setback, found = source.earmarks.setback(record.uid), None
+    setback, found = source.earmarks.setback(record.uid) if avoids else None, None
     if setback is not None:
         others = seen.part([name for name in source.order if name != setback.node])
         found = placing.choose(others, request, source.known)
