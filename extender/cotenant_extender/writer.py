@@ -47,12 +47,14 @@ class Writer:
         task = asyncio.ensure_future(self._bounded(work))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        # One that is cancelled before it begins would be a coroutine that nobody awaited.
+        task.add_done_callback(lambda _: work.close())
 
     def start_once(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Begin something, unless what began under this key is still under way."""
         if key not in self._once:
             self._once.add(key)
-            self.start(self._releasing(key, work()))
+            self.start(self._releasing(key, work))
 
     async def finish(self) -> None:
         """Wait for what is under way, at most `FINISH_SECONDS`: whoever leads next finds the rest on the pods."""
@@ -283,9 +285,9 @@ class Writer:
     def _time(self) -> str:
         return conditions.timestamp(datetime.fromtimestamp(self._clock(), UTC))
 
-    async def _releasing(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _releasing(self, key: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         finally:
             self._once.discard(key)
 

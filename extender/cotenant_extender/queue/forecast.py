@@ -150,7 +150,7 @@ class _Hosts:
 
     def ready(self, request: view.Request, *, now: float) -> rules.Array:
         """When each node, shape (N,), has what a pod requests of it; inf: never."""
-        found = np.full(len(self._ends), now)
+        found = np.full(len(self._ends), now, dtype=np.float64)
         for free, given, need in zip(self._free, self._given, _needs(request), strict=True):
             lacks = need - free
             times = np.where(given >= lacks[:, None], self._ends, np.inf).min(axis=1, initial=np.inf)
