@@ -67,7 +67,7 @@ async def test_it_serves_kubelet_and_prometheus_and_ends_cleanly_on_sigterm(
         assert await asyncio.to_thread(process.wait, quick.PATIENCE_SECONDS) == 0
         assert "Traceback" not in around.log.read_text()
         # Told before kubelet lost the shares: nothing is placed here meanwhile.
-        (ready,) = around.api.status()["conditions"]
+        ready = next(each for each in around.api.status()["conditions"] if each["type"] == "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "KubeletUnreachable")
         assert ready["message"] == LEAVING
     finally:
