@@ -61,6 +61,7 @@ class Binder:
         self._locks = locks.Locks()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._sent: dict[PodUID, int] = {}
+        self._answered: set[PodUID] = set()
 
     @property
     def full(self) -> bool:
@@ -90,6 +91,28 @@ class Binder:
                     self._forget(uid)
                 elif uid in self._sent:
                     await self._resolve(record)
+        await self._review_answered()
+
+    async def _review_answered(self) -> None:
+        """Read pods whose Bindings were answered and that no event has shown bound since this was asked last.
+
+        After etcd was restored from a snapshot, a Binding that was answered may not be there any more.
+        """
+        answered = {uid for uid in self._ledger.reserved if uid not in self._sent and uid not in self._locks}
+        late, self._answered = answered & self._answered, answered
+        for uid in sorted(late):
+            async with self._locks.of(uid):
+                record = self._ledger.pods.get(uid)
+                if record is None or record.node is not None or uid in self._sent:
+                    continue
+                try:
+                    found = await self._fences.read(record.namespace, record.name, uid)
+                except fencing.UNREADABLE as error:
+                    LOG.warning("reading %s/%s: %s", record.namespace, record.name, error)
+                    continue
+                if found is not None and found.node is None:
+                    LOG.warning("%s/%s is not bound, although its Binding was answered", found.namespace, found.name)
+                    self._ledger.release(uid)
 
     async def _bind(self, asked: wire.BindingArgs) -> Outcome:
         try:
@@ -100,6 +123,9 @@ class Binder:
             return Outcome(Result.REFUSED, f"the pod cannot be read: {error}")
         if record is None:
             return Outcome(Result.REFUSED, "there is no such pod")
+        if record.uid not in self._ledger.pods:
+            # What would be reserved for it would not count.
+            return Outcome(Result.REFUSED, "the pod is gone, as far as the ledger knows")
         for _ in range(CHANGES):
             outcome = await self._decide(record, asked)
             if outcome is not None:
@@ -120,10 +146,10 @@ class Binder:
         if pinned is not None:
             # Bound a moment ago: the watch has yet to show it.
             return _standing(replace(record, node=pinned.node, placement=pinned), asked)
-        if fencing.foreign(record, leader=self._ledger.earmarks.leader):
+        if fencing.foreign(record, self._ledger.earmarks):
             # The queue earmarks it again, and so moves its version, before it is bound.
             self._ledger.end_earmark(record.uid)
-            return Outcome(Result.NOT_LEADING, "another extender has written the pod's earmark")
+            return Outcome(Result.NOT_LEADING, "the pod does not bear the mark of this extender")
         chosen = self._choose(record, asked)
         if not isinstance(chosen, placement.Placement):
             return Outcome(Result.REFUSED, chosen)

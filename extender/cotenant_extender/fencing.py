@@ -13,6 +13,8 @@ from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks
 
 REQUEST_SECONDS = 2.0
+CHANGES = 10
+"""How often a pod that changes meanwhile is marked, before others get their turn."""
 UNREADABLE = (transport.UnansweredError, client.APIError, client.BusyError)
 
 
@@ -46,13 +48,13 @@ class Fences:
             APIError: the API server refused a request of ours.
             BusyError: it is too busy.
         """
-        while True:
-            found = await self.read(record.namespace, record.name, record.uid)
-            if found is None or found.version != version:
-                return found
-            moved = await self._moved(found)
-            if moved is None or moved.version != version:
-                return moved
+        found = await self.read(record.namespace, record.name, record.uid)
+        if found is None or found.version != version:
+            return found
+        moved = await self._moved(found)
+        if moved is None or moved.version != version:
+            return moved
+        raise transport.UnansweredError("the pod's version does not move")
 
     async def taken_over(self, record: records.Pod) -> records.Pod | None:
         """Return the pod with the mark of the present term, or bound by a former leader; None: the pod is gone.
@@ -63,12 +65,14 @@ class Fences:
             BusyError: it is too busy.
         """
         found: records.Pod | None = record
-        while found is not None and found.node is None:
+        for _ in range(CHANGES):
+            if found is None or found.node is not None:
+                return found
             version = found.version
             found = await self._moved(found)
             if found is not None and found.version != version and self._marked(found):
                 return found
-        return found
+        raise transport.UnansweredError("the pod changed each time, or does not keep its mark")
 
     async def _moved(self, record: records.Pod) -> records.Pod | None:
         """Return the pod after a fence, or as it is where it had changed before the fence came."""
@@ -100,7 +104,8 @@ class Fences:
         return found
 
 
-def foreign(record: records.Pod, *, leader: str) -> bool:
-    """Return whether a leader of another term wrote the pod's earmark: it may know what this one does not."""
+def foreign(record: records.Pod, standing: earmarks.Earmarks) -> bool:
+    """Return whether a pod lacks the mark of this term, and a Binding of another leader may be under way."""
     written = earmarks.note(record)
-    return record.earmark is not None and (written is None or written.leader != leader)
+    marked = written is not None and written.leader == standing.leader
+    return not marked and (record.earmark is not None or record.uid in standing.unmarked)

@@ -100,7 +100,8 @@ class Leader:
         """Serve no longer: another may."""
         LOG.info("steps down: %s", self._leading.describe())
         self._leading.served = None
-        self._metrics.leading.set(0)
+        for gauge in (self._metrics.leading, self._metrics.ledger_drift, self._metrics.overbooked_gpus):
+            gauge.set(0)
         self._ledger.end_all_earmarks()
         self._ledger.end_all_holds()
         self._ledger.reconsider(self._ledger.hosts.tries.stop())

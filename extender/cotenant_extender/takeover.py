@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cotenant_api.names import PodUID
 from cotenant_extender import context, fencing, records, steps
+from cotenant_extender.kube import client
 from cotenant_extender.ledger import earmarks, ledger, views
 from cotenant_extender.packing import placing, policies
 
@@ -59,10 +60,14 @@ class TakeOver:
         return False
 
     async def _fence(self, record: records.Pod, slots: asyncio.Semaphore) -> PodUID | None:
-        """Fence one pod; None where the API server did not let it be known."""
+        """Fence one pod, unless the API server refuses that for good; None: not yet."""
         async with slots:
             try:
                 await self._fences.taken_over(record)
+            except client.APIError as error:
+                # Nobody else waits for it.
+                self._ledger.earmarks.unmarked.add(record.uid)
+                LOG.warning("%s/%s cannot be marked, and is not bound: %s", record.namespace, record.name, error)
             except fencing.UNREADABLE as error:
                 LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
                 return None

@@ -128,6 +128,8 @@ class Server:
         if fault is faults.Fault.LATE:
             self.late.append(request)
             raise transport.UnansweredError("timed out")
+        if fault is faults.Fault.ANSWERED:
+            return answers.success()
         if fault is faults.Fault.BUSY:
             return answers.RefusedError(429, "too many requests", retry_after=1).answer
         if fault is faults.Fault.REFUSED:

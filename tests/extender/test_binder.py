@@ -269,6 +269,31 @@ async def test_a_binding_whose_pod_cannot_be_read_for_a_moment_is_waited_for() -
 
 
 @virtual.time
+async def test_a_binding_that_was_answered_and_is_gone_after_a_restore_is_made_again() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        server.fault = faults(Fault.ANSWERED)
+        assert await rig.bound("a", "n0") == ""
+        await until(lambda: not rig.extender.ledger.reserved, "given back")
+        assert await rig.bound("a", "n0") == ""
+        assert server.pod("a")["spec"]["nodeName"] == "n0"
+
+
+@virtual.time
+async def test_a_pod_that_the_ledger_holds_for_gone_is_not_bound() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await with_pod(rig)
+        kept = copy.deepcopy(server.pod("a"))
+        server.remove(pods.PODS, "a", "team")
+        await until(lambda: "uid-a" not in rig.extender.ledger.pods, "gone")
+        server.slip(pods.PODS, kept)
+        assert await rig.bound("a", "n0") == "the pod is gone, as far as the ledger knows"
+        assert server.sent("POST", "/binding") == 0
+
+
+@virtual.time
 async def test_a_pod_that_is_bound_elsewhere_is_an_error() -> None:
     server = running.server(nodes=2)
     async with running.extender(server) as rig:

@@ -144,12 +144,22 @@ def test_the_latest_run_times_count_and_the_oldest_kinds_are_forgotten() -> None
     source = knowing(*[5000] * 3, *[100] * runs.KEPT)
     assert source.runs.of(("team", "Job", 40)) == runs.Known(typical=100, longest=100)
     epoch = source.runs.epoch
-    first = source.runs.number(("team", "Job", 40))
     for number in range(runs.KINDS):
-        source.runs.number(("other", number))
+        raw = finished(f"other-{number}", 100)
+        raw["metadata"]["namespace"] = f"team-{number}"
+        source.runs.learn(records.pod_record(raw), None)
     assert source.runs.of(("team", "Job", 40)) is None
     assert source.runs.epoch == epoch + 1
-    assert 0 <= first < runs.KINDS
+
+
+def test_kinds_of_which_nothing_is_learned_take_no_number_from_others() -> None:
+    source = knowing(*[100] * 3)
+    epoch = source.runs.epoch
+    numbers = {source.runs.number(("other", number)) for number in range(2 * runs.KINDS)}
+    assert runs.NO_KIND in numbers
+    assert len(numbers) <= runs.KINDS // 2 + 1
+    assert source.runs.epoch == epoch
+    assert source.runs.of(("team", "Job", 40)) is not None
 
 
 def test_containers_that_still_run_or_do_not_say_when_they_ended_tell_no_end() -> None:

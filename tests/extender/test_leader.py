@@ -168,6 +168,36 @@ async def test_nothing_is_served_before_every_pod_is_fenced() -> None:
 
 
 @virtual.time
+async def test_a_pod_that_cannot_be_marked_is_not_bound_and_keeps_nobody_waiting() -> None:
+    server = running.server()
+    for name in "ab":
+        server.put(pods.PODS, builders.pod(name, gates=()))
+    server.fault = lambda request: Fault.REFUSED if request.path.endswith("/pods/b") else None
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert await rig.bound("a", "n0") == ""
+        assert await rig.bound("b", "n0") == "the pod does not bear the mark of this extender"
+        server.fault = lambda _: None
+        await until(lambda: "uid-b" in rig.extender.ledger.pods, "known")
+        await until(lambda: "leader" in (rig.extender.ledger.pods[PodUID("uid-b")].earmark or ""), "marked")
+        assert await rig.bound("b", "n0") == ""
+
+
+@virtual.time
+async def test_an_extender_that_steps_down_tells_of_no_overbooked_gpu() -> None:
+    server = running.server(gpus=1)
+    for name in "ab":
+        server.put(pods.PODS, builders.bound(name, 60, "n0", "GPU-n0-0"))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        gauge = "cotenant_extender_overbooked_gpus"
+        await until(lambda: rig.extender.metrics.registry.get_sample_value(gauge) == 1, "told")
+        rig.holder = ""
+        await until(lambda: not rig.extender.serving(), "stepped down")
+        await until(lambda: rig.extender.metrics.registry.get_sample_value(gauge) == 0, "told no longer")
+
+
+@virtual.time
 async def test_what_a_later_leader_has_marked_is_not_bound() -> None:
     server = running.server()
     async with running.extender(server) as rig:
@@ -181,7 +211,7 @@ async def test_what_a_later_leader_has_marked_is_not_bound() -> None:
         marked["metadata"]["annotations"][names.EARMARK] = json.dumps(note)
         server.put(pods.PODS, marked)
         await until(lambda: "other_1" in (rig.extender.ledger.pods[PodUID("uid-a")].earmark or ""), "seen")
-        assert await rig.bound("a", "n0") == "another extender has written the pod's earmark"
+        assert await rig.bound("a", "n0") == "the pod does not bear the mark of this extender"
         assert server.sent("POST", "/binding") == 0
 
 

@@ -155,8 +155,8 @@ DEFECTS: Final = (
     Defect(
         "a lost Binding not fenced",
         "fencing.py",
-        "if found is None or found.version != version:\n                return found",
-        "if True:\n                return found",
+        "if found is None or found.version != version:\n            return found",
+        "if True:\n            return found",
         "a Binding whose reply was lost takes effect or never can",
     ),
     Defect(
@@ -183,7 +183,7 @@ DEFECTS: Final = (
     Defect(
         "a foreign earmark bound",
         "binder.py",
-        "if fencing.foreign(record, leader=self._ledger.earmarks.leader):",
+        "if fencing.foreign(record, self._ledger.earmarks):",
         "if False:",
         "a leader that was replaced binds nobody whom the next one fenced",
     ),

@@ -98,7 +98,11 @@ class HTTP:
         if self._pool is None:
             raise errors.PermanentError("the transport is not open")
         if self._clock() - self._read_at >= CREDENTIAL_SECONDS:
-            await self._load()
+            try:
+                await self._load()
+            except errors.InvalidInputError as error:
+                # It could be read at the start: whoever asks tries again, as where the API server is away.
+                raise transport.UnansweredError(f"the credentials cannot be read: {error}") from error
         return self._pool
 
     async def _load(self) -> kubernetes_client.Configuration:

@@ -77,10 +77,12 @@ class Earmarks:
 
     Attributes:
         leader: the mark of the present term, which every earmark bears.
+        unmarked: pods that could not be marked at the take-over: they are not bound before they bear the mark.
     """
 
     def __init__(self) -> None:
         self.leader = ""
+        self.unmarked: set[PodUID] = set()
         self._live: dict[PodUID, Earmark] = {}
         self._setbacks: dict[PodUID, Setback] = {}
 
@@ -155,6 +157,7 @@ class Earmarks:
         """Another leader promises now."""
         self._live.clear()
         self._setbacks.clear()
+        self.unmarked.clear()
 
 
 def note(record: records.Pod) -> Note | None:

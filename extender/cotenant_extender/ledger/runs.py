@@ -55,16 +55,30 @@ class Runs:
         self._all.append(ended - started)
         if likeness is None:
             return
-        number = self.number(likeness)
+        number = self._learned(likeness)
         times = self._seconds.setdefault(number, deque(maxlen=KEPT))
         times.append(ended - started)
         if len(times) >= FEWEST:
             self._table[number] = float(np.median(times)), max(times)
 
     def number(self, likeness: Hashable | None) -> int:
-        """The number of a kind; `NO_KIND` where it has none. Valid during an epoch."""
+        """Return the number of a kind; `NO_KIND` where it has none. Valid during an epoch.
+
+        Half of the numbers are left to kinds that are learned of. So whatever runs, an epoch lasts until as many kinds
+        have been learned of.
+        """
         if likeness is None:
             return NO_KIND
+        found = self._numbers.get(likeness)
+        if found is None:
+            if len(self._free) <= KINDS // 2:
+                return NO_KIND
+            found = self._numbers[likeness] = self._free.pop()
+        self._numbers.move_to_end(likeness)
+        return found
+
+    def _learned(self, likeness: Hashable) -> int:
+        """Return the number of a kind of which a run time is learned."""
         found = self._numbers.get(likeness)
         if found is None:
             if not self._free:

@@ -19,6 +19,8 @@ from cotenant_extender.queue import line, order, preemption
 
 GONE_SECONDS = 300.0
 """Ample for kubelet and node agent, and for a clock that differs from the API server's."""
+GRACE_LIMIT_SECONDS = 24 * 3600.0
+"""A pod's own grace period is waited for no longer: an author may write any."""
 BACKOFF_SECONDS = 10.0
 BACKOFF_LIMIT_SECONDS = 300.0
 STUCK_SECONDS = 1800.0
@@ -152,7 +154,9 @@ def _is_stuck(source: ledger.Ledger, uid: PodUID, live: _Live, *, now: float) ->
         return False
     record = source.pods.get(uid) or source.graves.pods.get(uid)
     leaves = None if record is None else record.tenure.leaves
-    return now >= (live.begun if leaves is None else leaves) + GONE_SECONDS
+    if leaves is None:
+        return now >= live.begun + GONE_SECONDS
+    return now >= min(leaves, live.begun + GRACE_LIMIT_SECONDS) + GONE_SECONDS
 
 
 def _is_over(source: ledger.Ledger, waiting: line.Line, live: _Live) -> bool:
