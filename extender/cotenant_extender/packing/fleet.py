@@ -37,6 +37,9 @@ _OF_NODES: dict[str, Any] = {
     "free_cpu_millis": np.int64,
     "free_memory_bytes": np.int64,
     "free_pods": np.int64,
+    "cpu_millis": np.int64,
+    "memory_bytes": np.int64,
+    "pods": np.int64,
     "versions": np.int64,
 }
 _OF_GPUS: dict[str, Any] = {
@@ -70,6 +73,7 @@ class Fleet:
         node_closed: shape (N,), code of the cause that closes a whole node; 0: open.
         schedulable: shape (N,), Ready and not cordoned.
         free_share, free_cpu_millis, free_memory_bytes, free_pods: shape (N,), see `view.Host`.
+        cpu_millis, memory_bytes, pods: shape (N,), what nodes have allocatable.
         versions: shape (N,), grows whenever a row is written.
         clock: the highest version that was ever given to a row.
         present: shape (N, G), whether there is such a GPU.
@@ -89,6 +93,9 @@ class Fleet:
     free_cpu_millis: Array
     free_memory_bytes: Array
     free_pods: Array
+    cpu_millis: Array
+    memory_bytes: Array
+    pods: Array
     versions: Array
     present: Array
     closed: Array
@@ -317,6 +324,7 @@ class Fleet:
         self.free_cpu_millis[row] = host.free_cpu_millis
         self.free_memory_bytes[row] = host.free_memory_bytes
         self.free_pods[row] = host.free_pods
+        self.cpu_millis[row], self.memory_bytes[row], self.pods[row] = host.cpu_millis, host.memory_bytes, host.pods
         if len(gpus) < len(before):
             for field in _OF_GPUS:
                 getattr(self, field)[row, len(gpus) :] = 0

@@ -97,6 +97,7 @@ class Host:
     Attributes:
         free_share: hundredths of `cotenant.dev/gpu-share` that no pod has requested.
         free_pods: how many more pods the node takes.
+        cpu_millis, memory_bytes, pods: what it has allocatable.
         schedulable: whether it is Ready and not cordoned.
     """
 
@@ -104,6 +105,9 @@ class Host:
     free_cpu_millis: int
     free_memory_bytes: int
     free_pods: int
+    cpu_millis: int
+    memory_bytes: int
+    pods: int
     schedulable: bool
     labels: Mapping[str, str]
     taints: tuple[constraints.Taint, ...]

@@ -1,9 +1,10 @@
 """Who may use GPUs that are held for another job meanwhile (`holds`): single pods, in order, some in each pass.
 
 Who was refused is asked about again when a held node has changed, or some time later, as expectations change with time.
+A pass ends after `FORECASTS` pods of the job. The next goes on with the same kind of pod, at the next held GPU.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies, view
@@ -11,6 +12,8 @@ from cotenant_extender.queue import earmarking, holds, order, roster
 
 ASKED = 16
 """Kinds of pods that are looked at in a pass."""
+FORECASTS = 64
+"""Pods of the job that are forecast in a pass; a look at one GPU forecasts them all twice."""
 LOOKED_AT = 2000
 """Pods of the line that are looked at in a pass."""
 
@@ -26,6 +29,7 @@ class Backfill:
     def __init__(self, reservation: holds.Reservation, tenants: roster.Roster) -> None:
         self._reservation, self._tenants = reservation, tenants
         self._refused: set[Hashable] = set()
+        self._next: tuple[Hashable, int] | None = None
         self._as_of: tuple[view.Hold, list[int]] | None = None
         self._since = 0.0
 
@@ -34,24 +38,47 @@ class Backfill:
     ) -> tuple[list[earmarking.Lift], bool]:
         """Earmark held GPUs for those who may use them; and whether more can be decided at once."""
         made: list[earmarking.Lift] = []
-        asked = 0
+        asked, pods = 0, FORECASTS
         self._forget(source, now=now)
-        for entry in waiting:
-            record = entry.members[0]
-            kind = _kind(source, entry)
+        for entry, kind, start in self._in_turn(source, waiting):
             if kind in self._refused:
                 continue
             asked += 1
-            if asked > ASKED or not self._tenants.update(source, source.seen()):
+            if asked > ASKED or pods <= 0 or not self._tenants.update(source, source.seen()):
+                self._next = kind, start
                 return made, True
-            opened = self._reservation.guests(source, self._tenants, record, now=now)
-            lift = None if opened is None else earmarking.guest(source, policy, record, opened, now=now)
-            if lift is None:
-                self._refused.add(kind)
-            else:
+            record = entry.members[0]
+            part = holds.Part(start, pods)
+            look = self._reservation.guests(source, self._tenants, record, part, now=now)
+            pods -= look.pods
+            lift = None if look.opened is None else earmarking.guest(source, policy, record, look.opened, now=now)
+            if lift is not None:
                 made.append(lift)
                 self._forget(source, now=now)
+            elif look.after is None:
+                self._refused.add(kind)
+            else:
+                self._next = kind, look.after
+                return made, True
+        self._next = None
         return made, False
+
+    def _in_turn(
+        self, source: ledger.Ledger, waiting: Iterable[order.Entry]
+    ) -> Iterator[tuple[order.Entry, Hashable, int]]:
+        """Who waits, by kind, and the held GPU to begin with; from the kind on at which the last pass ended."""
+        skipped: list[tuple[order.Entry, Hashable, int]] = []
+        turn = self._next
+        for entry in waiting:
+            kind = _kind(source, entry)
+            if turn is None:
+                yield entry, kind, 0
+            elif kind == turn[0]:
+                yield entry, kind, turn[1]
+                turn = None
+            else:
+                skipped.append((entry, kind, 0))
+        yield from skipped
 
     def _forget(self, source: ledger.Ledger, *, now: float) -> None:
         """Who was refused may be let in where a held node has changed, and after a while."""

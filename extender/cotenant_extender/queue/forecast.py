@@ -4,7 +4,8 @@ For one GPU: its tenants leave in the order of their expected ends, and the job 
 times from which on the rules take it, and its node has the CPU, memory, pods and shares that all who have left by then
 give back. Whole GPUs of one node are as late as the last of them, a gang as its last pod. Its pods are put one after
 the other, the largest first, each where it can start soonest beside those before; of places that are equal the one with
-the least booked now. Where no node is expected to have the CPU or memory, these do not count.
+the least booked now. Where no node is expected to have the CPU, memory or pods, it may have all that is allocatable,
+but for tenants that never end: nobody knows when pods without GPUs do.
 """
 
 import math
@@ -136,10 +137,8 @@ def _emptied(field: Field, leaving: rules.Array) -> fleet.Fleet:
 class _Hosts:
     """What nodes have free beside GPUs, and when more is given back; pods are put there one after the other."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, *, plentiful: bool) -> None:
         seen, held, count = field.seen, field.held, len(field.seen)
-        self._free = [seen.free_share.copy(), seen.free_cpu_millis.copy(), seen.free_memory_bytes.copy()]
-        self._free.append(seen.free_pods.copy())
         ends = field.ends.reshape(count, -1)
         by_end = np.argsort(ends, axis=1, kind="stable")
         self._ends = np.take_along_axis(ends, by_end, axis=1)
@@ -147,6 +146,15 @@ class _Hosts:
         self._given = [
             np.take_along_axis(amounts.reshape(count, -1), by_end, axis=1).cumsum(axis=1) for amounts in given
         ]
+        if plentiful:
+            never = np.isinf(ends)
+            lasting = [(amounts.reshape(count, -1) * never).sum(axis=1) for amounts in given]
+            whole = (np.full(count, _PLENTY), seen.cpu_millis, seen.memory_bytes, seen.pods)
+            self._free = [amounts - taken for amounts, taken in zip(whole, lasting, strict=True)]
+            self._given = [np.zeros_like(amounts) for amounts in self._given]
+        else:
+            free = (seen.free_share, seen.free_cpu_millis, seen.free_memory_bytes, seen.free_pods)
+            self._free = [amounts.copy() for amounts in free]
 
     def ready(self, request: view.Request, *, now: float) -> rules.Array:
         """When each node, shape (N,), has what a pod requests of it; inf: never."""
@@ -174,7 +182,7 @@ class _Steps:
         rank = np.argsort(np.argsort(field.ends, axis=2, kind="stable"), axis=2, kind="stable")
         ends, leaves = np.sort(field.ends, axis=2), np.isfinite(field.ends)
         count = int(leaves.sum(axis=2).max(initial=0))
-        self._now, self._hosts = now, None if plentiful else _Hosts(field)
+        self._now, self._hosts = now, _Hosts(field, plentiful=plentiful)
         self._fleets = [_emptied(field, (rank < step) & leaves) for step in range(count + 1)]
         self._times = [np.full(field.open.shape, now), *(ends[:, :, step] for step in range(count))]
 
@@ -184,8 +192,7 @@ class _Steps:
         for seen, time in zip(self._fleets, self._times, strict=True):
             cells = rules.offers(seen, request, check_host=True).cells
             np.minimum(found, np.where(cells, time, np.inf), out=found)
-        if self._hosts is not None:
-            found = np.maximum(found, self._hosts.ready(request, now=self._now)[:, None])
+        found = np.maximum(found, self._hosts.ready(request, now=self._now)[:, None])
         return found, request.demand.gpus
 
     def take(self, row: int, slots: Sequence[int], request: view.Request) -> None:
@@ -195,8 +202,7 @@ class _Steps:
             share, memory = needed.at(row, slot)
             for seen in self._fleets:
                 seen.take(row, slot, request, share=share, memory_mib=memory)
-        if self._hosts is not None:
-            self._hosts.take(row, request)
+        self._hosts.take(row, request)
 
 
 def _placed(field: Field, requests: Sequence[view.Request], *, plentiful: bool, now: float) -> Place | None:

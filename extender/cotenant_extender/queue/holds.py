@@ -20,6 +20,7 @@ starts, however wrong the expectations are.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,32 @@ GAIN = 2
 LEAST_GAIN_SECONDS = 60.0
 MOST_CELLS = 16
 """Held GPUs that are looked at for one guest."""
+
+
+class Part(NamedTuple):
+    """Held GPUs that are looked at for a guest: one at least.
+
+    Attributes:
+        start: the number of the first.
+        pods: of the job that may be forecast.
+    """
+
+    start: int
+    pods: int
+
+
+class Look(NamedTuple):
+    """What a look for places of a guest found.
+
+    Attributes:
+        opened: the nodes of held GPUs, with those open that it may use; None: it may use none.
+        pods: of the job that were forecast.
+        after: held GPUs that have been looked at; None: all.
+    """
+
+    opened: fleet.Fleet | None
+    pods: int = 0
+    after: int | None = None
 
 
 class Reservation:
@@ -64,8 +91,9 @@ class Reservation:
         if standing is not None and self._serves(source, held, standing, now=now):
             self._review(source, held, standing, now=now)
             return True
-        self.end(source)
-        found = forecast.soonest(_of_all(source, held, None, now=now), self._job, now=now)
+        found = forecast.soonest(_of_all(source, held, self.hold, now=now), self._job, now=now)
+        if standing is not None or found is not None:
+            self.end(source)
         if found is None:
             self._hopeless = {name: until for name, until in self._hopeless.items() if until > now}
             self._hopeless[entry.name] = now + HOPELESS_SECONDS
@@ -84,21 +112,32 @@ class Reservation:
         return self._hopeless.get(name, now) > now
 
     def guests(
-        self, source: ledger.Ledger, held: roster.Roster, record: records.Pod, *, now: float
-    ) -> fleet.Fleet | None:
-        """The nodes of held GPUs, with those open that a pod may use without delay for the job; None: it may none."""
+        self, source: ledger.Ledger, held: roster.Roster, record: records.Pod, part: Part, *, now: float
+    ) -> Look:
+        """Which held GPUs a pod may use without delay for the job.
+
+        Of them only a part is looked at where that takes forecasts.
+        """
         request, place, hold = order.request_of(record), self.expected, self.hold
         if hold is None or place is None:
-            return None
+            return Look(None)
         field = _of_hold(source, held, hold, now=now)
         opened = _opened(field.seen, field.open)
         if not rules.offers(opened, request, check_host=True).fits.any():
-            return None
+            return Look(None)
         latest = ends.at_the_latest(record, source.runs, now=now)
         if latest <= min(hold.expected, place.start) and self._awaited(source):
-            return opened
-        opened = _opened(field.seen, _leaving_room(_with_guests(field, hold), request, self._job, now=now))
-        return opened if rules.offers(opened, request, check_host=True).fits.any() else None
+            return Look(opened)
+        cells = _room_may_be(field, request, self._job)
+        some = cells[part.start : part.start + max(part.pods // len(self._job) - 1, 1)]
+        if not some:
+            return Look(None)
+        found = _leaving_room(_with_guests(field, hold), request, self._job, some, now=now)
+        opened = _opened(field.seen, found)
+        fits = bool(rules.offers(opened, request, check_host=True).fits.any())
+        after = part.start + len(some)
+        forecast_pods = (1 + len(some)) * len(self._job)
+        return Look(opened if fits else None, forecast_pods, after if after < len(cells) else None)
 
     def _awaited(self, source: ledger.Ledger) -> bool:
         """Whether anybody is there still for whom the job waited from the beginning."""
@@ -143,20 +182,30 @@ class Reservation:
         source.set_hold(self.hold, place.gpus)
 
 
-def room(seen: fleet.Fleet, requests: Sequence[view.Request]) -> int:
-    """How many of a job's pods would find room if all GPUs were empty, the largest first."""
+def room(seen: fleet.Fleet, requests: Sequence[view.Request], *, allocatable: bool = False) -> int:
+    """How many of a job's pods would find room if all GPUs were empty, the largest first.
+
+    `allocatable`: CPU, memory and pods that nodes have allocatable count, too.
+    """
     emptied = seen.emptied()
     emptied.free_share[:] = np.iinfo(np.int64).max
+    emptied.free_cpu_millis, emptied.free_memory_bytes = emptied.cpu_millis, emptied.memory_bytes
+    emptied.free_pods = emptied.pods
     for count, request in enumerate(sorted(requests, key=lambda request: -request.demand.share)):
         offers = rules.offers(emptied, request, check_host=False)
         allowed = emptied.schedulable & emptied.allowed(request.constraints)
-        takes = (offers.cells & allowed[:, None]).sum(axis=1) >= offers.gpus
+        takes = allowed & (offers.cells.sum(axis=1) >= offers.gpus)
+        if allocatable:
+            takes &= rules.hosts(emptied, request)
         if not takes.any():
             return count
         row = int(takes.argmax())
         for slot in np.flatnonzero(offers.cells[row])[: offers.gpus].tolist():
             share, memory = offers.needs.at(row, slot)
             emptied.take(row, slot, request, share=share, memory_mib=memory)
+        emptied.free_cpu_millis[row] -= request.host.cpu_millis
+        emptied.free_memory_bytes[row] -= request.host.memory_bytes
+        emptied.free_pods[row] -= 1
     return len(requests)
 
 
@@ -212,21 +261,31 @@ def _with_guests(field: forecast.Field, hold: view.Hold) -> forecast.Field:
     return field._replace(ends=lasting)
 
 
-def _leaving_room(
-    field: forecast.Field, request: view.Request, job: Sequence[view.Request], *, now: float
-) -> rules.Array:
-    """On which of the held GPUs a pod may be, even for ever, without the job starting later."""
-    found = np.zeros_like(field.open)
+def _room_may_be(field: forecast.Field, request: view.Request, job: Sequence[view.Request]) -> list[tuple[int, int]]:
+    """On which of the held GPUs a pod fits now, `MOST_CELLS` at most; none where it leaves no share for the job."""
     least = min(int(np.min(_share(field, one))) for one in job)
     if int(np.min(_share(field, request))) + least > HUNDREDTHS:
-        return found
+        return []
+    offers = rules.offers(_opened(field.seen, field.open), request, check_host=True)
+    return [(row, slot) for row, slot in np.argwhere(offers.cells & field.open)[:MOST_CELLS].tolist()]
+
+
+def _leaving_room(
+    field: forecast.Field,
+    request: view.Request,
+    job: Sequence[view.Request],
+    cells: Sequence[tuple[int, int]],
+    *,
+    now: float,
+) -> rules.Array:
+    """On which of these GPUs a pod may be, even for ever, without the job starting later."""
+    found = np.zeros_like(field.open)
     place = forecast.soonest(field, job, now=now)
     if place is None:
         return found
-    offers = rules.offers(_opened(field.seen, field.open), request, check_host=True)
-    for row, slot in np.argwhere(offers.cells & field.open)[:MOST_CELLS].tolist():
-        with_it = forecast.soonest(field.joined((row, slot), request, end=math.inf), job, now=now)
-        found[row, slot] = with_it is not None and with_it.start <= place.start
+    for cell in cells:
+        with_it = forecast.soonest(field.joined(cell, request, end=math.inf), job, now=now)
+        found[cell] = with_it is not None and with_it.start <= place.start
     return found
 
 

@@ -69,7 +69,7 @@ class _Pass:
         self.lifted: set[order.Name] = set()
         self.unsuited: set[int] = set()
         self.cells = 0
-        self.cut = self.reserved = False
+        self.cut = self.reserved = self.more_guests = False
 
     @property
     def full(self) -> bool:
@@ -132,7 +132,7 @@ class Queue:
         else:
             self.reservation.end(source)
             self.preemptions.end_all(source)
-        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut)
+        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut or this.more_guests)
 
     def refused(self, source: ledger.Ledger, uid: PodUID, *, now: float) -> None:
         """A victim could not be evicted: it is left alone for a while."""
@@ -165,7 +165,7 @@ class Queue:
         if not this.cut:
             self._reserve(this, aged, before=len(self.line.entries))
         if this.reserved and not this.cut:
-            made, this.cut = self._backfill.lifts(source, this.policy, self._guests(this), now=this.now)
+            made, this.more_guests = self._backfill.lifts(source, this.policy, self._guests(this), now=this.now)
             this.lifts.extend(made)
             this.lifted.update(lift.record.uid for lift in made)
         elif not this.cut:

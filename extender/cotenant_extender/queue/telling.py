@@ -103,11 +103,12 @@ class Teller:
             count = sum(map(len, source.holds.get(reservation.hold, {}).values()))
             held = "1 GPU is held for it" if count == 1 else f"{count} GPUs are held for it"
             return f"; {held}, to start about {datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M} UTC (an estimate)"
-        if reservation.hopeless(entry.name, now=now) and holds.room(source.seen(), entry.requests) == len(
-            entry.members
-        ):
-            return "; no GPU is held for it, as none that it could use is expected to become free"
-        return ""
+        seen, requests = source.seen(), entry.requests
+        if not reservation.hopeless(entry.name, now=now) or holds.room(seen, requests) < len(requests):
+            return ""
+        if holds.room(seen, requests, allocatable=True) < len(requests):
+            return "; no GPU is held for it, as nodes have too little allocatable CPU, memory or pods for it"
+        return "; no GPU is held for it, as none that it could use is expected to become free"
 
     def _tally(self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod) -> Words:
         seen = source.seen()
