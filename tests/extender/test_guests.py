@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import holds, planning
+from cotenant_extender.queue import backfill, forecast, holds, planning
 from extender import builders, queueing
 from extender.builders import NOW
 from extender.queueing import booked, end, held, lift, lifted, run, told
@@ -215,3 +217,65 @@ def test_a_guest_whose_run_time_becomes_known_is_let_in_after_a_while() -> None:
     later = NOW + holds.REVIEW_SECONDS
     source.lease(NodeName("n0"), later, now=later)
     assert queueing.lifted(source, now=later) == ["guest"]
+
+
+GANG = 22
+
+
+def gang_that_waits(**notes: str) -> ledger.Ledger:
+    """GPUs of two nodes are held for a large gang; on the first of them a service takes room for ever."""
+    source = builders.cluster(nodes=2, gpus=11, queue={"maxWaitSeconds": 60})
+    places = [f"GPU-n{node}-{slot}" for node in range(2) for slot in range(11)]
+    builders.put(source, *(tenant(f"t{place}", 30, place, 1000) for place in places[1:]))
+    builders.put(source, tenant("t0", 20, places[0], 1000))
+    builders.put(source, builders.bound("service", 20, "n0", places[0], restartPolicy="Always"))
+    gang = [queueing.member(f"g{number}", 75, size=GANG, created=NOW - 61, annotations=notes) for number in range(GANG)]
+    builders.put(source, *gang)
+    return source
+
+
+def test_few_pods_of_a_large_gang_are_forecast_in_a_pass_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = gang_that_waits()
+    assert lifted(source) == []
+    assert len(held(source)) == GANG
+    asked: list[int] = []
+    real = forecast.soonest
+
+    def counted(*args: Any, **named: Any) -> forecast.Place | None:
+        asked.append(GANG)
+        return real(*args, **named)
+
+    monkeypatch.setattr(forecast, "soonest", counted)
+    builders.put(source, *(builders.pod(f"p{share}", share) for share in range(10, 26)))
+    placed: list[str] = []
+    more = True
+    while more:
+        asked.clear()
+        plan = run(source)
+        placed += [lift.record.name for lift in plan.lifts]
+        # The hold itself is looked at once in a pass, and a place elsewhere once.
+        assert sum(asked) <= backfill.FORECASTS + 2 * GANG
+        more = plan.cut or bool(plan.lifts)
+    assert sorted(placed) == sorted(f"p{share}" for share in range(10, 26))
+
+
+def test_guests_who_are_still_to_be_looked_at_hold_up_no_preemption() -> None:
+    source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, *(builders.pod(f"p{share}", share) for share in range(1, 31)))
+    builders.put(source, builders.pod("urgent", 100, priority=100))
+    plan = run(source)
+    assert plan.cut
+    assert [victim.name for eviction in plan.evictions for victim in eviction.victims] == ["t"]
+
+
+def test_who_comes_later_in_the_queue_is_looked_at_although_held_nodes_change_in_every_pass() -> None:
+    source = gang_that_waits(**{names.GPU_MEMORY: "100Gi"})
+    assert lifted(source) == []
+    builders.put(source, builders.pod("much", 10, annotations={names.GPU_MEMORY: "45Gi"}, created=NOW - 1))
+    builders.put(source, builders.pod("little", 10, annotations={names.GPU_MEMORY: "4Gi"}))
+    placed: list[str] = []
+    for number in range(holds.MOST_CELLS + 4):
+        idle = [{"name": "main", "resources": {"requests": {"cpu": "1m"}}}]
+        builders.put(source, builders.pod(f"host{number}", 0, node="n0", containers=idle))
+        placed += lifted(source)
+    assert placed == ["little"]

@@ -1,8 +1,11 @@
 """GPUs held for the oldest job that waits too long, and the bound on waiting."""
 
+from typing import Any
+
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
+from cotenant_extender.queue import holds
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, full, held, lifted, member, run, told
@@ -69,6 +72,52 @@ def test_what_can_never_fit_holds_nothing_and_the_next_does() -> None:
     builders.put(source, builders.pod("old", 80, created=NOW - 61))
     run(source)
     assert [hold.holders for hold in source.holds] == [{"uid-old"}]
+
+
+def asking(raw: dict[str, Any], **requests: str) -> dict[str, Any]:
+    """The pod, requesting this of its node, too."""
+    raw["spec"]["containers"][0]["resources"].setdefault("requests", {}).update(requests)
+    return raw
+
+
+def test_what_exceeds_allocatable_cpu_or_memory_of_every_node_holds_nothing_and_the_next_does() -> None:
+    for asks in ({"cpu": "65"}, {"memory": "500Ti"}):
+        source = full()
+        never = asking(builders.pod("never", 90, created=NOW - 90), **asks)
+        builders.put(source, never, builders.pod("old", 80, created=NOW - 61), builders.pod("new", 20))
+        _, message = told(source, "never")
+        assert "no GPU is held for it, as nodes have too little allocatable CPU, memory or pods for it" in message
+        assert [hold.holders for hold in source.holds] == [{"uid-old"}]
+        assert booked(source)["GPU-n0-1"] == 90
+
+
+def test_looking_again_at_what_no_node_can_take_leaves_the_hold_of_the_next_as_it_is() -> None:
+    source = full()
+    never = asking(builders.pod("never", 90, created=NOW - 90), cpu="65")
+    builders.put(source, never, builders.pod("old", 80, created=NOW - 61))
+    run(source)
+    standing = list(source.holds)
+    later = NOW + holds.HOPELESS_SECONDS + 1
+    source.lease(NodeName("n0"), later, now=later)
+    run(source, now=later)
+    assert list(source.holds) == standing
+
+
+def test_a_gang_whose_pods_exceed_allocatable_cpu_together_holds_nothing() -> None:
+    source = full(nodes=2, shares=(70, 70))
+    builders.put(source, *(asking(member(name, 50, created=NOW - 61), cpu="33") for name in "abc"))
+    _, message = told(source, "a")
+    assert held(source) == []
+    assert "no GPU is held for it, as nodes have too little allocatable CPU, memory or pods for it" in message
+
+
+def test_nothing_is_held_where_a_service_keeps_the_cpu() -> None:
+    source = builders.cluster(gpus=2, queue={"maxWaitSeconds": 60})
+    service = builders.bound("service", 50, "n0", "GPU-n0-0", restartPolicy="Always")
+    builders.put(source, asking(service, cpu="40"), builders.bound("other", 50, "n0", "GPU-n0-1"))
+    builders.put(source, asking(builders.pod("old", 90, created=NOW - 61), cpu="30"))
+    run(source)
+    assert held(source) == []
 
 
 def test_for_a_gang_gpus_are_held_for_all_of_its_pods() -> None:

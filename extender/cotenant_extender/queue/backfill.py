@@ -44,7 +44,7 @@ class Backfill:
             if kind in self._refused:
                 continue
             asked += 1
-            if asked > ASKED or pods <= 0 or not self._tenants.update(source, source.seen()):
+            if asked > ASKED or self._spent(pods) or not self._tenants.update(source, source.seen()):
                 self._next = kind, start
                 return made, True
             record = entry.members[0]
@@ -62,6 +62,11 @@ class Backfill:
                 return made, True
         self._next = None
         return made, False
+
+    def _spent(self, pods: int) -> bool:
+        """Whether so few pods may still be forecast in this pass that no look has room; the first always has."""
+        hold = self._reservation.hold
+        return pods < FORECASTS and hold is not None and pods < 2 * len(hold.holders)
 
     def _in_turn(
         self, source: ledger.Ledger, waiting: Iterable[order.Entry]
