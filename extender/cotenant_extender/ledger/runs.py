@@ -55,7 +55,7 @@ class Runs:
         self._all.append(ended - started)
         if likeness is None:
             return
-        number = self._learned(likeness)
+        number = self._numbered(likeness)
         times = self._seconds.setdefault(number, deque(maxlen=KEPT))
         times.append(ended - started)
         if len(times) >= FEWEST:
@@ -69,16 +69,12 @@ class Runs:
         """
         if likeness is None:
             return NO_KIND
-        found = self._numbers.get(likeness)
-        if found is None:
-            if len(self._free) <= KINDS // 2:
-                return NO_KIND
-            found = self._numbers[likeness] = self._free.pop()
-        self._numbers.move_to_end(likeness)
-        return found
+        if likeness not in self._numbers and len(self._free) <= KINDS // 2:
+            return NO_KIND
+        return self._numbered(likeness)
 
-    def _learned(self, likeness: Hashable) -> int:
-        """Return the number of a kind of which a run time is learned."""
+    def _numbered(self, likeness: Hashable) -> int:
+        """Return the number of a kind, whatever has to be forgotten for it."""
         found = self._numbers.get(likeness)
         if found is None:
             if not self._free:

@@ -73,11 +73,6 @@ class Preemptions:
     def __contains__(self, name: order.Name) -> bool:
         return name in self._live
 
-    def hold_of(self, name: order.Name) -> view.Hold | None:
-        """What is held for a job."""
-        live = self._live.get(name)
-        return None if live is None else live.hold
-
     def staying(self, *, now: float) -> list[PodUID]:
         """Pods that are not to be asked to leave now."""
         return [uid for uid, stay in self._staying.items() if stay.until > now]
