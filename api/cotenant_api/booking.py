@@ -10,7 +10,10 @@ share GPUs without predictions, count otherwise:
 |---|---|
 | `Exclusive` | 100, of every pod |
 | `Reactive` | 100 where there is a prediction that was not measured; else as above |
-| `MemoryOnly` | the pod's request, which is 1 for what is predicted: memory alone decides |
+| `MemoryOnly` | the pod's request, which is its memory's part for what is predicted: memory alone decides |
+
+The dominant resource counts: on a GPU a job is booked for `max(cost, memory_part)` hundredths, so that who takes nearly
+all memory of a GPU is not counted as a hundredth of it by a quota.
 """
 
 import functools
@@ -77,16 +80,36 @@ def requested_share(
     packing_of: PackingOf,
     *,
     source: prediction.Source | None = None,
+    gpu_mib: Mapping[GPUModel, int] | None = None,
+    annotated_mib: int | None = None,
 ) -> int:
-    """The pod's request: the smallest cost over the GPU models that the job may use; `source`: see `cost`.
+    """The pod's request: the least that it is booked for on any GPU model that the job may use.
+
+    Args:
+        by_gpu: its prediction.
+        packing_of: in force for each model.
+        source: see `cost`.
+        gpu_mib: memory of the GPU models as far as it is known, in MiB; on others, memory is not looked at.
+        annotated_mib: what is booked instead of what is predicted.
 
     Raises:
         ValueError: there is no model.
     """
-    return min(
-        cost(share=1, predicted=predicted, packing=packing_of(model), source=source)
-        for model, predicted in by_gpu.items()
-    )
+
+    def least(model: GPUModel, row: prediction.GPUPrediction) -> int:
+        packing, mib = packing_of(model), (gpu_mib or {}).get(model)
+        by_time = cost(share=1, predicted=row, packing=packing, source=source)
+        if mib is None:
+            return by_time
+        wanted = row.memory_mib.upper if annotated_mib is None else annotated_mib
+        return max(by_time, memory_part(wanted, bookable_mib(mib, packing)))
+
+    return min(least(model, row) for model, row in by_gpu.items())
+
+
+def memory_part(memory_mib: int, bookable: int) -> int:
+    """Hundredths of a GPU that its memory stands for, 1 to 100; `bookable`: what may be booked of it, in MiB."""
+    return min(max(-(-HUNDREDTHS * memory_mib // max(bookable, 1)), 1), HUNDREDTHS)
 
 
 def bookable_mib(memory_mib: int, packing: packingpolicy.Packing) -> int:

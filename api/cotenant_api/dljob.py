@@ -172,6 +172,15 @@ class Spec(documents.Model):
     """A PodTemplateSpec, as of a Job."""
 
 
+class RefusedGraph(documents.Model):
+    """A graph that cannot be read."""
+
+    digest: Annotated[str, Field(max_length=71)]
+    """Of the graph, of how it was read, and of the version that read it: the same is not read again."""
+    message: Annotated[str, Field(max_length=2048)]
+    """What is wrong, and what to do."""
+
+
 class PredictionStatus(documents.Model):
     """The prediction for one GPU model, for people: the one placed on, else the one of the smallest share."""
 
@@ -251,6 +260,8 @@ class Status(documents.Model):
     """When the job ended, well or not."""
     prediction: PredictionStatus | None = None
     """What is predicted, for the GPU model that the job is on, before that for the one of the smallest share."""
+    refused_graph: RefusedGraph | None = None
+    """The graph that cannot be read, if so."""
     replicas: Annotated[tuple[Replica, ...], Field(max_length=1024)] = ()
     """Where each replica is."""
     observed: Observed | None = None

@@ -49,6 +49,15 @@ class MPS(enum.StrEnum):
     NOT_USED = "NotUsed"
 
 
+class EvictionReason(enum.StrEnum):
+    """Why an agent wants a tenant evicted. It evicts nobody: the extender does, on the GPUNode's own node alone."""
+
+    MEMORY_OVERUSE = "GPUMemoryOveruse"
+    """It uses more GPU memory than was booked, and `memoryOveruse` of the PackingPolicy is Evict."""
+    BLOCKS_RECOVERY = "BlocksGPURecovery"
+    """Its processes keep a GPU from recovering after a fault."""
+
+
 Name = Annotated[str, Field(max_length=253)]
 MiB = Annotated[int, Field(ge=0)]
 Seconds = Annotated[int, Field(ge=0)]
@@ -68,6 +77,8 @@ class Tenant(documents.Model):
     """How long it ran with the GPU to itself: no other tenant, and no process that no tenant explains."""
     alone_utilization_percent: Percent | None = None
     """The GPU's mean utilization in that time."""
+    evict: EvictionReason | None = None
+    """Why the agent wants it evicted; it does not take that back."""
 
 
 class Ended(documents.Model):
@@ -77,6 +88,8 @@ class Ended(documents.Model):
     memory_peak_mib: MiB = Field(default=0, alias="memoryPeakMiB")
     alone_seconds: Seconds | None = None
     alone_utilization_percent: Percent | None = None
+    evict: EvictionReason | None = None
+    """Why the agent wanted it evicted."""
     time: str = Field(json_schema_extra={"format": "date-time"})
 
 
@@ -88,6 +101,8 @@ class Fault(documents.Model):
     xid: int | None = None
     culprit_pod_uid: PodUID | None = Field(default=None, alias="culpritPodUID")
     victim_pod_uids: Annotated[tuple[PodUID, ...], Field(max_length=64)] = Field(default=(), alias="victimPodUIDs")
+    suspect_pod_uids: Annotated[tuple[PodUID, ...], Field(max_length=64)] = Field(default=(), alias="suspectPodUIDs")
+    """Those of the victims of whom one may have caused it: all, where a tenant did and nobody knows which."""
 
 
 class GPU(documents.Model):

@@ -17,11 +17,13 @@ from pydantic import FailFast, Field
 from cotenant_api import documents, errors
 from cotenant_api.names import GraphDigest
 
-MAX_COMPRESSED_BYTES = 512 * 1024
-MAX_BYTES = 64 * 1024 * 1024
+MAX_COMPRESSED_BYTES = 128 * 1024
+"""What a gzipped document may have. `docs/concepts/untrusted-input.md` holds these bounds against real models."""
+MAX_BYTES = 4 * 1024 * 1024
 """What a document may have, unpacked: a bound against archives that explode."""
-MAX_PARTS = 4_000_000
-"""Values in a document, some 40 for each of its operators: a bound against small text that is large in memory."""
+MAX_PARTS = 250_000
+"""Values in a document, some 15 for each of its operators: a bound against small text that is large in memory."""
+MAX_OPERATORS = 10_000
 MAX_INLINE_BYTES = 64 * 1024
 """What a DLJob may carry inline."""
 
@@ -146,7 +148,7 @@ class Graph(documents.Document):
     host: Host = Host()
     inference: Inference | None = None
     distributed: Distributed = Distributed()
-    operators: Annotated[tuple[Operator, ...], FailFast()] = Field(min_length=1, max_length=100_000)
+    operators: Annotated[tuple[Operator, ...], FailFast()] = Field(min_length=1, max_length=MAX_OPERATORS)
     coverage: Coverage = Coverage()
 
     def computed_digest(self) -> GraphDigest:
@@ -169,10 +171,10 @@ class Graph(documents.Document):
             InvalidInputError: the data is damaged, too large, no graph, or its digest is another one.
         """
         text = _unpacked(data, source=source) if data[:2] == b"\x1f\x8b" else data
-        parts = sum(text.count(mark) for mark in (b",", b"[", b"{"))
-        if len(text) > MAX_BYTES or parts > MAX_PARTS:
+        values = parts(text)
+        if len(text) > MAX_BYTES or values > MAX_PARTS:
             remedy = f"must be a graph of at most {MAX_BYTES} bytes and {MAX_PARTS} values"
-            raise errors.InvalidInputError(source, f"{len(text)} bytes, {parts} values", remedy)
+            raise errors.InvalidInputError(source, f"{len(text)} bytes, {values} values", remedy)
         graph = cls.from_json(text, source=source)
         digest = graph.computed_digest()
         if graph.digest not in ("", digest):
@@ -183,6 +185,11 @@ class Graph(documents.Document):
     def packed(self) -> bytes:
         """The gzipped document; the same bytes for the same graph."""
         return gzip.compress(self.to_json().encode(), mtime=0)
+
+
+def parts(text: bytes) -> int:
+    """How many values a text has, more or less: without reading it."""
+    return sum(text.count(mark) for mark in (b",", b"[", b"{"))
 
 
 def folded(operators: Iterable[Operator]) -> tuple[Operator, ...]:

@@ -1,7 +1,7 @@
 """The measurement document: one tenant of one run, a line of JSONL. Lines of a joint run share `id`."""
 
 import enum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
 
@@ -85,15 +85,20 @@ class Environment(documents.Model):
     commit: str
 
 
+_WHERE_NAMED: Final = ("family", "namespace")
+
+
 class Measurement(documents.Document):
     """A measurement document, version 1.
 
     `group` is what leave-group-out holds out, `family` what leave-family-out does; no family: the graph tells it.
+    `namespace` is whose jobs it was measured of; none: measured on purpose, by whoever gives the line to training.
     """
 
     id: str = Field(min_length=1)
     group: str = Field(min_length=1)
     family: Annotated[str, Field(min_length=1)] | None = None
+    namespace: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     graph: GraphDigest
     gpu_model: GPUModel
     mechanism: Mechanism
@@ -111,9 +116,9 @@ class Measurement(documents.Document):
     environment: Environment
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; `family` is there only where it is named."""
+        """The JSON object; `family` and `namespace` are there only where they are named."""
         written = super().to_object()
-        return written if self.family is not None else {key: written[key] for key in written if key != "family"}
+        return {key: value for key, value in written.items() if value is not None or key not in _WHERE_NAMED}
 
     @model_validator(mode="after")
     def _nulls_have_reasons(self) -> Self:

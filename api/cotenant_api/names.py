@@ -45,6 +45,9 @@ PROCESSES_PER_GPU: Final = f"{GROUP}/processes-per-gpu"
 GANG: Final = f"{GROUP}/gang"
 QUEUED_SINCE: Final = f"{GROUP}/queued-since"
 MINIMUM_RUN_SECONDS: Final = f"{GROUP}/minimum-run-seconds"
+SUSPECT_SECONDS: Final = f"{GROUP}/suspect-seconds"
+"""Its job may have caused a fault: until it has run for so long, the pod shares no GPU with one of another job that
+says so. Nobody gains by writing it; who takes it away is alone on a GPU after the next fault."""
 RESERVED_ANNOTATIONS: Final = (PREDICTION, QUEUED_SINCE)
 """Who writes these needs the permission to `set` them, as a name of `POD_ANNOTATIONS`; the operator has it."""
 POD_ANNOTATIONS: Final = "podannotations"
@@ -53,11 +56,10 @@ POD_ANNOTATIONS: Final = "podannotations"
 DLJOB_LABEL: Final = f"{GROUP}/dljob"
 """On everything that the operator makes for a DLJob: the DLJob's name."""
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+ASKS_LABEL: Final = f"{GROUP}/asks"
+"""On every pod that asks for a share, by admission: `gpu-share`. Policies with a parameter select by it."""
 
 PACKED: Final = f"{GROUP}/Packed"
 """The pod condition that the extender writes."""
-
-GPU_MEMORY_OVERUSE: Final = "GPUMemoryOveruse"
-"""Reason of a node agent's event about a pod that uses more GPU memory than was booked; told before it evicts it."""
 
 MAX_ANNOTATION_BYTES: Final = 8 * 1024

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from cotenant_api import documents
 from cotenant_api.conditions import Condition
-from cotenant_api.names import GPUModel
+from cotenant_api.names import HUNDREDTHS, GPUModel
 
 NAME = "default"
 
@@ -75,6 +75,14 @@ class Tenancy(enum.StrEnum):
     SAME_NAMESPACE = "SameNamespace"
     ANY = "Any"
     LABEL = "Label"
+
+
+class TenantUser(enum.StrEnum):
+    """Whom the containers of pods that share a GPU may run as."""
+
+    NON_ROOT = "NonRoot"
+    """Nobody who is root of the node: `cotenant_api.rootless` says what a pod has to say."""
+    ANY = "Any"
 
 
 class MemoryOveruse(enum.StrEnum):
@@ -173,6 +181,14 @@ class Spec(Packing):
     """Pack shares GPUs; Observe predicts and advises, and shares none."""
     tenancy_label: Annotated[str, Field(min_length=1, max_length=316)] | None = None
     """The pod label whose equal values may share a GPU, with tenancy Label."""
+    tenant_user: TenantUser = TenantUser.NON_ROOT
+    """Whom the containers of pods that share a GPU may run as. NonRoot: with `runAsNonRoot: true` (or another
+    `runAsUser` than 0) and `allowPrivilegeEscalation: false`, or in pods with `hostUsers: false`. Any: also as root,
+    whom the GPU's MPS control daemon obeys."""
+    max_gpus_per_namespace: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        default=None, alias="maxGPUsPerNamespace"
+    )
+    """GPUs that the pods of one namespace may be on at a time, whatever part of each they book; absent: any number."""
     queue: Queue = Queue()
     """How waiting jobs are ordered and when they are helped."""
     correction: Correction = Correction.NONE
@@ -181,6 +197,11 @@ class Spec(Packing):
     """Lift and place nothing; what runs goes on."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=16)] = ()
     """Packing fields that differ for some GPU models; the placement is the whole cluster's."""
+
+    def refuses_root(self, share: int) -> bool:
+        """Return whether pods that ask for so many hundredths must not run as root: those that may share a GPU."""
+        whole = share >= HUNDREDTHS or self.placement is Placement.EXCLUSIVE
+        return self.tenant_user is TenantUser.NON_ROOT and not whole
 
     def packing(self, gpu_model: GPUModel) -> Packing:
         """The packing fields in force for one GPU model; the first override that names it wins."""

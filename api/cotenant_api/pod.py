@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from cotenant_api import documents, errors, names, prediction, quantity
+from cotenant_api import documents, errors, names, prediction, quantity, rootless
 from cotenant_api.names import GPUModel, Namespace, PodUID
 
 Object = Mapping[str, Any]
@@ -65,8 +65,11 @@ class Gang(documents.Document):
 class GangKey(NamedTuple):
     """What makes pods one gang: nobody joins, or changes the size of, another's gang by writing its name.
 
+    Admission lets nobody but controllers write a controller into a pod of a gang.
+
     Attributes:
-        controller: UID of the controller that made the pods; empty: none, or the gang spans several.
+        controller: API version, kind, name and UID of the controller that made the pods; empty: none, or the gang
+            spans several.
     """
 
     namespace: Namespace
@@ -80,11 +83,13 @@ class Demand:
     """What one pod asks for.
 
     Attributes:
-        controller: UID of the controller that made it; empty: none.
+        controller: API version, kind, name and UID of the controller that made it; empty: none.
         share: hundredths of a GPU, 1 to 100, or n x 100 for n whole GPUs of one node.
         memory_mib: GPU memory as annotated, in MiB.
         gpu_models: the models that it may use; empty: any.
         queued_since: when its job first asked, if that was earlier than the pod's creation.
+        suspect_seconds: until it has run for so long, it shares no GPU with another suspect; 0: it is none.
+        may_be_root: why one of its containers may run as root, and what to add; empty: none may.
     """
 
     uid: PodUID
@@ -100,7 +105,9 @@ class Demand:
     gang: Gang | None
     queued_since: datetime | None
     minimum_run_seconds: int
+    suspect_seconds: int = 0
     controller: str = ""
+    may_be_root: str = ""
 
     @property
     def gang_key(self) -> GangKey | None:
@@ -114,6 +121,11 @@ class Demand:
     def gpus(self) -> int:
         """How many GPUs: 1, or n whole ones."""
         return max(self.share // names.HUNDREDTHS, 1)
+
+    @property
+    def suspect(self) -> str:
+        """Who may have caused a fault: its controller, or itself where it has none; empty: it is no suspect."""
+        return (self.controller or str(self.uid)) if self.suspect_seconds else ""
 
     @property
     def whole(self) -> bool:
@@ -169,7 +181,10 @@ def demand(pod: Object) -> Demand:
         gang=_document(Gang, notes, names.GANG),
         queued_since=_time(notes),
         minimum_run_seconds=_count(notes, names.MINIMUM_RUN_SECONDS, default=0, least=0),
+        suspect_seconds=_count(notes, names.SUSPECT_SECONDS, default=0, least=0),
         controller=_controller(metadata),
+        # Interned: all pods of a template say the same.
+        may_be_root=sys.intern(rootless.fault(pod.get("spec") or {}) or ""),
     )
 
 
@@ -179,9 +194,10 @@ def gates(pod: Object) -> tuple[str, ...]:
 
 
 def _controller(metadata: Object) -> str:
-    owners = metadata.get("ownerReferences") or ()
+    """All that a reference says of the controller: admission has judged its kind and name, never its UID alone."""
+    owner: Object = next((owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")), {})
     # Interned: all pods of a Job have the same.
-    return next((sys.intern(str(owner.get("uid", ""))) for owner in owners if owner.get("controller")), "")
+    return sys.intern("/".join(str(owner[field]) for field in ("apiVersion", "kind", "name", "uid") if field in owner))
 
 
 def _containers(pod: Object) -> list[Object]:
