@@ -1,6 +1,7 @@
 """The HTTP service for kube-scheduler: filter, prioritize, bind; and healthz, readyz, metrics. On loopback only.
 
-The last three alone may be served on other addresses, too: nothing that they answer changes anything.
+The last three alone may be served on other addresses, too: nothing that they answer changes anything, and metrics name
+tenants only to who shows the token.
 """
 
 import functools
@@ -12,7 +13,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from cotenant_api import errors
+from cotenant_api import errors, exposition
 from cotenant_api.names import PodUID
 from cotenant_extender import metrics, openapi, records, wire
 
@@ -73,10 +74,12 @@ def create(service: Service, counts: metrics.Metrics) -> FastAPI:
     return app
 
 
-def create_for_monitoring(service: Service, counts: metrics.Metrics) -> FastAPI:
+def create_for_monitoring(
+    service: Service, counts: metrics.Metrics, readers: exposition.Readers = exposition.NOBODY
+) -> FastAPI:
     """The application for whoever reaches the pod: kubelet's probes and Prometheus."""
     app = FastAPI(title="Cotenant scheduler extender: monitoring", docs_url=None, redoc_url=None, openapi_url=None)
-    _add_questions(app, _Routes(service, counts))
+    _add_questions(app, _Routes(service, counts, readers))
     return app
 
 
@@ -110,10 +113,14 @@ class _Application(FastAPI):
 
 
 class _Routes:
-    """The handlers: bytes in, bytes out, no model on the way."""
+    """The handlers: bytes in, bytes out, no model on the way.
 
-    def __init__(self, service: Service, counts: metrics.Metrics) -> None:
-        self._service, self._counts = service, counts
+    Args:
+        readers: who may read metrics that name tenants; None: everybody, as on loopback.
+    """
+
+    def __init__(self, service: Service, counts: metrics.Metrics, readers: exposition.Readers | None = None) -> None:
+        self._service, self._counts, self._readers = service, counts, readers
 
     async def filter(self, request: Request) -> Response:
         """ExtenderArgs to ExtenderFilterResult."""
@@ -159,9 +166,15 @@ class _Routes:
             return _json(wire.error(f"no pod {pod} waits for a GPU share or has one"), status=404)
         return _json(found)
 
-    async def metrics(self) -> Response:
-        """All metrics."""
-        return Response(self._counts.text(), media_type="text/plain; version=0.0.4")
+    async def metrics(self, request: Request) -> Response:
+        """The metrics, as far as who asks may read them."""
+        audience = exposition.Audience.HOLDER
+        if self._readers is not None:
+            shown = request.headers.get("authorization")
+            audience = self._readers.audience(None if shown is None else shown.encode("latin-1"))
+        if audience is exposition.Audience.REFUSED:
+            return Response(exposition.REFUSAL, status_code=401, media_type="text/plain")
+        return Response(self._counts.text(audience), media_type="text/plain; version=0.0.4")
 
     async def _measured(
         self, request: Request, verb: str, answer: Callable[[bytes], Awaitable[bytes]], refuse: Refuse

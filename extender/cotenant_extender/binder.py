@@ -11,12 +11,13 @@ gone, or has another resource version than the Binding names; where it has not, 
 import asyncio
 import enum
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import context, fencing, leadership, locks, records, wire
+from cotenant_extender import context, fencing, leadership, locks, records, verbs, wire
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import views
 from cotenant_extender.packing import causes, placing, policies, view
@@ -30,6 +31,8 @@ PATIENCE_SECONDS = 5.0
 """How long kube-scheduler is kept waiting for a Binding without reply; the reservation stands for longer."""
 FIRST_DELAY_SECONDS = 0.1
 MAX_DELAY_SECONDS = 1.0
+LEFTOVERS = 16
+"""Of how many Bindings without reply it is found out at a time what became of them."""
 
 
 class Result(enum.StrEnum):
@@ -55,7 +58,8 @@ class Binder:
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
-        self._leader, self._clock = shared.leadership, shared.clock
+        self._leader, self._clock, self._latest = shared.leadership, shared.clock, shared.latest
+        self._stopwatch = shared.stopwatch
         self._urgency = shared.urgency
         self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
@@ -82,16 +86,26 @@ class Binder:
             LOG.warning("bind %s/%s to %s: %s", asked.namespace, asked.name, asked.node, outcome.message)
         return outcome.message
 
+    def doubt(self, uids: Iterable[PodUID]) -> None:
+        """Note pods that a former leader may be binding: nothing else is done to them before they bear our mark."""
+        for uid in uids:
+            self._sent.setdefault(uid, self._ledger.pods[uid].version)
+
     async def resolve_leftovers(self) -> None:
         """Find out about Bindings whose replies were lost while the API server could not be reached."""
-        for uid in [uid for uid in self._sent if uid not in self._locks]:
-            async with self._locks.of(uid):
-                record = self._ledger.pods.get(uid)
-                if record is None or uid not in self._ledger.reserved:
-                    self._forget(uid)
-                elif uid in self._sent:
-                    await self._resolve(record)
+        left = [uid for uid in self._sent if uid not in self._locks][:LEFTOVERS]
+        await asyncio.gather(*(self._resolve_leftover(uid) for uid in left))
         await self._review_answered()
+
+    async def _resolve_leftover(self, uid: PodUID) -> None:
+        async with self._locks.of(uid):
+            record = self._ledger.pods.get(uid)
+            if record is None or uid not in self._ledger.reserved:
+                self._forget(uid)
+            elif uid in self._sent:
+                # The next time others come first.
+                self._sent[uid] = self._sent.pop(uid)
+                await self._resolve(record, patience_seconds=0.0)
 
     async def _review_answered(self) -> None:
         """Read pods whose Bindings were answered and that no event has shown bound since this was asked last.
@@ -181,7 +195,9 @@ class Binder:
                 return placing.document(found, request, policy, self._ledger.known)
         seen = views.node(self._ledger, asked.node, without=uid)
         placed = placing.place(seen, request, self._ledger.known, check_host=False)
-        return f"{placed.reason}: {placed.message}" if isinstance(placed, causes.Rejection) else placed
+        if isinstance(placed, causes.Rejection):
+            return f"{placed.reason}: {placed.message}"
+        return "{}: {}".format(*verbs.NOT_PROMISED) if claim is None else placed
 
     async def _send(
         self, record: records.Pod, placed: placement.Placement, term: leadership.Term | None
@@ -190,7 +206,7 @@ class Binder:
 
         The reservation stands until the end of the Binding is known.
         """
-        seconds = self._leader.binding_seconds(term, now=self._clock())
+        seconds = self._leader.binding_seconds(term, now=self._latest())
         if seconds < 1.0:
             self._ledger.release(record.uid)
             return Outcome(Result.NOT_LEADING, f"this extender does not lead: {self._leader.describe()}")
@@ -234,15 +250,15 @@ class Binder:
             return Outcome(Result.CONFLICT, f"the pod cannot be read: {error}")
         return None
 
-    async def _resolve(self, record: records.Pod) -> str | None:
+    async def _resolve(self, record: records.Pod, *, patience_seconds: float = PATIENCE_SECONDS) -> str | None:
         """Wait until a Binding without reply has taken effect or never can; why it is not known, if it is not."""
-        version, until = self._sent[record.uid], self._clock() + PATIENCE_SECONDS
+        until = self._stopwatch() + patience_seconds
         delay = FIRST_DELAY_SECONDS
         while True:
             try:
-                found = await self._fences.settled(record, version=version)
+                found = await self._ended(record)
             except fencing.UNREADABLE as error:
-                if self._clock() + delay > until:
+                if self._stopwatch() + delay > until:
                     return f"whether the Binding took effect is not known yet: {error}"
                 await self._api.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
@@ -253,8 +269,20 @@ class Binder:
                 self._forget(record.uid)
             return None
 
+    async def _ended(self, record: records.Pod) -> records.Pod | None:
+        """Return the pod when its Binding has taken effect or never can; None: the pod is gone.
+
+        Raises:
+            UnansweredError: it still may, as with all others of `fencing.UNREADABLE`.
+        """
+        if record.uid in self._ledger.earmarks.unmarked:
+            # A former leader that still runs may bind the pod as it is now: only our mark keeps it from that.
+            return await self._fences.taken_over(record)
+        return await self._fences.settled(record, version=self._sent[record.uid])
+
     def _forget(self, uid: PodUID) -> None:
         self._sent.pop(uid, None)
+        self._ledger.earmarks.unmarked.discard(uid)
         self._ledger.release(uid)
 
 

@@ -4,6 +4,7 @@ import argparse
 import logging
 import socket
 import sys
+from pathlib import Path
 
 from cotenant_api import names
 
@@ -21,6 +22,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="PORT",
         help="serve /metrics, /healthz and /readyz on this port of every address, too; default: on 127.0.0.1 alone",
+    )
+    parser.add_argument(
+        "--metrics-token-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the bearer token that lets read metrics that name namespaces on that port; default: nobody may",
     )
     parser.add_argument(
         "--namespace",
@@ -49,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal."""
+    from cotenant_api import exposition
     from cotenant_extender import logs, serve, service, verbs
 
     logs.configure(sys.stderr, level=logging.INFO)
@@ -58,6 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
         assume_leader=arguments.assume_leader,
         leaves=verbs.Leaves(arguments.filter),
     )
-    return serve.run(
-        settings, kubeconfig=arguments.kubeconfig, ports=serve.Ports(arguments.port, arguments.metrics_port)
-    )
+    readers = exposition.Readers.by(arguments.metrics_token_file, field="--metrics-token-file")
+    ports = serve.Ports(arguments.port, arguments.metrics_port, readers)
+    return serve.run(settings, kubeconfig=arguments.kubeconfig, ports=ports)

@@ -77,6 +77,7 @@ class GPUNodes:
     def asked(self) -> None:
         """A list is about to be asked for."""
         self._ledger.news_of_gpunodes.begin()
+        self._ledger.graves.ask()
 
     def take(self, items: Iterable[records.GPUNode], version: int) -> steps.Steps[None]:
         """Take in all GPUNodes, in steps."""

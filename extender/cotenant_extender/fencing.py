@@ -40,6 +40,14 @@ class Fences:
             return None
         return self._seen(found, uid)
 
+    async def readable(self, record: records.Pod) -> bool:
+        """Return whether the pod can be read: then not the way to the API server keeps it from being marked."""
+        try:
+            await self.read(record.namespace, record.name, record.uid)
+        except UNREADABLE:
+            return False
+        return True
+
     async def settled(self, record: records.Pod, *, version: int) -> records.Pod | None:
         """Return the pod when no request that names `version` can take effect any more; None: the pod is gone.
 

@@ -7,7 +7,7 @@ again (`gc.freeze`). A search among everything that a large cluster's ledger hol
 import gc
 from typing import Final
 
-THRESHOLDS: Final = (20_000, 2, 2**31 - 1)
+THRESHOLDS: Final = (5_000, 2, 2**31 - 1)
 """New objects before the youngest are looked at; how often before those that stayed are, too; never all."""
 _LAST_GENERATION: Final = 1
 

@@ -22,7 +22,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Urgency:
-    """Counts urgent writes while they are under way. `clock`: seconds."""
+    """Counts urgent writes while they are under way. `clock`: seconds, by one that never goes back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class Later:
 
     Args:
         urgency: what goes first.
-        clock: seconds.
+        clock: seconds, by one that never goes back.
     """
 
     def __init__(self, urgency: Urgency, clock: Callable[[], float]) -> None:

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import functools
 import logging
+import math
 from collections.abc import Sequence
 
-from cotenant_extender import binder, context, feed, leadership, takeover, turns, writer
+from cotenant_extender import binder, context, feed, later, leadership, takeover, timeline, turns, writer
 from cotenant_extender.kube import watches
 from cotenant_extender.ledger import drift, overbooked
 from cotenant_extender.packing import occupancy, policies
@@ -24,8 +25,7 @@ MAX_PAUSE_SECONDS = 0.05
 FIRST_CELLS = planning.CELLS_PER_PASS // 64
 """At how many GPUs the first pass under a policy may look."""
 PASS_SECONDS = 0.025
-"""How long a pass may take before the next is made shorter: requests wait for it."""
-"""Earmarks that are adopted at a time; that takes about two milliseconds."""
+"""How long a pass may take before it is cut, and the next made shorter: requests wait for it."""
 
 
 class Leader:
@@ -37,28 +37,38 @@ class Leader:
     """
 
     def __init__(
-        self, shared: context.Context, policy: feed.Policies, *, writes: writer.Writer, binds: binder.Binder
+        self,
+        shared: context.Context,
+        policy: feed.Policies,
+        times: timeline.Timeline,
+        *,
+        writes: writer.Writer,
+        binds: binder.Binder,
     ) -> None:
         self._ledger, self._leading, self._metrics = shared.ledger, shared.leadership, shared.metrics
-        self._clock, self._stopwatch = shared.clock, shared.stopwatch
-        self._policy, self._writes, self._binds = policy, writes, binds
+        self._clock, self._latest, self._stopwatch = shared.clock, shared.latest, shared.stopwatch
+        self._policy, self._times, self._writes, self._binds = policy, times, writes, binds
         self._fencing = takeover.TakeOver(shared)
-        self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
-        self._queue = planning.Queue()
-        self.teller = telling.Teller(self._queue)
         self.freshness = turns.Freshness(self._ledger)
         self._changed = asyncio.Event()
-        self._started = self._clock()
-        self._drift_checked = self._chored = self._clock()
-        self._seen, self._passed, self._reported = -1, 0.0, 0.0
-        self._told = 0.0
+        self._passed = self._told = self._reported = self._chored = self._drift_checked = -math.inf
+        self._explained = self._turn = -math.inf
+        self._urgency = shared.urgency
         self._cells, self._cells_for = FIRST_CELLS, self._ledger.policy
         self._stopped = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Remember nothing: what another decided meanwhile, and the times at which this one did, mean nothing now."""
+        self._seen = -1
+        self._queue = planning.Queue()
+        self._reporter, self._cleaner = reporting.Reporter(), cleanup.Cleaner()
+        self.teller = telling.Teller(self._queue)
 
     @property
     def serving(self) -> bool:
         """Whether verbs are answered; see `leadership`."""
-        return self._leading.serves(now=self._clock())
+        return self._leading.serves(now=self._latest())
 
     def changed(self) -> None:
         """Something is new: look at the queue."""
@@ -68,10 +78,11 @@ class Leader:
         """Until stopped. `lists`: what must be listed again before a new leader serves."""
         while not self._stopped:
             self._ledger.tick(now=self._stopwatch())
+            self._follow_clock()
             if self._leading.served is not None and not self.serving:
                 self.step_down()
             term = self._leading.term
-            if term is not None and self._leading.leads(now=self._clock()) and not self.serving:
+            if term is not None and self._leading.leads(now=self._latest()) and not self.serving:
                 await self._take_over(term, lists)
             pause = MIN_PAUSE_SECONDS
             if self.serving:
@@ -81,7 +92,8 @@ class Leader:
                 # Conditions cost as much as a pass: requests are answered in between.
                 await asyncio.sleep(0)
             if self.serving:
-                self._report()
+                await self._report()
+            if self.serving:
                 self._chores()
             elif self._leading.served is None:
                 # Nobody looks at them: a queue begins with all pods.
@@ -103,10 +115,21 @@ class Leader:
         for gauge in (self._metrics.leading, self._metrics.ledger_drift, self._metrics.overbooked_gpus):
             gauge.set(0)
         self._ledger.end_all_earmarks()
+        # Evictions that are under way for this queue end with it.
+        self._queue.preemptions.end_all(self._ledger)
         self._ledger.end_all_holds()
         self._ledger.reconsider(self._ledger.hosts.tries.stop())
-        self._queue = planning.Queue()
-        self.teller = telling.Teller(self._queue)
+        self._begin()
+
+    def _follow_clock(self) -> None:
+        """Where the wall clock was set, begin anew as a new leader does: what is remembered is by the time before."""
+        by = self._times.follow()
+        if not by:
+            return
+        LOG.warning("the clock was set by %+.1f s: begins anew", by)
+        self._leading.clock_was_set(by=by)
+        if self._leading.served is not None:
+            self.step_down()
 
     async def _take_over(self, term: leadership.Term, lists: Sequence[watches.Watch]) -> None:
         """List what a former leader may have changed, and make what it may have sent ineffective."""
@@ -124,16 +147,17 @@ class Leader:
         if not self._may_take_over(term):
             self._ledger.end_all_earmarks()
             return
+        self._binds.doubt(self._ledger.earmarks.unmarked & self._ledger.reserved.keys())
         self._ledger.hosts.tries.start()
         self._leading.served = term
-        self._ledger.usage.start(now=self._clock())
-        self._drift_checked = 0.0
+        self._ledger.usage.start(now=self._stopwatch())
+        self._drift_checked = -math.inf
         self._metrics.leading.set(1)
         LOG.info("serves: %s", self._leading.describe())
 
     def _may_take_over(self, term: leadership.Term) -> bool:
         """Return whether it leads in this term, by a policy: else another may have led since the lists were read."""
-        leads = term == self._leading.term and self._leading.leads(now=self._clock())
+        leads = term == self._leading.term and self._leading.leads(now=self._latest())
         return leads and not self._stopped and self._ledger.policy is not None
 
     async def _prepare(self) -> None:
@@ -156,28 +180,28 @@ class Leader:
 
     def _work(self) -> float:
         """Do what is new; how long to let changes gather before the next time, by what this one cost."""
-        policy, now = self._ledger.policy, self._clock()
+        policy, began = self._ledger.policy, self._stopwatch()
         if policy is None:
             return MIN_PAUSE_SECONDS
         self._writes.confirm(self._ledger.graves.doubtful.values())
-        if now - self._told >= TELL_SECONDS:
-            self._told = now
-            for report in self._reporter.placed(self._ledger, now=now):
+        if began - self._told >= TELL_SECONDS:
+            self._told = began
+            for report in self._reporter.placed(self._ledger, now=self._clock()):
                 self._writes.start(self._writes.report(report, self._reporter))
-        if self._ledger.version == self._seen and now - self._passed < TICK_SECONDS:
+        if self._ledger.version == self._seen and began - self._passed < TICK_SECONDS:
             return MIN_PAUSE_SECONDS
-        self._passed = now
-        took = self._pass(policy, now=now)
+        self._passed = began
+        took = self._pass(policy, now=self._clock())
         return min(max(4 * took, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
 
     def _pass(self, policy: policies.InForce, *, now: float) -> float:
         """One pass over the queue; what it took, in seconds."""
-        began = self._stopwatch()
+        began = self._turn = self._stopwatch()
         self._seen = self._ledger.version
         if policy is not self._cells_for:
             # What a look costs under another policy has yet to be seen.
             self._cells, self._cells_for = FIRST_CELLS, policy
-        plan = self._queue.plan(self._ledger, policy, now=now, cells=self._cells)
+        plan = self._queue.plan(self._ledger, policy, now=now, cells=self._cells, late=self._late)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
         for eviction in plan.evictions:
@@ -191,14 +215,28 @@ class Leader:
         self._cells = cells_after(self._cells, took=took, cut=plan.cut)
         return took
 
-    def _report(self) -> None:
+    def _late(self, part: float) -> bool:
+        """Whether this turn of the event loop has taken so long, or this part of it, that others are to have theirs."""
+        return self._stopwatch() - self._turn > part * PASS_SECONDS
+
+    async def _report(self) -> None:
         """Do what is not urgent: conditions, removals, gauges."""
-        policy, now = self._ledger.policy, self._clock()
-        if policy is None or now - self._reported < REPORT_SECONDS:
+        policy, now, began = self._ledger.policy, self._clock(), self._stopwatch()
+        if policy is None or began - self._reported < REPORT_SECONDS:
             return
-        self._reported = now
-        for report in self._reporter.waiting(self._ledger, policy, self.teller, now=now):
-            self._writes.start(self._writes.report(report, self._reporter))
+        self._reported = self._turn = began
+        calm = not self._urgency.many() or began - self._explained >= later.MAX_DELAY_SECONDS
+        if calm:
+            self._explained = began
+        due = self._reporter.waiting(self._ledger, self.teller, now=now, calm=calm, late=self._late)
+        for report in due:
+            if report is not None:
+                self._writes.start(self._writes.report(report, self._reporter))
+                continue
+            await asyncio.sleep(0)
+            self._turn = self._stopwatch()
+            if self._ledger.policy is not policy or not self.serving:
+                return
         for removal in self._cleaner.due(self._ledger, now=now):
             self._writes.start(self._writes.remove(removal))
         waiting = self._queue.line.entries
@@ -216,13 +254,13 @@ class Leader:
 
     def _chores(self) -> None:
         """What is looked at once in a while, however much else there is to do."""
-        now = self._clock()
+        now = self._stopwatch()
         if now - self._chored < TICK_SECONDS:
             return
         self._chored = now
         self._ledger.usage.advance(now=now)
         self._metrics.used(self._ledger.usage)
-        if self._ledger.policy is not None:
+        if self._ledger.policy is not None and self._ledger.behind <= turns.FEW:
             self._metrics.occupied(occupancy.occupancy(self._ledger.seen()))
         self._writes.start_once("leftovers", self._binds.resolve_leftovers)
         if now - self._drift_checked >= DRIFT_SECONDS:

@@ -7,6 +7,9 @@ That keeps two extenders from placing at once as long as clocks and processes ru
 are under way: a Binding of a former leader may arrive minutes later. So a new leader fences every pod that may be bound
 before it serves (see `takeover`); what is fenced was decided on by a resource version that is no longer the pod's.
 
+The Lease's times and `now` are by the clock of one machine. Where that was set back, a renewal seems younger than it
+is: it counts as so much older, and one that lies in the future does not count at all.
+
 It serves in one term, from when it has taken over until the Lease has another holder or expires. An extender that was
 paused may wake when kube-scheduler beside it holds the Lease again: others led in between, and what it knew is old.
 """
@@ -19,6 +22,8 @@ from cotenant_extender import records
 BINDING_SECONDS = 4.0
 """How long a reply to a Binding is waited for, at most."""
 MARGIN_SECONDS = 0.5
+FUTURE_SECONDS = 2.0
+"""A renewal that is further ahead was written before the clock was set back."""
 
 
 class Term(NamedTuple):
@@ -51,10 +56,17 @@ class Leadership:
         self.identity, self.assume = identity, assume
         self.served: Term | None = None
         self._lease: records.Lease | None = None
+        self._set_back_seconds = 0.0
 
     def observe(self, lease: records.Lease | None) -> None:
         """Take note of the Lease as it is; None: there is none."""
+        if lease is None or self._lease is None or lease.renewed != self._lease.renewed:
+            self._set_back_seconds = 0.0
         self._lease = lease
+
+    def clock_was_set(self, *, by: float) -> None:
+        """Note that the clock was set by so many seconds: a renewal that is known lasts no longer for it."""
+        self._set_back_seconds += max(-by, 0.0)
 
     def remaining_seconds(self, *, now: float) -> float:
         """Return the seconds until the Lease expires; 0: this extender does not lead."""
@@ -63,7 +75,10 @@ class Leadership:
         lease = self._lease
         if lease is None or not self._ours(lease):
             return 0.0
-        return max(lease.renewed + lease.duration_seconds - now, 0.0)
+        renewed = lease.renewed - self._set_back_seconds
+        if renewed > now + FUTURE_SECONDS:
+            return 0.0
+        return max(renewed + lease.duration_seconds - now, 0.0)
 
     def _ours(self, lease: records.Lease) -> bool:
         return lease.holder.startswith(f"{self.identity}_")
@@ -78,6 +93,10 @@ class Leadership:
         if self.assume:
             return _ASSUMED
         return _term(self._lease) if self._lease is not None and self._ours(self._lease) else None
+
+    def confirmed_by(self, lease: records.Lease) -> bool:
+        """Return whether the Lease, read just now, is held in the term that is served: then nobody leads after it."""
+        return self.assume or _term(lease) == self.served
 
     def serves(self, *, now: float) -> bool:
         """Return whether this extender leads, and has taken over in this very term."""

@@ -1,8 +1,8 @@
 """What the extender counts, in a registry of its own."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from cotenant_api import pod
+from cotenant_api import exposition, pod
 from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace
 from cotenant_extender.ledger import usage
 from cotenant_extender.packing import occupancy
@@ -84,9 +84,9 @@ class Metrics:
             self.placed_share.labels("predicted").inc(predicted.utilization.q50)
             self.placed_share.labels("booked").inc(share)
 
-    def text(self) -> bytes:
-        """All metrics in the text format."""
-        return generate_latest(self.registry)
+    def text(self, audience: exposition.Audience) -> bytes:
+        """In the text format, as far as this audience may read them."""
+        return exposition.text(self.registry, audience)
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
         return Counter(f"{_PREFIX}_{name}", text, labels, registry=self.registry)

@@ -3,20 +3,19 @@
 A pod whose GPU request or annotations cannot be read still makes a record, which says why: it counts, and goes nowhere.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cotenant_api import conditions, documents, errors, gpunode, names, pod
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
-from cotenant_extender import amounts, booked, podrequests, sharing, storage, tenures
+from cotenant_extender import amounts, booked, podreports, podrequests, sharing, storage, tenures
 from cotenant_extender.packing import conflicts, constraints, view
 
 Object = Mapping[str, Any]
 
 RUNNING = "Running"
 TERMINAL_PHASES = ("Succeeded", "Failed")
-UNSCHEDULABLE = "Unschedulable"
 NO_NEED = view.HostNeed(cpu_millis=0, memory_bytes=0)
 
 
@@ -34,7 +33,8 @@ class Pod:
         placement: a placement that names this pod and its node.
         started: when kubelet took it up, in seconds since the epoch; None: not yet.
         preempts: whether others may be evicted for it.
-        unschedulable: the standing report of kube-scheduler that it found no node: time and message.
+        unschedulable: kube-scheduler's standing report of a try in vain: time and message.
+        errored: whether that report is of an error, at a Binding or a volume: it tells of no node.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
         tenure: what it says of when it ends.
         volume_claims: names of the PersistentVolumeClaims that its volumes use.
@@ -69,6 +69,7 @@ class Pod:
     volume_claims: tuple[str, ...] = ()
     unevaluated: bool = False
     excludes: conflicts.Exclusion = conflicts.NOTHING
+    errored: bool = False
     created: float | None = None
     scheduled: float | None = None
 
@@ -110,15 +111,13 @@ class Pod:
         return None if self.request is None else self.request.demand.gang_key
 
     @property
-    def likeness(self) -> Hashable | None:
-        """What pods have in common that run about as long: one graph, else owners of one kind and the same share.
-
-        None: nothing is known to be like it.
-        """
+    def likeness(self) -> tenures.Likeness | None:
+        """What pods have in common that run about as long; None: nothing is known to be like it."""
         predicted = None if self.request is None else self.request.demand.predicted
         if predicted is not None:
-            return self.namespace, predicted.graph
-        return (self.namespace, self.tenure.owner, self.share) if self.tenure.owner else None
+            return tenures.Likeness(self.namespace, predicted.graph)
+        owner = self.tenure.owner
+        return tenures.Likeness(self.namespace, (owner, self.share)) if owner else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +141,7 @@ class GPU:
     Attributes:
         foreign_processes: how many processes use it that are no tenant's.
         tenants: pods that hold it or a part of it.
+        evict: those of them that its agent wants evicted, and why.
     """
 
     uuid: GPUUID
@@ -152,6 +152,7 @@ class GPU:
     health: gpunode.Health
     foreign_processes: int
     tenants: tuple[PodUID, ...]
+    evict: tuple[tuple[PodUID, gpunode.EvictionReason], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +185,8 @@ class Lease:
 Known = Callable[[PodUID], Pod | None]
 
 
-def unknown(_uid: PodUID) -> Pod | None:
+def unknown(_uid: PodUID) -> None:
     """Nothing was read of any pod before."""
-    return None
 
 
 def pod_record(raw: Object, known: Known = unknown) -> Pod:
@@ -226,14 +226,15 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         labels=labels,
         started=tenures.seconds(status.get("startTime")) or None,
         preempts=spec.get("preemptionPolicy") != "Never",
-        unschedulable=_unschedulable(reports.get("PodScheduled")),
-        packed=_packed(reports.get(names.PACKED)),
+        unschedulable=podreports.unschedulable(reports.get("PodScheduled")),
+        errored=podreports.errored(reports.get("PodScheduled")),
+        packed=podreports.packed(reports.get(names.PACKED)),
         tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
         volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
         unevaluated=asks and node is None and conflicts.unevaluated(spec),
         excludes=_excludes(metadata.get("namespace", ""), spec),
         created=tenures.seconds(metadata.get("creationTimestamp")) or None,
-        scheduled=_scheduled(reports.get("PodScheduled")),
+        scheduled=podreports.scheduled(reports.get("PodScheduled")),
     )
 
 
@@ -329,6 +330,7 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         demand.memory_mib,
         demand.gpu_models,
         notes.get(names.PREDICTION),
+        demand.suspect,
         host,
     )
     return view.Request(
@@ -379,20 +381,5 @@ def _gpu(gpu: gpunode.GPU) -> GPU:
         health=gpu.health,
         foreign_processes=gpu.foreign_processes,
         tenants=tuple(tenant.pod_uid for tenant in gpu.tenants),
+        evict=tuple((tenant.pod_uid, tenant.evict) for tenant in gpu.tenants if tenant.evict is not None),
     )
-
-
-def _unschedulable(report: Object | None) -> str | None:
-    if report is None or report.get("status") != "False" or report.get("reason") != UNSCHEDULABLE:
-        return None
-    return f"{report.get('lastTransitionTime')} {report.get('message')}"
-
-
-def _scheduled(report: Object | None) -> float | None:
-    if report is None or report.get("status") != "True":
-        return None
-    return tenures.seconds(report.get("lastTransitionTime")) or None
-
-
-def _packed(report: Object | None) -> tuple[str, str] | None:
-    return None if report is None else sharing.one((report.get("reason", ""), report.get("message", "")))

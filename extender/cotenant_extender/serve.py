@@ -8,12 +8,14 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import uvicorn
 import uvloop
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cotenant_api import errors
+from cotenant_api import errors, exposition, listeners
 from cotenant_extender import app, feed, garbage, service
 from cotenant_extender.kube import http
 
@@ -23,6 +25,9 @@ HOST = "127.0.0.1"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  # kubelet's probes and Prometheus come from elsewhere
 KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
+VERBS = listeners.Limits(connections=1024)
+"""kube-scheduler has a connection for each Binding in flight."""
+MONITORING = listeners.Limits(connections=128)
 SHUTDOWN_SECONDS = 6
 BACKLOG = 2048
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -30,10 +35,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True)
 class Ports:
-    """`scheduler`: on loopback, for kube-scheduler. `monitoring`: on every address, for who only asks; None: no."""
+    """`scheduler`: on loopback, for kube-scheduler. `monitoring`: on every address, for who only asks; None: no.
+
+    `readers`: who may read metrics that name tenants, on the latter.
+    """
 
     scheduler: int
     monitoring: int | None = None
+    readers: exposition.Readers = exposition.NOBODY
 
 
 class Server(uvicorn.Server):
@@ -73,22 +82,27 @@ def run(settings: service.Settings, *, kubeconfig: str | None, ports: Ports) -> 
         if ports.monitoring is not None:
             asked = opened.enter_context(_socket(EVERY_ADDRESS, ports.monitoring, field="--metrics-port"))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(settings, kubeconfig, listening=listening, asked=asked))
+            return runner.run(_serve(settings, kubeconfig, listening=listening, asked=asked, readers=ports.readers))
 
 
 async def _serve(
-    settings: service.Settings, kubeconfig: str | None, *, listening: socket.socket, asked: socket.socket | None
+    settings: service.Settings,
+    kubeconfig: str | None,
+    *,
+    listening: socket.socket,
+    asked: socket.socket | None,
+    readers: exposition.Readers,
 ) -> int:
     async with http.HTTP(kubeconfig, clock=time.monotonic) as carrier:
         extender = service.Extender(settings, carrier)
-        server = Server(_configuration(app.create(extender, extender.metrics)))
+        server = Server(_configuration(app.create(extender, extender.metrics), listeners.Door(VERBS)))
         # Before anybody waits for an answer: a change of the policy may need it, and would block the event loop.
         feed.shipped()
         garbage.look_in_short_turns()
         working = asyncio.create_task(extender.run())
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         LOG.info("listens on %s:%d as %s", *listening.getsockname(), settings.identity)
-        async with monitored(app.create_for_monitoring(extender, extender.metrics), asked):
+        async with monitored(app.create_for_monitoring(extender, extender.metrics, readers), asked):
             await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
         await serving
@@ -96,12 +110,16 @@ async def _serve(
         return await _ended(working)
 
 
-def _configuration(application: FastAPI) -> uvicorn.Config:
+def _configuration(application: FastAPI, door: listeners.Door) -> uvicorn.Config:
+    # uvicorn waits for ever for the rest of a request, and its limit_concurrency closes no connection.
     return uvicorn.Config(
         application,
         loop="none",
-        http="httptools",
+        http=cast("type[asyncio.Protocol]", door.guard(HttpToolsProtocol)),
         access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
         log_config=None,
         lifespan="off",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -111,12 +129,14 @@ def _configuration(application: FastAPI) -> uvicorn.Config:
 
 
 @contextlib.asynccontextmanager
-async def monitored(application: FastAPI, listening: socket.socket | None) -> AsyncIterator[None]:
+async def monitored(
+    application: FastAPI, listening: socket.socket | None, *, door: listeners.Door | None = None
+) -> AsyncIterator[None]:
     """Answer kubelet and Prometheus for the block, where there is a socket for them."""
     if listening is None:
         yield
         return
-    server = SideServer(_configuration(application))
+    server = SideServer(_configuration(application, listeners.Door(MONITORING) if door is None else door))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield

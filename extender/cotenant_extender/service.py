@@ -19,6 +19,7 @@ from cotenant_extender import (
     reading,
     records,
     storage,
+    timeline,
     verbs,
     wire,
     writer,
@@ -50,6 +51,9 @@ class Extender:
     Args:
         clock: seconds since the epoch.
         stopwatch: seconds since any time, by a clock that never goes back.
+
+    Attributes:
+        clock: the time that it decides by (see `timeline`).
     """
 
     def __init__(
@@ -62,24 +66,28 @@ class Extender:
         sleep: client.Sleep = asyncio.sleep,
     ) -> None:
         self._leaves = settings.leaves
-        self.metrics, self._clock = metrics.Metrics(), clock
+        self.metrics, times = metrics.Metrics(), timeline.Timeline(clock, stopwatch)
+        self.clock = times.now
         self.ledger = ledger.Ledger()
         self.leadership = leadership.Leadership(settings.identity, assume=settings.assume_leader)
         api = client.Client(carrier, sleep=sleep)
+        leases_path = pods.leases_path(settings.namespace)
         shared = context.Context(
             ledger=self.ledger,
             leadership=self.leadership,
             api=api,
             metrics=self.metrics,
-            clock=clock,
+            clock=self.clock,
+            latest=times.latest,
             stopwatch=stopwatch,
-            urgency=later.Urgency(clock),
+            urgency=later.Urgency(stopwatch),
+            lease_path=f"{leases_path}/{names.SCHEDULER_LEASE}",
         )
         self.policies = feed.Policies(self.ledger, self._changed)
         self.binder = binder.Binder(shared)
         self.writer = writer.Writer(shared)
-        self.leader = leader.Leader(shared, self.policies, writes=self.writer, binds=self.binder)
-        feed_of_pods = feed.Pods(self.ledger, clock, self._changed)
+        self.leader = leader.Leader(shared, self.policies, times, writes=self.writer, binds=self.binder)
+        feed_of_pods = feed.Pods(self.ledger, self.clock, self._changed)
         gpunodes = feed.GPUNodes(self.ledger, stopwatch, self._changed)
         leases = feed.Leases(self.ledger, self.leadership, stopwatch, self._changed)
         self._watches = {
@@ -90,7 +98,7 @@ class Extender:
             "persistentvolumeclaims": self._stored(api, pods.CLAIMS, storage.Claim, reading.claim),
             "persistentvolumes": self._stored(api, pods.VOLUMES, storage.Volume, reading.volume),
             "storageclasses": self._stored(api, pods.STORAGE_CLASSES, storage.StorageClass, reading.storage_class),
-            "leases": watches.Watch(api, pods.leases_path(settings.namespace), leases, read=reading.lease),
+            "leases": watches.Watch(api, leases_path, leases, read=reading.lease),
         }
 
     def _stored(
@@ -145,7 +153,7 @@ class Extender:
             await self.binder.room()
         await self.leader.freshness.wait()
         found = verbs.filter_nodes(self.ledger, args.pod, args.names, leaves=self._leaves)
-        verdicts.asked(self.ledger, args.pod.uid, args.names, left=bool(found.chosen), now=self._clock())
+        verdicts.asked(self.ledger, args.pod.uid, args.names, left=bool(found.chosen), now=self.clock())
         if found.reason is not None:
             self.metrics.rejections.labels(found.reason).inc()
         return wire.filter_result(args, found.chosen, found.failed)
@@ -163,9 +171,9 @@ class Extender:
         """Why pods wait, and where one is; None: there is no pod NAMESPACE/NAME that asks for a share."""
         await self.leader.freshness.wait()
         if pod is None:
-            return await explanation.of_all(self.ledger, self.leader.teller, self._clock)
+            return await explanation.of_all(self.ledger, self.leader.teller, self.clock)
         namespace, _, name = pod.partition("/")
-        return explanation.of_one(self.ledger, self.leader.teller, (namespace, name), now=self._clock())
+        return explanation.of_one(self.ledger, self.leader.teller, (namespace, name), now=self.clock())
 
     def _changed(self) -> None:
         self.leader.changed()

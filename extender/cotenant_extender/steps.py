@@ -3,12 +3,26 @@
 Whoever makes the generator knows no event loop. `finish` does all steps at once; `turns` lets others run in between.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
+
+Late: TypeAlias = Callable[[float], bool]
+"""Whether this part of the time that a turn of the event loop may take has passed: work ends where it can go on later.
+
+It only ever asks between two steps, and does one step all the same: else whoever is slow would never be done.
+"""
+
+BEGIN = 0.5
+"""Up to this part of the time something else is begun that may take as long again."""
+
+
+def never(_part: float) -> bool:
+    """There is time."""
+    return False
 
 
 def finish(work: Steps[T]) -> T:

@@ -4,9 +4,14 @@ A former leader may have sent Bindings that have not arrived yet. Each names a p
 resource version that the former leader knew. So every pod that is not bound and has no gate gets the mark of the new
 term, which moves its version, before anything is placed. A former leader that still runs and sees the mark does not
 bind that pod (see `fencing.foreign`).
+
+A pod that can be read and not marked keeps nobody waiting: a webhook of its namespace may be down, or its author may
+write it all the time. GPUs that a former leader promised it are reserved, because that leader may be binding it. The
+pod itself is not bound. The binder goes on trying to mark it (see `binder.Binder.doubt`).
 """
 
 import asyncio
+import collections
 import logging
 from collections.abc import Callable
 
@@ -22,6 +27,8 @@ IN_FLIGHT = 64
 PODS_PER_STEP = 10
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
+TRIES = 3
+"""How often a pod that can be read is tried to be marked, before this extender serves without it."""
 
 
 class TakeOver:
@@ -30,16 +37,20 @@ class TakeOver:
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api = shared.ledger, shared.api
         self._fences = fencing.Fences(shared)
+        self._tried: collections.Counter[PodUID] = collections.Counter()
 
     async def fence_all(self, still: Callable[[], bool]) -> bool:
         """Fence every pod that a former leader may be binding, those that come meanwhile too.
+
+        Pods that cannot be marked are noted in the ledger's earmarks as `unmarked`.
 
         Args:
             still: whether this extender still leads in the term for which it takes over.
 
         Returns:
-            Whether all are fenced; False where it leads no longer.
+            Whether all others are fenced; False where it leads no longer.
         """
+        self._tried.clear()
         fenced: set[PodUID] = set()
         delay = FIRST_DELAY_SECONDS
         while still():
@@ -60,22 +71,31 @@ class TakeOver:
         return False
 
     async def _fence(self, record: records.Pod, slots: asyncio.Semaphore) -> PodUID | None:
-        """Fence one pod, unless the API server refuses that for good; None: not yet."""
+        """Fence one pod, or give up where it can be read and not marked; None: not yet."""
         async with slots:
             try:
                 await self._fences.taken_over(record)
             except client.APIError as error:
-                # Nobody else waits for it.
-                self._ledger.earmarks.unmarked.add(record.uid)
-                LOG.warning("%s/%s cannot be marked, and is not bound: %s", record.namespace, record.name, error)
+                self._give_up(record, error)
             except fencing.UNREADABLE as error:
                 LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
+                self._tried[record.uid] += await self._fences.readable(record)
+                if self._tried[record.uid] == TRIES:
+                    self._give_up(record, error)
+                    return record.uid
                 return None
         return record.uid
 
+    def _give_up(self, record: records.Pod, error: Exception) -> None:
+        self._ledger.earmarks.unmarked.add(record.uid)
+        LOG.warning("%s/%s cannot be marked, and is not bound: %s", record.namespace, record.name, error)
+
 
 def adopting(source: ledger.Ledger, clock: Callable[[], float]) -> steps.Steps[None]:
-    """Take over, in steps, what a former leader promised to pods that kube-scheduler has not bound yet."""
+    """Take over, in steps, what a former leader promised to pods that kube-scheduler has not bound yet.
+
+    What it promised to a pod that could not be marked is reserved: that leader may be binding the pod.
+    """
     lifted = [record.uid for record in source.index.pending.values() if not record.gates and record.earmark]
     for count, uid in enumerate(lifted, start=1):
         record, policy = source.index.pending.get(uid), source.policy
@@ -93,5 +113,10 @@ def _adopt(source: ledger.Ledger, record: records.Pod, policy: policies.InForce,
     if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
         return
     found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
-    if found is not None:
-        source.adopt(record.uid, placing.document(found, record.request, policy, source.known), now=now)
+    if found is None:
+        return
+    placed = placing.document(found, record.request, policy, source.known)
+    if record.uid in source.earmarks.unmarked:
+        source.reserve(record.uid, placed)
+    else:
+        source.adopt(record.uid, placed, now=now)

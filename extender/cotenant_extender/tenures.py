@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cotenant_api import pod
+from cotenant_api.names import Namespace
 from cotenant_extender import sharing
 
 Object = Mapping[str, Any]
@@ -36,6 +37,13 @@ class Tenure:
 
 
 UNKNOWN: Final = Tenure()
+
+
+class Likeness(NamedTuple):
+    """Pods that run about as long: of one namespace and graph, else of owners of one kind and the same share."""
+
+    namespace: Namespace
+    work: str | tuple[str, int]
 
 
 def of_pod(raw: Object, workload_type: pod.WorkloadType) -> Tenure:

@@ -1,9 +1,10 @@
 """What filter and prioritize answer. Pure: no side effects, no API call.
 
-filter leaves one node: the one the pod is earmarked for while it is offered and takes the pod, else the one that the
-policy's placement chooses among those offered. Or, where kube-scheduler is to choose, every node that takes the pod;
-then prioritize tells it what packing would do. GPUs that are earmarked for others count as booked. Every other node is
-rejected with its reason.
+filter leaves no node to a pod that the queue has not earmarked: the order is the queue's, also for a pod that never had
+our gate. To others it leaves one node: the one the pod is earmarked for while it is offered and takes the pod, else the
+one that the policy's placement chooses among those offered. Or, where kube-scheduler is to choose, every node that
+takes the pod; then prioritize tells it what packing would do. GPUs that are earmarked for others count as booked. Every
+other node is rejected with its reason.
 """
 
 import enum
@@ -15,7 +16,7 @@ import numpy as np
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.ledger import ledger, views
+from cotenant_extender.ledger import earmarks, ledger, views
 from cotenant_extender.packing import causes, fleet, placing, registry, rules, view
 
 MAX_SCORE = 10
@@ -67,6 +68,8 @@ def filter_nodes(
     return _choice(source, record.request, names) if leaves is Leaves.ONE else _all(source, record.request, names)
 
 
+NOT_PROMISED = PackedReason.WAITING_FOR_TURN, f"a GPU would take the pod, but {earmarks.NOT_PROMISED}"
+"""Whoever lifted the pod's gate, it goes in the queue's order; what the queue promises it, wakes kube-scheduler."""
 _PINNED = "the reply to a Binding to another node was lost, and what became of it is not known yet"
 
 
@@ -102,6 +105,8 @@ def _all(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]
     taking = {offered.nodes[row].name for row in np.flatnonzero(takes)}
     if not taking:
         return refused
+    if request.demand.uid not in source.claims:
+        return _none(names, *NOT_PROMISED)
     failed = {name: reason for name, reason in refused.failed.items() if name not in taking}
     return Filtered(tuple(name for name in names if name in taking), failed, None)
 
@@ -118,7 +123,7 @@ def _choice(source: ledger.Ledger, request: view.Request, names: Sequence[NodeNa
         offered = seen.part(names)
         found = placing.choose(offered, request, source.known, check_host=False)
         if found is not None:
-            return _only(found.node.name)
+            return _none(names, *NOT_PROMISED) if claim is None else _only(found.node.name)
         return _refused(names, offered, rules.refusals(offered, request, check_host=False))
 
 

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, errors
-from cotenant_api.names import NodeName
-from cotenant_extender import context, fencing, later, records
+from cotenant_api.names import Namespace, NodeName
+from cotenant_extender import context, fencing, later, policystatus, records
 from cotenant_extender.kube import client, pods, transport
-from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import cleanup, earmarking, planning, preempting, reporting
+from cotenant_extender.ledger import earmarks
+from cotenant_extender.queue import budgets, cleanup, earmarking, planning, preempting, reporting
 
 LOG = logging.getLogger(__name__)
 
@@ -24,8 +24,12 @@ IN_FLIGHT = 64
 FINISH_SECONDS = 5.0
 EVICTION_SECONDS = 10.0
 FENCE_DELAY_SECONDS = 1.0
+FENCE_TRIES = 3
+"""How often a victim that can be read is tried to be marked, before its Eviction counts as failed."""
 EVICTION_ATTEMPTS = 3
 """How often a pod that changes meanwhile is asked to leave, before it is left alone for a while."""
+LIFT_ATTEMPTS = 3
+"""How often a pod that changes meanwhile is lifted, before it is decided on anew."""
 
 Object = dict[str, Any]
 
@@ -35,12 +39,14 @@ class Writer:
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
-        self._leading, self._clock, self._stopwatch = shared.leadership, shared.clock, shared.stopwatch
+        self._leading, self._latest = shared.leadership, shared.latest
+        self._clock, self._stopwatch = shared.clock, shared.stopwatch
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
         self._urgency, self._fences = shared.urgency, fencing.Fences(shared)
-        self._later = later.Later(shared.urgency, shared.clock)
+        self._lease_path = shared.lease_path
+        self._later = later.Later(shared.urgency, shared.stopwatch)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a write."""
@@ -65,20 +71,20 @@ class Writer:
     async def lift(self, lift: earmarking.Lift) -> None:
         """Lift a gate together with its earmark, if any, or renew the earmark of a pod that has no gate."""
         record, kind = lift.record, lift.kind
-        path = pods.pod_path(record.namespace, record.name)
         result = "ok"
         try:
-            change = pods.lift(record, lift.earmark)
             with self._urgency.urgent():
-                metadata = await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
+                await self._check_term(record)
+                metadata = await self._lifted(lift, record)
         except (client.NotFoundError, client.ConflictError):
-            # That pod is gone, perhaps replaced by another of its name.
+            # That pod is gone, perhaps replaced by another of its name, or somebody else decides on it.
             result = "gone"
-            self._ledger.end_earmark(record.uid)
+            if self._ledger.earmarks.get(record.uid) is lift.earmark:
+                self._ledger.end_earmark(record.uid)
         except (client.APIError, errors.TemporaryError) as error:
             result = "failed"
             LOG.warning("lifting %s/%s: %s", record.namespace, record.name, error)
-            await self._end_unless_lifted(record)
+            await self._end_unless_lifted(lift)
         else:
             known = self._ledger.pods.get(record.uid, record)
             self._ledger.pod(records.lifted(known, metadata), now=self._clock())
@@ -86,6 +92,52 @@ class Writer:
                 self._metrics.scale_up_lifts.inc()
             self._metrics.queue_wait_seconds.observe(max(self._clock() - record.since, 0.0))
         self._metrics.lifts.labels(kind, result).inc()
+
+    async def _check_term(self, record: records.Pod) -> None:
+        """Make sure that a mark of another leader's, over which one is about to be written, is not of a later one.
+
+        A machine that stood still, its clock too, believes in its Lease when it wakes. Whoever marked the pod later had
+        the Lease by then, so that the Lease, read after the pod, tells.
+
+        Raises:
+            ConflictError: another leads, or has led since.
+        """
+        if not record.gates and fencing.foreign(record, self._ledger.earmarks) and not self._leading.assume:
+            lease = records.lease_record(await self._api.get(self._lease_path))
+            if not self._leading.confirmed_by(lease):
+                # Nothing older than the term that is served can be read: this ends it.
+                self._leading.observe(lease)
+                raise client.ConflictError(409, f"another leader has marked {record.namespace}/{record.name}")
+
+    async def _lifted(self, lift: earmarking.Lift, record: records.Pod, *, attempts: int = LIFT_ATTEMPTS) -> Object:
+        """Lift a pod as it was last seen, or as it is, unless somebody else decided on it meanwhile; its metadata.
+
+        Raises:
+            ConflictError: somebody did, or it changed each time.
+        """
+        path, change = pods.pod_path(record.namespace, record.name), pods.lift(record, lift.earmark)
+        try:
+            return await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
+        except client.ConflictError:
+            raw = await self._api.get(path)
+            found = records.pod_record(raw)
+            if found.uid != record.uid:
+                raise
+            self._ledger.pod(found, now=self._clock())
+            if not found.gates and found.earmark == earmarking.wanted(lift):
+                # The reply to an earlier try was lost.
+                metadata: Object = raw["metadata"]
+                return metadata
+            if attempts == 1 or not self._stands(lift, found):
+                raise
+        return await self._lifted(lift, found, attempts=attempts - 1)
+
+    def _stands(self, lift: earmarking.Lift, found: records.Pod) -> bool:
+        """Return whether a lift that was decided on is still to be done to a pod as it is now."""
+        record = lift.record
+        same = (found.gates, found.earmark, found.node) == (record.gates, record.earmark, record.node)
+        promised = self._ledger.earmarks.get(record.uid) is lift.earmark
+        return same and promised and not found.deleting and self._leading.serves(now=self._latest())
 
     async def report(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
         """Write a pod's condition; that it is placed can wait until others are."""
@@ -138,24 +190,38 @@ class Writer:
     async def remove(self, removal: cleanup.Removal) -> None:
         """Evict or delete a pod, with an event."""
         record = removal.record
-        result = await (self._evict(record) if removal.evict else self._delete(record))
+        try:
+            result = await (self._evict(record) if removal.evict else self._delete(record))
+        except client.BudgetError as error:
+            LOG.info("%s/%s may not be evicted now: %s", record.namespace, record.name, error)
+            result = "refused"
         self._metrics.removals.labels(removal.reason, result).inc()
         if result == "ok":
             LOG.warning("removed %s/%s: %s", record.namespace, record.name, removal.message)
             await self._say(record, reason=removal.reason, message=removal.message)
 
     async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
-        """Evict victims one after the other; where one is not, no more are asked and the queue decides anew."""
+        """Evict victims one after the other, while their job waits for them.
+
+        Where one is not evicted no more are asked, and the queue decides anew.
+        """
         preemptor = f"{eviction.preemptor.namespace}/{eviction.preemptor.name}"
         gone: list[str] = []
         for victim in eviction.victims:
             policy = self._ledger.policy
-            if policy is None or not policy.places or not self._leading.serves(now=self._clock()):
+            if policy is None or not policy.places or not self._leading.serves(now=self._latest()):
                 break
-            result = await self._evict(victim)
+            if not queue.preemptions.stands(eviction, victim):
+                break
+            budget = None
+            try:
+                result = await self._evict(victim)
+            except client.BudgetError as error:
+                LOG.info("%s/%s may not be evicted now: %s", victim.namespace, victim.name, error)
+                result, budget = "refused", await self._budget(victim.namespace, error.budget)
             self._metrics.evictions.labels(result).inc()
             if result in ("refused", "failed"):
-                queue.refused(self._ledger, victim.uid, now=self._clock())
+                queue.refused(self._ledger, victim, budget, now=self._clock())
                 break
             if result == "changed":
                 queue.overtaken(self._ledger, victim.uid)
@@ -174,7 +240,7 @@ class Writer:
 
     async def policy_status(self, raw: Object, error: errors.InvalidInputError | None) -> None:
         """Say which generation of the policy is in force."""
-        status = policy_status(raw, error, in_force=self._ledger, now=datetime.fromtimestamp(self._clock(), UTC))
+        status = policystatus.wanted(raw, error, in_force=self._ledger, now=datetime.fromtimestamp(self._clock(), UTC))
         if status is None:
             return
         try:
@@ -183,7 +249,11 @@ class Writer:
             LOG.warning("status of the PackingPolicy: %s", failure)
 
     async def _evict(self, victim: records.Pod) -> str:
-        """Ask a pod that lives to leave, as it is now; what came of it."""
+        """Ask a pod that lives to leave, as it is now; what came of it.
+
+        Raises:
+            BudgetError: a PodDisruptionBudget is against it now.
+        """
         try:
             for _ in range(EVICTION_ATTEMPTS):
                 known = self._ledger.pods.get(victim.uid)
@@ -193,14 +263,23 @@ class Writer:
                     return "ok"
         except client.NotFoundError:
             return "gone"
-        except client.BudgetError as error:
-            LOG.info("%s/%s may not be evicted now: %s", victim.namespace, victim.name, error)
-            return "refused"
+        except client.BudgetError:
+            raise
         except (client.APIError, errors.TemporaryError) as error:
             LOG.warning("evicting %s/%s: %s", victim.namespace, victim.name, error)
             return "failed"
         LOG.warning("evicting %s/%s: it changed each time", victim.namespace, victim.name)
         return "failed"
+
+    async def _budget(self, namespace: Namespace, name: str) -> budgets.Budget | None:
+        """Read a PodDisruptionBudget; None where it cannot be read: then nothing is concluded of other pods."""
+        if not name:
+            return None
+        try:
+            return budgets.read(await self._api.get(pods.budget_path(namespace, name)))
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("reading PodDisruptionBudget %s/%s: %s", namespace, name, error)
+            return None
 
     async def _asked(self, record: records.Pod) -> bool:
         """Ask for an eviction of a pod as it was last seen. Where it has changed since, it is read, and not evicted."""
@@ -225,13 +304,18 @@ class Writer:
 
         Raises:
             NotFoundError: the pod is gone.
-            UnansweredError: this extender leads no longer, and the Eviction may still take effect.
+            UnansweredError: the Eviction may still take effect: this extender leads no longer, or the pod can be read,
+                and not marked.
         """
-        while self._leading.serves(now=self._clock()):
+        tries = 0
+        while self._leading.serves(now=self._latest()):
             try:
                 found = await self._fences.settled(record, version=record.version)
             except fencing.UNREADABLE as error:
                 LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
+                tries += await self._fences.readable(record)
+                if tries == FENCE_TRIES:
+                    raise transport.UnansweredError("the pod cannot be marked") from error
                 await self._api.sleep(FENCE_DELAY_SECONDS)
                 continue
             if found is None:
@@ -255,8 +339,9 @@ class Writer:
         except (client.APIError, errors.TemporaryError) as error:
             LOG.warning("event on %s/%s: %s", record.namespace, record.name, error)
 
-    async def _end_unless_lifted(self, record: records.Pod) -> None:
-        """The patch may have been applied: only the pod itself tells."""
+    async def _end_unless_lifted(self, lift: earmarking.Lift) -> None:
+        """End the earmark, unless it stands on the pod: the patch may have been applied. Another's is left alone."""
+        record = lift.record
         try:
             found = await self._api.get(pods.pod_path(record.namespace, record.name))
         except (client.APIError, errors.TemporaryError) as error:
@@ -264,17 +349,19 @@ class Writer:
         else:
             seen = records.pod_record(found)
             self._ledger.pod(seen, now=self._clock())
-            if seen.uid == record.uid and not seen.gates and seen.earmark is not None:
+            if seen.uid == record.uid and _is_on(lift, seen):
                 return
-        self._ledger.end_earmark(record.uid, now=self._clock())
+        if self._ledger.earmarks.get(record.uid) is lift.earmark:
+            self._ledger.end_earmark(record.uid, now=self._clock(), tried=False)
 
     async def _read_gpunode(self, name: NodeName) -> None:
+        gone = self._ledger.graves.doubtful_on(name)
         try:
             found = await self._api.get(f"{pods.GPUNODES}/{name}")
             if self._ledger.offers(name):
-                self._ledger.gpunode(records.gpunode_record(found), now=self._stopwatch(), fresh=True)
+                self._ledger.gpunode(records.gpunode_record(found), now=self._stopwatch(), tells_of=gone)
         except client.NotFoundError:
-            self._ledger.gpunode_gone(name)
+            self._ledger.gpunode_gone(name, tells_of=gone)
         except (client.APIError, errors.CotenantError) as error:
             LOG.warning("reading GPUNode %s: %s", name, error)
 
@@ -301,33 +388,9 @@ class Writer:
             LOG.error("a write failed", exc_info=task.exception())
 
 
-def policy_status(
-    raw: Object, error: errors.InvalidInputError | None, *, in_force: ledger.Ledger, now: datetime
-) -> Object | None:
-    """The status that the policy should have; None where it has it."""
-    policy = in_force.policy
-    if policy is None and error is None:
-        return None
-    generation = (raw.get("metadata") or {}).get("generation", 0)
-    standing = raw.get("status") or {}
-    accepted = conditions.Condition(
-        type="Accepted",
-        status=conditions.Status.TRUE if error is None else conditions.Status.FALSE,
-        reason="Valid" if error is None else "Invalid",
-        message="" if error is None else str(error),
-        observed_generation=generation,
-    )
-    active = conditions.Condition(
-        type="Active",
-        status=conditions.Status.TRUE if policy is not None and policy.places else conditions.Status.FALSE,
-        reason="InForce" if policy is not None and policy.places else "Standstill",
-        message="" if policy is None or policy.places else policy.standstill,
-        observed_generation=0 if policy is None else policy.generation,
-    )
-    found = conditions.from_objects(standing.get("conditions"))
-    for condition in (accepted, active):
-        found = conditions.updated(found, condition, now=now)
-    wanted: Object = {"conditions": [condition.to_object() for condition in found]}
-    if policy is not None:
-        wanted["observedGeneration"] = policy.generation
-    return None if all(standing.get(key) == value for key, value in wanted.items()) else wanted
+def _is_on(lift: earmarking.Lift, seen: records.Pod) -> bool:
+    """Return whether a pod bears the earmark of a lift; a fence may have counted its attempt on."""
+    made, written = lift.earmark, earmarks.note(seen)
+    if made is None or written is None or seen.gates:
+        return False
+    return written.leader == made.leader and written.attempt >= made.attempt

@@ -5,6 +5,7 @@ answer 5xx, or none, may have been: it is retried only where that is harmless; a
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -53,7 +54,15 @@ class BusyError(errors.TemporaryError):
 
 
 class BudgetError(BusyError):
-    """A PodDisruptionBudget is against an eviction now."""
+    """A PodDisruptionBudget is against an eviction now.
+
+    Args:
+        budget: its name; empty: the API server did not say it as this knows it.
+    """
+
+    def __init__(self, message: str, *, delay_seconds: float, budget: str) -> None:
+        self.budget = budget
+        super().__init__(message, delay_seconds=delay_seconds)
 
 
 class Client:
@@ -123,7 +132,7 @@ class Client:
                     raise
                 await self.sleep(delay)
             else:
-                if (answer.status != 429 and answer.status < 500) or _refused_by_budget(answer):
+                if (answer.status != 429 and answer.status < 500) or _refusing_budget(answer) is not None:
                     return result(answer)
                 if attempt == ATTEMPTS:
                     raise BusyError(f"{answer.status}: {message_of(answer)}", delay_seconds=MAX_DELAY_SECONDS)
@@ -139,8 +148,10 @@ def result(answer: transport.Answer) -> Object:
     message = message_of(answer)
     kinds = {404: NotFoundError, 409: ConflictError, 410: GoneError}
     if answer.status == 429:
-        kind = BudgetError if _refused_by_budget(answer) else BusyError
-        raise kind(f"429: {message}", delay_seconds=_retry_after(answer) or FIRST_DELAY_SECONDS)
+        seconds, budget = _retry_after(answer) or FIRST_DELAY_SECONDS, _refusing_budget(answer)
+        if budget is not None:
+            raise BudgetError(f"429: {message}", delay_seconds=seconds, budget=budget)
+        raise BusyError(f"429: {message}", delay_seconds=seconds)
     raise kinds.get(answer.status, APIError)(answer.status, message)
 
 
@@ -171,18 +182,21 @@ def message_of(answer: transport.Answer) -> str:
     return text[: errors.MAX_FOREIGN_TEXT]
 
 
-def _refused_by_budget(answer: transport.Answer) -> bool:
+def _refusing_budget(answer: transport.Answer) -> str | None:
+    """Return the budget that refuses an eviction, from `The disruption budget NAME ..`; empty: it is not named so."""
     if answer.status != 429:
-        return False
+        return None
     try:
         value = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
-        return False
+        return None
     details = value.get("details") if isinstance(value, dict) else None
     causes = details.get("causes") if isinstance(details, dict) else None
-    return isinstance(causes, list) and any(
-        isinstance(cause, dict) and cause.get("reason") == DISRUPTION_BUDGET for cause in causes
-    )
+    for cause in causes if isinstance(causes, list) else ():
+        if isinstance(cause, dict) and cause.get("reason") == DISRUPTION_BUDGET:
+            named = re.match(r"The disruption budget (\S+)", str(cause.get("message", "")))
+            return named[1] if named else ""
+    return None
 
 
 def _retry_after(answer: transport.Answer) -> float | None:

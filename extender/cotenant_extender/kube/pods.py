@@ -36,17 +36,22 @@ def pod_path(namespace: Namespace, name: str, subresource: str = "") -> str:
     return f"{path}/{subresource}" if subresource else path
 
 
+def budget_path(namespace: Namespace, name: str) -> str:
+    """Return the path of a PodDisruptionBudget."""
+    return f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets/{quote(name, safe='')}"
+
+
 def events_path(namespace: Namespace) -> str:
     """The events of a namespace."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
 
 
 def lift(record: records.Pod, earmark: earmarks.Earmark | None) -> Object:
-    """Strategic merge patch: the earmark, if any, and, where ours is the only gate, no gate. The UID is a precondition.
+    """Strategic merge patch of exactly this state of a pod: the earmark, if any, and, where ours is alone, no gate.
 
     The API server applies a merge patch to the pod as JSON text; this one to the pod itself, for less.
     """
-    change: Object = {"metadata": {"uid": record.uid}}
+    change: Object = {"metadata": _preconditions(record)}
     if earmark is not None:
         change["metadata"]["annotations"] = {names.EARMARK: earmark.note().to_json()}
     if record.gates:

@@ -1,18 +1,21 @@
 """List and watch one kind of object, for ever.
 
-A list is followed by a watch from its resource version. Bookmarks keep that version young. A watch that ends is
-continued; one that is too old (410), or that fails to be read, is followed by a new list, whose difference shows what
-was missed, deletions too. What is delivered, is delivered in order.
+A list is followed by a watch from its resource version. A watch that ends is continued from the last object that it
+brought; one that brought none, that is too old (410), or that fails to be read, is followed by a new list, whose
+difference shows what was missed, deletions too. What is delivered, is delivered in order.
 
-Before a watch is continued the API server is asked for its present resource version. Where that is lower than the one
-that was reached, etcd was restored from a snapshot, and all is listed again: the API server would accept a watch from
-a version of the future, and say nothing until that version comes.
+Versions do not tell whether etcd was restored from a snapshot meanwhile: they go back, and may have gone forth again,
+beyond what was reached, when a watch is continued; the API server then says nothing of what was restored. So before a
+watch is continued the API server is asked for its last object as of that object's version. If it has the same there,
+nothing of what was delivered was taken back. Else all is listed again. Bookmarks, which name a version and nothing that
+was written then, could not be confirmed so; none are asked for.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import orjson
 
@@ -76,6 +79,7 @@ class Watch:
         self.path, self.lists = path, 0
         self._api, self._sink, self._read, self._begins = api, sink, read, begins
         self._version = ""
+        self._last: Object | None = None
         self._asked = self._answered = 0
         self._again = asyncio.Event()
         self._progress = asyncio.Event()
@@ -98,18 +102,19 @@ class Watch:
         delay = FIRST_DELAY_SECONDS
         while True:
             try:
-                if not self._version or await self._went_back():
+                if not await self._confirmed():
                     await self._list()
                 await self._watch_unless_asked_again()
                 delay = FIRST_DELAY_SECONDS
                 await self._api.sleep(PAUSE_SECONDS)
             except client.GoneError as error:
                 LOG.info("%s: listing again: %s", self.path, error)
-                self._version = ""
+                self._forget()
                 await self._api.sleep(PAUSE_SECONDS)
             except errors.CotenantError as error:
                 LOG.warning("%s: trying again in %.1f s: %s", self.path, delay, error)
-                self._version = self._version if isinstance(error, transport.UnansweredError) else ""
+                if not isinstance(error, transport.UnansweredError):
+                    self._forget()
                 await self._api.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY_SECONDS)
 
@@ -135,21 +140,27 @@ class Watch:
             token = metadata.get("continue") or ""
             if not token:
                 break
-        self._version = metadata.get("resourceVersion") or ""
+        self._version, self._last = metadata.get("resourceVersion") or "", None
         for _ in self._sink.take(items, _number(self._version)):
             await asyncio.sleep(0)
         self.lists += 1
         self._answered = asked
         self._progress.set()
 
-    async def _went_back(self) -> bool:
-        """Whether the API server's resource version is lower than the one that was reached."""
-        page = await self._api.get(f"{self.path}?limit=1")
-        present = (page.get("metadata") or {}).get("resourceVersion") or ""
-        if _number(present) >= _number(self._version):
+    def _forget(self) -> None:
+        """Go on with a list."""
+        self._version, self._last = "", None
+
+    async def _confirmed(self) -> bool:
+        """Whether what was delivered last is still in the history, so that a watch can be continued from there."""
+        last = self._last
+        if last is None:
             return False
-        LOG.warning("%s: version %s went back to %s: listing again", self.path, self._version, present)
-        return True
+        page = await self._api.get(_as_of(self.path, last["metadata"]))
+        if [_content(item) for item in page.get("items") or ()] == [_content(last)]:
+            return True
+        LOG.warning("%s: what was written at version %s is not there: listing again", self.path, self._version)
+        return False
 
     async def _watch_unless_asked_again(self) -> None:
         """Watch; when a new list is wanted, stop and forget the version."""
@@ -158,7 +169,7 @@ class Watch:
         try:
             await asyncio.wait({watching, asking}, return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
-                self._version = ""
+                self._forget()
                 return
         finally:
             for task in (watching, asking):
@@ -168,7 +179,7 @@ class Watch:
         await watching
 
     async def _watch(self) -> None:
-        query = f"?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={self._version}"
+        query = f"?watch=1&timeoutSeconds={WATCH_SECONDS}&resourceVersion={self._version}"
         request = transport.Request("GET", self.path + query, timeout_seconds=SILENCE_SECONDS)
         async with self._api.carrier.stream(request) as stream:
             if stream.status != 200:
@@ -184,6 +195,7 @@ class Watch:
         match event.get("type"):
             case "ADDED" | "MODIFIED":
                 self._sink.changed(item)
+                self._reached(item)
             case "DELETED":
                 self._sink.gone(item)
             case "ERROR":
@@ -192,13 +204,33 @@ class Watch:
                 raise failure(code if isinstance(code, int) else 500, str(item.get("message")))
             case _:
                 pass
+
+    def _reached(self, item: Object) -> None:
+        """Note an object that was delivered. What is deleted after it is told once more if the watch is continued."""
         metadata = item.get("metadata")
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-        self._version = version if isinstance(version, str) and version else self._version
+        if isinstance(version, str) and version:
+            self._version, self._last = version, item
 
 
 def _number(version: str) -> int:
     return int(version) if version.isascii() and version.isdigit() else 0
+
+
+def _as_of(path: str, metadata: Object) -> str:
+    """The list of one object alone, as of its version."""
+    namespace, name = metadata.get("namespace") or "", str(metadata.get("name"))
+    if namespace and "/namespaces/" not in path:
+        group, _, plural = path.rpartition("/")
+        path = f"{group}/namespaces/{quote(namespace, safe='')}/{plural}"
+    selector = quote(f"metadata.name={name}", safe="")
+    version = quote(metadata["resourceVersion"], safe="")
+    return f"{path}?fieldSelector={selector}&resourceVersion={version}&resourceVersionMatch=Exact"
+
+
+def _content(item: Object) -> Object:
+    """An object without what a list says once for all."""
+    return {key: value for key, value in item.items() if key not in ("apiVersion", "kind")}
 
 
 async def _events(stream: transport.Stream) -> AsyncIterator[object]:

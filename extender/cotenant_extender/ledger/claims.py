@@ -28,6 +28,7 @@ class Claim:
     Attributes:
         share: hundredths of `cotenant.dev/gpu-share` that it requests of the node.
         bookings: what it books on GPUs; empty where no placement says which.
+        suspect: the job that may share them with no other suspect; empty: it is none.
     """
 
     uid: PodUID
@@ -40,29 +41,35 @@ class Claim:
     labels: Mapping[str, str]
     workload_type: pod.WorkloadType
     predicted: prediction.Prediction | None
+    suspect: str = ""
 
     def counts_like(self, other: "Claim") -> bool:
         """Whether another claim counts the same in the same place."""
-        return (self.node, self.share, self.host, self.bookings) == (
+        return (self.node, self.share, self.host, self.bookings, self.suspect) == (
             other.node,
             other.share,
             other.host,
             other.bookings,
+            other.suspect,
         )
 
 
 def claim(
-    record: records.Pod, *, reserved: placement.Placement | None, earmarked: placement.Placement | None
+    record: records.Pod,
+    *,
+    reserved: placement.Placement | None,
+    earmarked: placement.Placement | None,
+    suspect: str = "",
 ) -> Claim | None:
     """What a pod counts, by the strongest evidence there is: bound, then reserved, then earmarked."""
     if record.finished:
         return None
     if record.node is not None:
-        return _claim(record, _bound_kind(record), record.node, record.placement)
+        return _claim(record, _bound_kind(record), record.node, record.placement, suspect=suspect)
     if reserved is not None:
-        return _claim(record, Kind.RESERVED, reserved.node, reserved)
+        return _claim(record, Kind.RESERVED, reserved.node, reserved, suspect=suspect)
     if earmarked is not None and not record.deleting:
-        return _claim(record, Kind.EARMARK, earmarked.node, earmarked)
+        return _claim(record, Kind.EARMARK, earmarked.node, earmarked, suspect=suspect)
     return None
 
 
@@ -74,7 +81,7 @@ def _bound_kind(record: records.Pod) -> Kind:
     return Kind.UNREADABLE if record.phase == records.RUNNING else Kind.UNPLACED
 
 
-def _claim(record: records.Pod, kind: Kind, node: NodeName, where: booked.AnyPlaced | None) -> Claim:
+def _claim(record: records.Pod, kind: Kind, node: NodeName, where: booked.AnyPlaced | None, *, suspect: str) -> Claim:
     demand = None if record.request is None else record.request.demand
     return Claim(
         uid=record.uid,
@@ -87,6 +94,7 @@ def _claim(record: records.Pod, kind: Kind, node: NodeName, where: booked.AnyPla
         labels=record.labels,
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
         predicted=None if demand is None else demand.predicted,
+        suspect=suspect,
     )
 
 

@@ -65,12 +65,7 @@ def recount(source: ledger.Ledger) -> Generator[None, None, list[str]]:
 
 
 def _add(sums: defaultdict[NodeName, _Sums], source: ledger.Ledger, record: records.Pod) -> None:
-    standing = source.earmarks.get(record.uid)
-    claim = claims.claim(
-        record,
-        reserved=source.reserved.get(record.uid),
-        earmarked=None if standing is None else standing.placed,
-    )
+    claim = source.claim_of(record)
     if claim is None:
         return
     here = sums[claim.node]
@@ -104,7 +99,7 @@ def _compared_rows(seen: fleet.Fleet, node: view.Node) -> list[str]:
     same = seen.nodes[row] == node and all(
         np.array_equal(getattr(seen, field)[row], getattr(fresh, field)[0]) for field in ("free_share", "node_closed")
     )
-    for name in ("present", "closed", "free", "free_mib", "tenants", "tenants_left"):
+    for name in ("present", "closed", "free", "free_mib", "tenants", "tenants_left", "suspects"):
         have, want = getattr(seen, name)[row], getattr(fresh, name)[0, :columns]
         same = same and np.array_equal(have[:columns], want) and not (seen.present[row, columns:]).any()
     return [] if same else [f"node {node.name}: packing sees {seen.nodes[row]}, should see {node}"]

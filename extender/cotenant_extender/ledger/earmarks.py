@@ -1,9 +1,10 @@
 """Earmarks: GPUs promised to pods whose gate was lifted and that kube-scheduler has not bound yet.
 
 An earmark ends when its pod is bound, deleted or finished; when its GPU or node closes; and when kube-scheduler
-reports that it found no node. kube-scheduler writes no event for a report that equals the standing one: where one
-stood already when the earmark was made, it also ends after `STANDING_SECONDS`. After a report the pod waits, longer
-each time, before it is earmarked again, and first where it did not fail.
+reports that it found no node, or failed (a Binding or a volume was refused). kube-scheduler writes no event for a
+report that equals the standing one: where one stood already when the earmark was made, it also ends after
+`STANDING_SECONDS`. A report that filter found no earmark is of a try before the earmark, and ends none. After another
+report the pod waits, longer each time, before it is earmarked again, and first where it did not fail.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from cotenant_api import errors, names, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 
+NOT_PROMISED = "the queue has not promised it one yet"
+"""What filter says of a pod without an earmark that a GPU would take; it stands in kube-scheduler's report, too."""
 STANDING_SECONDS = 20.0
 BACKOFF_SECONDS = 2.0
 BACKOFF_LIMIT_SECONDS = 300.0
@@ -123,7 +126,9 @@ class Earmarks:
             self.forget(record.uid)
             return
         standing = self._live.get(record.uid)
-        if standing is not None and record.unschedulable not in (None, standing.report):
+        if standing is None or is_early(record.unschedulable):
+            return
+        if record.unschedulable not in (None, standing.report):
             self.fail(record.uid, now=now)
 
     def overdue(self, *, now: float) -> list[PodUID]:
@@ -158,6 +163,11 @@ class Earmarks:
         self._live.clear()
         self._setbacks.clear()
         self.unmarked.clear()
+
+
+def is_early(report: str | None) -> bool:
+    """Return whether a report of kube-scheduler's is of a try in which the pod had no earmark yet."""
+    return report is not None and NOT_PROMISED in report
 
 
 def note(record: records.Pod) -> Note | None:

@@ -8,7 +8,7 @@ import bisect
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cotenant_api import packingpolicy, placement
+from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import (
@@ -22,9 +22,10 @@ from cotenant_extender.ledger import (
     nodes,
     recency,
     runs,
+    suspects,
     usage,
 )
-from cotenant_extender.packing import fleet, knowledge, mix, policies, view
+from cotenant_extender.packing import fleet, knowledge, mix, policies, registry, view
 from cotenant_extender.steps import Steps
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
@@ -49,8 +50,10 @@ class Ledger:
         usage: what namespaces have booked, and for how long.
         runs: how long pods ran that have finished.
         heartbeats: renewals of the agents' Leases.
+        suspects: how long pods have run that may have caused a fault.
         news_of_pods: which news of pods to believe.
         news_of_gpunodes: which news of GPUNodes to believe.
+        asked: whom the agents of nodes want evicted, and why; an agent may name anybody.
     """
 
     def __init__(self) -> None:
@@ -71,8 +74,10 @@ class Ledger:
         self.usage = usage.Usage()
         self.runs = runs.Runs()
         self.heartbeats = liveness.Heartbeats()
+        self.suspects = suspects.Suspects()
         self.news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
         self.news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
+        self.asked: dict[NodeName, dict[PodUID, gpunode.EvictionReason]] = {}
         self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
 
     def seen(self) -> fleet.Fleet:
@@ -113,6 +118,7 @@ class Ledger:
             return
         record = self.pods[record.uid] = self.hosts.observe(known, record)
         self.runs.learn(record, known)
+        self.suspects.observe(record, now=now)
         if known is None and record.pending and record.request is not None:
             self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
@@ -167,44 +173,55 @@ class Ledger:
         state.record = None
         self.equipment += 1
         self._changed(state)
-        self._unearth(state, fresh=True)
+        self._unearth(state)
 
-    def gpunode(self, record: records.GPUNode, *, now: float, fresh: bool = False) -> None:
-        """A GPUNode as it is; `fresh`: it was read just now, and so tells of every pod that is gone.
+    def gpunode(self, record: records.GPUNode, *, now: float, tells_of: Collection[PodUID] = ()) -> None:
+        """A GPUNode as it is; `tells_of`: pods that were gone when it was asked for.
 
-        What is older than what is known changes nothing, but confirms that what is known is fresh, too.
+        What is older than what is known tells of nobody: what is known may be from before etcd was restored.
         """
         known = self._state(record.name).agent
         believed = self.news_of_gpunodes.believes(record.name, record, known=known)
-        self._tell(record, believed=believed, fresh=fresh, now=now)
+        self._tell(record, believed=believed, tells_of=tells_of, now=now)
 
     def gpunode_listed(self, record: records.GPUNode, *, version: int, now: float) -> None:
         """Take in a GPUNode as a list of this version has it, unless something younger was learned meanwhile."""
         believed = self.news_of_gpunodes.lists(record.name, version, known=self._state(record.name).agent)
-        self._tell(record, believed=believed, fresh=True, now=now)
+        self._tell(record, believed=believed, tells_of=self.graves.asked_on(record.name), now=now)
 
-    def _tell(self, record: records.GPUNode, *, believed: bool, fresh: bool, now: float) -> None:
+    def _tell(self, record: records.GPUNode, *, believed: bool, tells_of: Collection[PodUID], now: float) -> None:
         state = self._state(record.name)
         if believed:
+            self.graves.told(tells_of)
             if state.agent is None:
                 bisect.insort(self.order, record.name)
             before = state.openness(self.finished)
             state.agent = record
+            self._ask(record)
             self.equipment += 1
             state.changed()
             self.version += 1 if state.openness(self.finished) != before else 0
             self._judge_liveness(record.name, now=now)
-        self._unearth(state, fresh=fresh)
+        self._unearth(state)
 
-    def gpunode_gone(self, name: NodeName) -> None:
-        """A GPUNode is gone: nothing is listed there any more."""
+    def _ask(self, record: records.GPUNode) -> None:
+        asked = {uid: reason for gpu in record.gpus for uid, reason in gpu.evict}
+        if asked:
+            self.asked[record.name] = asked
+        else:
+            self.asked.pop(record.name, None)
+
+    def gpunode_gone(self, name: NodeName, *, tells_of: Collection[PodUID] = ()) -> None:
+        """A GPUNode is gone: nothing is listed there any more. `tells_of`: as for `gpunode`."""
+        self.graves.told(tells_of)
         state = self._state(name)
         if state.agent is not None:
             self.order.remove(name)
         state.agent = None
+        self.asked.pop(name, None)
         self.equipment += 1
         self._changed(state)
-        self._unearth(state, fresh=True)
+        self._unearth(state)
 
     def lease(self, name: NodeName, renewed: float, *, now: float) -> None:
         """Take in the Lease of a node's agent; `renewed` is by the agent's clock."""
@@ -217,9 +234,12 @@ class Ledger:
         self._judge_liveness(name, now=now)
 
     def tick(self, *, now: float) -> None:
-        """Close the nodes whose agents have fallen silent."""
+        """Close the nodes whose agents have fallen silent, and clear suspects that have run for long enough."""
         for name in self.heartbeats.expired(now=now):
             self._judge_liveness(name, now=now)
+        for uid in self.suspects.cleared(now=now):
+            if uid in self.pods:
+                self._settle(self.pods[uid])
 
     def policy_changed(self, policy: policies.InForce) -> None:
         """Another policy is in force, whole, from the next placement on."""
@@ -242,13 +262,13 @@ class Ledger:
         self.earmarks.adopt(record, placed, now=now)
         self._settle(record)
 
-    def end_earmark(self, uid: PodUID, *, now: float | None = None) -> None:
-        """An earmark ends; with a time, as a setback of the pod's."""
+    def end_earmark(self, uid: PodUID, *, now: float | None = None, tried: bool = True) -> None:
+        """An earmark ends; with a time, as a setback of the pod's. `tried`: kube-scheduler may have tried the pod."""
         if now is None:
             self.earmarks.drop(uid)
         else:
             self.earmarks.fail(uid, now=now)
-            self.hosts.tries.ended(uid)
+            self.hosts.tries.ended(uid, tells=tried and (uid not in self.pods or not self.pods[uid].errored))
         if uid in self.pods:
             self._settle(self.pods[uid])
 
@@ -312,7 +332,7 @@ class Ledger:
 
     def _describe(self, made: fleet.Fleet) -> Steps[None]:
         """Find out what the placement in force asks for at every node, in steps."""
-        if made.policy.spec.placement is packingpolicy.Placement.INTERFERENCE:
+        if made.policy.spec.placement in registry.BY_SITUATION:
             yield from self.known.situations.prepare(made)
 
     def _bury(self, record: records.Pod) -> None:
@@ -326,10 +346,10 @@ class Ledger:
             self.graves.vanished(record, listed=state.lists(record.uid))
             self._settle(record)
 
-    def _unearth(self, state: nodes.NodeState, *, fresh: bool) -> None:
+    def _unearth(self, state: nodes.NodeState) -> None:
         """Pods that are gone, and that have ended on this node as its agent tells."""
         listed = None if state.record is None else state.lists
-        for uid in self.graves.ended(state.name, listed=listed, fresh=fresh):
+        for uid in self.graves.ended(state.name, listed=listed):
             self._set_claim(uid, None)
         if state.forgettable:
             self.nodes.pop(state.name, None)
@@ -339,14 +359,16 @@ class Ledger:
         if record.finished and record.node in self.nodes:
             # Its agent may list it still: that closes the GPU no longer.
             self._changed(self.nodes[record.node])
+        self._set_claim(record.uid, self.claim_of(record))
+
+    def claim_of(self, record: records.Pod) -> claims.Claim | None:
+        """What a pod counts by all that is known of it."""
         standing = self.earmarks.get(record.uid)
-        self._set_claim(
-            record.uid,
-            claims.claim(
-                record,
-                reserved=self.reserved.get(record.uid),
-                earmarked=None if standing is None else standing.placed,
-            ),
+        return claims.claim(
+            record,
+            reserved=self.reserved.get(record.uid),
+            earmarked=None if standing is None else standing.placed,
+            suspect=self.suspects.of(record),
         )
 
     def _set_claim(self, uid: PodUID, claim: claims.Claim | None) -> None:
@@ -358,6 +380,8 @@ class Ledger:
             self.usage.count(before, -1)
         if claim is not None:
             self.usage.count(claim, 1)
+        elif before is not None and uid not in self.pods:
+            self.suspects.forget(uid)
         if before is not None and (claim is None or not before.counts_like(claim)):
             self.version += 1
         if before is not None:

@@ -56,7 +56,7 @@ def gpunodes(source: ledger.Ledger, listed: Iterable[records.GPUNode], *, versio
         if count % GPUNODES_PER_STEP == 0:
             yield
     for count, name in enumerate([name for name in source.order if name not in found], start=1):
-        source.gpunode_gone(name)
+        source.gpunode_gone(name, tells_of=source.graves.asked_on(name))
         if count % GPUNODES_PER_STEP == 0:
             yield
     source.news_of_gpunodes.end(version)

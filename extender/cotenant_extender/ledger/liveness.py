@@ -13,6 +13,7 @@ import math
 
 from cotenant_api import gpunode
 from cotenant_api.names import NodeName
+from cotenant_extender.ledger import deadlines
 
 
 class Heartbeats:
@@ -20,8 +21,7 @@ class Heartbeats:
 
     def __init__(self) -> None:
         self._renewal: dict[NodeName, float] = {}
-        self._expiry: dict[NodeName, float] = {}
-        self._next = math.inf
+        self._expiry: deadlines.Deadlines[NodeName] = deadlines.Deadlines()
 
     @property
     def names(self) -> list[NodeName]:
@@ -33,26 +33,19 @@ class Heartbeats:
         if self._renewal.get(name) == renewed:
             return
         self._renewal[name] = renewed
-        self._expiry.pop(name, None)
+        self._expiry.drop(name)
         if renewed:
-            self._expiry[name] = now + gpunode.LEASE_SECONDS
-            self._next = min(self._next, self._expiry[name])
+            self._expiry.put(name, now + gpunode.LEASE_SECONDS)
 
     def forget(self, name: NodeName) -> None:
         """Forget a Lease that is gone."""
         self._renewal.pop(name, None)
-        self._expiry.pop(name, None)
+        self._expiry.drop(name)
 
     def alive(self, name: NodeName, *, now: float) -> bool:
         """Return whether an agent is alive."""
-        return now < self._expiry.get(name, -math.inf)
+        return now < self._expiry.at.get(name, -math.inf)
 
     def expired(self, *, now: float) -> list[NodeName]:
         """Return the agents that have fallen silent since this was asked last."""
-        if now < self._next:
-            return []
-        found = [name for name, expiry in self._expiry.items() if expiry <= now]
-        for name in found:
-            del self._expiry[name]
-        self._next = min(self._expiry.values(), default=math.inf)
-        return found
+        return self._expiry.due(now=now)

@@ -233,4 +233,5 @@ def _tenant(claim: claims.Claim, gpu: records.GPU, policy: policies.InForce) -> 
         thread_percentage=mine.thread_percentage,
         client_priority=mine.client_priority,
         promised=claim.kind is claims.Kind.EARMARK,
+        suspect=claim.suspect,
     )

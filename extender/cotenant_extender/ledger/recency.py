@@ -54,7 +54,7 @@ class Recency(Generic[K]):
             return False
         self._learn(key)
         self._gone[key] = None
-        while len(self._gone) > self._gone_limit:
+        if len(self._gone) > self._gone_limit:
             self._gone.popitem(last=False)
         return True
 

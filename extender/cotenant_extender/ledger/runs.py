@@ -1,22 +1,37 @@
-"""How long pods ran that have finished, by what makes them alike; bounded in memory."""
+"""How long pods ran that have finished, by what makes them alike; bounded in memory.
 
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+Authors choose what their pods run, so nothing here may let one namespace speak for another, nor go on being wrong:
+
+- kinds are of one namespace, and a namespace has `KINDS_OF_NAMESPACE` at most: it displaces nobody else's;
+- in the estimate for pods of no known kind, every namespace has one vote;
+- a run below `SHORTEST_SECONDS` counts as that long: a probe that ends at once says little of others;
+- who was let in ahead of others because pods like it ended soon, and runs `OVERSTAY` times as long as the longest of
+  them, costs its namespace everything that is known of its pods, and nothing is learned of them for `DISTRUST_SECONDS`.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant_extender import records
+from cotenant_api.names import Namespace, PodUID
+from cotenant_extender import records, tenures
 
 KINDS = 1024
 """Kinds of which run times are kept; those that were seen longest ago are forgotten."""
+KINDS_OF_NAMESPACE = 64
+"""Kinds of one namespace of which run times are kept."""
 KEPT = 32
-"""The latest run times of a kind that count."""
+"""The latest run times of a kind, and of a namespace, that count."""
 FEWEST = 3
-"""Below so many, nothing is known of a kind."""
+"""Below so many, nothing is known of a kind, or of a namespace."""
+SHORTEST_SECONDS = 60.0
 UNKNOWN_SECONDS = 600.0
-"""A pod of which nothing is known is expected to run this long, until `FEWEST` pods of any kind have finished."""
+"""A pod of which nothing is known is expected to run this long, until `FEWEST` pods of a namespace have finished."""
+OVERSTAY = 2
+DISTRUST_SECONDS = 24 * 3600.0
 NO_KIND = -1
 
 
@@ -25,6 +40,13 @@ class Known(NamedTuple):
 
     typical: float
     longest: float
+
+
+class Claim(NamedTuple):
+    """What was believed of a pod that was let in ahead of others: that it runs no longer than so many seconds."""
+
+    namespace: Namespace
+    seconds: float
 
 
 class Runs:
@@ -36,10 +58,15 @@ class Runs:
 
     def __init__(self) -> None:
         self.epoch = 0
-        self._numbers: OrderedDict[Hashable, int] = OrderedDict()
+        self._numbers: OrderedDict[tenures.Likeness, int] = OrderedDict()
+        self._counts: Counter[Namespace] = Counter()
         self._free = list(range(KINDS - 1, -1, -1))
+        self._retired: list[int] = []
         self._seconds: dict[int, deque[float]] = {}
-        self._all: deque[float] = deque(maxlen=KEPT)
+        self._spaces: OrderedDict[Namespace, deque[float]] = OrderedDict()
+        self._votes: dict[Namespace, float] = {}
+        self._claims: dict[PodUID, Claim] = {}
+        self._distrusted: dict[Namespace, float] = {}
         self._table: NDArray[np.float64] = np.full((KINDS + 1, 2), np.nan)
 
     def learn(self, record: records.Pod, before: records.Pod | None) -> None:
@@ -52,16 +79,19 @@ class Runs:
             return
         if started is None or ended is None or ended < started:
             return
-        self._all.append(ended - started)
+        if ended < self._distrusted.get(record.namespace, 0.0):
+            return
+        seconds = max(ended - started, SHORTEST_SECONDS)
+        self._vote(record.namespace, seconds)
         if likeness is None:
             return
         number = self._numbered(likeness)
         times = self._seconds.setdefault(number, deque(maxlen=KEPT))
-        times.append(ended - started)
+        times.append(seconds)
         if len(times) >= FEWEST:
             self._table[number] = float(np.median(times)), max(times)
 
-    def number(self, likeness: Hashable | None) -> int:
+    def number(self, likeness: tenures.Likeness | None) -> int:
         """Return the number of a kind; `NO_KIND` where it has none. Valid during an epoch.
 
         Half of the numbers are left to kinds that are learned of. So whatever runs, an epoch lasts until as many kinds
@@ -69,23 +99,14 @@ class Runs:
         """
         if likeness is None:
             return NO_KIND
-        if likeness not in self._numbers and len(self._free) <= KINDS // 2:
+        scarce = len(self._free) <= KINDS // 2 or self._counts[likeness.namespace] >= KINDS_OF_NAMESPACE
+        if likeness not in self._numbers and scarce:
             return NO_KIND
         return self._numbered(likeness)
 
-    def _numbered(self, likeness: Hashable) -> int:
-        """Return the number of a kind, whatever has to be forgotten for it."""
-        found = self._numbers.get(likeness)
-        if found is None:
-            if not self._free:
-                self._forget()
-            found = self._numbers[likeness] = self._free.pop()
-        self._numbers.move_to_end(likeness)
-        return found
-
-    def of(self, likeness: Hashable | None) -> Known | None:
+    def of(self, likeness: tenures.Likeness | None) -> Known | None:
         """What is known of a kind; None: nothing."""
-        number = self._numbers.get(likeness, NO_KIND)
+        number = NO_KIND if likeness is None else self._numbers.get(likeness, NO_KIND)
         typical, longest = self._table[number]
         return None if np.isnan(typical) else Known(float(typical), float(longest))
 
@@ -96,14 +117,76 @@ class Runs:
 
     @property
     def of_any(self) -> float:
-        """The median of the latest run times of all kinds."""
-        return float(np.median(self._all)) if len(self._all) >= FEWEST else UNKNOWN_SECONDS
+        """The median of the namespaces' medians of their latest run times."""
+        return float(np.median(list(self._votes.values()))) if self._votes else UNKNOWN_SECONDS
+
+    def believe(self, uid: PodUID, claim: Claim) -> None:
+        """A pod is let in ahead of others because of how long pods like it ran."""
+        self._claims[uid] = claim
+
+    def review(self, pods: Mapping[PodUID, records.Pod], *, now: float) -> None:
+        """Look whether those who were believed keep their word: to be called again and again while they run."""
+        for uid, claim in list(self._claims.items()):
+            record = pods.get(uid)
+            if record is None or record.finished:
+                del self._claims[uid]
+            elif record.started is not None and now - record.started > OVERSTAY * claim.seconds:
+                del self._claims[uid]
+                self._distrust(claim.namespace, until=now + DISTRUST_SECONDS)
+        for namespace in [name for name, until in self._distrusted.items() if until <= now]:
+            del self._distrusted[namespace]
+
+    def _distrust(self, namespace: Namespace, *, until: float) -> None:
+        """What is known of a namespace's pods is forgotten. Their kinds keep their numbers."""
+        self._distrusted[namespace] = until
+        self._spaces.pop(namespace, None)
+        self._votes.pop(namespace, None)
+        for likeness in self._of_namespace(namespace):
+            self._clear(self._numbers[likeness])
+
+    def _vote(self, namespace: Namespace, seconds: float) -> None:
+        times = self._spaces.setdefault(namespace, deque(maxlen=KEPT))
+        self._spaces.move_to_end(namespace)
+        times.append(seconds)
+        if len(times) >= FEWEST:
+            self._votes[namespace] = float(np.median(times))
+        if len(self._spaces) > KINDS:
+            self._votes.pop(self._spaces.popitem(last=False)[0], None)
+
+    def _numbered(self, likeness: tenures.Likeness) -> int:
+        """Return the number of a kind, whatever has to be forgotten for it."""
+        found = self._numbers.get(likeness)
+        if found is None:
+            if self._counts[likeness.namespace] >= KINDS_OF_NAMESPACE:
+                self._retire(self._of_namespace(likeness.namespace)[0])
+            if not self._free:
+                self._forget()
+            found = self._numbers[likeness] = self._free.pop()
+            self._counts[likeness.namespace] += 1
+        self._numbers.move_to_end(likeness)
+        return found
+
+    def _of_namespace(self, namespace: Namespace) -> list[tenures.Likeness]:
+        """The kinds of a namespace that have numbers; the one that was seen longest ago first."""
+        return [likeness for likeness in self._numbers if likeness.namespace == namespace]
+
+    def _retire(self, likeness: tenures.Likeness) -> None:
+        """A kind is forgotten. Its number goes to no other before the next epoch: tenants may still be known by it."""
+        number = self._numbers.pop(likeness)
+        self._retired.append(number)
+        self._clear(number)
+        self._counts[likeness.namespace] -= 1
+        if not self._counts[likeness.namespace]:
+            del self._counts[likeness.namespace]
+
+    def _clear(self, number: int) -> None:
+        self._seconds.pop(number, None)
+        self._table[number] = np.nan
 
     def _forget(self) -> None:
-        """The older half of the kinds makes room at once, so that numbers seldom change hands."""
+        """Make room: by the numbers that are retired, else by those of the older half of the kinds."""
         self.epoch += 1
-        for likeness in list(self._numbers)[: KINDS // 2]:
-            number = self._numbers.pop(likeness)
-            self._seconds.pop(number, None)
-            self._table[number] = np.nan
-            self._free.append(number)
+        if not self._retired:
+            for likeness in list(self._numbers)[: KINDS // 2]:
+                self._retire(likeness)
+        self._free, self._retired = self._retired, []

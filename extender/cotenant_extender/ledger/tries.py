@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
+from cotenant_extender.ledger import earmarks
 from cotenant_extender.packing import nodeset
 
 EXPIRES_SECONDS = 600.0
@@ -65,7 +66,7 @@ class Tries:
         elif known.gates and not record.gates:
             self._asked[uid] = False
         elif record.unschedulable not in (None, known.unschedulable):
-            self.ended(uid)
+            self.ended(uid, tells=not (record.errored or earmarks.is_early(record.unschedulable)))
 
     def began(self, uid: PodUID) -> None:
         """A try begins: the pod was given another earmark."""
@@ -79,9 +80,13 @@ class Tries:
             self._silent.pop(uid, None)
         return self.following
 
-    def ended(self, uid: PodUID) -> None:
-        """Note that a try found no node. One in which filter was not asked tells that all nodes were refused."""
-        if self._asked.get(uid) is False:
+    def ended(self, uid: PodUID, *, tells: bool = True) -> None:
+        """Note that a try was in vain. One in which filter was not asked tells that all nodes were refused.
+
+        `tells`: whether the try tells of nodes. It does not where it ended by an error, nor where filter was asked in
+        it, perhaps before the pod was given another earmark.
+        """
+        if self._asked.get(uid) is False and tells:
             self._silent[uid] = None
         if uid in self._asked:
             self._asked[uid] = False

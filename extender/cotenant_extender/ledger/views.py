@@ -1,12 +1,15 @@
 """What packing sees of the ledger without a pod's own claim: the whole fleet, or one node."""
 
+import copy
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import fleet
+from cotenant_extender.packing import fleet, spaces, view
 
 
 @contextmanager
@@ -39,7 +42,24 @@ def node(
     seen = state.seen(policy, source.finished, without=own if own is not None and own.node == name else None)
     if gpus is not None:
         seen = replace(seen, gpus=tuple(gpu for gpu in seen.gpus if gpu.uuid in gpus))
-    return fleet.Fleet.of((seen,), policy)
+    made = fleet.Fleet.of((seen,), policy)
+    if policy.spec.max_gpus_per_namespace is not None and name in source.seen().rows:
+        made.cut = _without_these(source, seen, without), np.zeros(0, dtype=np.intp)
+    return made
+
+
+def _without_these(source: ledger.Ledger, shown: view.Node, uid: PodUID | None) -> fleet.Fleet:
+    """All nodes, as to where namespaces are, without these GPUs of one, and without what a pod claims."""
+    made, uuids = copy.copy(source.seen()), {gpu.uuid for gpu in shown.gpus}
+    made.space = made.space.copy()
+    claim = None if uid is None else source.claims.get(uid)
+    for name in {shown.name} if claim is None else {shown.name, claim.node}.intersection(made.rows):
+        row = made.rows[name]
+        for slot, gpu in enumerate(made.nodes[row].gpus):
+            for place, tenant in enumerate(gpu.tenants):
+                if tenant.uid == uid or gpu.uuid in uuids:
+                    spaces.leave(made, (row, slot), place)
+    return made
 
 
 def model(source: ledger.Ledger, name: NodeName, uuid: GPUUID) -> GPUModel | None:

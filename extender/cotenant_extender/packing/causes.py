@@ -26,6 +26,11 @@ class Cause(enum.Enum):
 
     OTHER_MODEL = PackedReason.GPU_MODEL_MISMATCH, "is another model", "are another model"
     NOT_PREDICTED = PackedReason.GPU_MODEL_MISMATCH, "is a model without prediction", "are models without prediction"
+    MEMORY_ABOVE_SHARE = (
+        PackedReason.INVALID_REQUEST,
+        "takes so much gpu-memory only for a gpu-share of {}",
+        "take so much gpu-memory only for a gpu-share of {}",
+    )
     EXCLUDED = PackedReason.UNHEALTHY_GPU, "is excluded by its GPUNode", "are excluded by their GPUNode"
     MIG = PackedReason.UNHEALTHY_GPU, "is in MIG mode", "are in MIG mode"
     UNHEALTHY = PackedReason.UNHEALTHY_GPU, "is not healthy", "are not healthy"
@@ -57,6 +62,16 @@ class Cause(enum.Enum):
     )
     HELD = PackedReason.WAITING_FOR_TURN, "is held for a job that waits longer", "are held for a job that waits longer"
     TENANCY = PackedReason.TENANCY_CONFLICT, "serves another tenancy", "serve another tenancy"
+    SUSPECT = (
+        PackedReason.TENANCY_CONFLICT,
+        "holds another job that may have caused a fault",
+        "hold other jobs that may have caused a fault",
+    )
+    NAMESPACE_LIMIT = (
+        PackedReason.TENANT_LIMIT,
+        "is beyond maxGPUsPerNamespace of the PackingPolicy",
+        "are beyond maxGPUsPerNamespace of the PackingPolicy",
+    )
     PROMISED = (
         PackedReason.WAITING_FOR_TURN,
         "is promised to a job that is being bound",
@@ -188,7 +203,12 @@ def _in_short(codes: list[int]) -> str:
     return f"{ordered[0].reason}: {', '.join(parts)}"
 
 
-_VAGUE = {Cause.TENANT_LIMIT: "as many jobs as it may", Cause.LACKS_SHARE: "share", Cause.LACKS_MEMORY: "memory"}
+_VAGUE = {
+    Cause.MEMORY_ABOVE_SHARE: "as large a part",
+    Cause.TENANT_LIMIT: "as many jobs as it may",
+    Cause.LACKS_SHARE: "share",
+    Cause.LACKS_MEMORY: "memory",
+}
 
 
 def _in_order(counts: Mapping[Cause, int]) -> list[Cause]:
@@ -218,6 +238,8 @@ def _amount(cause: Cause, refusals: Refusals) -> str:
     match cause:
         case Cause.TENANT_LIMIT:
             return f"{bound}{least} {'job' if least == 1 else 'jobs'}"
+        case Cause.MEMORY_ABOVE_SHARE:
+            return f"at least {least} hundredths"
         case Cause.LACKS_SHARE:
             return f"{bound}{least} {'hundredth' if least == 1 else 'hundredths'}"
         case _:

@@ -122,11 +122,8 @@ def _apart(namespace: str, raw: Object) -> Apart | None:
     selector, among = raw.get("labelSelector"), raw.get("namespaceSelector")
     if raw.get("topologyKey") != HOST_NAME or selector is None or among:
         return None
-    expressions = (
-        *(constraints.Expression(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()),
-        *constraints.expressions(selector.get("matchExpressions")),
-    )
-    return Apart(None if among is not None else frozenset(raw.get("namespaces") or (namespace,)), expressions)
+    namespaces = None if among is not None else frozenset(raw.get("namespaces") or (namespace,))
+    return Apart(namespaces, constraints.labelled(selector))
 
 
 def _other_resources(spec: Object) -> bool:

@@ -153,6 +153,14 @@ def expressions(values: list[Object] | None) -> tuple[Expression, ...]:
     )
 
 
+def labelled(selector: Object) -> tuple[Expression, ...]:
+    """Return the requirements of a label selector; one without any selects everything."""
+    return (
+        *(Expression(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()),
+        *expressions(selector.get("matchExpressions")),
+    )
+
+
 def taints(spec: Object) -> tuple[Taint, ...]:
     """The taints in a node's spec."""
     return tuple(

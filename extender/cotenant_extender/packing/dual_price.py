@@ -18,17 +18,21 @@ from typing import Final
 import numpy as np
 
 from cotenant_api.names import HUNDREDTHS
-from cotenant_extender.packing import knowledge, markets, rules, worths
+from cotenant_extender.packing import fleet, knowledge, markets, rules, worths
 from cotenant_extender.packing.patterns import Array
 
 _HALVES_DOWN: Final = 0.5 - 1e-6
 """Losses are often halves of hundredths: rounding errors must not decide."""
 
 
-def score(offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
+def basis(source: fleet.Fleet, known: knowledge.Knowledge) -> markets.Tables | None:
+    """Worth by the prices in force; None as long as there are none."""
+    return known.prices.tables(known.mix, source)
+
+
+def scores(offers: rules.Offers, known: knowledge.Knowledge, tables: markets.Tables | None) -> rules.Array:
     """The loss of worth, negated; only where the pod fits."""
     source = offers.fleet
-    tables = known.prices.tables(known.mix, source)
     losses = np.zeros(offers.fits.shape)
     rows = np.flatnonzero(offers.fits.any(axis=1))
     if tables is None or not len(rows):

@@ -19,17 +19,20 @@ from cotenant_extender.packing.fragments import Array
 _ROUNDING: Final = 1e-9
 
 
-def score(offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
+def basis(source: fleet.Fleet, known: knowledge.Knowledge) -> fragments.Tables | None:
+    """Of what use idle GPUs are; None as long as that is not known."""
+    return known.fragments.tables(known.mix, tuple(source.models), source.present.shape[1])
+
+
+def scores(offers: rules.Offers, _known: knowledge.Knowledge, tables: fragments.Tables | None) -> rules.Array:
     """How much F falls, as a whole number from 0 to 100; only where the pod fits."""
-    source = offers.fleet
-    tables = known.fragments.tables(known.mix, tuple(source.models), source.present.shape[1])
-    scores = np.zeros(offers.fits.shape)
+    found = np.zeros(offers.fits.shape)
     rows = np.flatnonzero(offers.fits.any(axis=1))
     if tables is None or not len(rows):
-        return scores
+        return found
     grown = _grown(offers, tables, rows)
-    scores[rows] = np.trunc(100 / (1 + np.exp(grown / HUNDREDTHS)) + _ROUNDING)
-    return scores
+    found[rows] = np.trunc(100 / (1 + np.exp(grown / HUNDREDTHS)) + _ROUNDING)
+    return found
 
 
 def _grown(offers: rules.Offers, tables: fragments.Tables, rows: Array) -> Array:

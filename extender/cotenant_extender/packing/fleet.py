@@ -7,17 +7,18 @@ changed node rewrites one row. Whoever keeps a fleet puts nodes into it; rules a
 import bisect
 import copy
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+import numpy.ma
 from numpy.typing import NDArray
 
 from cotenant_api import packingpolicy
 from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace, NodeName
 from cotenant_extender import steps
-from cotenant_extender.packing import causes, constraints, nodeset, policies, view
+from cotenant_extender.packing import causes, circles, constraints, nodeset, policies, spaces, suspicion, view
 
 Array: TypeAlias = NDArray[Any]
 
@@ -42,7 +43,7 @@ _OF_NODES: dict[str, Any] = {
     "pods": np.int64,
     "versions": np.int64,
 }
-_OF_GPUS: dict[str, Any] = {
+OF_GPUS: dict[str, Any] = {
     "present": np.bool_,
     "closed": np.uint8,
     "model": np.int16,
@@ -51,13 +52,16 @@ _OF_GPUS: dict[str, Any] = {
     "bookable_mib": np.int64,
     "tenants": np.int16,
     "tenants_left": np.int16,
+    "suspects": np.int16,
+    "suspect": np.int32,
     "circle": np.int32,
+    "space": np.int32,
     "hold": np.int32,
     "promised": np.int32,
     "promised_mib": np.int64,
     "promises": np.int16,
 }
-_FIELDS = (*_OF_NODES, *_OF_GPUS)
+FIELDS = (*_OF_NODES, *OF_GPUS)
 
 
 class Fleet:
@@ -68,6 +72,10 @@ class Fleet:
         nodes: every node's value, by row.
         rows: row by name.
         models: GPU models by code.
+        cut: the fleet of which this has some rows, and which; None: of none. What namespaces hold is counted on all.
+        spaces: namespaces by code.
+        accused: jobs that may have caused a fault, by code.
+        released: the clock when a namespace last gave up a GPU.
         whole: the fleet that this is a part of, and which rows of it these were; None for a whole one.
         absent: shape (N,), nodes that do not belong to this part; None: all belong.
         node_closed: shape (N,), code of the cause that closes a whole node; 0: open.
@@ -82,7 +90,9 @@ class Fleet:
         free: shape (N, G), hundredths; negative where a policy counts tenants for more than was booked.
         free_mib, bookable_mib: shape (N, G), memory in MiB.
         tenants: shape (N, G), how many there are; `tenants_left`: how many more there may be.
+        suspects: shape (N, G), how many tenants may have caused a fault; `suspect`: see `suspicion`.
         circle: shape (N, G), code of those who may join the tenants; `EMPTY`, `ANYONE`, `MIXED`.
+        space: shape (N, G, T), code of the namespace of each tenant; 0 where there is none, or it is not bounded.
         hold: shape (N, G), code of the hold; 0: none.
         promised, promised_mib, promises: shape (N, G), what earmarks alone book, and how many there are.
     """
@@ -105,7 +115,10 @@ class Fleet:
     bookable_mib: Array
     tenants: Array
     tenants_left: Array
+    suspects: Array
+    suspect: Array
     circle: Array
+    space: Array
     hold: Array
     promised: Array
     promised_mib: Array
@@ -120,6 +133,10 @@ class Fleet:
         self.absent: Array | None = None
         self.holds: dict[view.Hold, int] = {}
         self._circles: dict[Hashable, int] = {}
+        self.spaces: dict[Namespace, int] = {}
+        self.cut: tuple[Fleet, Array] | None = None
+        self.released = 0
+        self.accused: dict[str, int] = {}
         self._allowed: dict[Hashable, Array] = {}
         self.clock = 0
         self._allocate(0, 1)
@@ -147,8 +164,9 @@ class Fleet:
 
     @property
     def crowded(self) -> bool:
-        """Whether it remembers so many tenancies and holds of the past that it should be made anew."""
-        return len(self._circles) + len(self.holds) > _CROWDED + 2 * self.present.size
+        """Whether it remembers so much of the past, tenancies or holds, that it should be made anew."""
+        remembered = len(self._circles) + len(self.spaces) + len(self.holds) + len(self.accused)
+        return remembered > _CROWDED + 2 * self.present.size
 
     def put(self, node: view.Node) -> None:
         """A node as it is now; one that is new goes to its place by name.
@@ -170,20 +188,24 @@ class Fleet:
         if row is None:
             return
         del self.nodes[row]
-        for field in _FIELDS:
+        if self.space[row].any():
+            self.clock += 1
+            self.released = self.clock
+        for field in FIELDS:
             setattr(self, field, np.delete(getattr(self, field), row, axis=0))
         self._reindex()
 
     @contextmanager
     def replacing(self, node: view.Node) -> Iterator[Self]:
         """This fleet, as if one of its nodes were otherwise; nothing may be put into it meanwhile."""
-        row = self.rows[node.name]
+        row, released = self.rows[node.name], self.released
         standing = self.nodes[row]
         self._replace(row, node)
         try:
             yield self
         finally:
             self._replace(row, standing)
+            self.released = released
 
     def part(self, names: Sequence[NodeName]) -> "Fleet":
         """These of its nodes, in strict order; the whole fleet where all are named.
@@ -204,9 +226,9 @@ class Fleet:
         made.rows = {node.name: row for row, node in enumerate(made.nodes)}
         made._allowed = {}
         made.absent = None
-        for field in _FIELDS:
+        for field in FIELDS:
             setattr(made, field, getattr(self, field)[rows])
-        made.whole = self, rows
+        made.whole = made.cut = self, rows
         return made
 
     def _without_others(self, rows: Array) -> "Fleet":
@@ -224,7 +246,7 @@ class Fleet:
         """
         made = copy.copy(self)
         made.whole = None
-        for field in _FIELDS:
+        for field in FIELDS:
             setattr(made, field, getattr(self, field).copy())
         where: Any = ... if cells is None else cells
         booked = np.zeros_like(made.free)
@@ -233,21 +255,30 @@ class Fleet:
         made.free[where] = HUNDREDTHS
         made.free_mib[where] = made.bookable_mib[where]
         made.tenants_left[where] += made.tenants[where]
-        made.tenants[where] = 0
+        made.tenants[where] = made.suspects[where] = made.suspect[where] = 0
+        made.space[where] = spaces.NOBODY
         made.hold[where] = 0
         made.circle[where] = np.where(made.circle[where] == ANYONE, ANYONE, EMPTY)
         return made
 
     def take(self, row: int, slot: int, request: view.Request, *, share: int, memory_mib: int) -> None:
         """Count a pod on a GPU of a copy; its `nodes` do not tell of it."""
+        self.stamp(row)
         self.free[row, slot] -= share
         self.free_mib[row, slot] -= memory_mib
         self.tenants[row, slot] += 1
         self.tenants_left[row, slot] -= 1
         model = self.nodes[row].gpus[slot].model
-        mine = self._code(_circle(self.policy, model, request.demand.namespace, request.labels))
+        spaces.enter(self, (row, slot), request.demand.namespace)
+        suspicion.enter(self, (row, slot), request.demand.suspect)
+        mine = self._code(circles.of(self.policy, model, request.demand.namespace, request.labels))
         standing = self.circle[row, slot]
         self.circle[row, slot] = mine if standing in (EMPTY, mine) else standing if standing == ANYONE else MIXED
+
+    def stamp(self, row: int) -> None:
+        """A row is written: its version is newer than all."""
+        self.clock += 1
+        self.versions[row] = self.clock
 
     def allowed(self, wanted: constraints.Constraints) -> Array:
         """Which nodes a pod's constraints allow, shape (N,): those of its spec, its volumes, and kube-scheduler."""
@@ -281,18 +312,19 @@ class Fleet:
     def circles(self, request: view.Request) -> tuple[int, ...]:
         """Codes of the tenancies that a pod belongs to, one for each kind of tenancy."""
         label, namespace = self.policy.spec.tenancy_label, request.demand.namespace
-        keys = (_by_namespace(namespace), _by_label(namespace, request.labels, label))
+        keys = (circles.by_namespace(namespace), circles.by_label(namespace, request.labels, label))
         return tuple(code for key in keys if (code := self._circles.get(key)) is not None)
 
     def _allocate(self, rows: int, columns: int) -> None:
         for field, kind in _OF_NODES.items():
             setattr(self, field, np.zeros(rows, dtype=kind))
-        for field, kind in _OF_GPUS.items():
+        for field, kind in OF_GPUS.items():
             setattr(self, field, np.zeros((rows, columns), dtype=kind))
+        self.space = self.space[:, :, None]
 
     def _insert(self, row: int, node: view.Node) -> None:
         self.nodes.insert(row, node)
-        for field in _FIELDS:
+        for field in FIELDS:
             setattr(self, field, np.insert(getattr(self, field), row, 0, axis=0))
         self._reindex()
 
@@ -316,8 +348,7 @@ class Fleet:
         gpus, host = node.gpus, node.host
         if len(gpus) > self.present.shape[1]:
             self._widen(len(gpus))
-        self.clock += 1
-        self.versions[row] = self.clock
+        self.stamp(row)
         self.node_closed[row] = causes.code(node.closed)
         self.schedulable[row] = host.schedulable
         self.free_share[row] = host.free_share
@@ -326,7 +357,9 @@ class Fleet:
         self.free_pods[row] = host.free_pods
         self.cpu_millis[row], self.memory_bytes[row], self.pods[row] = host.cpu_millis, host.memory_bytes, host.pods
         if len(gpus) < len(before):
-            for field in _OF_GPUS:
+            if self.space[row, len(gpus) :].any():
+                self.released = self.clock
+            for field in OF_GPUS:
                 getattr(self, field)[row, len(gpus) :] = 0
         for slot, (gpu, standing) in enumerate(itertools.zip_longest(gpus, before[: len(gpus)])):
             if gpu is not standing:
@@ -342,7 +375,10 @@ class Fleet:
         self.free_mib[cell] = bookable - gpu.booked_mib
         self.tenants[cell] = len(tenants)
         self.tenants_left[cell] = self.policy.packing(gpu.model).max_tenants_per_gpu - len(tenants)
+        suspicion.write(self, cell, tenants)
         self.circle[cell] = self._circle_of(gpu)
+        if spaces.write(self, cell, tenants):
+            self.released = self.clock
         self.hold[cell] = 0 if gpu.hold is None else self._hold(gpu.hold)
         promised = [tenant for tenant in tenants if tenant.promised]
         self.promises[cell] = len(promised)
@@ -350,9 +386,10 @@ class Fleet:
         self.promised_mib[cell] = sum(tenant.memory_mib for tenant in promised)
 
     def _widen(self, columns: int) -> None:
-        for field in _OF_GPUS:
+        for field in OF_GPUS:
             found = getattr(self, field)
-            setattr(self, field, np.pad(found, ((0, 0), (0, columns - found.shape[1]))))
+            wider = [(0, 0), (0, columns - found.shape[1]), *[(0, 0)] * (found.ndim - 2)]
+            setattr(self, field, np.pad(found, wider))
 
     def _model(self, model: GPUModel) -> int:
         return self.models.setdefault(model, len(self.models))
@@ -368,33 +405,5 @@ class Fleet:
             return ANYONE
         if not gpu.tenants:
             return EMPTY
-        found = {_circle(self.policy, gpu.model, tenant.namespace, tenant.labels) for tenant in gpu.tenants}
+        found = {circles.of(self.policy, gpu.model, tenant.namespace, tenant.labels) for tenant in gpu.tenants}
         return self._code(found.pop()) if len(found) == 1 else MIXED
-
-
-def _circle(
-    policy: policies.InForce, model: GPUModel, namespace: Namespace, labels: Mapping[str, str]
-) -> Hashable | None:
-    """Whom a pod shares a GPU of this model with: pods of the same circle; None: with anyone.
-
-    `SameNamespace`: one namespace. `Label`: equal values of the pod label `tenancyLabel`; pods without it share with
-    pods without it in their namespace.
-    """
-    match policy.packing(model).tenancy:
-        case packingpolicy.Tenancy.ANY:
-            return None
-        case packingpolicy.Tenancy.SAME_NAMESPACE:
-            return _by_namespace(namespace)
-        case packingpolicy.Tenancy.LABEL:
-            return _by_label(namespace, labels, policy.spec.tenancy_label)
-
-
-def _by_namespace(namespace: Namespace) -> Hashable:
-    return "namespace", namespace
-
-
-def _by_label(namespace: Namespace, labels: Mapping[str, str], label: str | None) -> Hashable:
-    if label is None:
-        return _by_namespace(namespace)
-    value = labels.get(label)
-    return ("unlabelled", namespace) if value is None else ("label", value)

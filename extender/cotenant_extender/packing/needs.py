@@ -1,8 +1,11 @@
 """What a pod needs on one GPU, and what it is held to there.
 
-    share  = max(requested share, clamp(ceil(100 x upper / maxUtilizationPercent), 1, 100))   (cotenant_api.booking:
-             placements that stand for sharing without predictions count otherwise)
+    share  = max(requested share, clamp(ceil(100 x upper / maxUtilizationPercent), 1, 100), memory's part)
+             (cotenant_api.booking: placements that stand for sharing without predictions count otherwise)
     memory = annotated, else predicted upper bound, else share percent of the bookable memory
+
+Quotas count what is requested. So a pod without prediction, whose author chose both, is refused where its memory is a
+larger part of the GPU than the share that it requests; of others the operator saw to it on one GPU model at least.
 
 Memory is not checked for n > 1 whole GPUs, nor for 100 hundredths with neither prediction nor annotation: such a pod
 books all that may be booked.
@@ -16,7 +19,7 @@ from typing import NamedTuple
 
 from cotenant_api import booking, pod, prediction
 from cotenant_api.names import HUNDREDTHS, GPUModel
-from cotenant_extender.packing import policies
+from cotenant_extender.packing import policies, view
 from cotenant_extender.packing.causes import Cause
 
 
@@ -36,6 +39,17 @@ class Need(NamedTuple):
     def booked_mib(self, bookable_mib: int) -> int:
         """Memory booked on a GPU of which so much may be booked, in MiB."""
         return bookable_mib * self.share // HUNDREDTHS if self.memory_mib is None else self.memory_mib
+
+
+def on_gpu(demand: pod.Demand, gpu: view.GPU, policy: policies.InForce) -> Need | Cause:
+    """What the pod needs on a GPU, with at least its part of the memory; or why it may not use it."""
+    found, bookable = need(demand, gpu.model, policy), policy.bookable_mib(gpu)
+    if isinstance(found, Cause) or not found.memory_checked or found.memory_mib is None or found.memory_mib > bookable:
+        return found
+    part = booking.memory_part(found.memory_mib, bookable)
+    if demand.predicted is None:
+        return found if part <= demand.share else Cause.MEMORY_ABOVE_SHARE
+    return found._replace(share=max(found.share, part))
 
 
 def predicted_on(demand: pod.Demand, model: GPUModel) -> prediction.GPUPrediction | None:

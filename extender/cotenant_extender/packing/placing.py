@@ -40,19 +40,23 @@ def choose(
 
 def best(offers: rules.Offers, score: registry.Score, known: knowledge.Knowledge) -> Choice | None:
     """The offer that a score puts highest; the first in strict order among equals."""
-    places = np.flatnonzero(offers.fits)
-    if not len(places):
+    return highest(offers, score(offers, known)) if offers.fits.any() else None
+
+
+def highest(offers: rules.Offers, scores: rules.Array) -> Choice | None:
+    """The offer with the highest of these scores, of the shape of `fits`; the first in strict order among equals."""
+    if not offers.fits.any():
         return None
-    place = int(places[score(offers, known).ravel()[places].argmax()])
+    place = int(np.where(offers.fits, scores, -np.inf).argmax())
     row, column = divmod(place, offers.fits.shape[1])
     return chosen(offers.fleet, offers.request, row, offers.slots(row, column))
 
 
 def chosen(source: fleet.Fleet, request: view.Request, row: int, slots: tuple[int, ...]) -> Choice | None:
-    """The choice of these GPUs of a node; None where the pod may not use the model of one of them."""
+    """The choice of these GPUs of a node; None where the pod may not use one of them."""
     node = source.nodes[row]
     gpus = tuple(node.gpus[slot] for slot in slots)
-    found = [needs.need(request.demand, gpu.model, source.policy) for gpu in gpus]
+    found = [needs.on_gpu(request.demand, gpu, source.policy) for gpu in gpus]
     booked = tuple(need for need in found if isinstance(need, needs.Need))
     return Choice(node, gpus, booked) if len(booked) == len(gpus) else None
 

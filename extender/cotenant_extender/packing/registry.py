@@ -5,7 +5,9 @@ of `offers.fits`; what it says of GPUs that do not fit is not looked at. It neve
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from cotenant_api import packingpolicy
 from cotenant_extender.packing import (
@@ -14,6 +16,7 @@ from cotenant_extender.packing import (
     exclusive,
     fgd,
     first_fit,
+    fleet,
     interference,
     knowledge,
     mem_percent,
@@ -25,15 +28,35 @@ from cotenant_extender.packing import (
     spread,
 )
 
+T = TypeVar("T")
+
 Score = Callable[[rules.Offers, knowledge.Knowledge], rules.Array]
+
+
+@dataclass(frozen=True)
+class ByRow(Generic[T]):
+    """A score that says of each node what follows from its row, the pod and a basis alone.
+
+    Attributes:
+        basis: what the scores of all rows of a fleet rest on; asked for once for each pod.
+        scores: of the offers of any rows.
+    """
+
+    basis: Callable[[fleet.Fleet, knowledge.Knowledge], T]
+    scores: Callable[[rules.Offers, knowledge.Knowledge, T], rules.Array]
+
+    def __call__(self, offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
+        """As a `Score`."""
+        return self.scores(offers, known, self.basis(offers.fleet, known))
+
 
 PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
     {
         packingpolicy.Placement.FIRST_FIT: first_fit.score,
         packingpolicy.Placement.BEST_FIT: best_fit.score,
         packingpolicy.Placement.SPREAD: spread.score,
-        packingpolicy.Placement.FGD: fgd.score,
-        packingpolicy.Placement.DUAL_PRICE: dual_price.score,
+        packingpolicy.Placement.FGD: ByRow(fgd.basis, fgd.scores),
+        packingpolicy.Placement.DUAL_PRICE: ByRow(dual_price.basis, dual_price.scores),
         packingpolicy.Placement.INTERFERENCE: interference.score,
         packingpolicy.Placement.EXCLUSIVE: exclusive.score,
         packingpolicy.Placement.REACTIVE: reactive.score,
@@ -43,3 +66,12 @@ PLACEMENTS: Mapping[packingpolicy.Placement, Score] = MappingProxyType(
         packingpolicy.Placement.RANDOM: random_fit.score,
     }
 )
+
+BY_SITUATION = frozenset(
+    {
+        packingpolicy.Placement.INTERFERENCE,
+        packingpolicy.Placement.SM_PERCENT,
+        packingpolicy.Placement.MEM_PERCENT,
+    }
+)
+"""Placements that look at the situations of GPUs (see `situations`)."""

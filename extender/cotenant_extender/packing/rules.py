@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant_api.names import HUNDREDTHS
-from cotenant_extender.packing import causes, fleet, needs, view
+from cotenant_extender.packing import causes, fleet, needs, spaces, suspicion, view
 from cotenant_extender.packing.causes import Cause
 
 Array = NDArray[Any]
@@ -24,11 +24,13 @@ class Needs(NamedTuple):
         refused: code of why the pod may not use the GPU's model; 0: it may.
         share: hundredths.
         memory_mib: MiB to be free; 0 where memory is not checked.
+        least_request: hundredths that the pod must request to use so much memory; 0 where it needs not.
     """
 
     refused: Array | int
     share: Array | int
     memory_mib: Array | int
+    least_request: Array | int = 0
 
     def at(self, row: int, slot: int) -> tuple[int, int]:
         """Hundredths and MiB on one GPU."""
@@ -146,7 +148,21 @@ def rejection(
 
 
 def of_models(source: fleet.Fleet, request: view.Request) -> Needs:
-    """What the pod needs on every GPU, by the GPU's model."""
+    """What the pod needs on every GPU, by the GPU's model, and at least its part of the memory (`needs.on_gpu`)."""
+    needed, demand = _of_models(source, request), request.demand
+    share, memory, bookable = needed.share, needed.memory_mib, source.bookable_mib
+    if demand.memory_mib is None and demand.predicted is None:
+        return needed
+    if bool((HUNDREDTHS * memory <= np.minimum(share, demand.share) * bookable).all(where=source.present)):
+        return needed
+    parts = np.clip(-(-HUNDREDTHS * np.asarray(memory) // np.maximum(bookable, 1)), 1, HUNDREDTHS)
+    parts = np.where((memory > 0) & (memory <= bookable), parts, 0)
+    if demand.predicted is None:
+        return needed._replace(least_request=np.where(parts > demand.share, parts, 0))
+    return needed._replace(share=np.maximum(share, parts))
+
+
+def _of_models(source: fleet.Fleet, request: view.Request) -> Needs:
     if request.demand.share == 0:
         return Needs(0, 0, 0)
     found = [needs.need(request.demand, model, source.policy) for model in source.models]
@@ -175,6 +191,9 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
     yield from _of_nodes(source, request, check_host=check_host)
     if isinstance(needed.refused, np.ndarray):
         yield _Rule(needed.refused, needed.refused > 0)
+    least = needed.least_request
+    if isinstance(least, np.ndarray):
+        yield _Rule(Cause.MEMORY_ABOVE_SHARE, least > request.demand.share, lambda: least)
     yield _Rule(source.closed, source.closed > 0)
     if source.holds and source.hold.any():
         standing = (np.bincount(source.hold.ravel(), minlength=len(source.holds) + 1) > 0).tolist()
@@ -184,6 +203,11 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
     for circle in (fleet.ANYONE, *source.circles(request)):
         joins |= source.circle == circle
     yield _Rule(Cause.TENANCY, ~joins)
+    if request.demand.suspect:
+        yield _Rule(Cause.SUSPECT, suspicion.strange(source, request.demand.suspect))
+    namespace = request.demand.namespace
+    if spaces.beyond(source, namespace, request.demand.gpus):
+        yield _Rule(Cause.NAMESPACE_LIMIT, ~spaces.held(source, namespace))
     yield _Rule(Cause.TENANT_LIMIT, source.tenants_left <= 0, lambda: source.tenants)
     yield _Rule(Cause.LACKS_SHARE, source.free < needed.share, lambda: needed.share - source.free)
     memory = needed.memory_mib

@@ -24,6 +24,7 @@ class Tenant:
         thread_percentage: percentage of the SMs that it may use.
         client_priority: MPS client priority: 0 normal, 1 below.
         promised: whether it has an earmark alone.
+        suspect: the job that may be with no other suspect; empty: it is none.
     """
 
     uid: PodUID
@@ -36,6 +37,7 @@ class Tenant:
     thread_percentage: int = 100
     client_priority: int = 0
     promised: bool = False
+    suspect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

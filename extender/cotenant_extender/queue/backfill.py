@@ -6,6 +6,7 @@ A pass ends after `FORECASTS` pods of the job. The next goes on with the same ki
 
 from collections.abc import Hashable, Iterable, Iterator
 
+from cotenant_extender import steps
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies, view
 from cotenant_extender.queue import earmarking, holds, order, roster
@@ -34,9 +35,18 @@ class Backfill:
         self._since = 0.0
 
     def lifts(
-        self, source: ledger.Ledger, policy: policies.InForce, waiting: Iterable[order.Entry], *, now: float
+        self,
+        source: ledger.Ledger,
+        policy: policies.InForce,
+        waiting: Iterable[order.Entry],
+        *,
+        now: float,
+        late: steps.Late,
     ) -> tuple[list[earmarking.Lift], bool]:
-        """Earmark held GPUs for those who may use them; and whether more can be decided at once."""
+        """Earmark held GPUs for those who may use them; and whether more can be decided at once.
+
+        One kind is looked at also when it is late.
+        """
         made: list[earmarking.Lift] = []
         asked, pods = 0, FORECASTS
         self._forget(source, now=now)
@@ -44,7 +54,12 @@ class Backfill:
             if kind in self._refused:
                 continue
             asked += 1
-            if asked > ASKED or self._spent(pods) or not self._tenants.update(source, source.seen()):
+            if (
+                asked > ASKED
+                or (asked > 1 and late(1.0))
+                or self._spent(pods)
+                or not self._tenants.update(source, source.seen())
+            ):
                 self._next = kind, start
                 return made, True
             record = entry.members[0]
@@ -54,6 +69,8 @@ class Backfill:
             lift = None if look.opened is None else earmarking.guest(source, policy, record, look.opened, now=now)
             if lift is not None:
                 made.append(lift)
+                if look.claim is not None:
+                    source.runs.believe(record.uid, look.claim)
                 self._forget(source, now=now)
             elif look.after is None:
                 self._refused.add(kind)

@@ -20,9 +20,16 @@ def blockers(source: ledger.Ledger, request: view.Request) -> Blockers:
     if verdict is None or waiting is None:
         return {}
     found: dict[NodeName, set[PodUID]] = {}
+    keys = {expression.key for term in waiting.excludes.apart for expression in term.expressions}
+    alike: dict[tuple[object, ...], bool] = {}
     for other in source.pods.values():
-        if other.node is None or other.finished or other.node not in verdict:
+        if other.node is None or other.finished:
             continue
-        if waiting.excluded_by(other):
+        # What a comparison depends on: there are many pods, and few that differ in this.
+        kind = other.namespace, id(other.excludes), *map(other.labels.get, keys)
+        excluded = alike.get(kind)
+        if excluded is None:
+            excluded = alike[kind] = waiting.excluded_by(other)
+        if excluded and other.node in verdict:
             found.setdefault(other.node, set()).add(other.uid)
     return {name: frozenset(uids) for name, uids in found.items()}

@@ -1,8 +1,11 @@
-"""What the leader removes: pods that can never start, and gangs that were bound in part.
+"""What the leader removes: pods that can never start, gangs that were bound in part, and whom an agent wants evicted.
+
+A node agent asks in its GPUNode; it is heard of pods that are placed on its own node, and of no others.
 
 A bound pod without valid placement that has not started is deleted after `GRACE_SECONDS`. A gang of which some pods
-are bound and others, lifted, are not, is evicted whole after `GRACE_SECONDS`, unless it was whole before: then it has
-lost a pod, and what replaces that pod may wait for a node as long as it takes. A gang was whole before
+are bound and others are not is evicted whole after `GRACE_SECONDS`, unless it was whole before: then it has lost a pod,
+and what replaces that pod may wait for a node as long as it takes. A pod that is behind its gate stays there: nothing
+has to start again. A gang was whole before
 
 - if the leader saw all of its pods bound or succeeded, and one of those that were bound still runs; or
 - if each of its pods that wait was created more than `SETTLED_SECONDS` after another of its pods was bound. All pods of
@@ -11,10 +14,11 @@ lost a pod, and what replaces that pod may wait for a node as long as it takes. 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from cotenant_api import gpunode
 from cotenant_api.names import PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import index, ledger
@@ -22,6 +26,10 @@ from cotenant_extender.ledger import index, ledger
 GRACE_SECONDS = 60.0
 RETRY_SECONDS = 30.0
 SETTLED_SECONDS = GRACE_SECONDS + RETRY_SECONDS
+WORDS = {
+    gpunode.EvictionReason.MEMORY_OVERUSE: "it uses more GPU memory than was booked",
+    gpunode.EvictionReason.BLOCKS_RECOVERY: "its processes keep a GPU from recovering after a fault",
+}
 
 K = TypeVar("K")
 
@@ -43,6 +51,7 @@ class Cleaner:
         self._unplaced: dict[PodUID, float] = {}
         self._split: dict[index.GangKey, float] = {}
         self._whole: dict[index.GangKey, frozenset[PodUID]] = {}
+        self._asked: dict[PodUID, float] = {}
 
     def due(self, source: ledger.Ledger, *, now: float) -> list[Removal]:
         """What to remove now; asked for again after `RETRY_SECONDS` if it is still there."""
@@ -55,6 +64,8 @@ class Cleaner:
         split = self._split_gangs(source.index.gangs)
         for key in _overdue(self._split, split, now=now):
             found.extend(_evictions(key, split[key].values()))
+        asked = {removal.record.uid: removal for removal in _asked_for(source)}
+        found.extend(asked[uid] for uid in _overdue(self._asked, asked, now=now, grace=0))
         return found
 
     def _split_gangs(self, gangs: Mapping[index.GangKey, index.Members]) -> dict[index.GangKey, index.Members]:
@@ -62,38 +73,47 @@ class Cleaner:
         self._whole = {key: uids for key, uids in self._whole.items() if key in gangs}
         split = {}
         for key, members in gangs.items():
-            lifted = _lifted(members.values())
-            bound = [record for record in lifted if record.node is not None]
+            alive = _alive(members.values())
+            bound = [record for record in alive if record.node is not None]
             if len(bound) + _succeeded(members.values()) >= _size(members.values()):
                 self._whole[key] = frozenset(record.uid for record in bound)
-            elif 0 < len(bound) < len(lifted) and not self._was_whole(key, lifted):
+            elif 0 < len(bound) < len(alive) and not self._was_whole(key, alive):
                 split[key] = members
         return split
 
-    def _was_whole(self, key: index.GangKey, lifted: Sequence[records.Pod]) -> bool:
+    def _was_whole(self, key: index.GangKey, alive: Sequence[records.Pod]) -> bool:
         seen = self._whole.get(key, frozenset())
-        if any(record.uid in seen for record in lifted):
+        if any(record.uid in seen for record in alive):
             return True
-        bound_since = min((record.scheduled for record in lifted if record.scheduled is not None), default=math.inf)
-        waiting = (record.created or 0.0 for record in lifted if record.node is None)
+        bound_since = min((record.scheduled for record in alive if record.scheduled is not None), default=math.inf)
+        waiting = (record.created or 0.0 for record in alive if record.node is None)
         return min(waiting) - bound_since > SETTLED_SECONDS
 
 
-def _overdue(since: dict[K, float], wrong: Mapping[K, object], *, now: float) -> list[K]:
-    """Keys that have been wrong for long enough; keeps the times."""
+def _asked_for(source: ledger.Ledger) -> Iterator[Removal]:
+    """Evictions that agents ask for, of pods on their own nodes."""
+    for node, asked in source.asked.items():
+        for uid, reason in asked.items():
+            record = source.pods.get(uid)
+            if record is None or record.node != node or record.finished or record.deleting or not record.asks:
+                continue
+            yield Removal(record=record, evict=True, reason=reason, message=f"the agent of {node}: {WORDS[reason]}")
+
+
+def _overdue(since: dict[K, float], wrong: Mapping[K, object], *, now: float, grace: float = GRACE_SECONDS) -> list[K]:
+    """Keys that have been wrong for so long, in seconds; keeps the times."""
     for key in [key for key in since if key not in wrong]:
         del since[key]
     for key in wrong:
         since.setdefault(key, now)
-    overdue = [key for key in wrong if now - since[key] >= GRACE_SECONDS]
+    overdue = [key for key in wrong if now - since[key] >= grace]
     for key in overdue:
-        since[key] = now - GRACE_SECONDS + RETRY_SECONDS
+        since[key] = now - grace + RETRY_SECONDS
     return overdue
 
 
-def _lifted(members: Iterable[records.Pod]) -> list[records.Pod]:
-    """Living members that are not behind a gate."""
-    return [record for record in members if not (record.gates or record.finished or record.deleting)]
+def _alive(members: Iterable[records.Pod]) -> list[records.Pod]:
+    return [record for record in members if not (record.finished or record.deleting)]
 
 
 def _succeeded(members: Iterable[records.Pod]) -> int:
@@ -108,4 +128,5 @@ def _size(members: Iterable[records.Pod]) -> int:
 
 def _evictions(key: index.GangKey, members: Iterable[records.Pod]) -> list[Removal]:
     message = f"gang {key.name} was bound only in part: it starts again as a whole"
-    return [Removal(record=record, evict=True, reason="GangSplit", message=message) for record in _lifted(members)]
+    lifted = [record for record in _alive(members) if not record.gates]
+    return [Removal(record=record, evict=True, reason="GangSplit", message=message) for record in lifted]

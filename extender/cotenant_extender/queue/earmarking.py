@@ -1,14 +1,15 @@
 """Earmark what fits: a pod, or all pods of a gang or none."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant_api import placement
+from cotenant_api.names import PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import earmarks, ledger
-from cotenant_extender.packing import fleet, placing, policies, rules
-from cotenant_extender.queue import order, scene
+from cotenant_extender.packing import fleet, placing, policies, rules, view
+from cotenant_extender.queue import order, scene, seating
 
 _Places = Callable[[ledger.Ledger, policies.InForce, records.Pod], placement.Placement | None]
 
@@ -34,20 +35,25 @@ class Lift:
         return "gate" if self.record.gates else "earmark"
 
 
+def wanted(lift: Lift) -> str | None:
+    """Return the earmark annotation that a pod has when it is lifted."""
+    return lift.record.earmark if lift.earmark is None else lift.earmark.note().to_json()
+
+
 def earmarked(
     source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, rows: rules.Array | None, *, now: float
 ) -> list[Lift]:
-    """Promise GPUs to an entry; empty where it does not fit. `rows`: where a single pod may fit at all."""
+    """Promise GPUs to an entry, of a gang that `fits_together`; empty where it does not fit.
+
+    `rows`: where a single pod may fit at all.
+    """
     if entry.gang is None:
-        return _promised(source, policy, entry, functools.partial(_place, rows=rows, avoids=True), now=now)
-    if not _fits_together(source, entry):
+        return _promised(source, policy, entry, functools.partial(_place, rows=rows), now=now)
+    found = _seats(source, entry)
+    if found is None:
         return []
-    # A pod that avoids the node where it was refused may take the only place of another.
-    for avoids in (True, False):
-        made = _promised(source, policy, entry, functools.partial(_place, rows=None, avoids=avoids), now=now)
-        if made:
-            return made
-    return []
+    seated = {record.uid: seat for record, seat in zip(entry.members, found, strict=True)}
+    return _promised(source, policy, entry, functools.partial(_place_member, seated=seated), now=now)
 
 
 def _promised(
@@ -77,27 +83,68 @@ def guest(
     return Lift(record=record, earmark=source.earmark(record.uid, placed, now=now))
 
 
-def _fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
+def fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
     """Whether all pods of a gang fit beside each other; nothing is promised for that."""
-    play = scene.Scene(source, source.seen())
-    return all(play.place(request, source.known) is not None for request in entry.requests)
+    return _seats(source, entry) is not None
+
+
+def _seats(source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | None:
+    """Where all pods of a gang fit; where kube-scheduler refused one last is tried last."""
+    setbacks = [source.earmarks.setback(record.uid) for record in entry.members]
+    avoided = [None if setback is None else setback.node for setback in setbacks]
+    return seating.seats(scene.Scene(source, source.seen()), entry.requests, source.known, avoided=avoided)
 
 
 def _place(
-    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, *, rows: rules.Array | None, avoids: bool
+    source: ledger.Ledger, policy: policies.InForce, record: records.Pod, *, rows: rules.Array | None
 ) -> placement.Placement | None:
-    """A place for a pod; `avoids`: where kube-scheduler refused it last is tried last."""
+    """A place for a single pod; where kube-scheduler refused it last is tried last."""
     request, seen = order.request_of(record), source.seen()
-    setback, found = source.earmarks.setback(record.uid) if avoids else None, None
-    if setback is not None:
-        others = seen.part([name for name in source.order if name != setback.node])
-        found = placing.choose(others, request, source.known)
-    elif rows is not None:
-        seen = _part(seen, rows)
-    if found is None:
-        found = placing.choose(seen, request, source.known)
+    setback = source.earmarks.setback(record.uid)
+    if setback is None:
+        found = placing.choose(seen if rows is None else _part(seen, rows), request, source.known)
+    else:
+        found = _elsewhere(source, request, setback) or placing.choose(seen, request, source.known)
     return None if found is None else placing.document(found, request, policy, source.known)
+
+
+def _place_member(
+    source: ledger.Ledger,
+    policy: policies.InForce,
+    record: records.Pod,
+    *,
+    seated: Mapping[PodUID, seating.Seat],
+) -> placement.Placement | None:
+    """The place of a pod of a gang."""
+    request = order.request_of(record)
+    found = placing.chosen(source.seen(), request, *seated[record.uid])
+    return None if found is None else placing.document(found, request, policy, source.known)
+
+
+def _elsewhere(source: ledger.Ledger, request: view.Request, setback: earmarks.Setback) -> placing.Choice | None:
+    """A place on any other node than where kube-scheduler refused the pod."""
+    others = source.seen().part([name for name in source.order if name != setback.node])
+    return placing.choose(others, request, source.known)
 
 
 def _part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
     return seen.at(rows) if 4 * len(rows) < len(seen) else seen
+
+
+def end_lost(source: ledger.Ledger, *, now: float) -> None:
+    """Earmarks end where their GPU or node has closed, and where kube-scheduler left them too long."""
+    for uid in source.earmarks.overdue(now=now):
+        source.end_earmark(uid, now=now)
+    standing = list(source.earmarks.items())
+    seen = source.seen()
+    rows = {row for _, earmark in standing if (row := seen.rows.get(earmark.placed.node)) is not None}
+    usable = {
+        gpu.uuid
+        for node in (seen.nodes[row] for row in rows)
+        if node.closed is None and node.host.schedulable
+        for gpu in node.gpus
+        if gpu.closed is None
+    }
+    for uid, earmark in standing:
+        if not all(gpu.uuid in usable for gpu in earmark.placed.gpus):
+            source.end_earmark(uid)

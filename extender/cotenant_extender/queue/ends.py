@@ -7,7 +7,7 @@ In this order, for a pod that has run t seconds:
 | it is being deleted | at its `deletionTimestamp`; past that by s seconds: in s + 30 s |
 | run times of pods like it (see `runs`) | when it has run their median; past that, their maximum; past that, in t |
 | it runs until somebody deletes it (`tenures`) | never |
-| nothing | in t + the median run time of all pods that finished; of these, 600 s where too few have |
+| nothing | in t + the median of all namespaces' median run times; 600 s where too few pods have finished |
 
 `activeDeadlineSeconds` is an upper bound of each of the last three.
 """
@@ -48,6 +48,15 @@ def at_the_latest(record: records.Pod, known: runs.Runs, *, now: float) -> float
 
     inf: nothing says so.
     """
-    deadline, alike = record.tenure.deadline_seconds, known.of(record.likeness)
-    longest = math.inf if alike is None else alike.longest
-    return now + min(longest, math.inf if deadline is None else deadline)
+    deadline, claim = record.tenure.deadline_seconds, claimed(record, known)
+    if claim is not None:
+        return now + claim.seconds
+    return math.inf if deadline is None else now + deadline
+
+
+def claimed(record: records.Pod, known: runs.Runs) -> runs.Claim | None:
+    """How long a pod runs at most by what pods like it ran; None: its deadline alone says so, or nothing does."""
+    alike, deadline = known.of(record.likeness), record.tenure.deadline_seconds
+    if alike is None or (deadline is not None and deadline <= alike.longest):
+        return None
+    return runs.Claim(record.namespace, alike.longest)

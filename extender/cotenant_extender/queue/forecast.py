@@ -3,9 +3,12 @@
 For one GPU: its tenants leave in the order of their expected ends, and the job can start there at the first of these
 times from which on the rules take it, and its node has the CPU, memory, pods and shares that all who have left by then
 give back. Whole GPUs of one node are as late as the last of them, a gang as its last pod. Its pods are put one after
-the other, the largest first, each where it can start soonest beside those before; of places that are equal the one with
-the least booked now. Where no node is expected to have the CPU, memory or pods, it may have all that is allocatable,
-but for tenants that never end: nobody knows when pods without GPUs do.
+the other, who has the fewest GPUs to choose from first, of those the largest, each where it can start soonest beside
+those before; of places that are equal the one with the least booked now. Where no node is expected to have the CPU,
+memory or pods, it may have all that is allocatable, but for tenants that never end: nobody knows when pods without GPUs
+do. Where the policy bounds on how many GPUs a namespace may be (`bounds`), the job starts on a further one when its
+namespace has left enough of those that it is on; of equal places it gets one of these, which nobody has to wait for in
+vain.
 """
 
 import math
@@ -16,7 +19,7 @@ import numpy as np
 
 from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName, PodUID
 from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import roster, scene
+from cotenant_extender.queue import bounds, roster, scene
 
 Held = dict[NodeName, set[GPUUID]]
 FIRST_ROWS = 64
@@ -33,16 +36,21 @@ class Field(NamedTuple):
         held: tenants of the same rows.
         ends: shape (N, G, T), when they are expected to end, in seconds since the epoch; inf: never.
         open: shape (N, G), the GPUs that the job may have.
+        bound: on how many GPUs its namespace may be; None: on any number.
     """
 
     seen: fleet.Fleet
     held: roster.Roster
     ends: rules.Array
     open: rules.Array
+    bound: bounds.Bound | None = None
 
     def at(self, rows: rules.Array) -> "Field":
         """These rows alone, given in ascending order."""
-        return Field(self.seen.at(rows), self.held.at(rows), self.ends[rows], self.open[rows])
+        if len(rows) == len(self.seen):
+            return self
+        bound = None if self.bound is None else self.bound.at(rows, self.ends)
+        return Field(self.seen.at(rows), self.held.at(rows), self.ends[rows], self.open[rows], bound)
 
     def joined(self, cell: tuple[int, int], request: view.Request, *, end: float) -> "Field":
         """As if a pod were on a GPU already, until a time."""
@@ -57,7 +65,8 @@ class Field(NamedTuple):
         held = self.held.joined(cell, request, share=share, memory_mib=memory)
         ends = np.pad(self.ends, ((0, 0), (0, 0), (0, 1)), constant_values=np.inf)
         ends[(*cell, -1)] = end
-        return Field(seen, held, ends, self.open)
+        bound = None if self.bound is None else self.bound.joined(cell, request.demand.namespace)
+        return Field(seen, held, ends, self.open, bound)
 
 
 class Place(NamedTuple):
@@ -80,7 +89,8 @@ def soonest(field: Field, requests: Sequence[view.Request], *, now: float) -> Pl
     Nodes are looked at in the order of a bound on when they may be ready at the earliest, some at a time, until no
     other can be better.
     """
-    ordered = sorted(requests, key=lambda request: -request.demand.share)
+    choices = {request.fit_key: int(_usable(field, request).sum()) for request in _kinds(requests)}
+    ordered = sorted(requests, key=lambda request: (choices[request.fit_key], -request.demand.share))
     bound = np.min([_earliest(field, request, now=now) for request in _kinds(ordered)], axis=0, initial=np.inf)
     rows = np.argsort(bound, kind="stable")[: int(np.isfinite(bound).sum())]
     for plentiful in (False, True):
@@ -98,9 +108,7 @@ def soonest(field: Field, requests: Sequence[view.Request], *, now: float) -> Pl
 
 def _earliest(field: Field, request: view.Request, *, now: float) -> rules.Array:
     """When each node, shape (N,), can have enough hundredths free for a pod at the earliest; inf: never."""
-    seen, needed = field.seen, rules.of_models(field.seen, request)
-    usable = seen.present & field.open & (seen.closed == 0) & (seen.node_closed == 0)[:, None]
-    usable &= np.asarray(needed.refused) == 0
+    seen, needed, usable = field.seen, rules.of_models(field.seen, request), _usable(field, request)
     by_end = np.argsort(field.ends, axis=2, kind="stable")
     freed = np.take_along_axis(field.held.share, by_end, axis=2).cumsum(axis=2)
     ends = np.take_along_axis(field.ends, by_end, axis=2)
@@ -108,7 +116,18 @@ def _earliest(field: Field, request: view.Request, *, now: float) -> rules.Array
     ready = np.where(freed >= lacks[:, :, None], ends, np.inf).min(axis=2, initial=np.inf)
     ready = np.where(usable, np.where(lacks <= 0, now, ready), np.inf)
     count = request.demand.gpus
+    if field.bound is not None:
+        ready = bounds.Seats(field.bound, field.ends, now=now).starts(ready, count)
     return np.sort(ready, axis=1)[:, count - 1] if ready.shape[1] >= count else np.full(len(seen), np.inf)
+
+
+def _usable(field: Field, request: view.Request) -> rules.Array:
+    """Which GPUs, shape (N, G), are of a model for a pod, of a node that its constraints allow, and not closed."""
+    seen = field.seen
+    allowed = seen.schedulable & seen.allowed(request.constraints) & (seen.node_closed == 0)
+    usable: rules.Array = seen.present & field.open & (seen.closed == 0) & allowed[:, None]
+    usable &= np.asarray(rules.of_models(seen, request).refused) == 0
+    return usable
 
 
 def _useful(field: Field, requests: Sequence[view.Request]) -> Field | None:
@@ -183,14 +202,16 @@ class _Steps:
         ends, leaves = np.sort(field.ends, axis=2), np.isfinite(field.ends)
         count = int(leaves.sum(axis=2).max(initial=0))
         self._now, self._hosts = now, _Hosts(field, plentiful=plentiful)
+        self._seats = None if field.bound is None else bounds.Seats(field.bound, field.ends, now=now)
         self._fleets = [_emptied(field, (rank < step) & leaves) for step in range(count + 1)]
         self._times = [np.full(field.open.shape, now), *(ends[:, :, step] for step in range(count))]
 
     def starts(self, request: view.Request) -> tuple[rules.Array, int]:
         """When each GPU, shape (N, G), takes one pod, or its part of one; and how many GPUs of a node that needs."""
         found = np.full(self._times[0].shape, np.inf)
-        for seen, time in zip(self._fleets, self._times, strict=True):
+        for seen, ready in zip(self._fleets, self._times, strict=True):
             cells = rules.offers(seen, request, check_host=True).cells
+            time = ready if self._seats is None else self._seats.starts(ready, request.demand.gpus)
             np.minimum(found, np.where(cells, time, np.inf), out=found)
         found = np.maximum(found, self._hosts.ready(request, now=self._now)[:, None])
         return found, request.demand.gpus
@@ -202,12 +223,16 @@ class _Steps:
             share, memory = needed.at(row, slot)
             for seen in self._fleets:
                 seen.take(row, slot, request, share=share, memory_mib=memory)
+            if self._seats is not None:
+                self._seats.take(row, slot)
         self._hosts.take(row, request)
 
 
 def _placed(field: Field, requests: Sequence[view.Request], *, plentiful: bool, now: float) -> Place | None:
     """All pods, one after the other."""
     cost = np.where(field.seen.present, HUNDREDTHS - field.seen.free, 0)
+    if field.bound is not None:
+        cost -= 2 * HUNDREDTHS * field.bound.own.any(axis=2)
     if len(requests) > 1:
         kept = _best_rows(field, requests, cost, plentiful=plentiful, now=now)
         field, cost = field.at(kept), cost[kept]

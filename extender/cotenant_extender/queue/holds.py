@@ -25,10 +25,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName
-from cotenant_extender import records
-from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import ends, forecast, order, roster
+from cotenant_extender import records, steps
+from cotenant_extender.ledger import ledger, runs
+from cotenant_extender.packing import fleet, looks, rules, view
+from cotenant_extender.queue import bounds, ends, forecast, order, roster, seating
 
 HOPELESS_SECONDS = 30.0
 """A job that is not expected to start anywhere is looked at again after this."""
@@ -59,11 +59,13 @@ class Look(NamedTuple):
         opened: the nodes of held GPUs, with those open that it may use; None: it may use none.
         pods: of the job that were forecast.
         after: held GPUs that have been looked at; None: all.
+        claim: what of the guest's run time is believed, where it is let in because pods like it end soon.
     """
 
     opened: fleet.Fleet | None
     pods: int = 0
     after: int | None = None
+    claim: runs.Claim | None = None
 
 
 class Reservation:
@@ -82,16 +84,22 @@ class Reservation:
         self._hopeless: dict[order.Name, float] = {}
         self._job: Sequence[view.Request] = ()
 
-    def keep(self, source: ledger.Ledger, held: roster.Roster, entry: order.Entry, *, now: float) -> bool:
-        """Hold GPUs for a job's pods; whether there are any. `held`: the tenants of all GPUs as they are."""
+    def keep(
+        self, source: ledger.Ledger, held: roster.Roster, entry: order.Entry, *, now: float, late: steps.Late
+    ) -> bool:
+        """Hold GPUs for a job's pods; whether there are any. `held`: the tenants of all GPUs as they are.
+
+        When it is `late`, no better place is looked for.
+        """
         if self._hopeless.get(entry.name, now) > now:
             return False
         wanted, self._job = _wanted(entry), entry.requests
         standing = self._standing(source, wanted, now=now)
         if standing is not None and self._serves(source, held, standing, now=now):
-            self._review(source, held, standing, now=now)
+            if not late(steps.BEGIN):
+                self._review(source, held, standing, now=now)
             return True
-        found = forecast.soonest(_of_all(source, held, self.hold, now=now), self._job, now=now)
+        found = forecast.soonest(_of_all(source, held, self.hold, self._job, now=now), self._job, now=now)
         if standing is not None or found is not None:
             self.end(source)
         if found is None:
@@ -121,13 +129,13 @@ class Reservation:
         request, place, hold = order.request_of(record), self.expected, self.hold
         if hold is None or place is None:
             return Look(None)
-        field = _of_hold(source, held, hold, now=now)
+        field = _of_hold(source, held, hold, self._job, now=now)
         opened = _opened(field.seen, field.open)
         if not rules.offers(opened, request, check_host=True).fits.any():
             return Look(None)
         latest = ends.at_the_latest(record, source.runs, now=now)
         if latest <= min(hold.expected, place.start) and self._awaited(source):
-            return Look(opened)
+            return Look(opened, claim=ends.claimed(record, source.runs))
         cells = _room_may_be(field, request, self._job)
         some = cells[part.start : part.start + max(part.pods // len(self._job) - 1, 1)]
         if not some:
@@ -157,7 +165,7 @@ class Reservation:
         versions, checked = seen.versions[rows].tolist(), self._checked
         if checked is not None and checked[0] is seen and checked[1] == versions and now < checked[2] + REVIEW_SECONDS:
             return True
-        self.expected = forecast.soonest(_of_hold(source, held, hold, now=now), self._job, now=now)
+        self.expected = forecast.soonest(_of_hold(source, held, hold, self._job, now=now), self._job, now=now)
         self._checked = seen, versions, now
         return self.expected is not None
 
@@ -169,7 +177,7 @@ class Reservation:
         self._reviewed = now
         if here.start - now < LEAST_GAIN_SECONDS or now - hold.began < 2 * (hold.moved - hold.began):
             return
-        found = forecast.soonest(_of_all(source, held, hold, now=now), self._job, now=now)
+        found = forecast.soonest(_of_all(source, held, hold, self._job, now=now), self._job, now=now)
         if found is None or here.start - found.start < LEAST_GAIN_SECONDS:
             return
         if GAIN * (found.start - now) <= here.start - now:
@@ -183,7 +191,7 @@ class Reservation:
 
 
 def room(seen: fleet.Fleet, requests: Sequence[view.Request], *, allocatable: bool = False) -> int:
-    """How many of a job's pods would find room if all GPUs were empty, the largest first.
+    """How many of a job's pods would find room if all GPUs were empty, one after the other (`seating`).
 
     `allocatable`: CPU, memory and pods that nodes have allocatable count, too.
     """
@@ -191,8 +199,10 @@ def room(seen: fleet.Fleet, requests: Sequence[view.Request], *, allocatable: bo
     emptied.free_share[:] = np.iinfo(np.int64).max
     emptied.free_cpu_millis, emptied.free_memory_bytes = emptied.cpu_millis, emptied.memory_bytes
     emptied.free_pods = emptied.pods
-    for count, request in enumerate(sorted(requests, key=lambda request: -request.demand.share)):
-        offers = rules.offers(emptied, request, check_host=False)
+    beside = looks.Looks(emptied, check_host=False)
+    ordered = [requests[number] for number in seating.in_order(beside, requests)]
+    for count, request in enumerate(ordered):
+        offers = beside.offers(request)
         allowed = emptied.schedulable & emptied.allowed(request.constraints)
         takes = allowed & (offers.cells.sum(axis=1) >= offers.gpus)
         if allocatable:
@@ -224,21 +234,27 @@ def _rows(seen: fleet.Fleet, gpus: Mapping[NodeName, frozenset[GPUUID]]) -> rule
     return np.array(sorted(seen.rows[name] for name in gpus if name in seen.rows), dtype=np.intp)
 
 
-def _of_all(source: ledger.Ledger, held: roster.Roster, hold: view.Hold | None, *, now: float) -> forecast.Field:
+def _of_all(
+    source: ledger.Ledger, held: roster.Roster, hold: view.Hold | None, job: Sequence[view.Request], *, now: float
+) -> forecast.Field:
     """All GPUs, but those that are held for others than this hold's job."""
     seen = source.seen()
     mine = seen.holds.get(hold, _NO_HOLD) if hold is not None else _NO_HOLD
     usable = (seen.hold == 0) | (seen.hold == mine)
-    return forecast.Field(seen, held, ends.expected(held, source.runs, now=now), usable)
+    bound = bounds.of(seen, held.share.shape, job[0].demand.namespace)
+    return forecast.Field(seen, held, ends.expected(held, source.runs, now=now), usable, bound)
 
 
-def _of_hold(source: ledger.Ledger, held: roster.Roster, hold: view.Hold, *, now: float) -> forecast.Field:
+def _of_hold(
+    source: ledger.Ledger, held: roster.Roster, hold: view.Hold, job: Sequence[view.Request], *, now: float
+) -> forecast.Field:
     """The nodes of held GPUs, with these alone."""
     whole = source.seen()
-    rows = _rows(whole, source.holds.get(hold, {}))
+    rows, mine = _rows(whole, source.holds.get(hold, {})), whole.hold == whole.holds.get(hold, _NO_HOLD)
+    if whole.policy.spec.max_gpus_per_namespace is not None:
+        return _of_all(source, held, hold, job, now=now)._replace(open=mine).at(rows)
     seen, tenants = whole.at(rows), held.at(rows)
-    mine = seen.hold == whole.holds.get(hold, _NO_HOLD)
-    return forecast.Field(seen, tenants, ends.expected(tenants, source.runs, now=now), mine)
+    return forecast.Field(seen, tenants, ends.expected(tenants, source.runs, now=now), mine[rows])
 
 
 _NO_HOLD = -1

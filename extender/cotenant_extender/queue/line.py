@@ -14,6 +14,8 @@ MANY = 64
 """Changed entries above which all are sorted again."""
 PODS_PER_STEP, ENTRIES_PER_STEP = 5000, 200
 """A step takes about two milliseconds: filter waits for it."""
+SPARE_LOOKS = 64
+"""So many looks that are not due any more may be remembered beside as many as are."""
 
 
 class Line:
@@ -33,6 +35,11 @@ class Line:
         self._rules: packingpolicy.Queue | None = None
         self._due: list[tuple[float, PodUID]] = []
         self._timed: dict[PodUID, float] = {}
+
+    @property
+    def looks(self) -> int:
+        """How many times are remembered at which a pod is looked at again."""
+        return len(self._due)
 
     @classmethod
     def made(cls, source: ledger.Ledger, rules: packingpolicy.Queue, *, now: float) -> Steps["Line"]:
@@ -74,6 +81,9 @@ class Line:
         dirty: set[order.Name] = set()
         for uid in (*touched, *self._overdue(now=now)):
             self._note(source, uid, dirty)
+        if len(self._due) > 2 * len(self._timed) + SPARE_LOOKS:
+            self._due = [(when, uid) for uid, when in self._timed.items()]
+            heapq.heapify(self._due)
         many = len(dirty) > MANY
         for name in dirty:
             self._replace(source, name, rules, many=many, now=now)
@@ -88,6 +98,8 @@ class Line:
         if before is not None:
             dirty.add(before)
         record = source.pods.get(uid)
+        if record is None or not record.pending:
+            self._timed.pop(uid, None)
         if record is None or not (record.pending or record.gang):
             return
         name: order.Name = record.gang or uid

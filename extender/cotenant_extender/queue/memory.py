@@ -7,9 +7,16 @@ Everything is forgotten with the fleet and the policy that it was found out on. 
 One clock orders both: the fleet's, which advances with every row that is written. What was found out is stamped with
 the clock as it stood when the rows were looked at, and never later. So a row that is written after the look, within the
 same pass or not, is always newer than the stamp, and is looked at again. No caller has to say that something is free.
+
+A pass that is cut begins again at the first of the line, because what was freed meanwhile is offered to the first
+first. Where something is freed all the time, such passes never reach the last. So a few of them catch up: they offer
+only rows that were not written since the first of them began, so that everybody is tried there in order, once. Kinds
+that are new are tried on every row.
 """
 
 import bisect
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,6 +29,8 @@ FEW = 4
 """So many new kinds are tried at once; more are screened first."""
 ENTRIES_PER_STEP = 100
 """A step takes about two milliseconds: filter waits for it."""
+LOOKS = 8
+"""So often kinds are screened at once, by when they failed; those that failed longest ago are screened together."""
 _NONE = -1
 
 
@@ -36,7 +45,8 @@ class Memory:
         self._seen: fleet.Fleet | None = None
         self._kinds: screen.Kinds | None = None
         self._clocks: rules.Array = np.zeros(0, dtype=np.int64)
-        self._screened = self._looked = _NONE
+        self._screened = self._looked = self._horizon = _NONE
+        self._later: rules.Array | None = None
         self._gangs: dict[order.Name, int] = {}
         self._gang_kinds: dict[order.Name, list[int]] = {}
         self._helped: dict[order.Name, int] = {}
@@ -56,23 +66,45 @@ class Memory:
         kinds = self._current(source.seen(), waiting)
         if waiting is self._line:
             return
-        for count, entry in enumerate(list(waiting.entries), start=1):
-            for member in entry.members:
-                kinds.of(member)
+        entries, rows = list(waiting.entries), list[columns.Row]()
+        for count, entry in enumerate(entries, start=1):
+            if kinds is self._kinds:
+                rows.append(columns.row(entry, self._number(entry)))
             if count % ENTRIES_PER_STEP == 0:
                 yield
+        if kinds is self._kinds and entries == waiting.entries:
+            self._take(waiting, rows)
         self._follow(waiting)
         yield
 
-    def begin(self, source: ledger.Ledger, waiting: line.Line) -> None:
-        """Another pass."""
+    def begin(self, source: ledger.Ledger, *, catches_up: bool = False) -> None:
+        """Begin another pass over the line that was followed last.
+
+        One that catches up leaves out what changed since the first of them began.
+        """
+        self._later = None
+        if catches_up:
+            self._horizon = source.seen().clock if self._horizon < 0 else self._horizon
+            self._later = source.seen().versions > self._horizon
+        self._active = np.bincount(self.columns.kind[self._single], minlength=len(self._clocks)) > 0
+        self._clocks[~self._active] = _NONE
+        if source.seen().released:
+            self._reopen(source.seen().released)
+        self._out = np.zeros(len(self._clocks), dtype=np.bool_)
+        self._screen(source)
+
+    def follow(self, source: ledger.Ledger, waiting: line.Line) -> None:
+        """Take over what changed in the line."""
         self._current(source.seen(), waiting)
         self._follow(waiting)
         self._single = self.columns.kind >= 0
-        self._active = np.bincount(self.columns.kind[self._single], minlength=len(self._clocks)) > 0
-        self._clocks[~self._active] = _NONE
-        self._out = np.zeros(len(self._clocks), dtype=np.bool_)
-        self._screen(source)
+
+    def _reopen(self, released: int) -> None:
+        """A namespace that gave up a GPU may use any other instead: what did not fit before is looked for anew."""
+        self._clocks[self._clocks < released] = _NONE
+        for known in (self._gangs, self._helped):
+            for name in [name for name, clock in known.items() if clock < released]:
+                del known[name]
 
     def next(self, start: int) -> int | None:
         """The place of the next entry that is worth trying."""
@@ -86,7 +118,8 @@ class Memory:
         self._looked = seen.clock
         if clock < 0:
             return None
-        changed = seen.versions > clock
+        self._looked = self._as_of(seen)
+        changed = self._changed(seen, clock)
         if self._permitted[place]:
             changed |= (seen.hold > 0).any(axis=1)
         return np.flatnonzero(changed)
@@ -107,7 +140,7 @@ class Memory:
             self._gangs[name] = source.seen().clock
         else:
             self._out[kind] = True
-            self._clocks[kind] = self._looked
+            self._clocks[kind] = max(self._clocks[kind], self._looked)
             self._worth[(self.columns.kind == kind) & ~self._permitted] = False
             if self._permitted[place]:
                 self._helped[name] = self._looked
@@ -129,6 +162,19 @@ class Memory:
         refused = self._active & ~self._possible
         self._clocks[refused] = np.maximum(self._clocks[refused], self._screened)
 
+    def caught_up(self) -> None:
+        """Everybody was tried on all rows that were to be looked at."""
+        self._horizon = _NONE
+
+    def _as_of(self, seen: fleet.Fleet) -> int:
+        """Return the clock up to which rows are looked at in this pass."""
+        return seen.clock if self._later is None else min(seen.clock, self._horizon)
+
+    def _changed(self, seen: fleet.Fleet, clock: int) -> rules.Array:
+        """Return which rows were written after this time, shape (N,), and are looked at in this pass."""
+        changed: rules.Array = seen.versions > clock
+        return changed if self._later is None else changed & ~self._later
+
     def _current(self, seen: fleet.Fleet, waiting: line.Line) -> screen.Kinds:
         """Return the kinds of this fleet; all is forgotten where they are of another, or of too many that are gone."""
         kinds = self._kinds
@@ -142,15 +188,14 @@ class Memory:
         self._clocks = np.zeros(0, dtype=np.int64)
         self._gangs.clear()
         self._helped.clear()
-        self._line = None
+        self._line, self._horizon = None, _NONE
         return self._kinds
 
     def _follow(self, waiting: line.Line) -> None:
         """Take over the line as arrays: what changed, or all of it."""
-        journal = waiting.journal if waiting is self._line else None
-        if journal is None:
+        if waiting is not self._line or waiting.journal is None:
             self._read(waiting)
-        for place, entry in journal or ():
+        for place, entry in waiting.journal or ():
             if entry is None:
                 self.columns.take(place)
                 gone = self._entries.pop(place)
@@ -165,14 +210,22 @@ class Memory:
             self._clocks = np.concatenate([self._clocks, np.full(new, _NONE)])
 
     def _read(self, waiting: line.Line) -> None:
-        """All of the line. What was found out of an entry goes with it: another of its name may ask for less."""
+        """All of the line; the kind of an entry that is as it was is known."""
+        known = {} if self._line is None else dict(zip(map(id, self._entries), self.columns.kind.tolist(), strict=True))
+        kinds = (self._number(entry) if (kind := known.get(id(entry))) is None else kind for entry in waiting.entries)
+        self._take(waiting, [columns.row(entry, kind) for entry, kind in zip(waiting.entries, kinds, strict=True)])
+
+    def _take(self, waiting: line.Line, rows: Sequence[columns.Row]) -> None:
+        """Take over all of the line. What was found out of an entry goes with it: its successor may ask for less."""
         standing = {entry.name: entry for entry in self._entries}
         self._entries = list(waiting.entries)
-        self._gang_kinds.clear()
-        self.columns.read([columns.row(entry, self._number(entry)) for entry in self._entries])
+        self.columns.read(rows)
         for known in (self._gangs, self._helped):
             for name in [name for name in known if waiting.get(name) is not standing.get(name)]:
                 del known[name]
+        for name in [name for name in self._gang_kinds if waiting.get(name) is None]:
+            del self._gang_kinds[name]
+        waiting.journal, self._line = [], waiting
 
     def _number(self, entry: order.Entry) -> int:
         """The kind of a single pod; those of a gang's pods are kept apart."""
@@ -189,7 +242,7 @@ class Memory:
         seen, kinds = source.seen(), self._kinds
         if kinds is None:
             return
-        self._screened = seen.clock
+        self._screened = self._as_of(seen)
         by_hold = self._may_fit(seen, kinds, held=bool(source.holds))
         self._possible = by_hold.pop(0)
         self._worth = self._single & (self._possible & ~self._out)[self.columns.kind]
@@ -209,13 +262,20 @@ class Memory:
         found = fresh
         if np.count_nonzero(fresh) > FEW:
             found = fresh & screen.may_fit(seen, kinds)[0]
-        if known.any():
-            changed = np.flatnonzero(seen.versions > self._clocks[known].min())
-            if (seen.free[changed] >= kinds.least_share(known)).any():
-                found = found | (known & screen.may_fit(seen, kinds, changed)[0])
+        for clock, among in self._by_clock(seen, known):
+            changed = np.flatnonzero(self._changed(seen, clock))
+            if (seen.free[changed] >= kinds.least_share(among)).any():
+                found = found | (among & screen.may_fit(seen, kinds, changed)[0])
         by_hold = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold > 0).any(axis=1))) if held else {}
         by_hold[0] = found
         return by_hold
+
+    def _by_clock(self, seen: fleet.Fleet, known: rules.Array) -> Iterator[tuple[int, rules.Array]]:
+        """Group kinds by when they failed, unless nothing was written since; shape (K,) each."""
+        latest = int((seen.versions if self._later is None else seen.versions[~self._later]).max(initial=_NONE))
+        clocks = np.unique(self._clocks[known & (self._clocks < latest)]).tolist()
+        for clock, following in itertools.pairwise([*clocks[:1], *clocks[1:][1 - LOOKS :], latest]):
+            yield clock, known & (self._clocks >= clock) & (self._clocks < following)
 
     def _help(self, seen: fleet.Fleet, hold: view.Hold, may: rules.Array) -> None:
         """Entries that may use what is held are worth trying there, too, until they failed there."""
@@ -245,7 +305,7 @@ class Memory:
         if clock < 0:
             return True
         if clock not in cached:
-            changed = np.flatnonzero(seen.versions > clock)
+            changed = np.flatnonzero(self._changed(seen, clock))
             cached[clock] = np.zeros(len(kinds), dtype=np.bool_)
             if len(changed):
                 for may in screen.may_fit(seen, kinds, changed).values():

@@ -7,22 +7,22 @@ priority; show the autoscaler what fits nowhere.
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant_api import names
 from cotenant_api.names import PodUID
-from cotenant_api.pod import PackedReason
-from cotenant_extender import steps
+from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger, verdicts
 from cotenant_extender.packing import policies
 from cotenant_extender.queue import (
     backfill,
+    budgets,
     earmarking,
     holds,
     line,
     memory,
+    obstacles,
     order,
     preempting,
     preemption,
@@ -30,11 +30,15 @@ from cotenant_extender.queue import (
     showing,
 )
 
-MAX_FOREIGN_TEXT = 256
 LIFTS_PER_PASS = 128
 """Filter and bind are answered between passes."""
 CELLS_PER_PASS = 2_000_000
 """GPUs that are looked at in one pass, as often as they are, at most; see `leader` for how many there are."""
+PATIENCE = 4
+"""So many passes that are late let nobody use what is held; the next does all the same.
+
+After so many passes in a row that were cut, one catches up: see `memory`.
+"""
 LOOKED_AT = 16
 PREEMPTIONS = 64
 """Jobs for which victims may be leaving at a time."""
@@ -60,21 +64,32 @@ class Plan:
 
 
 class _Pass:
-    """State of one pass."""
+    """State of one pass.
 
-    def __init__(self, source: ledger.Ledger, policy: policies.InForce, now: float, cells: int) -> None:
-        self.source, self.policy, self.now, self.most_cells = source, policy, now, cells
+    Attributes:
+        late: whether it has taken so long that others are to get their turn.
+        catches_up: whether it leaves out what changed since earlier passes were cut: see `memory`.
+    """
+
+    def __init__(
+        self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int, late: steps.Late
+    ) -> None:
+        self.source, self.policy, self.now, self.most_cells, self.late = source, policy, now, cells, late
         self.lifts: list[earmarking.Lift] = []
         self.evictions: list[preempting.Eviction] = []
         self.lifted: set[order.Name] = set()
         self.unsuited: set[int] = set()
-        self.cells = 0
-        self.cut = self.reserved = self.more_guests = False
+        self.cells, self.hurry = 0, False
+        self.cut = self.reserved = self.more_guests = self.catches_up = False
 
     @property
     def full(self) -> bool:
         """Whether others are to get their turn."""
-        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= self.most_cells
+        return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= self.most_cells or self.may_end(1.0)
+
+    def may_end(self, part: float) -> bool:
+        """Whether this part of the time has passed; unless nobody was tried in this pass or, by `hurry`, the last."""
+        return (self.cells > 0 or not self.hurry) and self.late(part)
 
 
 class Queue:
@@ -96,7 +111,9 @@ class Queue:
         self._asked: dict[PodUID, float] = {}
         self._searched: dict[order.Name, float] = {}
         self._search_by = self._search_from = 0.0
-        self._begun = False
+        self._begun = self._hurry = False
+        self._phase = self._guests_waited = self._cuts = 0
+        self._fitting: tuple[order.Name, int] | None = None
 
     def prepare(self, source: ledger.Ledger, policy: policies.InForce, *, now: float) -> steps.Steps[None]:
         """Do in steps what the next pass would have to do at once: at the beginning, and under another policy.
@@ -113,10 +130,22 @@ class Queue:
         yield from self._memory.prepare(source, self.line)
         yield from self.showing.prepare(source, policy, now=now)
 
-    def plan(self, source: ledger.Ledger, policy: policies.InForce, *, now: float, cells: int = CELLS_PER_PASS) -> Plan:
-        """One pass, which is cut when it has looked at so many GPUs, or has lifted `LIFTS_PER_PASS` gates."""
-        end_lost_earmarks(source, now=now)
+    def plan(
+        self,
+        source: ledger.Ledger,
+        policy: policies.InForce,
+        *,
+        now: float,
+        cells: int = CELLS_PER_PASS,
+        late: steps.Late = steps.never,
+    ) -> Plan:
+        """One pass, which is cut when it has looked at so many GPUs, has lifted `LIFTS_PER_PASS` gates, or is late.
+
+        What a pass that was late had no time for, to make room and to show, the next one does first.
+        """
+        earmarking.end_lost(source, now=now)
         verdicts.settle(source, now=now)
+        source.runs.review(source.pods, now=now)
         touched = set(source.touched) if self._begun else {*source.pods, *source.touched}
         source.touched.clear()
         self._begun = True
@@ -124,19 +153,21 @@ class Queue:
         self._roster.note(source, touched)
         for name in self.preemptions.review(source, self.line, now=now):
             self._searched.pop(name, None)
-        this = _Pass(source, policy, now, cells)
+        this = _Pass(source, policy, now=now, cells=cells, late=late)
         if policy.places:
-            self._place(this)
-            self._preempt(this)
-            self._show(this)
+            self._memory.follow(source, self.line)
+            self._do(this)
         else:
             self.reservation.end(source)
             self.preemptions.end_all(source)
-        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=this.cut or this.more_guests)
+        more = this.cut or this.more_guests or this.catches_up
+        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=more)
 
-    def refused(self, source: ledger.Ledger, uid: PodUID, *, now: float) -> None:
-        """A victim could not be evicted: it is left alone for a while."""
-        for name in self.preemptions.refused(source, uid, now=now):
+    def refused(
+        self, source: ledger.Ledger, victim: records.Pod, budget: budgets.Budget | None = None, *, now: float
+    ) -> None:
+        """A victim could not be evicted: it is left alone for a while, and so are all that the budget selects."""
+        for name in self.preemptions.refused(source, victim, budget, now=now):
             self._searched.pop(name, None)
 
     def overtaken(self, source: ledger.Ledger, uid: PodUID) -> None:
@@ -144,10 +175,23 @@ class Queue:
         for name in self.preemptions.end_for(source, uid):
             self._searched.pop(name, None)
 
+    def _do(self, this: _Pass) -> None:
+        """All phases in order, from the one on that the last pass left; one at least."""
+        phases = (self._place, self._preempt, self._show)
+        begin, self._phase, this.hurry = self._phase, 0, self._hurry
+        for number, phase in enumerate(phases[begin:], start=begin):
+            if number > begin and not this.cut and this.late(steps.BEGIN):
+                this.cut, self._phase = True, number
+                break
+            phase(this)
+        self._hurry = this.cut and not this.cells
+
     def _place(self, this: _Pass) -> None:
         """Earmark everything that fits, in order; hold GPUs for the first that has waited too long and does not."""
         found, source = self._memory, this.source
-        found.begin(source, self.line)
+        this.catches_up = self._cuts >= PATIENCE
+        this.hurry |= this.catches_up
+        found.begin(source, catches_up=this.catches_up)
         aged = [int(place) for place in np.flatnonzero(found.columns.aged)]
         place = found.next(0)
         while place is not None:
@@ -155,17 +199,22 @@ class Queue:
             if this.cut:
                 break
             entry = self.line.entries[place]
-            if obstacle(source, entry, now=this.now) is None:
+            if obstacles.obstacle(source, entry, now=this.now) is None:
                 if this.full:
                     this.cut = True
                     break
                 self._try(this, place, entry)
             place = found.next(place + 1)
         found.end()
+        self._cuts = self._cuts + 1 if this.cut and not this.catches_up else 0
         if not this.cut:
+            found.caught_up()
             self._reserve(this, aged, before=len(self.line.entries))
-        if this.reserved and not this.cut:
-            made, this.more_guests = self._backfill.lifts(source, this.policy, self._guests(this), now=this.now)
+        if this.reserved and not this.cut and this.late(steps.BEGIN) and self._guests_waited < PATIENCE:
+            this.more_guests, self._guests_waited = True, self._guests_waited + 1
+        elif this.reserved and not this.cut:
+            waiting, self._guests_waited = self._guests(this), 0
+            made, this.more_guests = self._backfill.lifts(source, this.policy, waiting, now=this.now, late=this.late)
             this.lifts.extend(made)
             this.lifted.update(lift.record.uid for lift in made)
         elif not this.cut:
@@ -186,15 +235,31 @@ class Queue:
     def _try(self, this: _Pass, place: int, entry: order.Entry) -> None:
         source, found = this.source, self._memory
         rows = found.rows(source, place) if entry.gang is None else None
+        if rows is not None and not len(rows):
+            found.failed(source, place)
+            return
         this.cells += source.seen().present.shape[1] * (len(source.order) if rows is None else len(rows))
         this.cells += 0 if entry.gang is None else source.seen().present.size * len(entry.members)
-        made = earmarking.earmarked(source, this.policy, entry, rows, now=this.now)
+        fits = entry.gang is None or self._fits_together(this, entry)
+        if this.cut:
+            return
+        made = earmarking.earmarked(source, this.policy, entry, rows, now=this.now) if fits else []
         if made:
             this.lifts.extend(made)
             this.lifted.add(entry.name)
             found.placed()
         else:
             found.failed(source, place)
+
+    def _fits_together(self, this: _Pass, entry: order.Entry) -> bool:
+        """Whether a gang fits; when that took long the pass is cut, once, and the next one promises what it needs."""
+        before, as_of = self._fitting, (entry.name, this.source.version)
+        if before == as_of:
+            return True
+        fits = earmarking.fits_together(this.source, entry)
+        self._fitting = as_of if fits else None
+        this.cut |= fits and this.late(1.0) and (before is None or before[0] != entry.name)
+        return fits
 
     def _reserve(self, this: _Pass, aged: list[int], *, before: int) -> None:
         """The first of these places in the line that did not fit gets GPUs held, before anybody after it is tried."""
@@ -203,22 +268,24 @@ class Queue:
             entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])
             if kind in this.unsuited or not self._stuck(this, entry):
                 continue
-            if not self._roster.update(this.source, this.source.seen()):
+            hopeless = self.reservation.hopeless(entry.name, now=this.now)
+            if not hopeless and (this.may_end(steps.BEGIN) or not self._roster.update(this.source, this.source.seen())):
                 this.cut = True
                 return
-            if self.reservation.keep(this.source, self._roster, entry, now=this.now):
+            if not hopeless and self.reservation.keep(this.source, self._roster, entry, now=this.now, late=this.late):
                 this.reserved = True
                 if this.source.version != as_of:
                     self._memory.changed(this.source)
-            elif entry.gang is None:
+                return
+            this.hurry &= hopeless
+            if entry.gang is None:
                 # No GPU suits it, nor others of its kind: each would be looked for among all GPUs.
                 this.unsuited.add(kind)
 
     def _stuck(self, this: _Pass, entry: order.Entry) -> bool:
         """Whether an entry was tried in vain, and nobody is leaving for it."""
-        if entry.name in this.lifted or entry.name in self.preemptions:
-            return False
-        return obstacle(this.source, entry, now=this.now) is None
+        tried = entry.name not in this.lifted and entry.name not in self.preemptions
+        return tried and obstacles.obstacle(this.source, entry, now=this.now) is None
 
     def _preempt(self, this: _Pass) -> None:
         """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
@@ -268,10 +335,13 @@ class Queue:
             seen=source.seen(),
             held=self._roster,
             now=this.now,
-            staying=self.preemptions.staying(now=this.now),
+            staying=self.preemptions.staying(source, now=this.now),
             avoided=None if setback is None else setback.node,
         )
         found = preemption.choose(field, entry.requests)
+        if found is None and setback is not None:
+            # Where it failed last is the last to be tried; what kube-scheduler's plugins refuse is a verdict.
+            found = preemption.choose(replace(field, avoided=None), entry.requests)
         if found is None:
             self._search_from = this.now + SEARCH_DELAY_SECONDS
             return
@@ -281,7 +351,8 @@ class Queue:
         if eviction is not None:
             this.evictions.append(eviction)
         elif not found.awaited:
-            made = earmarking.earmarked(source, this.policy, entry, None, now=this.now)
+            fits = entry.gang is None or earmarking.fits_together(source, entry)
+            made = earmarking.earmarked(source, this.policy, entry, None, now=this.now) if fits else []
             this.lifts.extend(made)
             this.lifted.update([entry.name] if made else [])
 
@@ -315,49 +386,3 @@ class Queue:
                 line=self.line, columns=self._memory.columns, stuck=lambda entry: self._stuck(this, entry)
             )
             this.lifts.extend(self.showing.lifts(this.source, this.policy, waiting, now=this.now))
-
-
-def obstacle(source: ledger.Ledger, entry: order.Entry, *, now: float) -> tuple[PackedReason, str] | None:
-    """Return why an entry is not even tried, if so.
-
-    It is a gang that is too large or not complete, or kube-scheduler refused a pod just now.
-    """
-    too_large = _too_large(source, entry)
-    if too_large is not None:
-        return PackedReason.INVALID_REQUEST, too_large
-    if entry.gang is not None and not entry.complete:
-        size, there = entry.gang
-        return PackedReason.WAITING_FOR_GANG, f"{there} of the gang's {size} pods are here"
-    for member in entry.members:
-        setback = source.earmarks.setback(member.uid)
-        if setback is not None and setback.until > now:
-            report = (member.unschedulable or "").partition(" ")[2][:MAX_FOREIGN_TEXT]
-            return PackedReason.INSUFFICIENT_HOST_RESOURCES, f"kube-scheduler found no node: {report}"
-    return None
-
-
-def _too_large(source: ledger.Ledger, entry: order.Entry) -> str | None:
-    most = None if source.policy is None else source.policy.spec.queue.max_gang_size
-    if entry.gang is None or most is None or entry.gang[0] <= most:
-        return None
-    field = f"metadata.annotations[{names.GANG}]"
-    return f"{field}: size {entry.gang[0]} is above queue.maxGangSize of the PackingPolicy; set at most {most}"
-
-
-def end_lost_earmarks(source: ledger.Ledger, *, now: float) -> None:
-    """Earmarks end where their GPU or node has closed, and where kube-scheduler left them too long."""
-    for uid in source.earmarks.overdue(now=now):
-        source.end_earmark(uid, now=now)
-    standing = list(source.earmarks.items())
-    seen = source.seen()
-    rows = {row for _, earmark in standing if (row := seen.rows.get(earmark.placed.node)) is not None}
-    usable = {
-        gpu.uuid
-        for node in (seen.nodes[row] for row in rows)
-        if node.closed is None and node.host.schedulable
-        for gpu in node.gpus
-        if gpu.closed is None
-    }
-    for uid, earmark in standing:
-        if not all(gpu.uuid in usable for gpu in earmark.placed.gpus):
-            source.end_earmark(uid)

@@ -2,7 +2,7 @@
 
 GPUs are held until the job is bound or gone, until it got other GPUs, until one of them closed, until a victim may not
 be evicted, or until a victim is stuck. Then it is decided anew, on what is the case then. A pod that may not be evicted
-is asked again after `BACKOFF_SECONDS`, doubling; it is never deleted instead.
+is asked again after a while (see `budgets`), with all others of its PodDisruptionBudget; it is never deleted instead.
 
 A victim has the grace period that its pod states: it is stuck `GONE_SECONDS` after its deletion timestamp, which
 includes that period. One that has no deletion timestamp is stuck `GONE_SECONDS` after its eviction was decided.
@@ -15,14 +15,12 @@ from cotenant_api.names import PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import view
-from cotenant_extender.queue import line, order, preemption
+from cotenant_extender.queue import budgets, line, order, preemption
 
 GONE_SECONDS = 300.0
 """Ample for kubelet and node agent, and for a clock that differs from the API server's."""
 GRACE_LIMIT_SECONDS = 24 * 3600.0
 """A pod's own grace period is waited for no longer: an author may write any."""
-BACKOFF_SECONDS = 10.0
-BACKOFF_LIMIT_SECONDS = 300.0
 STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
 
@@ -66,6 +64,7 @@ class Preemptions:
     def __init__(self) -> None:
         self._live: dict[order.Name, _Live] = {}
         self._staying: dict[PodUID, _Stay] = {}
+        self._budgets = budgets.Budgets()
 
     def __len__(self) -> int:
         return len(self._live)
@@ -73,9 +72,16 @@ class Preemptions:
     def __contains__(self, name: order.Name) -> bool:
         return name in self._live
 
-    def staying(self, *, now: float) -> list[PodUID]:
+    def staying(self, source: ledger.Ledger, *, now: float) -> set[PodUID]:
         """Pods that are not to be asked to leave now."""
-        return [uid for uid, stay in self._staying.items() if stay.until > now]
+        return {uid for uid, stay in self._staying.items() if stay.until > now}.union(
+            self._budgets.covered(source, now=now)
+        )
+
+    def guarded(self, source: ledger.Ledger, entry: order.Entry) -> list[str]:
+        """Return the PodDisruptionBudgets that keep pods of lower priority than a job's, as far as is known."""
+        priority = min(member.priority for member in entry.members)
+        return self._budgets.against(source, priority) if all(member.preempts for member in entry.members) else []
 
     def victims(self, source: ledger.Ledger, name: order.Name) -> list[records.Pod]:
         """Whom a job still waits for, as they were last seen."""
@@ -83,6 +89,11 @@ class Preemptions:
         left = () if live is None else sorted(uid for uid in live.victims if uid in source.claims)
         known = (source.pods.get(uid) or source.graves.pods.get(uid) for uid in left)
         return [record for record in known if record is not None]
+
+    def stands(self, eviction: Eviction, victim: records.Pod) -> bool:
+        """Return whether a job still waits for a victim to leave, as was decided."""
+        uid = eviction.preemptor.uid
+        return any(uid in live.hold.holders and victim.uid in live.victims for live in self._live.values())
 
     def without_victims(self, source: ledger.Ledger) -> list[order.Name]:
         """Jobs whose victims have all gone."""
@@ -104,13 +115,16 @@ class Preemptions:
         self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, begun=now)
         return Eviction(preemptor=entry.members[0], victims=choice.evict) if choice.evict else None
 
-    def refused(self, source: ledger.Ledger, uid: PodUID, *, now: float) -> list[order.Name]:
-        """A pod may not be evicted now: those who wait for it, and are named, have to try otherwise."""
-        before = self._staying.get(uid)
+    def refused(
+        self, source: ledger.Ledger, victim: records.Pod, budget: budgets.Budget | None, *, now: float
+    ) -> list[order.Name]:
+        """A pod may not be evicted now, by a budget if it is known: who waits for it, and is named, tries otherwise."""
+        if budget is not None:
+            self._budgets.refused(budget, victim, now=now)
+        before = self._staying.get(victim.uid)
         count = 1 if before is None else before.count + 1
-        delay = min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_LIMIT_SECONDS)
-        self._staying[uid] = _Stay(count, now + delay)
-        return self.end_for(source, uid)
+        self._staying[victim.uid] = _Stay(count, now + budgets.delay(count))
+        return self.end_for(source, victim.uid)
 
     def end_for(self, source: ledger.Ledger, uid: PodUID) -> list[order.Name]:
         """Those who wait for a pod, and are named, are decided anew."""
@@ -124,6 +138,7 @@ class Preemptions:
         before = list(self._live)
         for uid in [uid for uid in self._staying if uid not in source.claims]:
             del self._staying[uid]
+        self._budgets.forget(now=now)
         for name, live in list(self._live.items()):
             stuck = [uid for uid in live.victims if _is_stuck(source, uid, live, now=now)]
             if stuck:

@@ -1,7 +1,8 @@
 """Who has to leave so that a job of higher priority fits. Pure over the ledger: nobody is evicted here.
 
-A job gets GPUs of one node for each of its pods. Only pods of strictly lower priority than all of its own leave, only
-from those GPUs, and no more than needed; one that is not ready to leave, or that must not be asked, stays. A gang
+A job gets GPUs of one node for each of its pods, which are looked for in the order in which they are placed, and nobody
+leaves unless all of them are seated then (`seating`). Only pods of strictly lower priority than all of its own leave,
+only from those GPUs, and no more than needed; one that is not ready to leave, or that must not be asked, stays. A gang
 leaves as a whole or not at all. In this order it costs least:
 
 1. to wait for those who are leaving already;
@@ -12,7 +13,9 @@ leaves as a whole or not at all. In this order it costs least:
 Victims are looked for on the `LOOKED_AT` GPUs, or nodes for several whole GPUs, that look cheapest by single tenants
 and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first. On a node that
 kube-scheduler refused, the pods that explain it (see `blocking`) leave, too, if all of them may. Pods of a gang that
-are alike take the next best of the ways that were found for the first. A gang of more than `PODS` evicts nobody.
+are alike take the next best of the ways that were found for the first. Where the namespace of a job may be on no
+further GPU, only GPUs that it is on are looked at, and as many of them as it has to give up. A gang of more than `PODS`
+evicts nobody.
 """
 
 import itertools
@@ -26,8 +29,8 @@ import numpy as np
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import blocking, roster, scene
+from cotenant_extender.packing import fleet, rules, spaces, suspicion, view
+from cotenant_extender.queue import blocking, leavers, roster, scene, seating
 
 LOOKED_AT = 32
 PODS = 128
@@ -84,13 +87,13 @@ def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
         return None
     search = _Search(field, priority=min(request.priority for request in requests))
     gpus: dict[NodeName, set[GPUUID]] = {}
-    for request in requests:
-        found = search.room(request)
+    for number in search.order(requests):
+        found = search.room(requests[number])
         if found is None:
             return None
         node = field.seen.nodes[found[0]]
         gpus.setdefault(node.name, set()).update(node.gpus[slot].uuid for slot in found[1])
-    return search.choice(gpus)
+    return search.choice(gpus) if search.seats_all() else None
 
 
 class _Search:
@@ -98,14 +101,13 @@ class _Search:
 
     def __init__(self, field: Field, *, priority: int) -> None:
         self._field, self._priority = field, priority
-        self._scene = scene.Scene(field.source, field.seen)
+        self._scene = self._begun()
         self._leavers: set[PodUID] = set()
         self._failed: set[Hashable] = set()
         self._emptier: set[NodeName] = set()
         self._blockers: dict[PodUID, blocking.Blockers] = {}
+        self._placed: list[view.Request] = []
         self._ways: dict[Hashable, Iterator[tuple[int, tuple[int, ...], list[PodUID]]]] = {}
-        if field.avoided in field.seen.rows:
-            self._scene.fleet.schedulable[field.seen.rows[field.avoided]] = False
         self._open = _positions(field, field.staying, default=True)
         standing = np.where(self._open, field.held.standing, roster.Standing.FIXED)
         self._standing = standing
@@ -116,10 +118,30 @@ class _Search:
             (standing == roster.Standing.RUNNING) & (field.held.priority < priority) & (field.held.ready <= field.now)
         )
 
+    def _begun(self) -> scene.Scene:
+        """What there is, with nobody gone yet."""
+        field, made = self._field, scene.Scene(self._field.source, self._field.seen)
+        if field.avoided in field.seen.rows:
+            made.fleet.schedulable[field.seen.rows[field.avoided]] = False
+        return made
+
+    def order(self, requests: Sequence[view.Request]) -> list[int]:
+        """For which of a job's pods room is made first."""
+        return seating.in_order(self._scene.looks, requests)
+
+    def seats_all(self) -> bool:
+        """Whether the job's pods will be seated when those have left: so nobody leaves in vain."""
+        if len(self._placed) == 1:
+            return True
+        play = self._begun()
+        play.remove(self._scene.gone)
+        return seating.seats(play, self._placed, self._field.source.known) is not None
+
     def room(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
         """Room for one more pod, which takes it."""
         found = self._fits(request)
         if found is not None:
+            self._placed.append(request)
             return found
         request = self._unblocked(request)
         way = next(self._left(request), None)
@@ -130,6 +152,7 @@ class _Search:
         self._scene.remove(way.leaving)
         self._leavers |= way.leaving
         self._scene.put(request, way.row, way.slots)
+        self._placed.append(request)
         self._emptier.add(self._field.seen.nodes[way.row].name)
         return way.row, way.slots
 
@@ -144,8 +167,10 @@ class _Search:
 
     def _unblocked(self, request: view.Request) -> view.Request:
         """Return a request that also takes the nodes which only pods that may leave keep it away from."""
-        blockers = self._blockers.setdefault(request.demand.uid, blocking.blockers(self._field.source, request))
-        open_to = [name for name, uids in blockers.items() if all(self._may_leave(uid) for uid in uids)]
+        uid = request.demand.uid
+        if uid not in self._blockers:
+            self._blockers[uid] = blocking.blockers(self._field.source, request)
+        open_to = [name for name, uids in self._blockers[uid].items() if all(self._may_leave(uid) for uid in uids)]
         verdict = request.constraints.refused
         if verdict is None or not open_to:
             return request
@@ -174,7 +199,7 @@ class _Search:
             return None
         return Choice(
             gpus={name: frozenset(uuids) for name, uuids in gpus.items()},
-            evict=tuple(sorted(running, key=lambda record: (record.node or "", record.uid))),
+            evict=tuple(sorted(running, key=lambda record: record.uid)),
             revoke=tuple(sorted(earmarked)),
             awaited=frozenset(awaited),
         )
@@ -194,9 +219,17 @@ class _Search:
             return None
         relaxed = scene.without_all(self._scene.fleet, self._field.held, mask)
         offers = rules.offers(relaxed, request, check_host=True)
+        namespace = request.demand.namespace
+        beyond = spaces.beyond(self._scene.fleet, namespace, offers.gpus)
+        own = spaces.held(self._scene.fleet, namespace)
+        if beyond:
+            fits = offers.fits & (
+                own if offers.gpus == 1 else (own & offers.cells).sum(axis=1, keepdims=True) >= beyond
+            )
+            offers = offers._replace(fits=fits)
         if not offers.fits.any():
             return None
-        ways = self._on_one(offers, mask) if offers.gpus == 1 else self._on_several(offers, mask)
+        ways = self._on_one(offers, mask, beyond) if offers.gpus == 1 else self._on_several(offers, mask, own, beyond)
         found: list[_Way] = []
         for number, (row, slots, leaving) in enumerate(ways):
             way = self._checked(request, row, slots, leaving)
@@ -209,51 +242,67 @@ class _Search:
         self._ways[request.fit_key] = itertools.chain(others, ways)
         return found[0] if found else None
 
-    def _on_one(self, offers: rules.Offers, mask: rules.Array) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
-        """GPUs and who would leave each, those that look cheapest first."""
-        rows, slots = np.nonzero(offers.fits)
-        held, leaving = self._field.held, mask[rows, slots]
-        options = [*_singles(leaving), *_prefixes(leaving, held, rows, slots)]
+    def _on_one(
+        self, offers: rules.Offers, mask: rules.Array, beyond: int
+    ) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
+        """GPUs and who would leave each, those that look cheapest first.
+
+        `beyond`: how many GPUs the pod's namespace is to give up if it is to be on one more; it is on all of these now.
+        """
+        cells = np.nonzero(offers.fits)
+        held, leaving = self._field.held, leavers.by_tenant(mask, cells)
+        pods, lost = leavers.by_tenant(held.pods, cells), self._field.now - leavers.by_tenant(held.started, cells)
+        options = [*leavers.singles(leaving), *leavers.prefixes(leaving, held, cells)]
         looks: list[rules.Array] = []
-        for number, option in enumerate(options):
-            place = np.flatnonzero(self._enough(offers, option, rows, slots) & option.any(axis=1))
-            pods = (held.pods[rows[place], slots[place]] * option[place]).sum(axis=1)
-            lost = ((self._field.now - held.started[rows[place], slots[place]]) * option[place]).sum(axis=1)
-            looks.append(np.stack([pods, lost, place, np.full(len(place), number)]))
+        for number, (option, enough) in enumerate(
+            zip(options, self._enough(offers, options, cells, beyond), strict=True)
+        ):
+            place = np.flatnonzero(enough & option.any(axis=0))
+            some = option[:, place]
+            costs = (pods[:, place] * some).sum(axis=0), (lost[:, place] * some).sum(axis=0)
+            looks.append(np.stack([*costs, place, np.full(len(place), number)]))
         look = np.concatenate(looks, axis=1)
         for place, number in look[2:, np.lexsort(look[::-1])[: 4 * LOOKED_AT]].T.astype(int):
-            row, slot = int(rows[place]), int(slots[place])
+            row, slot = int(cells[0][place]), int(cells[1][place])
             uids = held.uids[row][slot]
-            yield row, (slot,), [uid for uid, leaves in zip(uids, options[number][place], strict=False) if leaves]
+            yield row, (slot,), [uid for uid, leaves in zip(uids, options[number][:, place], strict=False) if leaves]
 
-    def _enough(self, offers: rules.Offers, option: rules.Array, rows: rules.Array, slots: rules.Array) -> rules.Array:
-        """Whether it looks as if it were enough that these leave, shape (C,)."""
+    def _enough(
+        self, offers: rules.Offers, options: Sequence[rules.Array], cells: tuple[rules.Array, ...], beyond: int
+    ) -> Iterator[rules.Array]:
+        """Whether it looks as if it were enough that these leave, shape (C,), for each option."""
         seen, held = self._scene.fleet, self._field.held
-        share = np.broadcast_to(offers.needs.share, seen.free.shape)[rows, slots]
-        memory = np.broadcast_to(offers.needs.memory_mib, seen.free.shape)[rows, slots]
-        count = option.sum(axis=1)
-        left = seen.tenants[rows, slots] - count
-        circle = seen.circle[rows, slots]
-        joins = (left <= 0) | np.isin(circle, (fleet.EMPTY, fleet.ANYONE, *seen.circles(offers.request)))
-        enough: rules.Array = (
-            (seen.free[rows, slots] + (held.share[rows, slots] * option).sum(axis=1) >= share)
-            & (
-                (memory == 0)
-                | (seen.free_mib[rows, slots] + (held.memory_mib[rows, slots] * option).sum(axis=1) >= memory)
+        lacks = (np.broadcast_to(offers.needs.share, seen.free.shape) - seen.free)[cells]
+        memory = np.broadcast_to(offers.needs.memory_mib, seen.free.shape)[cells]
+        lacks_mib = np.where(memory == 0, _NOTHING, memory - seen.free_mib[cells])
+        shares, memories = leavers.by_tenant(held.share, cells), leavers.by_tenant(held.memory_mib, cells)
+        tenants, tenants_left = seen.tenants[cells], seen.tenants_left[cells]
+        suspects, suspected = seen.suspects[cells], leavers.by_tenant(held.suspected, cells)
+        strange = suspicion.strange(seen, offers.request.demand.suspect)[cells]
+        friends = np.isin(seen.circle[cells], (fleet.EMPTY, fleet.ANYONE, *seen.circles(offers.request)))
+        own = leavers.by_tenant(spaces.of(seen, offers.request.demand.namespace), cells)
+        for option in options:
+            count = option.sum(axis=0)
+            yield (beyond <= 1 or leavers.stays(own, option)) & (
+                ((shares * option).sum(axis=0) >= lacks)
+                & ((memories * option).sum(axis=0) >= lacks_mib)
+                & (tenants_left + count > 0)
+                & ((tenants - count <= 0) | friends)
+                & (~strange | (suspects - (suspected * option).sum(axis=0) <= 0))
             )
-            & (seen.tenants_left[rows, slots] + count > 0)
-            & joins
-        )
-        return enough
 
     def _on_several(
-        self, offers: rules.Offers, mask: rules.Array
+        self, offers: rules.Offers, mask: rules.Array, own: rules.Array, beyond: int
     ) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
-        """Nodes, n GPUs of each, and who would leave, those that look cheapest first."""
+        """Nodes, n GPUs of each, and who would leave, those that look cheapest first.
+
+        `beyond`: so many of them are to be `own`, shape (N, G): GPUs that the pod's namespace gives up.
+        """
         held = self._field.held
         pods = np.where(offers.cells, (held.pods * mask).sum(axis=2), _NEVER)
         lost = ((self._field.now - held.started) * mask).sum(axis=2)
-        by_cost = np.lexsort((lost, pods), axis=1)[:, : offers.gpus]
+        given_up = own & (np.argsort(np.lexsort((lost, pods, ~own), axis=1), axis=1) < beyond)
+        by_cost = np.lexsort((lost, pods, ~given_up), axis=1)[:, : offers.gpus]
         total = np.take_along_axis(pods, by_cost, axis=1).sum(axis=1)
         time = np.take_along_axis(lost, by_cost, axis=1).sum(axis=1)
         rows = np.flatnonzero(offers.fits[:, 0] & (total < _NEVER))
@@ -307,25 +356,8 @@ class _Search:
 
 
 _NEVER = 1_000_000
+_NOTHING = -(2**62)
 _LEAST = -(2**31)
-
-
-def _singles(leaving: rules.Array) -> Iterator[rules.Array]:
-    """Each tenant alone, shape (C, T)."""
-    for place in range(leaving.shape[1]):
-        option = np.zeros_like(leaving)
-        option[:, place] = leaving[:, place]
-        yield option
-
-
-def _prefixes(
-    leaving: rules.Array, held: roster.Roster, rows: rules.Array, slots: rules.Array
-) -> Iterator[rules.Array]:
-    """The cheapest two, three, ... of each GPU, shape (C, T)."""
-    keys = (-held.started[rows, slots], held.pods[rows, slots], held.priority[rows, slots], ~leaving)
-    ranks = np.argsort(np.lexsort(keys, axis=1), axis=1)
-    for count in range(2, leaving.shape[1] + 1):
-        yield leaving & (ranks < count)
 
 
 def _positions(field: Field, uids: Collection[PodUID], *, default: bool) -> rules.Array:

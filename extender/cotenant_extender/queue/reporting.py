@@ -1,20 +1,20 @@
 """Which pods' condition `cotenant.dev/Packed` is to be written now.
 
-`Placed` and `InvalidRequest` at once; why a pod waits when it has waited `FIRST_SECONDS`, and after that when the
-reason changes, its place in the queue has, or when it is expected to start, at most every `INTERVAL_SECONDS` per pod.
-Who is not among the first `FRONT` is told a new place when it is half, or twice, of what was told: a few times in a
-long wait. A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of
-conditions.
+`Placed` and `InvalidRequest` at once; why a pod waits when it has waited `FIRST_SECONDS` and no queue is being worked
+off, and after that when the reason changes, its place in the queue has, or when it is expected to start, at most every
+`INTERVAL_SECONDS` per pod. Who is not among the first `FRONT` is told a new place when it is half, or twice, of what
+was told: a few times in a long wait. A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe
+pod` shows no words of conditions.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cotenant_api import places
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import booked, records
+from cotenant_extender import booked, records, steps
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import policies
 from cotenant_extender.queue import telling
 
 FIRST_SECONDS = 1.0
@@ -62,6 +62,7 @@ class _Told:
         spoken: the reason that an event told of.
         times: how often.
         start: when it was expected to start; None: nothing was said of that.
+        guarded: which budgets were said to keep pods of lower priority.
     """
 
     reason: str | None
@@ -70,6 +71,7 @@ class _Told:
     spoken: str | None = None
     times: int = 0
     start: float | None = None
+    guarded: str = ""
 
 
 class Reporter:
@@ -84,25 +86,46 @@ class Reporter:
         return [report for report in found if report is not None]
 
     def waiting(
-        self, source: ledger.Ledger, policy: policies.InForce, teller: telling.Teller, *, now: float
-    ) -> list[Report]:
-        """The conditions of pods that wait to write now; they count as written."""
-        due = teller.waiting(source, among=lambda record: self._again(record, now=now) <= now)
+        self,
+        source: ledger.Ledger,
+        teller: telling.Teller,
+        *,
+        now: float,
+        calm: bool = True,
+        late: steps.Late = steps.never,
+    ) -> Iterator[Report | None]:
+        """The conditions of pods that wait to write now; they count as written.
+
+        Unless it is calm, only those of requests that cannot be read: while a queue is worked off, most of the others
+        would be outdated by the time they are written, and what that costs the API server delays Bindings.
+
+        None: it is late, and whoever asks lets others have their turn before it goes on. Who has changed by then is
+        told another time. Without a policy nobody is told anything.
+        """
+        policy = source.policy
+        if policy is None:
+            return
+        due = teller.waiting(
+            source, among=lambda record: (calm or record.request is None) and self._again(record, now=now) <= now
+        )
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
-        found: list[Report] = []
-        limit, events = teller.asked + TALLIES, 0
+        limit, events, waited = teller.asked + TALLIES, 0, False
         for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
                 break
+            if late(steps.BEGIN):
+                waited = True
+                yield None
+            if waited and source.pods.get(pod.record.uid) is not pod.record:
+                continue
             words = teller.explain(source, policy, pod, now=now)
-            start = teller.expected_start(pod.entry)
-            report = self._waiting(pod, words, start, now=now, aloud=events < EVENTS)
+            outlook = teller.expected_start(pod.entry), teller.guarded(source, pod.entry)
+            report = self._waiting(pod, words, outlook, now=now, aloud=events < EVENTS)
             if report is not None:
-                found.append(report)
                 events += report.times > 0
+                yield report
         if len(self._told) > 2 * len(source.pods) + 100:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
-        return found
 
     def failed(self, report: Report, *, now: float) -> None:
         """It could not be written: soon again."""
@@ -126,19 +149,19 @@ class Reporter:
         return told.again
 
     def _waiting(
-        self, pod: telling.Waiting, words: telling.Words, start: float | None, *, now: float, aloud: bool
+        self, pod: telling.Waiting, words: telling.Words, outlook: tuple[float | None, str], *, now: float, aloud: bool
     ) -> Report | None:
-        told, (reason, message) = self._told[pod.record.uid], words
+        told, (reason, message), (start, guarded) = self._told[pod.record.uid], words, outlook
         speaks = aloud and (reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS)
         silent = speaks and reason != told.spoken
         same = reason == told.reason and not silent and not _moved(told.place, pod.position)
-        if same and not _shifted(told.start, start, now=now):
+        if same and guarded == told.guarded and not _shifted(told.start, start, now=now):
             told.again = now + RECHECK_SECONDS
             return None
         told.times = 0 if not speaks else 1 if silent else told.times + 1
         told.spoken = reason if speaks else told.spoken
         told.reason, told.again, told.place = reason, now + INTERVAL_SECONDS, pod.position
-        told.start = start
+        told.start, told.guarded = start, guarded
         return Report(record=pod.record, reason=reason, message=message, times=told.times)
 
 

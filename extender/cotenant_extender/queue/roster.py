@@ -5,7 +5,7 @@ pod leaves, and since when it runs, changes no booking, and so writes no row.
 
 A tenant that is leaving (it is being deleted, or gone but not yet ended on its node) is waited for. An earmark can be
 taken back. A running pod can be evicted when it has run for its `minimum-run-seconds`, up to the policy's
-`maxMinimumRunSeconds`. What is being bound stays.
+`maxMinimumRunSeconds`; a pod of a gang when its gang has. What is being bound stays.
 """
 
 import copy
@@ -28,6 +28,7 @@ _FIELDS = {
     "standing": np.uint8,
     "share": np.int64,
     "memory_mib": np.int64,
+    "suspected": np.uint8,
     "pods": np.int64,
     "ready": np.float64,
     "started": np.float64,
@@ -64,6 +65,7 @@ class Roster:
     Attributes:
         priority, standing: shape (N, G, T), of each tenant; there is none where `standing` is FIXED and `share` 0.
         share, memory_mib: shape (N, G, T), what it counts for on that GPU.
+        suspected: shape (N, G, T), whether it may have caused a fault.
         pods: shape (N, G, T), how many pods leave with it: a gang goes as a whole.
         ready: shape (N, G, T), from when it may be evicted, in seconds since the epoch; inf: not known.
         started: shape (N, G, T), since when it runs, in seconds since the epoch.
@@ -80,6 +82,7 @@ class Roster:
     standing: rules.Array
     share: rules.Array
     memory_mib: rules.Array
+    suspected: rules.Array
     pods: rules.Array
     ready: rules.Array
     started: rules.Array
@@ -168,6 +171,7 @@ class Roster:
             setattr(made, name, np.pad(getattr(self, name), ((0, 0), (0, 0), (0, 1))))
         place = *cell, -1
         made.share[place], made.memory_mib[place], made.pods[place] = share, memory_mib, 1
+        made.suspected[place] = bool(request.demand.suspect)
         made.tokens[place] = request.demand.share
         made.cpu_millis[place], made.memory_bytes[place] = request.host.cpu_millis, request.host.memory_bytes
         return made
@@ -209,14 +213,17 @@ def standing_of(source: ledger.Ledger, uid: PodUID) -> Standing:
 def ready_at(source: ledger.Ledger, record: records.Pod) -> float:
     """Return from when a running pod may be evicted, in seconds since the epoch; inf: not known.
 
-    What a pod asks for as its minimum counts up to the policy's `queue.maxMinimumRunSeconds`.
+    What a pod asks for as its minimum counts up to the policy's `queue.maxMinimumRunSeconds`. A gang runs since the
+    first of its pods was started, and for the longest minimum of them: a pod that replaces another protects nobody.
     """
-    least = 0 if record.request is None else record.request.demand.minimum_run_seconds
+    mates = [record] if record.gang is None else source.index.gangs.get(record.gang, {record.uid: record}).values()
+    least = max(0 if mate.request is None else mate.request.demand.minimum_run_seconds for mate in mates)
     if source.policy is not None:
         least = min(least, source.policy.spec.queue.max_minimum_run_seconds)
-    if record.started is None:
+    started = min((mate.started for mate in mates if mate.started is not None), default=None)
+    if started is None:
         return math.inf if least else 0.0
-    return record.started + least
+    return started + least
 
 
 def together(source: ledger.Ledger, uid: PodUID) -> list[PodUID]:
@@ -240,8 +247,9 @@ def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
         standing_of(source, tenant.uid),
         tenant.share,
         tenant.memory_mib,
+        bool(tenant.suspect),
         len(mates),
-        max((ready_at(source, mate) for mate in known), default=0.0),
+        0.0 if record is None else ready_at(source, record),
         0.0 if record is None or record.started is None else record.started,
         claim.share,
         claim.host.cpu_millis,

@@ -92,6 +92,7 @@ class Growth:
         self._fits.clear()
         self._served.clear()
         if standing is not None and standing.policy is policy and source.equipment == self._as_of:
+            self._count_namespaces(source, policy)
             return
         self._as_of = source.equipment
         before, self._known = self._known, {name: self._looked_at(source.nodes[name]) for name in source.order}
@@ -106,6 +107,12 @@ class Growth:
         self._models.update(gpu.model for node in found.values() for gpu in node.gpus)
         self._models.update(model for override in policy.spec.overrides for model in override.gpu_models)
         self._nodes = fleet.Fleet.of(list(found.values()), policy)
+        self._count_namespaces(source, policy)
+
+    def _count_namespaces(self, source: ledger.Ledger, policy: policies.InForce) -> None:
+        """What namespaces hold already counts for new nodes, too."""
+        if self._nodes is not None and policy.spec.max_gpus_per_namespace is not None:
+            self._nodes.cut = source.seen(), np.zeros(0, dtype=np.intp)
 
     def grown(self, kinds: rules.Array) -> rules.Array:
         """Return when there was another node of each of these kinds, in seconds since the epoch; -inf: not yet."""

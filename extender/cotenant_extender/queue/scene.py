@@ -1,13 +1,21 @@
 """A scene: the fleet as it would be if some tenants were gone and some pods were placed. The ledger is left alone."""
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import fleet, knowledge, placing, registry, rules, view
+from cotenant_extender.packing import fleet, knowledge, looks, rules, spaces, suspicion, view
 from cotenant_extender.queue import roster
+
+
+class Before(NamedTuple):
+    """A row as it was."""
+
+    row: int
+    values: tuple[rules.Array, ...]
 
 
 class Scene:
@@ -16,12 +24,14 @@ class Scene:
     Attributes:
         fleet: the copy.
         gone: who has left it.
+        looks: at the copy.
     """
 
     def __init__(self, source: ledger.Ledger, seen: fleet.Fleet) -> None:
         self._source = source
         self.fleet = copied(seen)
         self.gone: set[PodUID] = set()
+        self.looks = looks.Looks(self.fleet)
 
     def remove(self, uids: Iterable[PodUID]) -> None:
         """These leave, from all of their GPUs."""
@@ -32,8 +42,7 @@ class Scene:
 
     def place(self, request: view.Request, known: knowledge.Knowledge) -> tuple[int, tuple[int, ...]] | None:
         """Put a pod where the policy's placement would; the row and its GPUs, or None where it fits nowhere."""
-        offers = rules.offers(self.fleet, request, check_host=True)
-        found = placing.best(offers, registry.PLACEMENTS[self.fleet.policy.spec.placement], known)
+        found = self.looks.choose(request, known)
         if found is None:
             return None
         row = self.fleet.rows[found.node.name]
@@ -43,7 +52,7 @@ class Scene:
 
     def place_on(self, request: view.Request, names: Sequence[NodeName]) -> tuple[int, tuple[int, ...]] | None:
         """Put a pod on the first of these nodes that takes it; the row and its GPUs, or None."""
-        some = copied(self.fleet.part(names))
+        some = self.fleet.part(names)
         offers = rules.offers(some, request, check_host=True)
         if not names or not offers.fits.any():
             return None
@@ -58,20 +67,30 @@ class Scene:
         for slot in slots:
             share, memory = needed.at(row, slot)
             self.fleet.take(row, slot, request, share=share, memory_mib=memory)
+        self.fleet.stamp(row)
         self.fleet.free_share[row] -= request.demand.share
         self.fleet.free_cpu_millis[row] -= request.host.cpu_millis
         self.fleet.free_memory_bytes[row] -= request.host.memory_bytes
         self.fleet.free_pods[row] -= 1
 
+    def before(self, row: int) -> Before:
+        """A row as it is, to be restored."""
+        return Before(row, tuple(getattr(self.fleet, field)[row].copy() for field in fleet.FIELDS))
+
+    def restore(self, before: Before) -> None:
+        """A row is again as it was."""
+        for field, value in zip(fleet.FIELDS, before.values, strict=True):
+            getattr(self.fleet, field)[before.row] = spaces.widened(self.fleet, value) if field == "space" else value
+        self.fleet.stamp(before.row)
+
     def takes(self, request: view.Request, row: int, slots: Sequence[int], without: Collection[PodUID]) -> bool:
         """Whether the rules would let a pod onto these GPUs of a node if some more were gone."""
-        name = self.fleet.nodes[row].name
-        one = copied(self.fleet.part((name,)))
+        one = self.fleet.at(np.array([row]))
         for uid in without:
             if uid not in self.gone:
                 leave(one, self._source, uid)
-        offers, here = rules.offers(one, request, check_host=True), one.rows[name]
-        return bool(offers.fits[here].any()) and bool(offers.cells[here, list(slots)].all())
+        offers = rules.offers(one, request, check_host=True)
+        return bool(offers.fits[0].any()) and bool(offers.cells[0, list(slots)].all())
 
 
 def copied(seen: fleet.Fleet) -> fleet.Fleet:
@@ -85,34 +104,42 @@ def leave(seen: fleet.Fleet, source: ledger.Ledger, uid: PodUID) -> None:
     row = None if claim is None else seen.rows.get(claim.node)
     if claim is None or row is None:
         return
+    seen.stamp(row)
     seen.free_share[row] += claim.share
     seen.free_cpu_millis[row] += claim.host.cpu_millis
     seen.free_memory_bytes[row] += claim.host.memory_bytes
     seen.free_pods[row] += 1
     for slot, gpu in enumerate(seen.nodes[row].gpus):
-        for tenant in gpu.tenants:
+        for place, tenant in enumerate(gpu.tenants):
             if tenant.uid == uid:
-                _free(seen, (row, slot), tenant.share, tenant.memory_mib)
+                _free(seen, (row, slot), tenant)
+                spaces.leave(seen, (row, slot), place)
 
 
-def _free(seen: fleet.Fleet, cell: tuple[int, int], share: int, memory_mib: int) -> None:
-    seen.free[cell] += share
-    seen.free_mib[cell] += memory_mib
+def _free(seen: fleet.Fleet, cell: tuple[int, int], tenant: view.Tenant) -> None:
+    seen.free[cell] += tenant.share
+    seen.free_mib[cell] += tenant.memory_mib
     seen.tenants[cell] -= 1
     seen.tenants_left[cell] += 1
+    suspicion.leave(seen, cell, tenant.suspect)
     if not seen.tenants[cell] and seen.circle[cell] != fleet.ANYONE:
         seen.circle[cell] = fleet.EMPTY
 
 
 def without_all(seen: fleet.Fleet, held: roster.Roster, leaving: rules.Array) -> fleet.Fleet:
-    """A copy without all of these tenants, shape (N, G, T); a node's totals are no less than they would be."""
+    """A copy without all of these tenants, shape (N, G, T); a node's totals are no less than they would be.
+
+    It does not tell on how many GPUs a namespace is: that is not bounded there.
+    """
     made = copied(seen)
     count = leaving.sum(axis=2)
     made.free += (held.share * leaving).sum(axis=2).astype(made.free.dtype)
     made.free_mib += (held.memory_mib * leaving).sum(axis=2)
     made.tenants -= count.astype(made.tenants.dtype)
     made.tenants_left += count.astype(made.tenants_left.dtype)
+    suspicion.without(made, (held.suspected & leaving).sum(axis=2))
     made.circle[(made.tenants <= 0) & (made.circle != fleet.ANYONE)] = fleet.EMPTY
+    made.space[:], made.cut = spaces.NOBODY, None
     made.free_share += (held.tokens * leaving).sum(axis=(1, 2))
     made.free_cpu_millis += (held.cpu_millis * leaving).sum(axis=(1, 2))
     made.free_memory_bytes += (held.memory_bytes * leaving).sum(axis=(1, 2))

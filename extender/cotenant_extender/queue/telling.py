@@ -12,9 +12,16 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, policies, rules, view
-from cotenant_extender.queue import holds, order, planning, scene, showing
+from cotenant_extender.queue import earmarking, holds, obstacles, order, planning, scene, seating, showing
 
 MAX_NAMED = 5
+_LASTING = (
+    PackedReason.GPU_MODEL_MISMATCH,
+    PackedReason.UNHEALTHY_GPU,
+    PackedReason.FOREIGN_USE,
+    PackedReason.INVALID_REQUEST,
+)
+"""Reasons that no other pod's end changes."""
 Words = tuple[PackedReason, str]
 
 
@@ -77,7 +84,7 @@ class Teller:
     ) -> Words:
         if not policy.places:
             return PackedReason.WAITING_FOR_TURN, policy.standstill
-        stopped = planning.obstacle(source, entry, now=now)
+        stopped = obstacles.obstacle(source, entry, now=now)
         if stopped is not None:
             return stopped
         victims = self.queue.preemptions.victims(source, entry.name)
@@ -86,7 +93,8 @@ class Teller:
             rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
-        words = reason, message + self._outlook(source, entry, now=now)
+        guarded = "" if reason in _LASTING else self.guarded(source, entry)
+        words = reason, message + guarded + self._outlook(source, entry, now=now)
         return _while_shown(words, self.queue.showing.standing(entry, policy, now=now))
 
     def expected_start(self, entry: order.Entry | None) -> float | None:
@@ -95,6 +103,15 @@ class Teller:
         if entry is None or hold is None or place is None or entry.members[0].uid not in hold.holders:
             return None
         return place.start
+
+    def guarded(self, source: ledger.Ledger, entry: order.Entry | None) -> str:
+        """Say which budgets keep pods of lower priority than an entry; empty: none is known."""
+        found = [] if entry is None else self.queue.preemptions.guarded(source, entry)
+        if not found:
+            return ""
+        kind = "PodDisruptionBudget" if len(found) == 1 else "PodDisruptionBudgets"
+        rest = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+        return f"; pods of lower priority are kept by {kind} {', '.join(found[:MAX_NAMED])}{rest}"
 
     def _outlook(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> str:
         """What is expected of an entry that has waited so long that GPUs are to be held for it."""
@@ -149,7 +166,9 @@ def _of_one(seen: fleet.Fleet, request: view.Request) -> Words:
 def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
     """How many of a gang's pods fit beside each other, and why the next does not."""
     play, requests = scene.Scene(source, source.seen()), entry.requests
-    for count, request in enumerate(requests):
+    in_order = [] if earmarking.fits_together(source, entry) else seating.in_order(play.looks, requests)
+    for count, number in enumerate(in_order):
+        request = requests[number]
         if play.place(request, source.known) is None:
             rejected = rules.rejection(play.fleet, request, check_host=True)
             room = holds.room(source.seen(), requests)

@@ -1,0 +1,39 @@
+"""Which tenants could leave a GPU together, for many GPUs at once. Pure functions of arrays."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cotenant_extender.packing import rules
+from cotenant_extender.queue import roster
+
+
+def by_tenant(values: rules.Array, cells: tuple[rules.Array, ...]) -> rules.Array:
+    """What there is of the tenants of C GPUs, shape (T, C): sums over tenants are quicker so than by GPU."""
+    return np.ascontiguousarray(values[cells].T)
+
+
+def stays(own: rules.Array, option: rules.Array) -> rules.Array:
+    """Whether one of its own, shape (T, C), stays on each of C GPUs when these leave; there may be more of either."""
+    both = min(len(own), len(option))
+    found: rules.Array = np.any(own[both:], axis=0) | np.any(own[:both] & ~option[:both], axis=0)
+    return found
+
+
+def singles(leaving: rules.Array) -> Iterator[rules.Array]:
+    """Each tenant alone, shape (T, C)."""
+    for place in range(len(leaving)):
+        option = np.zeros_like(leaving)
+        option[place] = leaving[place]
+        yield option
+
+
+def prefixes(leaving: rules.Array, held: roster.Roster, cells: tuple[rules.Array, ...]) -> Iterator[rules.Array]:
+    """The cheapest two, three, ... of each GPU, shape (T, C)."""
+    several = np.flatnonzero(leaving.sum(axis=0) > 1)
+    some = cells[0][several], cells[1][several]
+    keys = (-held.started[some], held.pods[some], held.priority[some], ~leaving[:, several].T)
+    ranks = np.zeros(leaving.shape, dtype=np.intp)
+    ranks[:, several] = np.argsort(np.lexsort(keys, axis=1), axis=1).T
+    for count in range(2, len(leaving) + 1):
+        yield leaving & (ranks < count)
