@@ -3,8 +3,9 @@
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cotenant_api import errors
 
@@ -18,6 +19,9 @@ EXAMPLES = "example: cotenant train measured/data --out model --name my-jobs-1"
 
 NOT_BETTER = 3
 """The exit code when what would be learned does not beat the model in use."""
+
+MOST_TOLD: Final = 20
+"""Bad lines that are told of, each with field, value and remedy; more are only counted."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
@@ -42,19 +46,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--than", metavar="DIR", help="the model in use, with --only-if-better; default: the model that ships"
     )
+    parser.add_argument(
+        "--skip-bad-lines",
+        action="store_true",
+        help="leave out lines and graphs that cannot be used, which end the training else, and count them",
+    )
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Learn, write, and say what was learned; progress goes to standard error."""
-    from cotenant_predictor.datasets import measurements, shipped
+    from cotenant_predictor.datasets import shipped
     from cotenant_predictor.models import store
     from cotenant_predictor.training import run as training
 
     if not _NAME.fullmatch(arguments.name):
         raise errors.InvalidInputError("--name", arguments.name, "must be lower-case letters, digits, - and .")
     names, paths = shipped.told_apart(arguments.data)
-    read = measurements.load(paths, simulated=arguments.simulated) if paths else None
+    skipped = Skipped()
+    try:
+        read = _read(paths, skipped if arguments.skip_bad_lines else None, simulated=arguments.simulated)
+    except errors.InvalidInputError as error:
+        if not (arguments.only_if_better and skipped.count):
+            raise
+        print(f"nothing can be compared: {error}; {skipped}")
+        return NOT_BETTER
+    if arguments.skip_bad_lines:
+        print(skipped, flush=True)
     base = None if arguments.from_scratch else store.load()
     data = training.Data(sets=names, measurements=read)
     if arguments.only_if_better and not _is_better(read, arguments.than):
@@ -66,6 +84,35 @@ def run(arguments: argparse.Namespace) -> int:
         print(line)
     print(f"wrote {arguments.out / store.FILE}: {model.reference}", flush=True)
     return 0
+
+
+class Skipped:
+    """Counts what cannot be used, and tells of the first on standard error."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, error: errors.InvalidInputError) -> None:
+        """Leave out what the error is about."""
+        self.count += 1
+        if self.count <= MOST_TOLD:
+            _progress(f"skipped: {error}")
+
+    def __str__(self) -> str:
+        return f"skipped: {self.count} lines, runs and graphs that cannot be used"
+
+
+def _read(paths: Sequence[Path], skipped: Skipped | None, *, simulated: bool) -> "Measurements | None":
+    """The measurements; what cannot be used ends the training where nobody counts it."""
+    from cotenant_predictor.datasets import files, measurements
+    from cotenant_predictor.training import table
+
+    if not paths:
+        return None
+    if skipped is None:
+        return measurements.load(paths, simulated=simulated, on_bad=files.refuse)
+    found = measurements.load(paths, simulated=simulated, on_bad=skipped)
+    return table.predictable(found, on_bad=skipped)
 
 
 def _is_better(read: "Measurements | None", than: str | None) -> bool:
@@ -83,7 +130,8 @@ def _is_better(read: "Measurements | None", than: str | None) -> bool:
         print(f"nothing can be compared: {error}")
         return False
     for each in found:
-        rows = f"{each.rows} rows of {each.groups} networks that neither has seen"
+        whose = "measured" if each.metric == comparison.OUT_OF_DOMAIN else "that neither has seen"
+        rows = f"{each.rows} rows of {each.groups} networks {whose}"
         print(f"{each.target}: {each.metric} {each.candidate:.3f}, {active.reference} {each.active:.3f}, on {rows}")
     better = comparison.is_better(found)
     print("better than the model in use" if better else "not better than the model in use: nothing is written")

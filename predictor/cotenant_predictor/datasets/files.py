@@ -7,13 +7,22 @@ import dataclasses
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cotenant_api import errors
 
 SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+
+
+OnBad: TypeAlias = Callable[[errors.InvalidInputError], None]
+"""What is done about a document that cannot be used: raises, or is told of it and lets the others be read."""
+
+
+def refuse(error: errors.InvalidInputError) -> None:
+    """Let nothing be read where a document cannot be used."""
+    raise error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +33,15 @@ class Content:
     text: bytes
 
 
-def documents_in(paths: Iterable[Path | str]) -> Iterator[tuple[str, Content]]:
+def documents_in(paths: Iterable[Path | str], *, on_bad: OnBad = refuse) -> Iterator[tuple[str, Content]]:
     """The documents of files and folders, in the order given, files of a folder by name; each with its place.
 
+    Args:
+        paths: of files and folders.
+        on_bad: told of a line that is no JSON object.
+
     Raises:
-        InvalidInputError: a path is missing, a folder has no such file, a file is damaged, a line is no JSON object.
+        InvalidInputError: a path is missing, a folder has no such file, a file is damaged.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -36,7 +49,7 @@ def documents_in(paths: Iterable[Path | str]) -> Iterator[tuple[str, Content]]:
             if (resolved := file.resolve()) in seen:
                 continue
             seen.add(resolved)
-            yield from _documents_of(file)
+            yield from _documents_of(file, on_bad)
 
 
 def is_graph(value: Mapping[str, Any]) -> bool:
@@ -77,15 +90,21 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _documents_of(file: Path) -> Iterator[tuple[str, Content]]:
+def _documents_of(file: Path, on_bad: OnBad) -> Iterator[tuple[str, Content]]:
     data = read_bytes(file)
     if file.name.removesuffix(".gz").endswith(".json"):
         yield str(file), _decoded(data, place=str(file))
         return
     for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            place = f"{file}:{number}"
-            yield place, _decoded(line, place=place)
+        if not line.strip():
+            continue
+        place = f"{file}:{number}"
+        try:
+            found = _decoded(line, place=place)
+        except errors.InvalidInputError as error:
+            on_bad(error)
+        else:
+            yield place, found
 
 
 def _decoded(text: bytes, *, place: str) -> Content:

@@ -142,8 +142,10 @@ class Joint:
 def of_measurements(measured: Measurements, *, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
     """The joint runs among the lines; what a job is alone comes from lines of the same GPU model without co-tenants.
 
-    A tenant without a line of its own is there without a speed. Groups and families are those of the lines.
+    A tenant without a line of its own is there without a speed. Groups and families are those of the lines. Lines of a
+    namespace are not looked at: its jobs alone would be the measure of everybody's pairs.
     """
+    measured = measured.where(lambda record: record.namespace is None)
     alone = _alone(measured)
     groups, families = _labels(measured)
     positions: dict[tuple[GraphDigest, GPUModel], int] = {}

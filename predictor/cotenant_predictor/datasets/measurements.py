@@ -159,23 +159,31 @@ def family_of(graph: Graph) -> str:
     return f"{kind}-{'training' if graph.mode is Mode.TRAINING else 'inference'}"
 
 
-def load(paths: Sequence[Path | str], *, simulated: bool = False) -> Measurements:
+def load(paths: Sequence[Path | str], *, simulated: bool = False, on_bad: files.OnBad = files.refuse) -> Measurements:
     """Read files, and the files of directories, that hold measurements and graph documents.
 
     Args:
         paths: `*.jsonl`, `*.json`, each also with `.gz`, or directories that hold such files at any depth. A
             file that is named twice is read once.
         simulated: read simulated lines, and no others; without it they are refused.
+        on_bad: told of what cannot be used, a line, a run or a graph: a line is no document of a known kind or not
+            valid, its graph is missing, it is there twice, its GPU model is not known, or it is simulated where
+            measured lines are wanted. By default it raises that error.
 
     Raises:
-        InvalidInputError: a file cannot be read, a line is no document of a known kind or not valid, a graph is
-            missing or twice with other content, a line is there twice, a GPU model is not known, simulated and
-            measured lines meet, or there is no line at all.
+        InvalidInputError: a file cannot be read, or no line is left.
     """
-    return collect(files.documents_in(paths), source=", ".join(str(path) for path in paths), simulated=simulated)
+    found = files.documents_in(paths, on_bad=on_bad)
+    return collect(found, source=", ".join(str(path) for path in paths), simulated=simulated, on_bad=on_bad)
 
 
-def collect(found: Iterable[tuple[str, files.Content]], *, source: str, simulated: bool = False) -> Measurements:
+def collect(
+    found: Iterable[tuple[str, files.Content]],
+    *,
+    source: str,
+    simulated: bool = False,
+    on_bad: files.OnBad = files.refuse,
+) -> Measurements:
     """As `load`, from decoded documents, each with its place. Pure.
 
     Lines come in one order whatever the order of files and lines, so that the same data give the same model.
@@ -183,21 +191,36 @@ def collect(found: Iterable[tuple[str, files.Content]], *, source: str, simulate
     graphs: dict[GraphDigest, Graph] = {}
     placed: list[tuple[str, Measurement]] = []
     for place, content in found:
-        if files.is_graph(content.value):
-            graph = Graph.read(content.text, source=place)
-            graphs.setdefault(graph.digest, graph)
-        elif files.is_measurement(content.value):
-            placed.append((place, Measurement.from_object(content.value, source=place)))
+        try:
+            document = _document(place, content)
+        except errors.InvalidInputError as error:
+            on_bad(error)
+            continue
+        if isinstance(document, Graph):
+            graphs.setdefault(document.digest, document)
         else:
-            remedy = 'must be a graph document (it has "operators") or a measurement (it has "mechanism")'
-            raise errors.InvalidInputError(place, sorted(content.value)[:8], remedy)
-    if not placed:
-        raise errors.InvalidInputError("DATA", source, "holds no measurement: give files with measurement lines")
+            placed.append((place, document))
+    usable = []
     for place, record in placed:
-        _check(place, record, graphs, simulated=simulated)
-    _check_runs(placed)
-    records = sorted((record for _, record in placed), key=_order)
+        try:
+            _check(place, record, graphs, simulated=simulated)
+        except errors.InvalidInputError as error:
+            on_bad(error)
+        else:
+            usable.append((place, record))
+    records = sorted(_whole_runs(usable, on_bad), key=_order)
+    if not records:
+        raise errors.InvalidInputError("DATA", source, "holds no measurement: give files with measurement lines")
     return Measurements(records=tuple(records), graphs=types.MappingProxyType(graphs))
+
+
+def _document(place: str, content: files.Content) -> Graph | Measurement:
+    if files.is_graph(content.value):
+        return Graph.read(content.text, source=place)
+    if files.is_measurement(content.value):
+        return Measurement.from_object(content.value, source=place)
+    remedy = 'must be a graph document (it has "operators") or a measurement (it has "mechanism")'
+    raise errors.InvalidInputError(place, sorted(content.value)[:8], remedy)
 
 
 def _mean(times: Distribution | None) -> float | None:
@@ -225,10 +248,26 @@ def _check(place: str, record: Measurement, graphs: Mapping[GraphDigest, Graph],
         raise errors.InvalidInputError(f"{place}.simulated", record.simulated, remedy)
     if record.mechanism is Mechanism.ALONE and record.co_tenants:
         raise errors.InvalidInputError(f"{place}.mechanism", record.mechanism, "a job alone has no coTenants")
+    if record.namespace is not None:
+        _check_of_namespace(place, record, memory_mib=known[record.gpu_model].memory_mib)
 
 
-def _check_runs(placed: Sequence[tuple[str, Measurement]]) -> None:
-    """Refuse a line that is there twice, and joint runs whose lines do not name one another."""
+def _check_of_namespace(place: str, record: Measurement, *, memory_mib: int) -> None:
+    """Refuse what no agent reports of a pod: a joint run, and more than the GPU has."""
+    if record.co_tenants:
+        remedy = "a line of a namespace is of one pod: give a line with coTenants without a namespace"
+        raise errors.InvalidInputError(f"{place}.coTenants", len(record.co_tenants), remedy)
+    values = record.values
+    bounds = (("utilization", values.utilization, 100), ("memoryPeakMiB", values.memory_peak_mib, memory_mib))
+    for name, value, most in bounds:
+        if value is not None and value > most:
+            remedy = f"is above {most}, which is all of {record.gpu_model}: leave this line out"
+            raise errors.InvalidInputError(f"{place}.values.{name}", value, remedy)
+
+
+def _whole_runs(placed: Sequence[tuple[str, Measurement]], on_bad: files.OnBad) -> list[Measurement]:
+    """Leave out a line that is there twice, and joint runs whose lines do not name one another."""
+    kept: list[Measurement] = []
     first: dict[tuple[object, ...], str] = {}
     runs: dict[tuple[object, ...], list[tuple[str, Measurement]]] = {}
     for place, record in placed:
@@ -236,12 +275,20 @@ def _check_runs(placed: Sequence[tuple[str, Measurement]]) -> None:
             run = (record.id, record.repeat, record.gpu_model, record.mechanism)
             runs.setdefault(run, []).append((place, record))
             continue
-        key = (record.id, record.repeat, *_configuration(record))
-        if first.setdefault(key, place) != place:
+        key = (record.namespace, record.id, record.repeat, *_configuration(record))
+        if first.setdefault(key, place) == place:
+            kept.append(record)
+        else:
             remedy = f"the same run and repeat is at {first[key]}: keep one line"
-            raise errors.InvalidInputError(f"{place}.id", record.id, remedy)
+            on_bad(errors.InvalidInputError(f"{place}.id", record.id, remedy))
     for lines in runs.values():
-        _check_run(lines)
+        try:
+            _check_run(lines)
+        except errors.InvalidInputError as error:
+            on_bad(error)
+        else:
+            kept += [record for _, record in lines]
+    return kept
 
 
 def _check_run(lines: Sequence[tuple[str, Measurement]]) -> None:

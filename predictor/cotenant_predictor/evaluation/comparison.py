@@ -1,7 +1,15 @@
 """Whether a model that would be learned from measurements is better than the one in use. Writes nothing.
 
-Judged on whole networks that neither has seen: of each fold the candidate learns from the other groups, and groups of
-which the model in use was taught a line are left out of the score. What the ledger books by is what counts.
+Of each target three things are scored, with y what was measured on a GPU that has c of it (100 %, or its memory):
+
+    median        its error, as `scores.main_metric`
+    booking       b = min(the upper bound, c); mean of 100 / c x max(LEVEL x (y - b), (1 - LEVEL) x (b - y))
+    outOfDomain   the share of measured rows that are said to be: such a job is not packed
+
+The first two are judged on whole networks that neither has seen: of each fold the candidate learns from the other
+groups, and groups of which the model in use was taught a line are left out; the second where neither says out of
+domain. It is the quantile loss (Koenker and Bassett 1978): it grows by what is booked for nothing, and nine times as
+fast by what is used beyond what was booked. The third is of the candidate as it would be used, learned from all lines.
 """
 
 import dataclasses
@@ -14,10 +22,9 @@ from cotenant_api import errors
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import jobs, scores, splits
 from cotenant_predictor.evaluation.jobs import Bench
-from cotenant_predictor.evaluation.scores import Predicted, Scored
+from cotenant_predictor.evaluation.scores import Scored
 from cotenant_predictor.evaluation.splits import Array, Fold
-from cotenant_predictor.jobs import features
-from cotenant_predictor.jobs.residual import Residual
+from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.models.store import Model
 
 TARGETS: Final = ("utilization", "memoryPeakMiB")
@@ -25,13 +32,17 @@ BETTER: Final = 0.98
 """A score that is lower by less than 2 % is the same; it must not be higher by more either."""
 SAME_ROW: Final = 1e-3
 """A row that is so near to one that was learned from was learned from: files hold 24 bits of a value."""
+LEVEL: Final = 0.9
+"""The share of jobs that a bound is meant to hold for, as of `training.jobs.JobRegressor`."""
+BOOKING: Final = "booking"
+OUT_OF_DOMAIN: Final = "outOfDomain"
 
 Progress = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One target's scores on the same held-out rows, lower is better."""
+    """One score of one target on the same rows, lower is better; `metric`: of medians, or one of the above."""
 
     target: str
     metric: str
@@ -56,8 +67,8 @@ def compare(measurements: Measurements, active: Model, *, progress: Progress = l
     if not len(alone):
         raise errors.InvalidInputError("DATA", "", "holds no line of a job alone: nothing can be compared")
     bench = jobs.bench_of(alone, knowledge=active.kernel_knowledge(), progress=progress)
-    found = [_compared(bench, target, active) for target in jobs.measured_targets(alone, TARGETS)]
-    return [each for each in found if each is not None]
+    targets = jobs.measured_targets(alone, TARGETS)
+    return [each for target in targets for each in _compared(bench, target, active)]
 
 
 def is_better(found: list[Comparison]) -> bool:
@@ -66,37 +77,70 @@ def is_better(found: list[Comparison]) -> bool:
     return better and not any(each.active < BETTER * each.candidate for each in found)
 
 
-def _compared(bench: Bench, target: str, active: Model) -> Comparison | None:
+def _compared(bench: Bench, target: str, active: Model) -> list[Comparison]:
     learned = active.jobs.get(target)
+    candidate, former = _held_out(bench, target, learned)
+    if not len(candidate.measured):
+        return []
+    metric = scores.main_metric(target)
+    score = scores.point(target)[metric]
+    found = [_of(metric, candidate, former, lambda each: score(each.measured, each.predicted.median))]
+    inside = ~(_outside(candidate) | _outside(former))
+    if inside.any():
+        found.append(_of(BOOKING, candidate.where(inside), former.where(inside), _booking_loss))
+    return [*found, _of_domain(bench, target, learned)]
+
+
+def _held_out(bench: Bench, target: str, learned: Guarded | None) -> tuple[Scored, Scored]:
+    """What candidate and model in use say of networks that neither has seen."""
     folds = jobs.folds_of(bench.measurements, splits.LEAVE_GROUP_OUT, target)
     mine = [(fold, jobs.learners_of(bench, target)[jobs.COTENANT](bench, target, fold)) for fold in folds]
-    theirs = [(fold, _of_active(bench, target, fold, learned)) for fold in folds]
+    theirs = [(fold, jobs.by_corrections(bench.learned, target, fold, learned)) for fold in folds]
     known = _seen_groups(bench, learned)
     candidate, former = (
         _scorable(jobs.joined(bench, target, (splits.LEAVE_GROUP_OUT, name), parts), known)
         for name, parts in (("candidate", mine), ("active", theirs))
     )
-    if not len(candidate.measured):
-        return None
-    metric = scores.main_metric(target)
-    score = scores.point(target)[metric]
+    return candidate, former
+
+
+def _of(metric: str, candidate: Scored, former: Scored, score: Callable[[Scored], float]) -> Comparison:
     return Comparison(
-        target=target,
+        target=candidate.target,
         metric=metric,
         rows=len(candidate.measured),
         groups=len(set(candidate.groups)),
-        active=score(former.measured, former.predicted.median),
-        candidate=score(candidate.measured, candidate.predicted.median),
+        active=score(former),
+        candidate=score(candidate),
     )
 
 
-def _of_active(bench: Bench, target: str, fold: Fold, learned: Residual | None) -> Predicted:
-    rows = bench.learned
-    median = rows.medians[target][fold.test] if learned is None else learned.median(rows.rows[fold.test])
-    return Predicted(median=features.capped(target, median))
+def _booking_loss(scored: Scored) -> float:
+    """The loss of bounds as they are booked, in percent of a GPU; see the module."""
+    upper = scored.capacity if scored.predicted.upper is None else scored.predicted.upper
+    beyond = scored.measured - np.minimum(upper, scored.capacity)
+    return float(np.mean(100 / scored.capacity * np.maximum(LEVEL * beyond, (LEVEL - 1) * beyond)))
 
 
-def _seen_groups(bench: Bench, learned: Residual | None) -> frozenset[str]:
+def _of_domain(bench: Bench, target: str, learned: Guarded | None) -> Comparison:
+    """How many of the measured rows are not packed with each of both."""
+    lines = np.flatnonzero(np.isfinite(bench.measurements.values(target)))
+    whole = Fold("", lines, lines)
+    mine = jobs.learners_of(bench, target)[jobs.COTENANT](bench, target, whole)
+    theirs = jobs.by_corrections(bench.learned, target, whole, learned)
+    candidate, former = (
+        jobs.joined(bench, target, ("", name), [(whole, part)])
+        for name, part in (("candidate", mine), ("active", theirs))
+    )
+    return _of(OUT_OF_DOMAIN, candidate, former, lambda each: float(np.mean(_outside(each))))
+
+
+def _outside(scored: Scored) -> Array:
+    outside = scored.predicted.outside
+    return np.zeros(len(scored.measured), dtype=np.bool_) if outside is None else outside
+
+
+def _seen_groups(bench: Bench, learned: Guarded | None) -> frozenset[str]:
     """The groups of which a line is among those that the model in use was taught by."""
     if learned is None:
         return frozenset()

@@ -10,11 +10,13 @@ from typing import Final
 import numpy as np
 
 from cotenant_api import errors
+from cotenant_predictor import devices
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import baselines, scores, splits
 from cotenant_predictor.evaluation.scores import Predicted, Scored
 from cotenant_predictor.evaluation.splits import Array, Fold
 from cotenant_predictor.jobs import features, prediction
+from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.jobs.prediction import Knowledge
 from cotenant_predictor.training import baselines as learners
 from cotenant_predictor.training import run, table
@@ -131,6 +133,7 @@ def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tu
         model=names[1],
         measured=measurements.values(target)[lines],
         floor=floors[lines],
+        capacity=_capacity(measurements, target)[lines],
         predicted=Predicted(
             median=np.concatenate([part.median for _, part in parts]),
             upper=np.concatenate(uppers) if len(uppers) == len(parts) else None,
@@ -141,6 +144,14 @@ def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tu
         regimes=tuple(bench.formula.regimes[line] for line in lines),
         simulated=measurements.simulated,
     )
+
+
+def _capacity(measurements: Measurements, target: str) -> Array:
+    """How much of a target the GPU of each line has, shape (n_lines,)."""
+    if target == scores.MEMORY:
+        known = devices.load()
+        return np.array([float(known[model].memory_mib) for model in measurements.gpu_models])
+    return np.full(len(measurements), 100.0 if target in features.PERCENT_TARGETS else np.inf)
 
 
 def _only(lines: Array, keep: Array) -> Array:
@@ -179,12 +190,18 @@ def _published(name: str) -> Learner:
 
 
 def _cotenant(bench: Bench, target: str, fold: Fold) -> Predicted:
-    residual = run.residual(bench.learned, target, fold.train)
-    rows = bench.learned.rows[fold.test]
-    distance = residual.distance(rows)
-    median, upper = residual.median(rows, distance), residual.upper(rows, distance)
+    corrections = run.guarded(bench.learned, target, fold.train)
+    return by_corrections(bench.learned, target, fold, corrections)
+
+
+def by_corrections(rows: Table, target: str, fold: Fold, corrections: Guarded | None) -> Predicted:
+    """What corrections say of the test rows; the formula where there are none."""
+    if corrections is None:
+        return _by_formula(rows, target, fold)
+    median, upper = rows.medians[target][fold.test], rows.uppers[target][fold.test]
+    said = corrections.of(rows.rows[fold.test], median=median, upper=upper)
     return Predicted(
-        median=features.capped(target, median),
-        upper=features.capped(target, np.maximum(median, upper)),
-        outside=bench.learned.outside[fold.test] | residual.is_outside(distance),
+        median=features.capped(target, said.median),
+        upper=features.capped(target, np.maximum(said.median, said.upper)),
+        outside=rows.outside[fold.test] | said.outside,
     )

@@ -37,6 +37,8 @@ class Scored:
     measured: Array
     """NaN: the run ended out of memory, and `floor` holds what it needed at least."""
     floor: Array
+    capacity: Array
+    """How much of the target the row's GPU has; what has no limit: infinite."""
     predicted: Predicted
     groups: tuple[str, ...]
     """What intervals are drawn over."""
@@ -53,6 +55,7 @@ class Scored:
             self,
             measured=self.measured[index],
             floor=self.floor[index],
+            capacity=self.capacity[index],
             predicted=Predicted(
                 median=one.median[index],
                 upper=None if one.upper is None else one.upper[index],

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-MAX_PACKED_BYTES = 512 * 1024
+MAX_PACKED_BYTES = 128 * 1024
 SEND_SECONDS = 120.0
 """How long writing is tried."""
 ANSWER_SECONDS = 20.0

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Union
 
-MAX_KEPT_BYTES = 16 * 1024 * 1024
+MAX_KEPT_BYTES = 1600 * 1024
 """What is left of a file at most."""
 INTEGERS_KEPT = 4096
 OTHERS_KEPT = 16
@@ -33,7 +33,7 @@ MAX_DEPTH = 64
 Data = Union[bytes, mmap.mmap]  # noqa: UP007 - Python 3.9 runs this
 _Change = Callable[["Data", int, int, int], bytes]
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
 _INT32, _INT64, _STRING, _BOOL = 6, 7, 8, 9
 _EXTERNAL = 1
 
@@ -59,12 +59,12 @@ def strip(path: Path) -> bytes:
 def stripped(data: Data) -> bytes:
     """As `strip`, of what is in memory."""
     kept = _message(data, 0, len(data), fields=_MODEL, depth=0)
-    if not any(number == 7 for number, *_ in _fields(kept, 0, len(kept))):
+    if not any(number == 7 for number, *_ in entries(kept, 0, len(kept))):
         raise NotONNXError("holds no graph: it is of another format")
     return kept
 
 
-def _fields(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
+def entries(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
     """Number, wire type, where the field begins, where its value begins, and where it ends."""
     at = start
     while at < end:
@@ -74,7 +74,7 @@ def _fields(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, i
         value = at
         if kind == _VARINT:
             _, at = _number(data, at, end)
-        elif kind == _BYTES:
+        elif kind == BYTES:
             length, value = _number(data, at, end)
             at = value + length
         elif kind in (_FIXED64, _FIXED32):
@@ -105,23 +105,23 @@ def _message(data: Data, start: int, end: int, *, fields: dict[int, _Change | No
         raise NotONNXError(f"has graphs more than {MAX_DEPTH} deep inside one another")
     parts = []
     size = 0
-    for number, kind, begin, value, stop in _fields(data, start, end):
+    for number, kind, begin, value, stop in entries(data, start, end):
         if number not in fields:
             continue
         change = fields[number]
-        if change is None or kind != _BYTES:
+        if change is None or kind != BYTES:
             part = bytes(data[begin:stop])
         else:
             part = _field(number, change(data, value, stop, depth + 1))
         parts.append(part)
         size += len(part)
         if size > MAX_KEPT_BYTES:
-            raise NotONNXError(f"has a graph of more than {MAX_KEPT_BYTES >> 20} MiB without its weights")
+            raise NotONNXError(f"has a graph of more than {MAX_KEPT_BYTES >> 10} KiB without its weights")
     return b"".join(parts)
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _written(number << 3 | _BYTES) + _written(len(content)) + content
+    return _written(number << 3 | BYTES) + _written(len(content)) + content
 
 
 def _written(value: int) -> bytes:
@@ -145,7 +145,7 @@ def _only(fields: dict[int, _Change | None]) -> _Change:
 def _tensor(data: Data, start: int, end: int, depth: int) -> bytes:
     """A tensor with its elements where they are few; else as one whose elements lie in another file."""
     elements, kind, external = 1, 0, False
-    for number, wire, _, value, stop in _fields(data, start, end):
+    for number, wire, _, value, stop in entries(data, start, end):
         if number == 1:
             for size in _integers(data, wire, value, stop):
                 elements *= size
@@ -174,10 +174,10 @@ def _attribute(data: Data, start: int, end: int, depth: int) -> bytes:
     """An attribute; its lists keep their lengths."""
     parts = []
     counts = {7: 0, 8: 0}
-    for number, kind, begin, value, stop in _fields(data, start, end):
+    for number, kind, begin, value, stop in entries(data, start, end):
         if number in counts:
             part, counts[number] = _listed(data, number, kind, (begin, value, stop), seen=counts[number])
-        elif number in _NESTED and kind == _BYTES:
+        elif number in _NESTED and kind == BYTES:
             part = _field(number, _NESTED[number](data, value, stop, depth + 1))
         elif number == 13 or (number == 4 and stop - value > TEXT_KEPT):
             continue
@@ -193,10 +193,10 @@ def _listed(data: Data, number: int, kind: int, place: tuple[int, int, int], *, 
     """A number of a list, or several that are packed, and how many there have been; late ones become 0."""
     begin, value, stop = place
     size = 4 if number == 7 else 0
-    if kind != _BYTES:
+    if kind != BYTES:
         zero = _written(number << 3 | kind) + (struct.pack("<f", 0.0) if size else b"\0")
         return (bytes(data[begin:stop]) if seen < INTEGERS_KEPT else zero), seen + 1
-    count = (stop - value) // 4 if size else len(_integers(data, _BYTES, value, stop))
+    count = (stop - value) // 4 if size else len(_integers(data, BYTES, value, stop))
     if seen + count <= INTEGERS_KEPT:
         return bytes(data[begin:stop]), seen + count
     return _field(number, bytes(count * (size or 1))), seen + count

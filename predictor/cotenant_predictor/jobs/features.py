@@ -102,7 +102,8 @@ def rows_of(step: Step) -> Array:
     ]
     same = _of_graph(step.graph, step)
     constant = np.broadcast_to(same, (len(busy), len(same)))
-    ends = [np.log(step.memory_mib / capacity), *_time_by_class(step, busy)]
+    # More bytes than 64 bits count are an array of Python numbers.
+    ends = [np.log(step.memory_mib.astype(np.float64) / capacity), *_time_by_class(step, busy)]
     return np.column_stack(
         [*varying, constant, *ends, np.broadcast_to(_kernels_by_class(step), (len(busy), len(_CLASSES)))]
     )

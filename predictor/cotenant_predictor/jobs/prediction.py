@@ -18,7 +18,7 @@ from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs import features
 from cotenant_predictor.jobs import step as steps
 from cotenant_predictor.jobs.coefficients import Coefficients
-from cotenant_predictor.jobs.residual import Residual
+from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.jobs.roofline import Array
 from cotenant_predictor.jobs.step import Step
 from cotenant_predictor.kernels.model import KernelModel
@@ -33,7 +33,7 @@ class Knowledge:
     coefficients: Coefficients = constants.FORMULA_1
     kernels: KernelModel | None = None
     """Measured kernels; without them what `coefficients` assume."""
-    residuals: Mapping[str, Residual] = dataclasses.field(default_factory=dict)
+    residuals: Mapping[str, Guarded] = dataclasses.field(default_factory=dict)
     """Corrections by target, of `features.TARGETS`."""
 
     @property
@@ -103,13 +103,12 @@ class _Corrected:
             out_of_domain=bool(self._outside[index]) or memory.upper > device.memory_mib,
         )
 
-    def _correct(self, residuals: Mapping[str, Residual]) -> None:
+    def _correct(self, residuals: Mapping[str, Guarded]) -> None:
         rows = features.rows_of(self._step)
-        for target, residual in residuals.items():
-            distance = residual.distance(rows)
-            self._median[target] = residual.median(rows, distance)
-            self._upper[target] = residual.upper(rows, distance)
-            self._outside = self._outside | residual.is_outside(distance)
+        for target, corrections in residuals.items():
+            said = corrections.of(rows, median=self._median[target], upper=self._upper[target])
+            self._median[target], self._upper[target] = said.median, said.upper
+            self._outside = self._outside | said.outside
 
     def _range(self, target: str, index: int) -> PercentRange:
         median = min(100.0, float(self._median[target][index]))

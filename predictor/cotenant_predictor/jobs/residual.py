@@ -12,7 +12,7 @@ Learned by `cotenant_predictor.training.jobs`.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -22,6 +22,8 @@ _NUMBERS = (
     "slope", "offset", "near", "far", "outside", "trust_near", "trust_far", "width_near", "width_far",
 )  # fmt: skip
 _ARRAYS = ("center", "scale", "reference")
+_MOST_LOG: Final = 700.0
+"""Of z: what is measured has no bound but that of a float, and a correction of it none at all."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,13 +61,14 @@ class Residual:
 
     def median(self, rows: Array, distance: Array | None = None) -> Array:
         """The target's median, shape (n_rows,)."""
-        return np.expm1(self._median_log(rows, self.distance(rows) if distance is None else distance))
+        log = self._median_log(rows, self.distance(rows) if distance is None else distance)
+        return np.expm1(np.minimum(log, _MOST_LOG))
 
     def upper(self, rows: Array, distance: Array | None = None) -> Array:
         """The target's upper bound, shape (n_rows,)."""
         distance = self.distance(rows) if distance is None else distance
         width = self.width_far + (self.width_near - self.width_far) * self.nearness(distance)
-        return np.expm1(self._median_log(rows, distance) + width)
+        return np.expm1(np.minimum(self._median_log(rows, distance) + width, _MOST_LOG))
 
     def is_outside(self, distance: Array) -> Array:
         """Whether rows are stranger than what was measured allows to judge, shape (n_rows,)."""

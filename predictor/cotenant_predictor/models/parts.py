@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from cotenant_predictor.jobs import features
-from cotenant_predictor.jobs.residual import Residual
+from cotenant_predictor.jobs.guarded import Guarded
 
 FEWEST_PACKED: Final = 32
 """A shorter list stays as readable as it is."""
@@ -71,12 +71,12 @@ def _keeps(array: Any, name: str) -> bool:
         return bool((array.astype(name) == array).all())
 
 
-def residuals_state(residuals: Mapping[str, Residual]) -> dict[str, Any]:
+def residuals_state(residuals: Mapping[str, Guarded]) -> dict[str, Any]:
     """Corrections of single jobs by target, as JSON."""
     return {target: residual.to_state() for target, residual in residuals.items()}
 
 
-def residuals_of(state: Mapping[str, Any]) -> dict[str, Residual]:
+def residuals_of(state: Mapping[str, Any]) -> dict[str, Guarded]:
     """What `residuals_state` gave.
 
     Raises:
@@ -86,8 +86,9 @@ def residuals_of(state: Mapping[str, Any]) -> dict[str, Residual]:
     unknown = set(state) - set(features.TARGETS)
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))} is no target; targets are {', '.join(features.TARGETS)}")
-    residuals = {target: Residual.from_state(of_target) for target, of_target in state.items()}
-    for target, residual in residuals.items():
-        if len(residual.center) != len(features.NAMES):
-            raise ValueError(f"{target}: {len(residual.center)} features, this release has {len(features.NAMES)}")
+    residuals = {target: Guarded.from_state(of_target) for target, of_target in state.items()}
+    for target, corrections in residuals.items():
+        for member in corrections.members:
+            if len(member.center) != len(features.NAMES):
+                raise ValueError(f"{target}: {len(member.center)} features, this release has {len(features.NAMES)}")
     return residuals

@@ -18,8 +18,8 @@ from typing import Any, Final, Self
 
 from cotenant_api import documents, errors, files
 from cotenant_predictor.colocation.speeds import SpeedModel
+from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.jobs.prediction import Knowledge
-from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.kernels.model import KernelModel
 from cotenant_predictor.models import parts
 
@@ -43,7 +43,7 @@ class Model:
     """From what: data sets, rows, whether they were simulated. Says nothing that changes between two trainings."""
     kernels: KernelModel | None = None
     """Times of single operators."""
-    jobs: Mapping[str, Residual] = dataclasses.field(default_factory=dict)
+    jobs: Mapping[str, Guarded] = dataclasses.field(default_factory=dict)
     """Corrections of single jobs, by target."""
     colocation: SpeedModel = dataclasses.field(default_factory=SpeedModel)
     """Speeds of jobs together."""

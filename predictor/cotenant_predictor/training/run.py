@@ -12,11 +12,12 @@ from cotenant_predictor.datasets import gavel, joint, shipped
 from cotenant_predictor.datasets import kernels as measured_kernels
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.jobs import features
+from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.jobs.roofline import Array
 from cotenant_predictor.kernels.model import KernelModel
 from cotenant_predictor.models.store import Model
-from cotenant_predictor.training import colocation, jobs, kernels, table
+from cotenant_predictor.training import colocation, guarding, jobs, kernels, table
 from cotenant_predictor.training.table import Table
 
 TARGETS: Final = tuple(name for name in features.TARGETS if name != "threadPercentage")
@@ -72,12 +73,34 @@ def learn(name: str, data: Data, *, base: Model | None = None, progress: Progres
     return dataclasses.replace(model, learned=told).sealed()
 
 
-def residual(rows: Table, target: str, lines: Array) -> Residual:
-    """The correction of one target, learned from the lines at these positions; each has a value.
+def guarded(rows: Table, target: str, lines: Array) -> Guarded | None:
+    """The corrections of one target, learned from the lines at these positions; each has a value.
 
-    Raises:
-        ValueError: fewer than two lines, or a value is missing.
+    None: every part of the namespaces has too few lines to learn from.
     """
+    namespaces = [record.namespace for record in rows.measurements.records]
+    parts = guarding.parts([namespaces[line] for line in lines])
+    is_believed = bool(parts.believed.all())
+    without = _enough(parts.without, lines, fewest=1 if is_believed else FEWEST_ROWS)
+    if not without:
+        return None
+    several = len({name for name in namespaces if name is not None}) > 1
+    return Guarded(
+        members=tuple(_residual(rows, target, chosen) for chosen in without),
+        supports=tuple(_residual(rows, target, chosen) for chosen in _enough(parts.alone, lines, fewest=FEWEST_ROWS))
+        if several
+        else None,
+        has_formula=len(without) < len(parts.without),
+        says_outside=is_believed or bool(np.count_nonzero(parts.believed) >= FEWEST_ROWS),
+    )
+
+
+def _enough(parts: Array, lines: Array, *, fewest: int) -> list[Array]:
+    """The lines of each part that has at least so many."""
+    return [lines[part] for part in parts if np.count_nonzero(part) >= fewest]
+
+
+def _residual(rows: Table, target: str, lines: Array) -> Residual:
     measurements = rows.measurements
     regressor = jobs.JobRegressor(physics_column=features.TARGETS.index(target))
     groups = np.array([measurements.groups[line] for line in lines])
@@ -110,7 +133,7 @@ def _speeds(data: Data, told: dict[str, Any], *, progress: Progress) -> SpeedMod
 
 def _corrections(
     measurements: Measurements, model: Model, told: dict[str, Any], *, progress: Progress
-) -> dict[str, Residual]:
+) -> dict[str, Guarded]:
     """The corrections of all targets that were measured often enough, by target."""
     alone = measurements.alone()
     counts = {target: _counted(alone, target) for target in TARGETS}
@@ -121,8 +144,11 @@ def _corrections(
     found = {}
     for target, count in counts.items():
         progress(f"{target}: learning from {count['rows']} rows")
-        found[target] = residual(rows, target, np.flatnonzero(np.isfinite(alone.values(target))))
-    told["jobs"] = counts
+        learned = guarded(rows, target, np.flatnonzero(np.isfinite(alone.values(target))))
+        if learned is not None:
+            found[target] = learned
+    if found:
+        told["jobs"] = {target: counts[target] for target in found}
     return found
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cotenant_api.names import GraphDigest
+from cotenant_api import errors
+from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_predictor import devices
+from cotenant_predictor.datasets import files
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.jobs import features, prediction
 from cotenant_predictor.jobs.prediction import Knowledge
@@ -30,6 +32,22 @@ class Table:
     """Whether the formula says that it does not apply."""
     regimes: tuple[str, ...]
     """What bounds each job by the formula."""
+
+
+def predictable(measurements: Measurements, *, on_bad: files.OnBad) -> Measurements:
+    """The lines from whose graphs finite times follow; `on_bad` is told of the others, once a graph."""
+    known = devices.load()
+    models: dict[GraphDigest, set[GPUModel]] = {}
+    for record in measurements.records:
+        models.setdefault(record.graph, set()).add(record.gpu_model)
+    bad = set()
+    for digest, names in models.items():
+        try:
+            prediction.step_of(measurements.graphs[digest], [known[name] for name in names])
+        except errors.InvalidInputError as error:
+            bad.add(digest)
+            on_bad(error)
+    return measurements.where(lambda record: record.graph not in bad)
 
 
 def of(

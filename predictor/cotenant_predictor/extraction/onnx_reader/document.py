@@ -14,7 +14,7 @@ import onnx
 import onnx.defs
 
 from cotenant_api import errors
-from cotenant_predictor.extraction.onnx_reader import attention, operators, precision, quantized, training
+from cotenant_predictor.extraction.onnx_reader import attention, operators, precision, quantized, training, wire
 from cotenant_predictor.extraction.onnx_reader.inputs import bound
 from cotenant_predictor.extraction.onnx_reader.values import Occurrence, Shape
 from cotenant_predictor.extraction.onnx_reader.walk import Walker
@@ -93,8 +93,9 @@ def parsed(data: bytes, *, source: str) -> onnx.ModelProto:
     """The model in the bytes.
 
     Raises:
-        InvalidInputError: they are no whole ONNX model, or one of an opset that is not known.
+        InvalidInputError: they are no whole ONNX model, one of an opset that is not known, or have too many parts.
     """
+    wire.check(data, source=source)
     remedy = "must be a whole ONNX file: it is truncated or of another format; export it again"
     try:
         model = onnx.load_model_from_string(data)

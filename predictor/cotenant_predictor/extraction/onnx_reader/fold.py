@@ -14,6 +14,9 @@ from cotenant_predictor.extraction.onnx_reader.values import Array, Occurrence
 MAX_FOLDED = 4096
 """Elements. What says shapes is far smaller."""
 
+MAX_READ = 16 * MAX_FOLDED
+"""Elements of all inputs of one node, one that is given twice counted twice."""
+
 Arrays = Sequence[Array | None]
 _INT64_MIN = -(1 << 63)
 
@@ -30,6 +33,8 @@ def folded(node: Occurrence) -> list[Array] | None:
         return _of_shape(node)
     rule = _RULES.get(node.operator)
     if rule is None or any(value is not None and value.array is None for value in node.inputs):
+        return None
+    if sum(value.array.size for value in node.read if value.array is not None) > MAX_READ:
         return None
     try:
         with np.errstate(all="ignore"):

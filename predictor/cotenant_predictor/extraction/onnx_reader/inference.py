@@ -7,7 +7,7 @@ import onnx.checker
 import onnx.defs
 import onnx.shape_inference
 
-from cotenant_predictor.extraction.onnx_reader import contrib
+from cotenant_predictor.extraction.onnx_reader import contrib, fold
 from cotenant_predictor.extraction.onnx_reader.values import Occurrence
 
 MAX_OPSET = 2**31 - 1
@@ -33,7 +33,8 @@ def inferred(
     plain.output.extend(f"o{index}" for index in range(outputs))
     plain.attribute.extend(one for one in attributes if not node.domain or one.name in schema.attributes)
     given = {f"i{index}": value for index, value in enumerate(node.inputs) if value is not None}
-    arrays = {name: value.tensor_proto() for name, value in given.items()}
+    known = sum(value.array.size for value in node.read if value.array is not None)
+    arrays = {name: value.tensor_proto() for name, value in given.items() if known <= fold.MAX_READ}
     try:
         found = onnx.shape_inference.infer_node_outputs(
             schema,

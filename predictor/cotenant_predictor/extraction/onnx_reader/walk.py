@@ -7,6 +7,7 @@ Bounded: at most `MAX_NODES` nodes are visited, whatever functions and bodies ca
 
 import collections
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from cotenant_predictor.extraction.onnx_reader.values import (
     dtype_of_array,
 )
 
-MAX_NODES = 50_000
+MAX_NODES = 10_000
 MAX_DEPTH = 40
 """Functions, branches and bodies inside one another."""
 
@@ -353,7 +354,7 @@ def _given(attribute: onnx.AttributeProto, inside: Surroundings) -> onnx.Attribu
 def _attribute(attribute: onnx.AttributeProto) -> Any:
     if attribute.type == onnx.AttributeProto.TENSOR:
         tensor = attribute.t
-        small = sum(tensor.dims) <= fold.MAX_FOLDED and tensor.data_location != onnx.TensorProto.EXTERNAL
+        small = math.prod(tensor.dims) <= fold.MAX_FOLDED and tensor.data_location != onnx.TensorProto.EXTERNAL
         return onnx.numpy_helper.to_array(tensor) if small else None
     return onnx.helper.get_attribute_value(attribute)
 

@@ -74,6 +74,86 @@ _KILLED = (
 
 EXPERIMENTS = (
     Experiment(
+        "nvml",
+        "management",
+        "NVML while two clients work",
+        (
+            Question("computeLists", "compute processes: clients, server", "the server", WHEN),
+            Question("mpsLists", "MPS compute processes: clients, server", "MPS clients", NVML),
+            Question("utilizationOf", "whose utilization is told", "the server's", WHEN),
+            Question("utilization", "the GPU's utilization, %"),
+            Question("pidsAreOurs", "are these PIDs those of our PID namespace", "the host's", NVML),
+            Question("events", "event types that are supported"),
+            Question("recoveryAction", "recovery action"),
+            Question("remappedRows", "remapped rows: correctable, uncorrectable, pending, failed"),
+            Question("cores", "CUDA cores (source of the number of SMs)"),
+            Question("attributes", "SMs by nvmlDeviceGetAttributes", "MIG devices alone", NVML),
+        ),
+    ),
+    Experiment(
+        "agent-nvml",
+        "management",
+        "The node agent's own code against NVML",
+        (
+            Question("devices", "enumerates"),
+            Question("smCount", "number of SMs"),
+            Question("usage", "usage while two clients work"),
+            Question("clientsFound", "does it see all clients", "MPS clients are listed", NVML, True),
+            Question("readings", "readings"),
+            Question("untold", "what this driver does not tell"),
+            Question("xids", "XIDs received of a tenant's fault"),
+        ),
+    ),
+    Experiment(
+        "agent-mps",
+        "management",
+        "The node agent's own code against the control daemon",
+        (
+            Question("understood", "reads every answer", expected=True, documented="", source=""),
+            Question("described", "what it reads"),
+            Question("terminated", "ends a client", "terminate_client", INTERFACE, True),
+            Question("observed", "observes as the agent does"),
+            Question("faultSeen", "fatal lines of the log that it recognises"),
+            Question("unknownCommand", "answer to a command that is not known"),
+            Question("unknownServer", "answer about a server that is not there"),
+        ),
+    ),
+    Experiment(
+        "shared-memory",
+        "surroundings",
+        "A client with a /dev/shm of its own",
+        (
+            Question(
+                "ownSharedMemory", "own mount of /dev/shm: works under MPS", "NVIDIA's plugin mounts a common one"
+            ),
+            Question("ownIPC", "and an own IPC namespace: works under MPS"),
+            Question("ownPID", "and an own PID namespace: works under MPS"),
+            Question("listedPID", "the PID that the daemon lists of it"),
+        ),
+    ),
+    Experiment(
+        "users",
+        "surroundings",
+        "Clients of several users",
+        (
+            Question("otherWaits", "without -multiuser-server: the second user waits", "it is queued", MANUAL, True),
+            Question("otherRunsAfter", "and gets its turn when the first has ended", "it does", MANUAL, True),
+            Question("bothRun", "with -multiuser-server: both run at once", "they do", INTERFACE, True),
+        ),
+        seconds=90.0,
+    ),
+    Experiment(
+        "no-daemon",
+        "surroundings",
+        "A client that finds no daemon",
+        (
+            Question("runs", "does it run", "on, without MPS", MANUAL, True),
+            Question("threadsIgnored", "is its limit of threads ignored", "limits are MPS's", INTERFACE, True),
+            Question("memoryIgnored", "is its limit of memory ignored", "limits are MPS's", INTERFACE, True),
+            Question("besideServer", "does it run beside an MPS server in compute mode Default", NOT_SAID),
+        ),
+    ),
+    Experiment(
         "threads",
         "limits",
         "Thread percentage of a kernel that fills the GPU",
@@ -147,6 +227,33 @@ EXPERIMENTS = (
         ),
     ),
     Experiment(
+        "fault",
+        "endings",
+        "A tenant writes to an illegal address",
+        (
+            Question(
+                "culpritError", "what it sees", "the error of its kernel", WHEN, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"
+            ),
+            Question("neighboursAllFail", "do all neighbours fail", "all clients of the GPU do", WHEN, True),
+            Question("neighbourErrorNames", "with which error", merge=Merge.UNION),
+            Question("neighbourSeconds", "after how many seconds", merge=Merge.LARGEST, timed=True),
+            Question("state", "state of the server while they live", "FAULT", TROUBLE, "FAULT"),
+            Question(
+                "newClientError",
+                "what a new client gets then",
+                "CUDA_ERROR_MPS_SERVER_NOT_READY",
+                TROUBLE,
+                "CUDA_ERROR_MPS_SERVER_NOT_READY (807)",
+            ),
+            Question(
+                "secondsUntilActive", "from the end of the last one until ACTIVE, s", merge=Merge.LARGEST, timed=True
+            ),
+            Question("newClientWorks", "does a new client work then", "yes", TROUBLE, True),
+            Question("serverStays", "is it the same server"),
+            Question("logLines", "what the log says of it", merge=Merge.UNION),
+        ),
+    ),
+    Experiment(
         "kill",
         "endings",
         "A busy tenant is ended by SIGKILL",
@@ -178,113 +285,6 @@ EXPERIMENTS = (
         ),
         seconds=120.0,
         repeats=5,
-    ),
-    Experiment(
-        "fault",
-        "endings",
-        "A tenant writes to an illegal address",
-        (
-            Question(
-                "culpritError", "what it sees", "the error of its kernel", WHEN, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"
-            ),
-            Question("neighboursAllFail", "do all neighbours fail", "all clients of the GPU do", WHEN, True),
-            Question("neighbourErrorNames", "with which error", merge=Merge.UNION),
-            Question("neighbourSeconds", "after how many seconds", merge=Merge.LARGEST, timed=True),
-            Question("state", "state of the server while they live", "FAULT", TROUBLE, "FAULT"),
-            Question(
-                "newClientError",
-                "what a new client gets then",
-                "CUDA_ERROR_MPS_SERVER_NOT_READY",
-                TROUBLE,
-                "CUDA_ERROR_MPS_SERVER_NOT_READY (807)",
-            ),
-            Question(
-                "secondsUntilActive", "from the end of the last one until ACTIVE, s", merge=Merge.LARGEST, timed=True
-            ),
-            Question("newClientWorks", "does a new client work then", "yes", TROUBLE, True),
-            Question("serverStays", "is it the same server"),
-            Question("logLines", "what the log says of it", merge=Merge.UNION),
-        ),
-    ),
-    Experiment(
-        "shared-memory",
-        "surroundings",
-        "A client with a /dev/shm of its own",
-        (
-            Question(
-                "ownSharedMemory", "own mount of /dev/shm: works under MPS", "NVIDIA's plugin mounts a common one"
-            ),
-            Question("ownIPC", "and an own IPC namespace: works under MPS"),
-            Question("ownPID", "and an own PID namespace: works under MPS"),
-            Question("listedPID", "the PID that the daemon lists of it"),
-        ),
-    ),
-    Experiment(
-        "users",
-        "surroundings",
-        "Clients of several users",
-        (
-            Question("otherWaits", "without -multiuser-server: the second user waits", "it is queued", MANUAL, True),
-            Question("otherRunsAfter", "and gets its turn when the first has ended", "it does", MANUAL, True),
-            Question("bothRun", "with -multiuser-server: both run at once", "they do", INTERFACE, True),
-        ),
-        seconds=90.0,
-    ),
-    Experiment(
-        "no-daemon",
-        "surroundings",
-        "A client that finds no daemon",
-        (
-            Question("runs", "does it run", "on, without MPS", MANUAL, True),
-            Question("threadsIgnored", "is its limit of threads ignored", "limits are MPS's", INTERFACE, True),
-            Question("memoryIgnored", "is its limit of memory ignored", "limits are MPS's", INTERFACE, True),
-            Question("besideServer", "does it run beside an MPS server in compute mode Default", NOT_SAID),
-        ),
-    ),
-    Experiment(
-        "nvml",
-        "management",
-        "NVML while two clients work",
-        (
-            Question("computeLists", "compute processes: clients, server", "the server", WHEN),
-            Question("mpsLists", "MPS compute processes: clients, server", "MPS clients", NVML),
-            Question("utilizationOf", "whose utilization is told", "the server's", WHEN),
-            Question("utilization", "the GPU's utilization, %"),
-            Question("pidsAreOurs", "are these PIDs those of our PID namespace", "the host's", NVML),
-            Question("events", "event types that are supported"),
-            Question("recoveryAction", "recovery action"),
-            Question("remappedRows", "remapped rows: correctable, uncorrectable, pending, failed"),
-            Question("cores", "CUDA cores (source of the number of SMs)"),
-            Question("attributes", "SMs by nvmlDeviceGetAttributes", "MIG devices alone", NVML),
-        ),
-    ),
-    Experiment(
-        "agent-nvml",
-        "management",
-        "The node agent's own code against NVML",
-        (
-            Question("devices", "enumerates"),
-            Question("smCount", "number of SMs"),
-            Question("usage", "usage while two clients work"),
-            Question("clientsFound", "does it see all clients", "MPS clients are listed", NVML, True),
-            Question("readings", "readings"),
-            Question("untold", "what this driver does not tell"),
-            Question("xids", "XIDs received of a tenant's fault"),
-        ),
-    ),
-    Experiment(
-        "agent-mps",
-        "management",
-        "The node agent's own code against the control daemon",
-        (
-            Question("understood", "reads every answer", expected=True, documented="", source=""),
-            Question("described", "what it reads"),
-            Question("terminated", "ends a client", "terminate_client", INTERFACE, True),
-            Question("observed", "observes as the agent does"),
-            Question("faultSeen", "fatal lines of the log that it recognises"),
-            Question("unknownCommand", "answer to a command that is not known"),
-            Question("unknownServer", "answer about a server that is not there"),
-        ),
     ),
 )
 """All, in the order in which they are conducted."""
