@@ -4,6 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+from cotenant_api import names
+
 
 def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
     """`--kubeconfig`: a file, or None for the pod's ServiceAccount."""
@@ -13,4 +15,14 @@ def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("KUBECONFIG") or None,
         metavar="FILE",
         help="credentials of the API server; default: $KUBECONFIG, else the pod's ServiceAccount",
+    )
+
+
+def add_release(parser: argparse.ArgumentParser, *, flag: str = "--namespace") -> None:
+    """The namespace of the release."""
+    parser.add_argument(
+        flag,
+        default=names.RELEASE_NAMESPACE,
+        metavar="NS",
+        help="of the release, where measurements are kept (default: %(default)s)",
     )

@@ -17,7 +17,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     shared.add_kubeconfig(parser)
     parser.add_argument(
-        "--liveness-port", type=_port, metavar="PORT", help="serve /healthz on this port; default: not at all"
+        "--liveness-port",
+        type=_port,
+        metavar="PORT",
+        help="serve /healthz and /metrics there; default: not at all",
     )
     parser.add_argument(
         "--model",
@@ -25,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="predict by the model that `cotenant train` wrote there; default: the one that ships",
     )
+    shared.add_release(parser)
     parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
 
 
@@ -40,7 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     configure_logging(verbose=arguments.verbose)
     options = service.Options(
-        kubeconfig=arguments.kubeconfig, liveness_port=arguments.liveness_port, model=arguments.model
+        kubeconfig=arguments.kubeconfig,
+        liveness_port=arguments.liveness_port,
+        namespace=arguments.namespace,
+        model=arguments.model,
     )
     asyncio.run(service.serve(options))
     return 0

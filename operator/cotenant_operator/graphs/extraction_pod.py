@@ -34,6 +34,7 @@ _OF_THE_POD: Final = (
     "tolerations",
     "runtimeClassName",
     "securityContext",
+    "hostUsers",
     "hostNetwork",
     "hostAliases",
     "dnsPolicy",

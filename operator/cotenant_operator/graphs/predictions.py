@@ -1,35 +1,34 @@
-"""Predictions of DLJobs: read the graph, predict once per graph and namespace, choose the GPU models.
+"""Predictions of DLJobs: have the graph read, predict once per graph and namespace, choose the GPU models.
 
-The only I/O is reading a ConfigMap, by the function that is passed in. Predicting runs in a thread: a large
-graph must not hold up the watches.
+The only I/O here is reading a ConfigMap, by the function that is passed in. What a tenant wrote is passed on as bytes:
+another process looks at them (`parsing`).
 """
 
 import asyncio
+import contextlib
 import functools
-import hashlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
-from cotenant_api import dljob, documents, errors, prediction, quantity
+from cotenant_api import dljob, errors, graph, prediction, quantity
 from cotenant_api.names import GPUModel
 from cotenant_operator import reasons
-from cotenant_operator.graphs import extraction, onnx_files, sources
+from cotenant_operator.graphs import extraction, extraction_pod, sources
+from cotenant_operator.parsing import process, remembering, tasks, turns
 from cotenant_operator.state import outcomes, views
-from cotenant_predictor.devices import Device
-from cotenant_predictor.jobs import prediction as jobs
 
 MAX_CACHED = 2048
-MAX_READ = 16
-"""Documents made of others, such as ONNX files: a DLJob is looked at several times before its workload is there."""
-_READ_WITH = {"workload_type", "batch_size", "precision", "input_shapes"}
-"""What of a spec such a document depends on."""
+MAX_READING = 2
+"""ConfigMaps that are read at the same time."""
 
 ReadConfigMap = Callable[[views.Key], Awaitable[Mapping[str, Any] | None]]
 """The ConfigMap of that namespace and name, or None where there is none."""
 
-_CacheKey = tuple[str, bytes, float | None]
-_Cached = prediction.Prediction | outcomes.Missing
+Aside = Callable[[], contextlib.AbstractContextManager[None]]
+
+_CacheKey = tuple[str, str]
+"""Namespace, and digest of the question."""
 
 
 class Predictor:
@@ -37,18 +36,17 @@ class Predictor:
 
     Args:
         read_config_map: reads one from the API server.
-        devices: the GPU models that are known.
-        knowledge: what predictions rest on.
+        parser: reads graphs and predicts, in a process of its own.
+        aside: entered while a ConfigMap or a graph is read, or others before it.
     """
 
     def __init__(
-        self, read_config_map: ReadConfigMap, *, devices: Mapping[GPUModel, Device], knowledge: jobs.Knowledge
+        self, read_config_map: ReadConfigMap, *, parser: process.Parser, aside: Aside = contextlib.nullcontext
     ) -> None:
-        self._read_config_map = read_config_map
-        self._devices, self._knowledge = devices, knowledge
-        self._cache: OrderedDict[_CacheKey, _Cached] = OrderedDict()
-        self._running: dict[_CacheKey, asyncio.Future[_Cached]] = {}
-        self._read: OrderedDict[tuple[str, bytes], bytes | outcomes.Missing] = OrderedDict()
+        self._read_config_map, self._parser, self._aside = read_config_map, parser, aside
+        self._reading = turns.Turns(at_once=MAX_READING)
+        self._cache: remembering.Remembered[bytes] = remembering.Remembered(MAX_CACHED)
+        self._running: dict[_CacheKey, asyncio.Future[tasks.Answer]] = {}
 
     async def outcome(
         self,
@@ -57,6 +55,7 @@ class Predictor:
         *,
         present: Collection[GPUModel],
         result: dljob.ConfigMapRef | None = None,
+        refused: dljob.RefusedGraph | None = None,
     ) -> outcomes.Outcome:
         """The prediction for the GPU models that the job may use, or why there is none.
 
@@ -65,104 +64,118 @@ class Predictor:
             spec: what it says.
             present: the GPU models in the cluster.
             result: where the graph is put that has to be extracted; None: it comes from elsewhere.
+            refused: what was refused before, as the DLJob's status has it: the same is not read again.
 
         Raises:
-            TemporaryError: the ConfigMap could not be asked for.
+            TemporaryError: the ConfigMap could not be asked for, or the graph not be read, for now.
         """
         missing = sources.unavailable(spec)
         if missing is not None:
             return missing
-        models = considered(spec.gpu_models, present=present, known=self._devices)
+        models = considered(spec.gpu_models, present=present, known=self._parser.ready.devices)
         if isinstance(models, outcomes.Missing):
             return models
-        data = await self.document(key, spec, result=result)
+        data = await self._source(key, spec, result=result)
         if isinstance(data, outcomes.Missing):
             return data
-        ref = result or sources.config_map_of(spec)
-        source = "spec.model.features" if ref is None else f"ConfigMap {ref.name}, key {ref.key}"
-        found = await self._predicted(key.namespace, data, source=source, cpu_cores=cpu_cores(spec))
-        return found if isinstance(found, outcomes.Missing) else chosen(found, models)
+        task = _task(tasks.Kind.PREDICTION, key, spec, result=result)
+        digest = tasks.digest(self._parser.ready.version, task, data)
+        if refused is not None and refused.digest == digest:
+            return outcomes.Missing(
+                reason=reasons.GRAPH_UNREADABLE, message=refused.message, may_come=task.onnx is None, refused=digest
+            )
+        answer = await self._answered(key.namespace, digest, task, data)
+        if answer.prediction is None:
+            return _refused(task, answer, digest)
+        return chosen(answer.prediction, models)
 
     async def document(
         self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
-    ) -> bytes | outcomes.Missing:
-        """The graph document of a DLJob, with the load that its spec declares; arguments and errors as of `outcome`."""
-        found = await self._source(key, spec, result=result)
-        rate = sources.requests_per_second(spec)
-        if rate is None or isinstance(found, outcomes.Missing):
-            return found
-        make = functools.partial(sources.with_requests, found, rate, source=str(key))
-        return await self._made(key.namespace, found + f" requests {rate}".encode(), make)
+    ) -> tasks.Answer | outcomes.Missing:
+        """The graph document of a DLJob, packed, with the load that its spec declares; see `outcome`."""
+        data = await self._source(key, spec, result=result)
+        if isinstance(data, outcomes.Missing):
+            return data
+        task = _task(tasks.Kind.DOCUMENT, key, spec, result=result)
+        answer = await self._parser.ask(key.namespace, task, data)
+        return answer if answer.packed is not None else _refused(task, answer, None)
 
     async def _source(
         self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
     ) -> bytes | outcomes.Missing:
         """The document as it is stored, or was extracted."""
-        if result is not None:
-            return await self._extracted(key, spec, result)
-        ref = sources.config_map_of(spec)
-        return sources.inline_text(spec) if ref is None else await self._document(key, ref)
+        ref = result or sources.config_map_of(spec)
+        found = sources.inline_text(spec) if ref is None else await self._document(key, ref)
+        if isinstance(found, bytes):
+            found = sources.too_large(found, source=_name(ref)) or found
+        if result is None or not isinstance(found, outcomes.Missing):
+            return found
+        missing = found.reason == reasons.CONFIG_MAP_NOT_FOUND
+        return sources.awaited() if missing else sources.not_extracted(found.message)
 
     async def _document(self, key: views.Key, ref: dljob.ConfigMapRef) -> bytes | outcomes.Missing:
-        config_map = await self._read_config_map(views.Key(key.namespace, ref.name))
-        return sources.from_config_map(ref, config_map)
+        # Before it is read: the question could not be asked.
+        self._parser.check(key.namespace)
+        with self._aside():
+            # A ConfigMap of 1 MiB becomes many times that when its JSON is read.
+            async with self._reading.turn(key.namespace):
+                config_map = await self._read_config_map(views.Key(key.namespace, ref.name))
+                return sources.from_config_map(ref, config_map)
 
-    async def _extracted(
-        self, key: views.Key, spec: dljob.Spec, result: dljob.ConfigMapRef
-    ) -> bytes | outcomes.Missing:
-        """The document that an extraction has left; awaited where it has left none."""
-        found = await self._document(key, result)
-        if isinstance(found, outcomes.Missing):
-            missing = found.reason == reasons.CONFIG_MAP_NOT_FOUND
-            return sources.awaited() if missing else sources.not_extracted(found.message)
-        if result.key != extraction.ONNX_KEY:
-            return found
-        shapes = documents.canonical(spec.model_dump(mode="json", include=_READ_WITH)).encode()
-        make = functools.partial(onnx_files.document, found, spec, name=key.name)
-        return await self._made(key.namespace, found + shapes, make)
-
-    async def _made(
-        self, namespace: str, content: bytes, make: Callable[[], bytes | outcomes.Missing]
-    ) -> bytes | outcomes.Missing:
-        """A document that is made, in a thread; of the same content it is the same."""
-        cache_key = (namespace, hashlib.sha256(content).digest())
-        made = self._read.get(cache_key)
-        if made is None:
-            made = await asyncio.to_thread(make)
-            self._read[cache_key] = made
-            if len(self._read) > MAX_READ:
-                self._read.popitem(last=False)
-        return made
-
-    async def _predicted(self, namespace: str, data: bytes, *, source: str, cpu_cores: float | None) -> _Cached:
-        cache_key = (namespace, hashlib.sha256(data).digest(), cpu_cores)
-        found = self._cache.get(cache_key)
+    async def _answered(self, namespace: str, digest: str, task: tasks.Task, data: bytes) -> tasks.Answer:
+        cache_key = (namespace, digest)
+        found = self._cache.get(*cache_key)
         if found is not None:
-            return found
+            return tasks.Answer.model_validate_json(found)
         running = self._running.get(cache_key)
         if running is None:
-            running = asyncio.ensure_future(asyncio.to_thread(self._predict, data, source, cpu_cores))
+            running = asyncio.ensure_future(self._parser.ask(namespace, task, data))
             self._running[cache_key] = running
             running.add_done_callback(functools.partial(self._keep, cache_key))
         # Whoever asks for the same meanwhile waits for the same; one that gives up ends it for nobody else.
-        return await asyncio.shield(running)
+        with self._aside():
+            return await asyncio.shield(running)
 
-    def _keep(self, cache_key: _CacheKey, done: asyncio.Future[_Cached]) -> None:
+    def _keep(self, cache_key: _CacheKey, done: asyncio.Future[tasks.Answer]) -> None:
         del self._running[cache_key]
-        if done.cancelled() or done.exception() is not None:
+        if done.cancelled() or done.exception() is not None or done.result().fault is not None:
             return
-        self._cache[cache_key] = done.result()
-        if len(self._cache) > MAX_CACHED:
-            self._cache.popitem(last=False)
+        # As text: the values of a prediction take ten times as much.
+        self._cache.put(*cache_key, done.result().text())
 
-    def _predict(self, data: bytes, source: str, cpu_cores: float | None) -> _Cached:
-        graph = sources.parse(data, source=source)
-        if isinstance(graph, outcomes.Missing):
-            return graph
-        try:
-            return jobs.predict(graph, self._devices.values(), cpu_cores=cpu_cores, knowledge=self._knowledge)
-        except errors.InvalidInputError as error:
-            return sources.unreadable(str(error))
+
+def _task(kind: tasks.Kind, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None) -> tasks.Task:
+    predicted = kind is tasks.Kind.PREDICTION
+    onnx = None
+    if result is not None and result.key == extraction.ONNX_KEY:
+        onnx = tasks.ONNX(
+            name=key.name,
+            batch_size=spec.batch_size or 1,
+            mode=extraction_pod.mode(spec).value,
+            precision=(spec.precision or graph.Precision.FP32).value,
+            shapes={shape.name: shape.dims for shape in spec.input_shapes},
+        )
+    return tasks.Task(
+        kind=kind,
+        source=_name(result or sources.config_map_of(spec)) if onnx is None else "spec.model.onnx",
+        onnx=onnx,
+        requests_per_second=sources.requests_per_second(spec),
+        cpu_cores=cpu_cores(spec) if predicted else None,
+    )
+
+
+def _name(ref: dljob.ConfigMapRef | None) -> str:
+    """What a document is called in messages."""
+    return "spec.model.features" if ref is None else f"ConfigMap {ref.name}, key {ref.key}"
+
+
+def _refused(task: tasks.Task, answer: tasks.Answer, digest: str | None) -> outcomes.Missing:
+    if answer.problem is None:
+        message = answer.fault or f"{task.source} has no prediction"
+        return outcomes.Missing(reason=reasons.GRAPH_UNREADABLE, message=message, may_come=True)
+    problem = answer.problem
+    made = sources.unreadable(problem) if task.onnx is None else sources.not_extracted(problem)
+    return replace(made, refused=digest)
 
 
 def considered(

@@ -12,9 +12,12 @@ from typing import Any
 from cotenant_api import dljob, errors, graph, pod, quantity
 from cotenant_operator import reasons
 from cotenant_operator.graphs import extraction_pod
+from cotenant_operator.parsing import tasks
 from cotenant_operator.state import outcomes
 from cotenant_operator.state.outcomes import Missing
 
+MAX_PLAIN_BYTES = 256 * 1024
+"""Of a document that is not gzipped: so much of each that waits to be read is held."""
 REMEDY = "run `cotenant extract`, store its file in a ConfigMap and name it in spec.model.configMapRef"
 
 
@@ -68,14 +71,14 @@ def from_config_map(ref: dljob.ConfigMapRef, config_map: Mapping[str, Any] | Non
     return Missing(reason=reasons.CONFIG_MAP_NOT_FOUND, message=message, may_come=True)
 
 
-def parse(data: bytes, *, source: str) -> graph.Graph | Missing:
-    """The graph that a document holds."""
-    if len(data) > graph.MAX_COMPRESSED_BYTES and data[:2] == b"\x1f\x8b":
-        return unreadable(f"{source}: is {len(data)} bytes, a gzipped graph has at most {graph.MAX_COMPRESSED_BYTES}")
-    try:
-        return graph.Graph.read(data, source=source)
-    except errors.InvalidInputError as error:
-        return unreadable(str(error))
+def too_large(data: bytes, *, source: str) -> Missing | None:
+    """Why a document is not even looked at, if so."""
+    packed = data[:2] == b"\x1f\x8b"
+    limit = graph.MAX_COMPRESSED_BYTES if packed else MAX_PLAIN_BYTES
+    if len(data) <= limit:
+        return None
+    remedy = tasks.REMEDY if packed else "store it gzipped, in binaryData"
+    return unreadable(f"{source}: is {len(data)} bytes and may have {limit}: {remedy}")
 
 
 def requests_per_second(spec: dljob.Spec) -> float | None:
@@ -88,17 +91,6 @@ def requests_per_second(spec: dljob.Spec) -> float | None:
     except errors.InvalidInputError:
         # The API server has refused such a spec.
         return None
-
-
-def with_requests(data: bytes, rate: float, *, source: str) -> bytes | Missing:
-    """A graph document with a declared load; one that says its own, or is of training, as it is."""
-    found = parse(data, source=source)
-    if isinstance(found, Missing):
-        return found
-    if found.mode is not graph.Mode.INFERENCE or found.inference is not None:
-        return data
-    declared = graph.Inference(requests_per_second=rate)
-    return found.model_copy(update={"inference": declared}).sealed().to_json().encode()
 
 
 def unreadable(problem: str) -> Missing:

@@ -5,10 +5,12 @@
     +-- ConflictError    409: there is one already, or it is another than was thought
     +-- InvalidError     422, 400: the object is refused for what it is
     +-- ForbiddenError   403: quota, admission, RBAC
+    +-- TooLargeError    the answer has more bytes than are read at once
 
 Anything else that may pass is a TemporaryError.
 """
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -17,6 +19,8 @@ from cotenant_api import errors, names
 from cotenant_operator import labels
 from cotenant_operator.state.kinds import LABELLED, Kind
 from cotenant_operator.state.views import Key
+
+_LOGGER = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
@@ -69,6 +73,10 @@ class APIError(errors.CotenantError):
     """The API server refused a request; the message is its own, cut."""
 
 
+class TooLargeError(APIError):
+    """The answer has more bytes than are read at once."""
+
+
 class NotFoundError(APIError):
     """There is no such object, or no such kind."""
 
@@ -102,34 +110,48 @@ class API:
         self.sent = 0
 
     async def pages(
-        self, kind: Kind, *, metadata_only: bool = False, name: str | None = None
+        self, kind: Kind, *, metadata_only: bool = False, namespace: str = "", selector: str = ""
     ) -> AsyncIterator[list[Json]]:
         """Every object of a kind, as of now or later, page by page: all at once would be large.
+
+        A page of large objects is asked for again in halves; an object that is too large by itself is left out.
 
         Args:
             kind: whose.
             metadata_only: the metadata is enough.
-            name: those of one name, of every namespace; None: those with our label, where others have some, too.
+            namespace: those of one namespace; empty: of all.
+            selector: those with these labels; empty: those with our label, where others have some, too.
         """
-        query = {"limit": str(PAGE)}
-        if name is not None:
-            query["fieldSelector"] = f"metadata.name={name}"
-        elif kind in LABELLED:
-            query["labelSelector"] = names.DLJOB_LABEL
+        query, limit = {"limit": str(PAGE)}, PAGE
+        if selector or kind in LABELLED:
+            query["labelSelector"] = selector or names.DLJOB_LABEL
+        path = path_of(kind, Key(namespace, ""))
         while True:
-            path = path_of(kind, Key("", ""))
-            page = await self.ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))
-            yield page.get("items") or []
+            query["limit"] = str(limit)
+            try:
+                page = await self.ask(Request(method="GET", path=path, query=dict(query), metadata_only=metadata_only))
+            except TooLargeError:
+                if limit == 1 and metadata_only:
+                    raise
+                if limit > 1:
+                    limit //= 2
+                    continue
+                page = await self._without(Request(method="GET", path=path, query=dict(query), metadata_only=True))
+            # Not kept here while the next one is decoded.
+            yield page.pop("items", None) or []
             following = (page.get("metadata") or {}).get("continue")
             if not following:
                 return
             query["continue"] = following
+            limit = min(limit + limit // 4 + 1, PAGE)
 
-    async def labelled(self, kind: Kind, namespace: str, selector: str) -> list[Json]:
-        """Metadata of the objects of a namespace that carry these labels."""
-        path, query = path_of(kind, Key(namespace, "")), {"labelSelector": selector}
-        found = await self.ask(Request(method="GET", path=path, query=query, metadata_only=True))
-        return list(found.get("items") or ())
+    async def _without(self, request: Request) -> Json:
+        """A page of one object that is too large to be read: nothing but where the next one begins."""
+        page = await self.ask(request)
+        for item in page.pop("items", None) or ():
+            found = f"{request.path}: {item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
+            _LOGGER.warning("%s: has more bytes than are read at once and is left out: make it smaller", found)
+        return page
 
     async def count(self, kind: Kind) -> int | None:
         """How many objects of a kind there are, by a listing of one; None: the API server does not say."""
@@ -143,6 +165,16 @@ class API:
     async def get(self, kind: Kind, key: Key) -> Json:
         """One object. Raises NotFoundError."""
         return await self.ask(Request(method="GET", path=path_of(kind, key), query={}))
+
+    async def one(self, kind: Kind, key: Key) -> Json:
+        """One object of a kind that is watched, by a list of one: not all of these may be got. Raises NotFoundError."""
+        path, query = path_of(kind, Key(key.namespace, "")), {"fieldSelector": f"metadata.name={key.name}"}
+        found = await self.ask(Request(method="GET", path=path, query=query))
+        items = found.get("items") or []
+        if not items:
+            raise NotFoundError(f"{kind.value} {key.namespace}/{key.name}: there is none")
+        # Items of a list do not say what they are.
+        return {"apiVersion": found.get("apiVersion"), "kind": kind.value, **items[0]}
 
     async def config_map(self, key: Key) -> Json | None:
         """A ConfigMap, or None where there is none."""

@@ -17,13 +17,17 @@ import kopf
 from kubernetes.aio import client, config
 from kubernetes.aio.config.config_exception import ConfigException
 
-from cotenant_api import errors
-from cotenant_operator.kube import api
+from cotenant_api import errors, nesting
+from cotenant_operator.kube import api, aside
 
 _LOGGER = logging.getLogger(__name__)
 
 REQUEST_SECONDS: Final = 30.0
 CONNECTIONS: Final = 64
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""Of an answer about one object; few objects have half of it. As values it may be twenty times as much."""
+MAX_PAGE_BYTES: Final = 2 * 1024 * 1024
+"""Of an answer about many objects."""
 # These modules carry no types.
 _config: Any = config
 _ApiClient: Any = client.ApiClient
@@ -116,11 +120,24 @@ class Connection:
                 body=request.body,
                 _request_timeout=REQUEST_SECONDS,
             )
-            data = await response.read()
+            data = await _read(response.response, request)
         except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:
             text = f"{request.method} {request.path}: {error!r}"
             raise errors.TemporaryError(text, delay_seconds=1.0) from error
-        return response.status, _decoded(data)
+        return response.status, await _decoded(data)
+
+
+async def _read(response: aiohttp.ClientResponse, request: api.Request) -> bytes:
+    """The body. Raises TooLargeError."""
+    parts, size = [], 0
+    most = MAX_BYTES if int(request.query.get("limit", 1)) == 1 else MAX_PAGE_BYTES
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > most:
+            response.close()
+            raise api.TooLargeError(f"{request.method} {request.path}: more than {most} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 async def kopf_credentials(configuration: client.Configuration) -> kopf.ConnectionInfo:
@@ -138,8 +155,8 @@ async def kopf_credentials(configuration: client.Configuration) -> kopf.Connecti
     )
 
 
-def _decoded(data: bytes) -> Any:
+async def _decoded(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(await aside.aside(nesting.bounded, data))
     except ValueError:
         return data.decode(errors="replace")

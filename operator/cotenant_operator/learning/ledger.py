@@ -1,24 +1,22 @@
-"""The measurements of a namespace, as one ConfigMap holds them, and what follows from them. Pure.
+"""The measurements of a namespace, as one ConfigMap in the release's namespace holds them. Pure.
 
 data["measurements.jsonl"]          a line per measurement, the oldest first
 binaryData["<digest>.json.gz"]      the graphs that the lines name, each once
 """
 
-import base64
-import binascii
-import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cotenant_api import errors, measurement, names
-from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_operator import labels
 from cotenant_operator.state.measured import Alone, Learned, Measured
 
-NAME: Final = "cotenant-measurements"
+PREFIX: Final = "cotenant-measurements-"
+"""Of a ConfigMap's name; the namespace whose jobs were measured follows."""
 LABEL: Final = f"{names.GROUP}/measurements"
 KEY: Final = "measurements.jsonl"
 SUFFIX: Final = ".json.gz"
@@ -31,6 +29,22 @@ LEARNED_PERCENT: Final = 110
 """Of the largest peak: peaks are seen every few seconds, and a short one may have been higher."""
 
 Json = dict[str, Any]
+
+
+class Brief(NamedTuple):
+    """What of a line is kept in memory: a tenth of it.
+
+    Attributes:
+        ok: whether the run ended well.
+        utilization: of time alone on the GPU, in percent; None: not measured.
+    """
+
+    graph: GraphDigest
+    gpu_model: GPUModel
+    ok: bool
+    utilization: float | None
+    seconds: int
+    peak_mib: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,30 +66,73 @@ class Ledger:
 
     def learned(self, graph: GraphDigest | None) -> Learned:
         """What the lines of one graph teach."""
-        mine = [line for line in self.lines if line.graph == graph]
-        peaks = [line.values.memory_peak_mib or 0 for line in mine]
-        memory = -(-max(peaks) * LEARNED_PERCENT // 100) if any(peaks) else None
-        return Learned(memory_mib=memory, measured=_measured(mine))
+        return learned(self.briefs(), graph)
+
+    def briefs(self) -> tuple["Brief", ...]:
+        """What of the lines is needed to learn from them."""
+        return tuple(map(brief, self.lines))
 
 
 EMPTY: Final = Ledger()
 
 
-def is_ours(config_map: Mapping[str, Any]) -> bool:
-    """Whether a ConfigMap of this name was made for this."""
-    return LABEL in (config_map["metadata"].get("labels") or {})
+def name_of(namespace: str) -> str:
+    """The name of the ConfigMap that holds a namespace's measurements."""
+    return f"{PREFIX}{namespace}"
+
+
+def namespace_of(config_map: Mapping[str, Any]) -> str | None:
+    """The namespace whose measurements a ConfigMap holds; None: it was not made for measurements."""
+    metadata = config_map["metadata"]
+    is_ours = LABEL in (metadata.get("labels") or {}) and metadata["name"].startswith(PREFIX)
+    return str(metadata["name"]).removeprefix(PREFIX) if is_ours else None
+
+
+def brief(line: measurement.Measurement) -> Brief:
+    """What of a line is kept in memory."""
+    return Brief(
+        graph=GraphDigest(sys.intern(line.graph)),
+        gpu_model=GPUModel(sys.intern(line.gpu_model)),
+        ok=line.outcome is measurement.Outcome.OK,
+        utilization=line.values.utilization,
+        seconds=int(line.duration_seconds),
+        peak_mib=line.values.memory_peak_mib or 0,
+    )
+
+
+def learned(lines: Iterable[Brief], graph: GraphDigest | None) -> Learned:
+    """What the lines of one graph teach."""
+    mine = [line for line in lines if line.graph == graph]
+    largest = max((line.peak_mib for line in mine), default=0)
+    memory = -(-largest * LEARNED_PERCENT // 100) if largest else None
+    return Learned(memory_mib=memory, measured=_measured(mine))
 
 
 def read(config_map: Mapping[str, Any] | None) -> Ledger:
-    """The lines of a ConfigMap; those that cannot be read are left out, somebody else wrote them."""
+    """The lines of a ConfigMap, without those that cannot be read."""
+    return Ledger(lines=_bounded(parsed(config_map, source=KEY)[0]))
+
+
+def parsed(
+    config_map: Mapping[str, Any] | None, *, source: str
+) -> tuple[list[measurement.Measurement], list[errors.InvalidInputError]]:
+    """The lines of a ConfigMap, and what is wrong with those that cannot be read."""
     text = str(((config_map or {}).get("data") or {}).get(KEY) or "")
-    found = []
-    for line in text.splitlines():
+    found, bad = [], []
+    for number, line in enumerate(text.splitlines(), 1):
         try:
-            found.append(measurement.Measurement.from_json(line, source=KEY))
-        except errors.InvalidInputError:
-            continue
-    return Ledger(lines=_bounded(found))
+            found.append(measurement.Measurement.from_json(line, source=f"{source}:{number}"))
+        except errors.InvalidInputError as error:
+            bad.append(error)
+    return found, bad
+
+
+def text(config_map: Mapping[str, Any] | None) -> bytes:
+    """The lines of a ConfigMap as bytes: as many of the newest, whole, as it may have."""
+    whole = str(((config_map or {}).get("data") or {}).get(KEY) or "").encode()
+    if len(whole) <= MAX_LINES_BYTES:
+        return whole
+    return whole[-MAX_LINES_BYTES:].partition(b"\n")[2]
 
 
 def graphs(config_map: Mapping[str, Any] | None) -> dict[GraphDigest, str]:
@@ -84,20 +141,22 @@ def graphs(config_map: Mapping[str, Any] | None) -> dict[GraphDigest, str]:
     return {GraphDigest(f"sha256:{key.removesuffix(SUFFIX)}"): text for key, text in found if key.endswith(SUFFIX)}
 
 
-def packed(document: Graph) -> str:
-    """A graph as a ConfigMap holds it."""
-    return base64.b64encode(document.packed()).decode()
+def manifest(namespace: str, ledger: Ledger, documents: Mapping[GraphDigest, str], *, release: str) -> Json:
+    """The ConfigMap; owned by nobody, so that it outlives the DLJobs that it tells of.
 
-
-def manifest(namespace: str, ledger: Ledger, documents: Mapping[GraphDigest, str]) -> Json:
-    """The ConfigMap; owned by nobody, so that it outlives the DLJobs that it tells of."""
+    Args:
+        namespace: whose jobs were measured.
+        ledger: the lines.
+        documents: graphs, packed and in base64.
+        release: the namespace of the ConfigMap, where tenants may write nothing.
+    """
     text = "".join(f"{line.to_json()}\n" for line in ledger.lines)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": NAME,
-            "namespace": namespace,
+            "name": name_of(namespace),
+            "namespace": release,
             "labels": {labels.MANAGED_BY: labels.FIELD_MANAGER, LABEL: "true"},
         },
         "data": {KEY: text},
@@ -117,38 +176,6 @@ def patch(found: Mapping[str, Any], wanted: Json) -> Json:
         "data": wanted["data"],
         "binaryData": {**gone, **wanted["binaryData"]},
     }
-
-
-def collected(config_maps: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The graphs and the lines of ConfigMaps as `cotenant train` reads them: the graphs first, each once.
-
-    A line's group is the network that its graph is named after, so that batch sizes of one are held out together. A
-    line whose graph is not there is left out: it teaches nothing.
-    """
-    packed: dict[GraphDigest, str] = {}
-    lines: list[measurement.Measurement] = []
-    for config_map in config_maps:
-        packed |= graphs(config_map)
-        lines += read(config_map).lines
-    documents = {graph: _unpacked(text) for graph, text in sorted(packed.items())}
-    usable = {graph: document for graph, document in documents.items() if document is not None}
-    kept = [line for line in lines if line.graph in usable]
-    used = sorted({line.graph for line in kept})
-    named = (line.model_copy(update={"group": _group(usable[line.graph], line)}) for line in kept)
-    return [json.dumps(usable[graph], separators=(",", ":")) for graph in used] + [line.to_json() for line in named]
-
-
-def _unpacked(text: str) -> Json | None:
-    """A graph document; None where somebody else wrote what cannot be read."""
-    try:
-        return dict(Graph.read(base64.b64decode(text), source=NAME).to_object())
-    except (errors.InvalidInputError, binascii.Error):
-        return None
-
-
-def _group(document: Json, line: measurement.Measurement) -> str:
-    name = str(document.get("name") or "")
-    return name.removesuffix(f"-{document.get('batchSize')}") or line.group
 
 
 def _bounded(lines: list[measurement.Measurement]) -> tuple[measurement.Measurement, ...]:
@@ -177,15 +204,15 @@ def _fitting(ledger: Ledger, documents: Mapping[GraphDigest, str]) -> dict[Graph
     return found
 
 
-def _measured(lines: Iterable[measurement.Measurement]) -> Measured | None:
+def _measured(lines: Iterable[Brief]) -> Measured | None:
     """The newest measurement alone on each GPU model."""
     rows: dict[GPUModel, Alone] = {}
     for line in lines:
-        if line.outcome is measurement.Outcome.OK and line.values.utilization is not None:
+        if line.ok and line.utilization is not None:
             rows[line.gpu_model] = Alone(
-                seconds=int(line.duration_seconds),
-                utilization_percent=min(round(line.values.utilization), 100),
-                memory_peak_mib=line.values.memory_peak_mib or 0,
+                seconds=line.seconds,
+                utilization_percent=min(round(line.utilization), 100),
+                memory_peak_mib=line.peak_mib,
             )
     return Measured(by_gpu=rows) if rows else None
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from cotenant_api import dljob
 from cotenant_operator import labels, reasons
-from cotenant_operator.life import causes, growing, profiling
+from cotenant_operator.life import causes, growing, profiling, suspecting
 from cotenant_operator.plans import actions
-from cotenant_operator.state import carried, views
+from cotenant_operator.state import carried, suspicions, views
 from cotenant_operator.state.carried import Carried, Cause, Ended
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
@@ -78,11 +78,11 @@ def early(
     if not found:
         profiled = _profiled(observed, spec, current)
         return profiled, None if profiled is not None else due
-    running = any(pod.phase == "Running" and not pod.meta.deleting for pod in causes.pods_of(observed, current))
-    if spec.replicas == 1 and running:
+    running = [pod for pod in causes.pods_of(observed, current) if pod.phase == "Running" and not pod.meta.deleting]
+    if spec.replicas == 1 and any(found[0].suspected is None or _has_run(pod, now) for pod in running):
         # A restarted pod that runs is worth more than a count that is right at once.
         return None, due
-    return _ended(observed, spec, current, found[0]), None
+    return _ended(observed, spec, current, found[0], at=now), None
 
 
 def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended | None:
@@ -99,18 +99,20 @@ def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
 def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended:
     """What an attempt came to that failed by itself."""
     found = [finding for finding in causes.findings(observed, current) if _is_evidence(finding, spec)]
-    if found and found[0].cause in carried.UNCOUNTED:
-        return _ended(observed, spec, current, found[0])
+    at = datetime.fromisoformat(current.failed.last_transition_time) if current.failed is not None else None
+    if found and found[0].cause in carried.UNCOUNTED and at is not None:
+        return _ended(observed, spec, current, found[0], at=at)
     said = current.failed.message if current.failed is not None else ""
+    ran = None if at is None else _ran_seconds(observed, current, at)
     if not found:
-        return Ended(
-            cause=Cause.FAILED, failures=_failures(observed, spec, current, Cause.FAILED), message=growing.cut(said)
-        )
+        failures = _failures(observed, spec, current, Cause.FAILED)
+        return Ended(cause=Cause.FAILED, failures=failures, ran_seconds=ran, message=growing.cut(said))
     # Of a single replica the last of its pods decided; of a gang the strongest cause.
     alike = found if spec.replicas == 1 else [finding for finding in found if finding.cause is found[0].cause]
     last = max(alike, key=_lateness)
     words = f"{said}; {last.message}" if said else last.message
-    return Ended(cause=last.cause, failures=_failures(observed, spec, current, last.cause), message=growing.cut(words))
+    failures = _failures(observed, spec, current, last.cause)
+    return Ended(cause=last.cause, failures=failures, ran_seconds=ran, message=growing.cut(words))
 
 
 def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: Ended) -> Carried | Over:
@@ -121,7 +123,14 @@ def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: E
         return _used_up(spec, current, ended, limit=limit)
     measured = ended.measured or profiling.seen(observed, causes.pods_of(observed, current))
     kept = before.measured if measured is None else measured.over(before.measured)
-    after = before.model_copy(update={"failures": failures, "measured": kept, "profile": False})
+    after = before.model_copy(
+        update={
+            "failures": failures,
+            "measured": kept,
+            "profile": False,
+            "suspicion": _suspicion(current, ended),
+        }
+    )
     if ended.cause is Cause.OUT_OF_MEMORY:
         return _more_memory(observed, spec, current, after=after, ended=ended)
     if ended.cause in carried.AT_ONCE:
@@ -154,7 +163,8 @@ def story(attempt: int, ended: Ended, after: Carried) -> str:
     if ended.cause in carried.AT_ONCE:
         return f"{what}; attempt {attempt + 1} follows"
     limit = " and counts against no limit" if ended.cause in carried.UNCOUNTED else ""
-    return f"{what}; the next attempt follows after {seconds} s{limit}"
+    apart = f"; {suspecting.words(after.suspicion)}" if ended.fault is not None else ""
+    return f"{what}; the next attempt follows after {seconds} s{limit}{apart}"
 
 
 def may_be_a_victim(observed: Observed, current: views.Job, ended: Ended) -> bool:
@@ -174,6 +184,28 @@ _WORDS: Final = {
     Cause.PROFILED: "was profiled",
     Cause.CORRECTED: "was ended to be placed anew",
 }
+
+
+def _suspicion(current: views.Job, ended: Ended) -> suspicions.Suspicion | None:
+    """What is held against the job after an attempt; one that ran long enough without a fault has cleared it."""
+    before, seconds = current.carried.suspicion, ended.ran_seconds or 0
+    if ended.fault is not None:
+        return suspicions.after(before, ended.fault, seconds)
+    return None if before is None or before.outlived(seconds) else before
+
+
+def _ran_seconds(observed: Observed, current: views.Job, end: datetime) -> int | None:
+    """How long all pods of an attempt had been on their nodes, of one against which something is held."""
+    placed = [pod.scheduled_at for pod in causes.pods_of(observed, current) if pod.scheduled_at is not None]
+    if current.carried.suspicion is None or not placed:
+        return None
+    return max(int((end - max(placed)).total_seconds()), 0)
+
+
+def _has_run(pod: views.Pod, now: datetime) -> bool:
+    """Whether a pod that followed one that may have caused a fault would lose more than a start."""
+    began = pod.scheduled_at or pod.meta.created
+    return (now - began).total_seconds() > suspicions.APART_SECONDS[0]
 
 
 def _lateness(finding: causes.Finding) -> tuple[bool, datetime, str]:
@@ -200,9 +232,12 @@ def _is_evidence(finding: causes.Finding, spec: dljob.Spec) -> bool:
     return finding.cause is not Cause.DISRUPTED or (spec.replicas > 1 and end is not None and end.started)
 
 
-def _ended(observed: Observed, spec: dljob.Spec, current: views.Job, finding: causes.Finding) -> Ended:
+def _ended(observed: Observed, spec: dljob.Spec, current: views.Job, finding: causes.Finding, *, at: datetime) -> Ended:
     if finding.cause is not Cause.OUT_OF_MEMORY:
-        return ending(observed, spec, current, cause=finding.cause, message=finding.message)
+        ended = ending(observed, spec, current, cause=finding.cause, message=finding.message)
+        if finding.suspected is None:
+            return ended.model_copy(update={"ran_seconds": _ran_seconds(observed, current, at)})
+        return ended.model_copy(update={"fault": finding.suspected.fault, "ran_seconds": finding.suspected.seconds})
     failures = _failures(observed, spec, current, finding.cause)
     pods = causes.pods_of(observed, current)
     return growing.ran_out(observed, finding, pods, current.grant).model_copy(update={"failures": failures})

@@ -4,13 +4,13 @@ The evidence is what is there now: the pod's own status, and what the agents of 
 goes on is left alone, whatever befell its GPU; so nothing is acted on twice, and no fault has to be remembered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_api import gpunode, packingpolicy, placement
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_operator.state import endings, grants, views
 from cotenant_operator.state.carried import Cause
 from cotenant_operator.state.observed import Observed
@@ -35,6 +35,22 @@ class Finding:
     cause: Cause
     pod: views.Pod
     message: str
+    suspected: "Suspected | None" = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suspected:
+    """A fault that hit a pod, of which it may be the cause.
+
+    Attributes:
+        fault: its id.
+        seconds: how long the pod had been on its node.
+        words: what happened.
+    """
+
+    fault: str
+    seconds: int
+    words: str
 
 
 def findings(observed: Observed, current: views.Job) -> tuple[Finding, ...]:
@@ -57,7 +73,7 @@ def of_pod(observed: Observed, pod: views.Pod) -> Finding | None:
         return None
     if pod.end.disrupted is not None:
         return _taken_away(observed, pod, pod.end)
-    return _out_of_memory(pod, pod.end) or _by_others(observed, pod, pod.end) or _by_itself(pod)
+    return _out_of_memory(pod, pod.end) or _by_others(observed, pod, pod.end) or _by_itself(observed, pod)
 
 
 def ran_out(observed: Observed, pod: views.Pod) -> Finding | None:
@@ -70,13 +86,13 @@ def ran_out(observed: Observed, pod: views.Pod) -> Finding | None:
     return Finding(cause=Cause.OUT_OF_MEMORY, pod=pod, message=f"pod {pod.meta.key.name}: {pod.ran_out}")
 
 
-def unproven(observed: Observed) -> frozenset[PodUID]:
-    """Evicted pods of which their agent's events have to tell whether they were evicted for their memory."""
+def unproven(observed: Observed) -> dict[PodUID, NodeName]:
+    """Evicted pods of which their node's agent has to tell whether they were evicted for their memory."""
     job = observed.job
     if job.meta.deleting or job.finished is not None or job.spec is None:
-        return frozenset()
-    uids = (views.pod_uid(pod) for pod in observed.pods if _may_be_overuse(observed, pod))
-    return frozenset(uid for uid in uids if uid not in observed.overused)
+        return {}
+    found = {views.pod_uid(pod): pod.node for pod in observed.pods if _may_be_overuse(observed, pod)}
+    return {uid: NodeName(node) for uid, node in found.items() if node is not None and uid not in observed.overused}
 
 
 def _taken_away(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding:
@@ -101,6 +117,9 @@ def _out_of_memory(pod: views.Pod, end: views.PodEnd) -> Finding | None:
 
 
 def _by_others(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding | None:
+    suspected = suspected_of(observed, pod)
+    if suspected is not None:
+        return Finding(cause=Cause.VICTIM_OF_FAULT, pod=pod, message=suspected.words, suspected=suspected)
     fault = _fault(observed, pod)
     if fault is not None:
         return Finding(cause=Cause.VICTIM_OF_FAULT, pod=pod, message=f"pod {pod.meta.key.name} was a victim of {fault}")
@@ -109,8 +128,12 @@ def _by_others(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding
     return None
 
 
-def _by_itself(pod: views.Pod) -> Finding:
-    return Finding(cause=Cause.FAILED, pod=pod, message=f"pod {pod.meta.key.name}: {pod.why or 'failed'}")
+def _by_itself(observed: Observed, pod: views.Pod) -> Finding:
+    faults = ((gpu.seen, gpu.seen.last_fault) for gpu in _gpus(observed, pod))
+    own = ((gpu, fault) for gpu, fault in faults if fault and fault.culprit_pod_uid == views.pod_uid(pod))
+    named = (f"; it caused a fault on {_where(gpu, pod, fault)}" for gpu, fault in own)
+    text = f"pod {pod.meta.key.name}: {pod.why or 'failed'}{next(named, '')}"
+    return Finding(cause=Cause.FAILED, pod=pod, message=text)
 
 
 def refused(observed: Observed, current: views.Job, now: datetime) -> tuple[Finding | None, datetime | None]:
@@ -185,7 +208,7 @@ def _gpus(observed: Observed, pod: views.Pod) -> list[_Known]:
 def _overuse(observed: Observed, pod: views.Pod) -> str | None:
     """What an agent's watchdog evicted the pod for; None where it was somebody else, such as the packing queue.
 
-    All evictions look alike on the pod. An agent tells of a pod before it evicts it: where it has not, it was not it.
+    All evictions look alike on the pod. Its GPUNode says before that it should go: where it does not, it was not that.
     """
     if not _may_be_overuse(observed, pod) or not observed.overused.get(views.pod_uid(pod), False):
         return None
@@ -205,17 +228,42 @@ def _may_be_overuse(observed: Observed, pod: views.Pod) -> bool:
     return evicts and peak_mib(observed, [pod]) > booked_mib([pod])
 
 
+def suspected_of(observed: Observed, pod: views.Pod) -> Suspected | None:
+    """The fault of which the pod, or a tenant of another job, is the cause, and nobody knows which."""
+    name = pod.meta.key.name
+    for gpu, fault in _faults(observed, pod):
+        if views.pod_uid(pod) not in fault.suspect_pod_uids:
+            continue
+        began = pod.scheduled_at or pod.meta.created
+        seconds = max(int((datetime.fromisoformat(fault.time) - began).total_seconds()), 0)
+        where = _where(gpu, pod, fault)
+        words = f"pod {name} was on {where} when a fault hit it; which of its tenants caused it is not known"
+        return Suspected(fault=fault.id, seconds=seconds, words=words)
+    return None
+
+
 def _fault(observed: Observed, pod: views.Pod) -> str | None:
-    """The fault that the pod is named a victim of, unless a pod of the same DLJob caused it."""
+    """The fault that the pod is named a victim of, unless pods of the same DLJob alone can have caused it."""
+    for gpu, fault in _faults(observed, pod):
+        who = "a fault" if fault.culprit_pod_uid is None else "another tenant's fault"
+        return f"{who} on {_where(gpu, pod, fault)}"
+    return None
+
+
+def _faults(observed: Observed, pod: views.Pod) -> Iterator[tuple[gpunode.GPU, gpunode.Fault]]:
+    """Faults of the pod's GPUs that hit it, and that a pod of another DLJob, or the hardware, may have caused."""
     own = {views.pod_uid(other) for other in observed.pods}
     for gpu in _gpus(observed, pod):
         fault = gpu.seen.last_fault
         if fault is None or views.pod_uid(pod) not in fault.victim_pod_uids or fault.culprit_pod_uid in own:
             continue
-        xid = "" if fault.xid is None else f" (Xid {fault.xid})"
-        who = "a fault" if fault.culprit_pod_uid is None else "another tenant's fault"
-        return f"{who} on GPU {gpu.seen.uuid} of node {pod.node}{xid}"
-    return None
+        if not fault.suspect_pod_uids or not own.issuperset(fault.suspect_pod_uids):
+            yield gpu.seen, fault
+
+
+def _where(gpu: gpunode.GPU, pod: views.Pod, fault: gpunode.Fault) -> str:
+    xid = "" if fault.xid is None else f" (Xid {fault.xid})"
+    return f"GPU {gpu.uuid} of node {pod.node}{xid}"
 
 
 def _never_started(observed: Observed, pod: views.Pod, end: views.PodEnd) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from cotenant_api import dljob, prediction
+from cotenant_api import dljob, packingpolicy, prediction, rootless
 from cotenant_operator import reasons
 from cotenant_operator.life import granting, profiling
 from cotenant_operator.plans.stages import Blocked, Stage
@@ -38,9 +38,31 @@ def granted(
     measured = _measured(observed, spec, taken_over)
     outcome = profiling.outcome(observed, spec, measured) or observed.outcome
     decision = granting.decide(spec, observed.policy, outcome, needs(observed, spec, taken_over))
+    if not isinstance(decision, granting.Hold) and not taken_over.exclusive:
+        decision = _held_if_root(spec, observed.policy, outcome, decision)
     if isinstance(decision, granting.Hold):
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
-    return replace(decision, graph=outcomes.graph_of(observed.outcome))
+    graph, suspicion = outcomes.graph_of(observed.outcome), taken_over.suspicion
+    # Who has whole GPUs shares them with nobody.
+    apart = None if suspicion is None or decision.prediction is None else str(suspicion.apart_seconds)
+    return replace(decision, graph=graph, suspect_seconds=apart)
+
+
+def _held_if_root(
+    spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome, grant: grants.Grant
+) -> grants.Grant | granting.Hold:
+    """Return the grant, or why pods of the template must not share a GPU, and what to add.
+
+    Of a job that has a whole GPU until it has been measured, that is said before it begins.
+    """
+    corrected = policy.correction is packingpolicy.Correction.HYBRID and grant.prediction is not None
+    shares_later = corrected or profiling.begins(spec, policy, outcome)
+    if grant.observed_only or not policy.refuses_root(1 if shares_later else grant.share):
+        return grant
+    fault = rootless.fault(spec.template["spec"], path="spec.template.spec")
+    if fault is None:
+        return grant
+    return granting.Hold(reason=reasons.MAY_BE_ROOT, message=f"{fault}, or spec.sharing: Exclusive for whole GPUs")
 
 
 def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> Measured | None:
@@ -53,10 +75,11 @@ def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried)
 
 def needs(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> granting.Needs:
     """What has been learned about the job's needs."""
+    suspicion = taken_over.suspicion
     return granting.Needs(
         memory_mib=taken_over.memory_mib,
         learned_mib=_learned_mib(observed, spec),
-        exclusive=taken_over.exclusive,
+        exclusive=taken_over.exclusive or (suspicion is not None and suspicion.alone),
         gpu_memory_mib=observed.gpu_memory_mib,
     )
 

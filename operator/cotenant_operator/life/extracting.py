@@ -97,7 +97,7 @@ def at_the_end(observed: Observed) -> tuple[actions.Action, ...]:
     job = observed.job
     if job.spec is None or not extraction.is_needed(job.spec):
         return ()
-    return (_discard(observed, keep=None),)
+    return (_discard(observed, renew=None),)
 
 
 def deletions(jobs: list[ExtractionJob] | tuple[ExtractionJob, ...]) -> tuple[actions.Delete, ...]:
@@ -129,7 +129,7 @@ def _begun(observed: Observed, asked: extraction.Wanted, now: datetime) -> _Step
     """The first try: the result's place first, so that there is always something to write into."""
     made = actions.Create(kind=Kind.CONFIG_MAP, manifest=extraction.result(observed.job, asked))
     first = _try(observed, asked, number=1, now=now)
-    return replace(first, todo=(_discard(observed, keep=asked.result.name), made, *first.todo))
+    return replace(first, todo=(_discard(observed, renew=asked.result.name), made, *first.todo))
 
 
 def _running(observed: Observed, asked: extraction.Wanted, current: ExtractionJob) -> _Step:
@@ -165,9 +165,9 @@ def _suspend(current: ExtractionJob, *, wanted: bool) -> tuple[actions.Action, .
     )
 
 
-def _discard(observed: Observed, *, keep: str | None) -> actions.Discard:
+def _discard(observed: Observed, *, renew: str | None) -> actions.Discard:
     selector, uid = extraction.selector(observed.job), observed.job.meta.uid
-    return actions.Discard(kind=Kind.CONFIG_MAP, selector=selector, owner_uid=uid, keep=keep)
+    return actions.Discard(kind=Kind.CONFIG_MAP, selector=selector, owner_uid=uid, renew=renew)
 
 
 def _progress(observed: Observed, current: ExtractionJob) -> str:

@@ -74,8 +74,14 @@ def decide(
     if len(document.by_gpu) < len(outcome.prediction.by_gpu) or document.source is Source.PROFILE:
         # Of other GPU models nothing is known.
         models = ",".join(document.by_gpu)
-    share = booking.requested_share(document.by_gpu, policy.packing, source=document.source)
     memory = booked_memory(spec, document, needs)
+    share = booking.requested_share(
+        document.by_gpu,
+        policy.packing,
+        source=document.source,
+        gpu_mib=needs.gpu_memory_mib,
+        annotated_mib=None if memory is None else quantity.mebibytes(memory, field="spec.gpuMemory"),
+    )
     return Grant(share=share, prediction=document.to_json(), gpu_models=models, gpu_memory=memory)
 
 
@@ -137,4 +143,6 @@ def renewed(old: Grant | None, new: Grant, *, bound: bool) -> Grant:
         new.observed_only,
     )
     shared = old.prediction is not None
-    return replace(old, gpu_memory=new.gpu_memory, graph=new.graph) if same_question and shared else new
+    if not (same_question and shared):
+        return new
+    return replace(old, gpu_memory=new.gpu_memory, suspect_seconds=new.suspect_seconds, graph=new.graph)

@@ -21,7 +21,7 @@ def known(spec: dljob.Spec, current: views.Deployment) -> Shortage:
 def learned(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> Shortage:
     """The same, with what pods of the present template have shown; its time is not set yet."""
     before = known(spec, current)
-    pods = _pods_of(observed, current)
+    pods = pods_of_template(observed, current)
     found = [finding for pod in pods if (finding := causes.ran_out(observed, pod)) is not None]
     if not found or current.model_digest != builders.model_digest(spec):
         # What runs is not what is to be run.
@@ -48,7 +48,7 @@ def asks(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> boo
     return learned(observed, spec, current).out_of_memory > current.shortage.out_of_memory
 
 
-def _pods_of(observed: Observed, current: views.Deployment) -> tuple[views.Pod, ...]:
+def pods_of_template(observed: Observed, current: views.Deployment) -> tuple[views.Pod, ...]:
     """Those of the present template, of this Deployment: one that was deleted had templates of the same numbers."""
     created = current.meta.created
     return tuple(pod for pod in observed.pods if pod.revision == current.revision and pod.meta.created >= created)

@@ -4,12 +4,12 @@ from datetime import datetime
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import creation, granting, holding, outgrowing, profiling, training
+from cotenant_operator.life import creation, granting, growing, holding, outgrowing, profiling, suspecting, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import views
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.state.shortages import Shortage
+from cotenant_operator.state.shortages import Lessons, Shortage
 from cotenant_operator.workloads import builders
 
 
@@ -28,7 +28,8 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
     changed = current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage
     if changed and current.grant is not None:
-        manifest = builders.deployment(observed.job, spec, current.grant, revision=current.revision, shortage=shortage)
+        lessons = Lessons(shortage=shortage, suspicion=current.suspicion)
+        manifest = builders.deployment(observed.job, spec, current.grant, revision=current.revision, lessons=lessons)
         apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid, version=current.meta.version)
         return Stage(actions=(*_told(observed, current, shortage), apply), workload=True)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
@@ -45,8 +46,12 @@ def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
 
 def is_to_be_rolled(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> bool:
     """Whether its pods are to be made anew: from another spec, or placed by what they have shown."""
-    same = is_current(current, spec)
-    return not same or is_measured(observed, spec) or outgrowing.asks(observed, spec, current)
+    return (
+        not is_current(current, spec)
+        or is_measured(observed, spec)
+        or outgrowing.asks(observed, spec, current)
+        or suspecting.fault(observed, current) is not None
+    )
 
 
 def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shortage:
@@ -88,19 +93,21 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     shortage = outgrowing.learned(observed, spec, current)
     grown = shortage.out_of_memory > current.shortage.out_of_memory
     shortage = _dated(shortage, current, now) if grown else shortage.settled()
-    decision = creation.granted(observed, spec, now, shortage.taken_over)
+    lessons = Lessons(shortage=shortage, suspicion=suspecting.learned(observed, spec, current))
+    decision = creation.granted(observed, spec, now, lessons.taken_over)
     if isinstance(decision, Stage):
         # The pods of the former spec go on; the condition Predicted says what is missing.
         return Stage(workload=True, retry_at=decision.retry_at, blocked=decision.blocked)
     bound = any(pod.node is not None and not pod.ended for pod in observed.pods)
     grant = granting.renewed(current.grant, decision, bound=bound)
     revision = current.revision + 1
-    manifest = builders.deployment(observed.job, spec, grant, revision=revision, shortage=shortage)
+    manifest = builders.deployment(observed.job, spec, grant, revision=revision, lessons=lessons)
     name = f"Deployment {manifest['metadata']['name']}"
     text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)
     apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid, version=current.meta.version)
-    return Stage(actions=(*_told(observed, current, shortage), apply), workload=True, notes=(note,))
+    told = (*_told(observed, current, shortage), *_told_of_fault(observed, current, lessons))
+    return Stage(actions=(*told, apply), workload=True, notes=(note,))
 
 
 def _told(observed: Observed, current: views.Deployment, shortage: Shortage) -> tuple[actions.EmitEvent, ...]:
@@ -114,5 +121,20 @@ def _told(observed: Observed, current: views.Deployment, shortage: Shortage) -> 
         reason=reasons.OUT_OF_MEMORY,
         message=shortage.message,
         identity=known,
+    )
+    return (event,)
+
+
+def _told_of_fault(observed: Observed, current: views.Deployment, lessons: Lessons) -> tuple[actions.EmitEvent, ...]:
+    """That pods of the present template may have caused a fault, before that is answered: once, also across a crash."""
+    hit = suspecting.fault(observed, current)
+    if hit is None:
+        return ()
+    event = actions.EmitEvent(
+        uid=observed.job.meta.uid,
+        type="Warning",
+        reason=reasons.SUSPECTED,
+        message=growing.cut(hit.words, f"; {suspecting.words(lessons.suspicion)}"),
+        identity=f"{current.meta.uid}/{hit.fault}/{reasons.SUSPECTED}",
     )
     return (event,)

@@ -6,17 +6,18 @@ Nothing is kept here that a restart would miss: refusals and the time of the las
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from cotenant_api import dljob, errors
+from cotenant_api import dljob, errors, names
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
 from cotenant_operator.loop import creations, executor, keeper, limit_ranges, overuses, pace
 from cotenant_operator.loop.workqueue import WorkQueue
+from cotenant_operator.parsing import process, tasks
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
 from cotenant_operator.state import outcomes, views
@@ -28,6 +29,8 @@ from cotenant_operator.state.views import Key
 _LOGGER = logging.getLogger(__name__)
 
 WORKERS: Final = 32
+MAX_ASIDE: Final = 512
+"""Workers that wait until a graph is read, in whose place others work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +41,31 @@ class Clock:
     monotonic: Callable[[], float]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to work.
+
+    Attributes:
+        release: the namespace of the release, where measurements are kept.
+        urgent_seconds: least time between two writes of a status.
+    """
+
+    release: str = names.RELEASE_NAMESPACE
+    urgent_seconds: float = pace.URGENT_SECONDS
+
+
+DEFAULTS: Final = Options()
+
+
 class Controller:
     """Reconciles DLJobs.
 
     Args:
         store: what is known of the cluster.
         client: asks the API server.
-        predictor: predicts.
+        parser: reads graphs and predicts.
         clock: tells the time.
-        urgent_seconds: least time between two writes of a status.
+        options: how to work.
     """
 
     def __init__(
@@ -54,23 +73,30 @@ class Controller:
         *,
         store: Store,
         client: api.API,
-        predictor: predictions.Predictor,
+        parser: process.Parser,
         clock: Clock,
-        urgent_seconds: float = pace.URGENT_SECONDS,
+        options: Options = DEFAULTS,
     ) -> None:
         self.store = store
-        self._client, self._predictor, self._clock = client, predictor, clock
+        self._client, self._clock = client, clock
+        self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
         self._overuses = overuses.Overuses(client)
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
-        self.keeper = keeper.Keeper(client, document=self._document, observe=self._observe, monotonic=clock.monotonic)
+        self.keeper = keeper.Keeper(
+            client,
+            release=options.release,
+            parser=parser,
+            dljobs=keeper.DLJobs(document=self._document, observe=self._observe),
+            monotonic=clock.monotonic,
+        )
         self._queue = WorkQueue()
         self._wake = asyncio.Event()
         self._stopping = False
-        self._working = 0
+        self._working = self._beside = 0
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
-        self._pace = pace.Pace(urgent_seconds=urgent_seconds)
+        self._pace = pace.Pace(urgent_seconds=options.urgent_seconds)
 
     @property
     def queued(self) -> int:
@@ -139,6 +165,9 @@ class Controller:
             self._queue.done(key)
 
     async def _process(self, key: Key) -> None:
+        for found in self.store.left_out(key):
+            with contextlib.suppress(api.NotFoundError):
+                self.store.put(found.kind, await self._client.one(found.kind, found.key))
         observed = self._observe(key)
         if observed is None:
             self._refusals.pop(key, None)
@@ -148,7 +177,7 @@ class Controller:
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
         evicted, limited = causes.unproven(observed), holding.wants_defaults(observed)
         defaults = await self._limit_ranges.of(key.namespace) if limited else NO_DEFAULTS
-        overused = await self._overuses.of(key.namespace, evicted) if evicted else {}
+        overused = await self._overuses.of(evicted) if evicted else {}
         if asked is not None or evicted or limited:
             # The answer took a while: decide on what is there now.
             observed = self._observe(key) or observed
@@ -181,7 +210,8 @@ class Controller:
         if spec is None:
             return observed
         result, present = _result(observed.job), self.store.gpu_models()
-        outcome = await self._predictor.outcome(key, spec, present=present, result=result)
+        refused = observed.job.status.refused_graph
+        outcome = await self._predictor.outcome(key, spec, present=present, result=result, refused=refused)
         # The prediction took a while: decide on what is there now, if it is still the same spec. A result that was
         # not there yet may be there if its extraction has ended meanwhile.
         fresh = self._observe(key)
@@ -192,7 +222,20 @@ class Controller:
         learned = self.keeper.learned(key.namespace, outcomes.graph_of(outcome))
         return replace(fresh, outcome=outcome, learned=learned)
 
-    async def _document(self, key: Key, spec: dljob.Spec) -> bytes | outcomes.Missing:
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Let another worker work while this one waits: many graphs of one namespace hold up nobody else."""
+        steps = 1 if self._beside < MAX_ASIDE else 0
+        self._beside += steps
+        self._working -= steps
+        self._wake.set()
+        try:
+            yield
+        finally:
+            self._beside -= steps
+            self._working += steps
+
+    async def _document(self, key: Key, spec: dljob.Spec) -> tasks.Answer | outcomes.Missing:
         job = self.store.dljob(key)
         result = None if job is None or job.spec != spec else _result(job)
         return await self._predictor.document(key, spec, result=result)

@@ -2,6 +2,7 @@
 that the next plan never rests on less than what was done.
 """
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from cotenant_operator.state import reading, setbacks
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import Refusal
 from cotenant_operator.state.store import Store
-from cotenant_operator.state.views import Key
+from cotenant_operator.state.views import Key, Meta
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -81,10 +82,30 @@ class Executor:
             self._store.put(kind, value)
 
     async def _discard(self, key: Key, action: actions.Discard) -> None:
-        for found in await self._api.labelled(action.kind, key.namespace, action.selector):
-            seen = reading.meta(found)
-            if seen.owner_uid == action.owner_uid and seen.key.name != action.keep:
+        for seen in await self._owned(key.namespace, action):
+            if seen.key.name != action.renew:
                 await self._api.delete(action.kind, seen.key, uid=seen.uid)
+            else:
+                await self._delete_if_empty(action.kind, seen.key)
+
+    async def _owned(self, namespace: str, action: actions.Discard) -> list[Meta]:
+        """What has that owner, of what carries the labels. Anybody may write those: no more than a page is held."""
+        owned = []
+        pages = self._api.pages(action.kind, metadata_only=True, namespace=namespace, selector=action.selector)
+        async for page in pages:
+            while page:
+                seen = reading.meta(page.pop())
+                if seen.owner_uid == action.owner_uid:
+                    owned.append(seen)
+        return owned
+
+    async def _delete_if_empty(self, kind: Kind, name: Key) -> None:
+        """Delete an object that nobody has written into, as it was read."""
+        with contextlib.suppress(api.NotFoundError):
+            found = await self._api.get(kind, name)
+            if not (found.get("data") or found.get("binaryData")):
+                seen = reading.meta(found)
+                await self._api.delete(kind, name, uid=seen.uid, version=seen.version)
 
     async def _apply_deployment(self, key: Key, action: actions.ApplyDeployment) -> None:
         manifest = action.manifest

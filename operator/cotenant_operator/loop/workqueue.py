@@ -1,10 +1,11 @@
 """Which DLJobs are to be looked at, and when. No I/O; the time is a parameter, in seconds of any monotonic clock.
 
 A key is with one worker at a time; what happens meanwhile makes it due again. Failures of a key are retried
-after a delay that doubles, or as soon as something happens to it.
+after a delay that doubles, or as soon as something happens to it. Namespaces take turns among the keys that are due.
 """
 
 import heapq
+from collections import OrderedDict
 from typing import Final
 
 from cotenant_operator.state.views import Key
@@ -19,6 +20,7 @@ class WorkQueue:
     def __init__(self) -> None:
         self._due: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
+        self._ready: OrderedDict[str, OrderedDict[Key, None]] = OrderedDict()
         self._working: dict[Key, float | None] = {}
         self._failures: dict[Key, int] = {}
         self._added = 0
@@ -40,14 +42,24 @@ class WorkQueue:
         heapq.heappush(self._heap, (at, self._added, key))
 
     def take(self, now: float) -> Key | None:
-        """The key that has been due longest; it is being worked on until `done`. None: nothing is due."""
+        """The key of the next namespace that has been due longest; it is being worked on until `done`.
+
+        Returns:
+            None: nothing is due.
+        """
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == at:
-                del self._due[key]
-                self._working[key] = None
-                return key
-        return None
+                self._ready.setdefault(key.namespace, OrderedDict())[key] = None
+        if not self._ready:
+            return None
+        namespace, keys = self._ready.popitem(last=False)
+        key, _ = keys.popitem(last=False)
+        if keys:
+            self._ready[namespace] = keys
+        del self._due[key]
+        self._working[key] = None
+        return key
 
     def done(self, key: Key) -> None:
         """The work on a key went well, or there is no such DLJob any more."""
@@ -66,6 +78,8 @@ class WorkQueue:
 
     def due_in(self, now: float) -> float | None:
         """Seconds until the next key is due; None: none waits."""
+        if self._ready:
+            return 0.0
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return max(self._heap[0][0] - now, 0.0) if self._heap else None

@@ -62,18 +62,19 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Discard:
-    """Delete the objects of a kind that carry these labels and are controlled by this owner, but for one.
+    """Delete the objects of a kind that carry these labels and are controlled by this owner.
 
     Attributes:
         selector: of labels.
         owner_uid: of the controlling owner; what another one has is left alone.
-        keep: name of the one that stays; None: none does.
+        renew: name of the one that stays if it holds something. An empty one goes, too: a deletion of it may be under
+            way that was decided on earlier, and would hit whatever has its UID. None: none stays.
     """
 
     kind: Kind
     selector: str
     owner_uid: str
-    keep: str | None
+    renew: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

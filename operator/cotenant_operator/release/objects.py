@@ -1,4 +1,8 @@
-"""The few objects that the end of an installation is about, as requests. Decides nothing."""
+"""The few objects that the end of an installation is about, as requests. Decides nothing.
+
+Each write names the object and the version of it that was read: one that arrives when Cotenant was installed again
+changes nothing.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
@@ -31,16 +35,18 @@ class Objects:
 
     async def stop_gating(self) -> None:
         """No new pod gets our gate."""
-        await self._if_there(Request(method="DELETE", path=_GATING, query={}))
+        found = await self._found(_GATING)
+        if found is not None:
+            await self._if_there(Request(method="DELETE", path=_GATING, query={}, body={"preconditions": found}))
 
     async def stop_sharing(self) -> None:
         """Nothing more is placed, pods that ask for a share are refused, agents give back what no tenant holds."""
-        await self._merge(_POLICY, {"spec": {"mode": "Observe"}})
+        await self._set(_POLICY, {"mode": "Observe"})
 
     async def stop_operator(self) -> None:
         """It would make new workloads of DLJobs that wait."""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{OPERATOR}/scale"
-        await self._merge(path, {"spec": {"replicas": 0}})
+        await self._set(path, {"replicas": 0})
 
     async def nodes_of(self, component: str) -> list[str]:
         """The nodes with a pod of a workload of this release; an empty name for a pod without one."""
@@ -66,6 +72,20 @@ class Objects:
     async def change_node(self, name: str, patch: Mapping[str, Any]) -> None:
         """Merge a patch into a Node, if it is there. Raises ConflictError where it has changed meanwhile."""
         await self._merge(f"{_NODES}/{name}", patch)
+
+    async def _set(self, path: str, spec: Mapping[str, Any]) -> None:
+        """Merge into the spec of an object as it is, if it is there. Raises ConflictError where it has changed."""
+        found = await self._found(path)
+        if found is not None:
+            await self._merge(path, {"metadata": found, "spec": spec})
+
+    async def _found(self, path: str) -> dict[str, str] | None:
+        """Whose UID and version a write of an object has to name; None: there is no such object."""
+        try:
+            found = await self._client.ask(Request(method="GET", path=path, query={}))
+        except api.NotFoundError:
+            return None
+        return {key: str(found["metadata"][key]) for key in ("uid", "resourceVersion")}
 
     async def _merge(self, path: str, patch: Mapping[str, Any]) -> None:
         await self._if_there(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=api.MERGE))

@@ -79,7 +79,7 @@ def _maker(pod: Json) -> str:
 
 
 def change(node: Json, selector: Mapping[str, str]) -> dict[str, Any] | None:
-    """The merge patch that takes our labels and our startup taint off a Node; None: it carries none.
+    """The merge patch that takes our labels and our startup taint off a Node as it is; None: it carries none.
 
     Args:
         node: the Node.
@@ -92,10 +92,10 @@ def change(node: Json, selector: Mapping[str, str]) -> dict[str, Any] | None:
     kept = [taint for taint in taints if taint["key"] not in names.STARTUP_TAINTS]
     if not ours and len(kept) == len(taints):
         return None
-    patch: dict[str, Any] = {"metadata": {"labels": dict.fromkeys(ours)}}
+    # Late, it would take off what an installation after this one has put there; and taints are replaced as a whole.
+    version = metadata["resourceVersion"]
+    patch: dict[str, Any] = {"metadata": {"resourceVersion": version, "labels": dict.fromkeys(ours)}}
     if len(kept) != len(taints):
-        # A list is replaced as a whole: by what is left of this very one.
-        patch["metadata"]["resourceVersion"] = metadata["resourceVersion"]
         patch["spec"] = {"taints": kept}
     return patch
 

@@ -91,12 +91,19 @@ class Uninstalling:
         return found
 
     async def _change_nodes(self, selector: Mapping[str, str], changed: set[str]) -> None:
+        """Change all Nodes that are as they were listed. Raises ConflictError where some were not."""
+        overtaken: api.ConflictError | None = None
         async for node in self._cluster.nodes():
             patch = plan.change(node, selector)
             if patch is not None:
                 name = str(node["metadata"]["name"])
-                await self._cluster.change_node(name, patch)
-                changed.add(name)
+                try:
+                    await self._cluster.change_node(name, patch)
+                    changed.add(name)
+                except api.ConflictError as error:
+                    overtaken = error
+        if overtaken is not None:
+            raise overtaken
 
     async def _until(self, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
         """Whether it came true in time."""

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from cotenant_api import documents
 from cotenant_operator.state.measured import Measured
+from cotenant_operator.state.suspicions import Suspicion
 
 MiB = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -63,10 +64,12 @@ class Carried(documents.Document):
     """It has a GPU to itself in order to be measured, and is ended when it has been."""
     measured: Measured | None = None
     """What the attempts before it were measured to do alone."""
+    suspicion: Suspicion | None = None
+    """What is held against it, of faults that nobody knows the cause of."""
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; what only measured jobs have is there only for them."""
-        return _without(super().to_object(), measured=None, profile=False)
+        """The JSON object; what only few jobs have is there only for them."""
+        return _without(super().to_object(), measured=None, profile=False, suspicion=None)
 
 
 FIRST: Final = Carried()
@@ -87,12 +90,16 @@ class Ended(documents.Document):
     """Memory of the GPU that it had to itself, of one that ran out of GPU memory there."""
     measured: Measured | None = None
     """What it was measured to do alone, of one that was profiled."""
+    fault: str | None = None
+    """Id of the fault that hit it, of one that may have caused it."""
+    ran_seconds: Count | None = None
+    """How long it had run, of one against which something is held."""
     message: Annotated[str, Field(max_length=MAX_MESSAGE)] = ""
     """What happened, in words."""
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object; what only measured jobs have is there only for them."""
-        return _without(super().to_object(), measured=None)
+        return _without(super().to_object(), measured=None, fault=None, ranSeconds=None)
 
 
 def of_attempt(text: str | None, *, attempt: int) -> Carried:

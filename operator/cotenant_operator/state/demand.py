@@ -19,7 +19,7 @@ _REQUESTS: Final = "requests."
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 """Only of these a quota may also count limits."""
 _POD_LEVEL: Final = ("cpu", "memory")
-_READ: Final = ("resources", "overhead", "priorityClassName", "activeDeadlineSeconds", "affinity")
+_READ: Final = ("resources", "overhead", "priorityClassName", "activeDeadlineSeconds")
 _HUGE_PAGES: Final = "hugepages-"
 
 
@@ -47,12 +47,16 @@ class Demand:
 
     def with_defaults(self, found: defaults.Defaults) -> "Demand":
         """What the pods ask for when admission has put defaults into them."""
-        return self if found == defaults.NONE else _read(defaults.applied(self.asking, found), pods=self.pods)
+        if found == defaults.NONE:
+            return self
+        applied = defaults.applied(self.asking, found)
+        return _read(applied, pods=self.pods, crosses_namespaces=self.crosses_namespaces)
 
 
 def read(template: Mapping[str, Any], *, pods: int) -> Demand:
     """What so many pods of a template ask for."""
-    return _read(_asking(template["spec"]), pods=pods)
+    spec = template["spec"]
+    return _read(_asking(spec), pods=pods, crosses_namespaces=_crosses_namespaces(spec.get("affinity") or {}))
 
 
 def _asking(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +68,7 @@ def _asking(spec: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _read(spec: Mapping[str, Any], *, pods: int) -> Demand:
+def _read(spec: Mapping[str, Any], *, pods: int, crosses_namespaces: bool) -> Demand:
     charged = {"pods": Decimal(1), "count/pods": Decimal(1), **_charged(_requests(spec), _limits(spec))}
     return Demand(
         pods=pods,
@@ -72,7 +76,7 @@ def _read(spec: Mapping[str, Any], *, pods: int) -> Demand:
         priority_class=spec.get("priorityClassName") or "",
         terminating=spec.get("activeDeadlineSeconds") is not None,
         best_effort=_best_effort(spec),
-        crosses_namespaces=_crosses_namespaces(spec.get("affinity") or {}),
+        crosses_namespaces=crosses_namespaces,
         asking=spec,
     )
 

@@ -59,15 +59,19 @@ class Extractions:
     jobs: dict[views.Key, dict[str, ExtractionJob]] = field(default_factory=dict)
     pods: dict[views.Key, dict[str, ExtractionPod]] = field(default_factory=dict)
 
-    def take(self, kind: Kind, key: views.Key, value: views.Object) -> bool:
+    def take(self, kind: Kind, key: views.Key, value: views.Object, count: views.Count) -> bool:
         """Take in an object; whether it is one of these."""
         if kind not in (Kind.JOB, Kind.POD) or not is_extraction(value):
             return False
         uid = value["metadata"]["uid"]
         if kind is Kind.JOB:
-            self.jobs.setdefault(key, {})[uid] = job(value)
+            taken = job(value)
+            count(taken.meta, taken)
+            self.jobs.setdefault(key, {})[uid] = taken
         else:
-            self.pods.setdefault(key, {})[uid] = pod(value)
+            seen = pod(value)
+            count(seen.meta, seen)
+            self.pods.setdefault(key, {})[uid] = seen
         return True
 
     def drop(self, key: views.Key, uid: str) -> None:

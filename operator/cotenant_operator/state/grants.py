@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cotenant_api import errors, names
+from cotenant_api import errors, names, quantity
 from cotenant_api.names import GraphDigest
 from cotenant_api.prediction import Prediction
 
@@ -24,6 +24,7 @@ class Grant:
         gpu_models: the annotation's text; None: any model.
         observed_only: mode Observe: `nvidia.com/gpu` of the default scheduler instead of a share.
         gpu_memory: the annotation's text; None: what the prediction says.
+        suspect_seconds: for so long they share no GPU with another suspect of a fault; None: they are no suspects.
         graph: what the pods compute, where it is known; they do not say it themselves.
     """
 
@@ -32,6 +33,7 @@ class Grant:
     gpu_models: str | None
     observed_only: bool = False
     gpu_memory: str | None = None
+    suspect_seconds: str | None = None
     graph: GraphDigest | None = field(default=None, compare=False)
 
     @property
@@ -50,20 +52,30 @@ class Grant:
 
 
 def read(template: Mapping[str, Any]) -> Grant | None:
-    """The grant that a pod template carries; None where it carries none."""
+    """The grant that a pod template carries; None where it carries none.
+
+    Raises:
+        InvalidInputError: an amount of GPUs is no whole number.
+    """
     notes = (template.get("metadata") or {}).get("annotations") or {}
     for container in template["spec"].get("containers") or ():
         limits = (container.get("resources") or {}).get("limits") or {}
         if names.GPU_SHARE in limits:
             return Grant(
-                share=int(limits[names.GPU_SHARE]),
+                share=_whole(limits, names.GPU_SHARE),
                 prediction=notes.get(names.PREDICTION),
                 gpu_models=notes.get(names.GPU_MODELS),
                 gpu_memory=notes.get(names.GPU_MEMORY),
+                suspect_seconds=notes.get(names.SUSPECT_SECONDS),
             )
         if NVIDIA_GPU in limits:
-            share = names.HUNDREDTHS * int(limits[NVIDIA_GPU])
+            share = names.HUNDREDTHS * _whole(limits, NVIDIA_GPU)
             models = notes.get(names.GPU_MODELS)
             memory = notes.get(names.GPU_MEMORY)
             return Grant(share=share, prediction=None, gpu_models=models, observed_only=True, gpu_memory=memory)
     return None
+
+
+def _whole(limits: Mapping[str, Any], resource: str) -> int:
+    """An amount of a resource; the API server writes 1000 as "1k"."""
+    return quantity.integer(limits[resource], field=f"spec.template: resources.limits[{resource}]")

@@ -77,7 +77,7 @@ class Observed:
         rivals: the other gangs there, where there is a quota, oldest first.
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
         defaults: what the LimitRanges of its namespace put into containers, where that was asked for.
-        overused: of evicted pods that had used more GPU memory than was booked: whether their agent had told so before.
+        overused: of evicted pods that had used more GPU memory than was booked: whether their agent had wanted that.
     """
 
     job: views.DLJob

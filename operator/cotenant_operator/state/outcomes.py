@@ -23,12 +23,14 @@ class Missing:
         message: what is wrong and what to do.
         may_come: whether waiting may help, without a change of the DLJob.
         graph: of a job whose graph is known and cannot be predicted.
+        refused: digest of a question about the graph that has this answer for ever.
     """
 
     reason: str
     message: str
     may_come: bool = False
     graph: GraphDigest | None = None
+    refused: str | None = None
 
 
 Outcome: TypeAlias = Predicted | Missing

@@ -3,13 +3,25 @@
 The API server has checked its own kinds; what others wrote into ours may be anything, and is refused by name.
 """
 
+import json
+import re
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
-from cotenant_api import conditions, dljob, documents, errors, gpunode, names, packingpolicy, placement
+from cotenant_api import conditions, dljob, documents, errors, gpunode, names, nesting, packingpolicy, placement
 from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
-from cotenant_operator.state import carried, demand, endings, grants, setbacks, shortages, views
+from cotenant_operator.state import carried, demand, endings, grants, setbacks, shortages, suspicions, views
+
+MAX_DIGITS: Final = 18
+"""Of a number in a label or an annotation: it fits into 64 bits."""
+_TOO_LARGE: Final = "cotenant.dev/bytes"
+"""In the place of a spec that is too large: its size. The API server leaves no such key in a DLJob."""
+_MAX_DIGEST: Final = 128
+_DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
+MAX_SPEC_BYTES: Final = 128 * 1024
+"""Of a DLJob's spec as JSON, a graph inline included."""
 
 
 def meta(value: views.Object) -> views.Meta:
@@ -38,17 +50,15 @@ def dl_job(value: views.Object) -> views.DLJob:
     written: views.Object = value.get("status") or {}
     raw_spec: views.Object = value.get("spec") or {}
     status, status_problem = _read(dljob.Status, written, source="status")
-    spec, problem, ended = None, None, None if status is None else views.finished(status)
+    text, problem, ended = None, None, None if status is None else views.finished(status)
     if ended is None:
-        spec, problem = _read(dljob.Spec, raw_spec, source="spec")
-        problem = problem or (None if spec is None else dljob.contradiction(spec))
-        spec = spec if problem is None else None
+        text, problem = _spec(raw_spec)
     else:
         # Nothing is derived from it any more.
         status, written = dljob.Status(conditions=(ended,)), {}
     return views.DLJob(
         meta=meta(value),
-        spec=spec,
+        text=text,
         problem=problem,
         status_problem=status_problem,
         ttl_seconds=raw_spec.get("ttlSecondsAfterFinished"),
@@ -75,8 +85,8 @@ def job(value: views.Object) -> views.Job:
         complete=complete,
         failed=failed,
         ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
-        spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
-        model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
+        spec_digest=(_annotation(value, labels.SPEC_DIGEST) or "")[:_MAX_DIGEST],
+        model_digest=(_annotation(value, labels.MODEL_DIGEST) or "")[:_MAX_DIGEST],
         grant=None if complete is not None else grants.read(spec["template"]),
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
         backoff_limit=spec.get("backoffLimit"),
@@ -101,12 +111,13 @@ def deployment(value: views.Object) -> views.Deployment:
         replicas=replicas,
         available=status.get("availableReplicas") or 0,
         rolled_out=caught_up and (status.get("updatedReplicas") or 0) >= replicas,
-        spec_digest=_annotation(value, labels.SPEC_DIGEST) or "",
-        model_digest=_annotation(value, labels.MODEL_DIGEST) or "",
+        spec_digest=(_annotation(value, labels.SPEC_DIGEST) or "")[:_MAX_DIGEST],
+        model_digest=(_annotation(value, labels.MODEL_DIGEST) or "")[:_MAX_DIGEST],
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
         failed_creation=setbacks.of_deployment(value),
         revision=_revision(spec["template"]),
         shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
+        suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),
     )
 
 
@@ -169,7 +180,29 @@ def policy(value: views.Object) -> views.Policy:
 
 def number(text: str) -> int:
     """A label's whole number; 0 where it is none."""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else 0
+
+
+def bounded_spec(raw: views.Object) -> views.Object:
+    """A DLJob's spec; of one that is too large only its size, and what is read of finished DLJobs."""
+    size = len(json.dumps(raw, separators=(",", ":")))
+    if size <= MAX_SPEC_BYTES:
+        return raw
+    return {_TOO_LARGE: size, "ttlSecondsAfterFinished": raw.get("ttlSecondsAfterFinished")}
+
+
+def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:
+    """The spec as JSON, or why it cannot be used."""
+    text = json.dumps(raw, separators=(",", ":")).encode()
+    size = raw.get(_TOO_LARGE, len(text))
+    if size > MAX_SPEC_BYTES:
+        remedy = "put a graph into a ConfigMap (spec.model.configMapRef), and long variables and commands, too"
+        return None, f"spec: {size} bytes: may have {MAX_SPEC_BYTES}: {remedy}"
+    if nesting.MARK.encode() in text:
+        return None, f"spec: nested deeper than {nesting.MAX_DEPTH} levels: no field of a DLJob needs that: remove it"
+    spec, problem = _read(dljob.Spec, raw, source="spec")
+    problem = problem or (None if spec is None else dljob.contradiction(spec))
+    return (text, None) if problem is None else (None, problem)
 
 
 def _read(model: type[documents.M], value: views.Object, *, source: str) -> tuple[documents.M | None, str | None]:
@@ -205,8 +238,9 @@ def _revision(value: views.Object) -> int:
 
 
 def _graph(value: views.Object) -> GraphDigest | None:
+    """The digest; None where somebody spoilt it."""
     found = _annotation(value, labels.GRAPH)
-    return None if found is None else GraphDigest(found)
+    return None if found is None or not _DIGEST.fullmatch(found) else GraphDigest(found)
 
 
 def _of_graph(grant: grants.Grant | None, graph: GraphDigest | None) -> grants.Grant | None:

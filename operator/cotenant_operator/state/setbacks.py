@@ -14,6 +14,8 @@ from cotenant_operator.state import demand
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the events that the Job controller writes, and of a Deployment's condition `ReplicaFailure`."""
 MAX_MESSAGE: Final = 512
+_MAX_TEXT: Final = 16 * 1024
+"""Characters of the annotation; what the operator writes is much less."""
 _VERSION: Final = 1
 _QUOTA: Final = re.compile(r"exceeded quota|insufficient quota|status unknown for quota")
 """Words of the API server's ResourceQuota plugin."""
@@ -72,17 +74,24 @@ def is_of_quota(message: str) -> bool:
 
 def setback(text: str | None) -> Setback | None:
     """The annotation; None where there is none, or somebody spoilt it: then the gang is tried once more."""
+    if text is None or len(text) > _MAX_TEXT:
+        return None
     try:
-        value: Any = json.loads(text or "")
+        value: Any = json.loads(text)
         if value["v"] > _VERSION:
             return None
-        return Setback(
-            count=max(int(value["count"]), 1),
-            at=datetime.fromisoformat(value["at"]),
-            message=str(value["message"]),
-            left=demand.amounts(value["left"]),
+        at = datetime.fromisoformat(value["at"])
+        return (
+            None
+            if at.tzinfo is None
+            else Setback(
+                count=max(int(value["count"]), 1),
+                at=at,
+                message=str(value["message"]),
+                left=demand.amounts(value["left"]),
+            )
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 

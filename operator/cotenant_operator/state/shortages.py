@@ -3,6 +3,7 @@
 It is written together with the pod template that follows from it, so that neither is ever there without the other.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, ClassVar, Final
 
@@ -11,6 +12,7 @@ from pydantic import Field
 from cotenant_api import documents, errors
 from cotenant_operator import labels
 from cotenant_operator.state.carried import MAX_MESSAGE, Carried, Count, MiB
+from cotenant_operator.state.suspicions import Suspicion
 
 
 class Shortage(documents.Document):
@@ -50,6 +52,27 @@ class Shortage(documents.Document):
 
 NONE: Final = Shortage()
 """Nothing is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lessons:
+    """All that a Deployment's pods have taught.
+
+    Attributes:
+        shortage: by running out of GPU memory.
+        suspicion: by being where faults were.
+    """
+
+    shortage: Shortage = NONE
+    suspicion: Suspicion | None = None
+
+    @property
+    def taken_over(self) -> Carried:
+        """As the attempts of a training job take it over."""
+        return self.shortage.taken_over.model_copy(update={"suspicion": self.suspicion})
+
+
+NO_LESSONS: Final = Lessons()
 
 
 def read(text: str | None) -> Shortage:

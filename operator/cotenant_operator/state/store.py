@@ -7,11 +7,12 @@ object never replaces a newer one, and a deleted object does not come back by an
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from cotenant_api import errors, gpunode, names, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
-from cotenant_operator.state import gangs, reading, views
+from cotenant_operator.state import budget, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import GPU, Observed, Refusal
@@ -26,19 +27,24 @@ NOBODY: Final[Keys] = frozenset()
 
 
 class Store:
-    """What is known of the cluster."""
+    """What is known of the cluster.
 
-    def __init__(self) -> None:
+    Args:
+        room: how much is kept of a namespace.
+    """
+
+    def __init__(self, *, room: budget.Budget | None = None) -> None:
         self._dljobs: dict[Key, views.DLJob] = {}
         self._jobs: dict[Key, dict[str, views.Job]] = {}
         self._deployments: dict[Key, views.Deployment] = {}
         self._pods: dict[Key, dict[str, views.Pod]] = {}
         self._extractions = Extractions()
+        self._unreadable = unread.Unreadable()
+        self._budget = room or budget.Budget()
         self._gangs = gangs.Gangs()
         self._nodes: dict[NodeName, views.GPUNode] = {}
         self._policy: views.Policy | None = None
         self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
-        self._places: dict[GPUUID, NodeName] = {}
         self._models: Counter[tuple[GPUModel, int]] = Counter()
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -62,15 +68,29 @@ class Store:
         }
 
     def put(self, kind: Kind, value: Mapping[str, Any]) -> Keys:
-        """Take in an object as read or watched; the DLJobs that it concerns."""
+        """Take in an object as read or watched; the DLJobs that it concerns.
+
+        One that cannot be read holds its DLJob, and ends nothing else.
+        """
         uid, version = value["metadata"]["uid"], reading.version(value)
         known = self._versions[kind].get(uid)
         if uid in self._gone or (known is not None and version < known[0]):
             return NOBODY
         key = _key(kind, value)
-        concerned = frozenset([key]) if self._extractions.take(kind, key, value) else self._take[kind](value)
+        # A label may name another DLJob than before.
+        moved = NOBODY if known is None or known[1] == key else self._forget(kind, uid, known[1])
         self._versions[kind][uid] = (version, key)
-        return concerned
+        try:
+            concerned = (
+                frozenset([key]) if self._extractions.take(kind, key, value, self._count) else self._take[kind](value)
+            )
+        except Exception as error:
+            _LOGGER.debug("%s %s", kind.value, key, exc_info=True)
+            self._unreadable.add(kind, key, value, error)
+            concerned = frozenset([key])
+        else:
+            self._unreadable.drop(key, uid)
+        return concerned | moved
 
     def remove(self, kind: Kind, uid: str) -> Keys:
         """Forget an object that is deleted; the DLJobs that it concerned."""
@@ -80,8 +100,16 @@ class Store:
         known = self._versions[kind].pop(uid, None)
         if known is None:
             return NOBODY
-        self._extractions.drop(known[1], uid)
-        return self._drop[kind](uid, known[1])
+        return self._forget(kind, uid, known[1])
+
+    def _forget(self, kind: Kind, uid: str, key: Key) -> Keys:
+        self._unreadable.drop(key, uid)
+        self._extractions.drop(key, uid)
+        self._budget.drop(key.namespace, uid)
+        return self._drop[kind](uid, key) | self._unreadable.crowded_out(key.namespace)
+
+    def _count(self, meta: views.Meta, kept: object) -> None:
+        self._budget.take(meta.key.namespace, meta.uid, kept)
 
     def uids(self, kind: Kind) -> frozenset[str]:
         """UIDs of the objects of a kind that are known."""
@@ -99,6 +127,14 @@ class Store:
         """The DLJobs that are not over."""
         return frozenset(key for key, job in self._dljobs.items() if job.finished is None)
 
+    def count_unread(self) -> int:
+        """How many objects cannot be read or kept."""
+        return len(self._unreadable)
+
+    def left_out(self, key: Key) -> tuple[unread.Unread, ...]:
+        """The objects of a DLJob for which its namespace had no room when they came, and has now."""
+        return self._unreadable.left_out(key, room=self._budget.left(key.namespace))
+
     def dljob(self, key: Key) -> views.DLJob | None:
         """A DLJob."""
         return self._dljobs.get(key)
@@ -112,6 +148,9 @@ class Store:
         job = self._dljobs.get(key)
         if job is None:
             return None
+        problem = self._unreadable.problem(key)
+        if problem is not None and job.finished is None:
+            job = replace(job, text=None, problem=problem)
         uid = job.meta.uid
         pods = tuple(pod for pod in self._pods.get(key, {}).values() if pod.dljob_uid == uid)
         owned = (found for found in self._jobs.get(key, {}).values() if found.meta.owner_uid == uid)
@@ -123,7 +162,7 @@ class Store:
             policy=self.policy(),
             outcome=outcome,
             refusal=refusal,
-            gpus={uuid: self._gpu(uuid) for pod in pods for uuid in _uuids(pod)},
+            gpus={uuid: self._gpu(uuid, pod.node) for pod in pods for uuid in _uuids(pod)},
             gpu_memory_mib={model: mib for model, mib in sorted(self._models) if mib},
             refused=self._refused(pods),
             extractions=self._extractions.jobs_of(key, uid),
@@ -136,8 +175,9 @@ class Store:
         """The PackingPolicy in force."""
         return None if self._policy is None else self._policy.spec
 
-    def _gpu(self, uuid: GPUUID) -> GPU:
-        node = self._nodes.get(self._places.get(uuid, NodeName("")))
+    def _gpu(self, uuid: GPUUID, on: NodeName | None) -> GPU:
+        # What another node says of a GPU with this UUID is not believed.
+        node = None if on is None else self._nodes.get(on)
         seen = None if node is None else node.gpus.get(uuid)
         listed = {} if seen is None else {tenant.pod_uid: f"{tenant.namespace}/{tenant.pod}" for tenant in seen.tenants}
         placed = {uid: str(self._pod_name(key, uid)) for uid, key in self._holders.get(uuid, {}).items()}
@@ -156,8 +196,17 @@ class Store:
 
     def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
         job = reading.dl_job(value)
+        before = self._dljobs.get(job.meta.key)
+        try:
+            self._count(job.meta, (job.meta, job.text))
+        except errors.InvalidInputError as error:
+            # It is there, and its status says why it is not run.
+            self._budget.drop(job.meta.key.namespace, job.meta.uid)
+            self._dljobs[job.meta.key] = replace(job, text=None, problem=str(error))
+            raise
         self._dljobs[job.meta.key] = job
-        return frozenset([job.meta.key])
+        ended = before is not None and before.finished is None and job.finished is not None
+        return frozenset([job.meta.key]) | (self._unreadable.crowded_out(job.meta.key.namespace) if ended else NOBODY)
 
     def _drop_dljob(self, uid: str, key: Key) -> Keys:
         if key in self._dljobs and self._dljobs[key].meta.uid == uid:
@@ -166,6 +215,7 @@ class Store:
 
     def _take_job(self, value: Mapping[str, Any]) -> Keys:
         key, job = _owner(value), reading.job(value)
+        self._count(job.meta, job)
         self._jobs.setdefault(key, {})[job.meta.uid] = job
         made_room = self._gangs.take_job(key, job)
         return frozenset([key]) | (self._gangs.waiting(key.namespace) if made_room else NOBODY)
@@ -177,6 +227,7 @@ class Store:
 
     def _take_deployment(self, value: Mapping[str, Any]) -> Keys:
         deployment = reading.deployment(value)
+        self._count(deployment.meta, deployment)
         self._deployments[deployment.meta.key] = deployment
         return frozenset([deployment.meta.key])
 
@@ -190,6 +241,7 @@ class Store:
 
     def _take_pod(self, value: Mapping[str, Any]) -> Keys:
         key, pod = _owner(value), reading.pod(value)
+        self._count(pod.meta, pod)
         uid = views.pod_uid(pod)
         before = self._pods.get(key, {}).get(uid)
         self._pods.setdefault(key, {})[uid] = pod
@@ -218,7 +270,6 @@ class Store:
             return NOBODY
         before, models = self._nodes.get(node.name), self.gpu_models()
         self._nodes[node.name] = node
-        self._places.update(dict.fromkeys(node.gpus, node.name))
         self._count_models(before, node)
         changed = [uuid for uuid, gpu in node.gpus.items() if before is None or before.gpus.get(uuid) != gpu]
         told = self._refused_anew(before, node)

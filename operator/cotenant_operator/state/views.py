@@ -3,10 +3,11 @@
 A finished DLJob keeps neither its spec nor its status: ten thousand of them must cost next to nothing.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
 from cotenant_api.names import GPUUID, GraphDigest, NodeName, PodUID
@@ -15,8 +16,11 @@ from cotenant_operator.state.carried import FIRST, Carried, Ended
 from cotenant_operator.state.demand import Demand
 from cotenant_operator.state.setbacks import FailedCreation, Setback
 from cotenant_operator.state.shortages import NONE, Shortage
+from cotenant_operator.state.suspicions import Suspicion
 
 Object = Mapping[str, Any]
+DECODED: Final = 16
+"""Specs that are kept as values: those that are being worked on."""
 
 
 class Key(NamedTuple):
@@ -48,24 +52,33 @@ class Meta:
     labels: Mapping[str, str]
 
 
+Count = Callable[[Meta, object], None]
+"""Counts what is kept of an object. Raises InvalidInputError where that is too much."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DLJob:
     """A DLJob.
 
     Attributes:
-        spec: None where it is finished or cannot be read.
+        text: its spec as JSON, of which a few bytes may be hundreds as values; None where there is no `spec`.
         problem: why the spec cannot be read.
         status_problem: why the status cannot be read: another release wrote it.
         status, written: as they stand in the API server; of a finished one only the condition that ended it.
     """
 
     meta: Meta
-    spec: dljob.Spec | None
+    text: bytes | None
     problem: str | None
     status_problem: str | None
     ttl_seconds: int | None
     status: dljob.Status
     written: Object
+
+    @property
+    def spec(self) -> dljob.Spec | None:
+        """What the user wrote; None where it is finished or cannot be read."""
+        return None if self.text is None else _spec(self.text)
 
     @property
     def finished(self) -> conditions.Condition | None:
@@ -132,6 +145,7 @@ class Deployment:
         failed_creation: why pods of it cannot be made.
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
+        suspicion: what is held against it.
     """
 
     meta: Meta
@@ -144,6 +158,7 @@ class Deployment:
     failed_creation: FailedCreation | None = None
     revision: int = 0
     shortage: Shortage = NONE
+    suspicion: Suspicion | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,6 +239,11 @@ class Policy:
     uid: str
     version: int
     spec: packingpolicy.Spec
+
+
+@functools.lru_cache(maxsize=DECODED)
+def _spec(text: bytes) -> dljob.Spec:
+    return dljob.Spec.model_validate_json(text)
 
 
 def finished(status: dljob.Status) -> conditions.Condition | None:

@@ -19,6 +19,7 @@ _BLOCKED: Final = {
     reasons.NAME_TAKEN: reasons.NAME_TAKEN,
     reasons.PACKING_POLICY_MISSING: reasons.PACKING_POLICY_MISSING,
     reasons.PREDICTION_MISSING: reasons.PREDICTION_MISSING,
+    reasons.MAY_BE_ROOT: reasons.MAY_BE_ROOT,
 }
 """Reason of Queued=False -> reason of the event that tells of it."""
 

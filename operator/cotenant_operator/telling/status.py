@@ -35,6 +35,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
         completion_time=_completion_time(job, found),
         prediction=_prediction(observed, stage, known, pods),
+        refused_graph=_refused_graph(observed),
         replicas=_replicas(observed, stage, pods),
         observed=shown.measured(pods, observed),
     )
@@ -106,7 +107,12 @@ def patch(new: dljob.Status) -> dict[str, Any]:
     """The status as a merge patch: null removes what is not there any more."""
     stored = written(new)
     whole = {name: stored.get(name) for name in _keys(dljob.Status)}
-    for name, model in (("prediction", dljob.PredictionStatus), ("observed", dljob.Observed)):
+    models: dict[str, type[documents.Model]] = {
+        "prediction": dljob.PredictionStatus,
+        "refusedGraph": dljob.RefusedGraph,
+        "observed": dljob.Observed,
+    }
+    for name, model in models.items():
         inner = stored.get(name)
         if inner is not None:
             whole[name] = {key: inner.get(key) for key in _keys(model)}
@@ -150,6 +156,16 @@ def _predicted(observed: Observed, *, has_document: bool) -> Verdict | None:
     if outcome is None:
         return None
     return Verdict(dljob.PREDICTED, holds=False, reason=outcome.reason, message=outcome.message)
+
+
+def _refused_graph(observed: Observed) -> dljob.RefusedGraph | None:
+    """What need not be read again; as it was where no graph was asked for."""
+    outcome = observed.outcome
+    if outcome is None:
+        return observed.job.status.refused_graph
+    if isinstance(outcome, Predicted) or outcome.refused is None:
+        return None
+    return dljob.RefusedGraph(digest=outcome.refused, message=outcome.message)
 
 
 def _queue_position(found: Sequence[conditions.Condition]) -> int | None:

@@ -13,19 +13,20 @@ from cotenant_operator.state.kinds import Kind
 from cotenant_operator.watches import resync, settings
 
 Handler = Callable[..., Awaitable[None]]
+Login = Callable[[], Awaitable[kopf.ConnectionInfo | kopf.AiohttpSession]]
 
 
 def registry(
     work: controller.Controller,
     sweeper: resync.Sweeper,
     *,
-    login: Callable[[], Awaitable[kopf.ConnectionInfo]],
+    login: Login,
     finish: Callable[[], Awaitable[None]],
 ) -> kopf.OperatorRegistry:
     """The handlers of every kind that is watched; `finish` is awaited when the operator stops."""
     found = kopf.OperatorRegistry()
 
-    async def log_in(**_: Any) -> kopf.ConnectionInfo:
+    async def log_in(**_: Any) -> kopf.ConnectionInfo | kopf.AiohttpSession:
         return await login()
 
     async def queued(**_: Any) -> int:

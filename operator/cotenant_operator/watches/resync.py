@@ -31,8 +31,10 @@ async def read_all(client: api.API, store: Store, *, pause: patience.Pause = asy
 
 async def _read(client: api.API, store: Store, kind: Kind) -> None:
     async for page in client.pages(kind):
-        for item in page:
-            store.put(kind, item)
+        page.reverse()
+        while page:
+            # Nothing of a page is left when the next one comes.
+            store.put(kind, page.pop())
 
 
 async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:

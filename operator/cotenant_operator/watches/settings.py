@@ -66,6 +66,8 @@ def settings() -> kopf.OperatorSettings:
     chosen.watching.connect_timeout = 10
     chosen.watching.inactivity_timeout = 75
     chosen.watching.reconnect_backoff = 0.5
+    # Object by object: a page of large ones would be larger than all that is kept of them.
+    chosen.watching.initial_streaming = True
     chosen.watching.chunk_size = api.PAGE
     for kind in LABELLED & RESOURCES.keys():
         group, version, plural = RESOURCES[kind]

@@ -102,7 +102,7 @@ def deployment(
     grant: grants.Grant,
     *,
     revision: int = 0,
-    shortage: shortages.Shortage = shortages.NONE,
+    lessons: shortages.Lessons = shortages.NO_LESSONS,
 ) -> dict[str, Any]:
     """The Deployment of an inference job; without replicas while it is suspended.
 
@@ -111,7 +111,7 @@ def deployment(
         spec: what it says.
         grant: what its pods ask for.
         revision: number of the pod template, from 0.
-        shortage: what running out of GPU memory has taught.
+        lessons: what its pods have taught.
     """
     selector = {names.DLJOB_LABEL: owner.meta.key.name, labels.DLJOB_UID: owner.meta.uid}
     made = template.pod_template(owner, spec, grant, attempt=0, gang=None)
@@ -124,8 +124,10 @@ def deployment(
     }
     metadata = _metadata(owner, spec, name=owner.meta.key.name, attempt=0)
     metadata["annotations"] |= _graph(grant)
-    if shortage != shortages.NONE:
-        metadata["annotations"][labels.SHORTAGE] = shortage.to_json()
+    if lessons.shortage != shortages.NONE:
+        metadata["annotations"][labels.SHORTAGE] = lessons.shortage.to_json()
+    if lessons.suspicion is not None:
+        metadata["annotations"][labels.SUSPICION] = lessons.suspicion.to_json()
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
 
 

@@ -75,6 +75,8 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
     memory = grant.gpu_memory or spec.gpu_memory
     if memory is not None:
         found[names.GPU_MEMORY] = memory
+    if grant.suspect_seconds is not None:
+        found[names.SUSPECT_SECONDS] = grant.suspect_seconds
     if spec.minimum_run_seconds is not None:
         found[names.MINIMUM_RUN_SECONDS] = str(spec.minimum_run_seconds)
     if grant.gpu_models is not None:
@@ -86,7 +88,8 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
 
 def _of_user(found: Mapping[str, str]) -> dict[str, str]:
     """Return the user's annotations without those that count only because the operator wrote them."""
-    return {key: text for key, text in found.items() if key not in names.RESERVED_ANNOTATIONS}
+    ours = (*names.RESERVED_ANNOTATIONS, names.SUSPECT_SECONDS)
+    return {key: text for key, text in found.items() if key not in ours}
 
 
 def service_name(owner: views.DLJob) -> str:
