@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from cotenant_api import errors, names, placement, pod
+from cotenant_api import errors, names, placement, pod, rootless
 from cotenant_api.names import GPUUID, Namespace, NodeName, PodUID
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -24,6 +24,7 @@ class Refusal(enum.StrEnum):
     UNKNOWN_GPU = "UnknownGPU"
     UNUSABLE_BACKEND = "UnusableBackend"
     GPU_NOT_SERVED = "GPUNotServed"
+    MAY_BE_ROOT = "MayBeRoot"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class BoundPod:
         requested_share: in hundredths of a GPU.
         booked: its placement; None where it is missing or cannot be read; `fault` then says which.
         prediction: the annotation as it stands, unread.
+        may_be_root: why one of its containers may run as root, and what to add; None: none may.
     """
 
     uid: PodUID
@@ -55,6 +57,17 @@ class BoundPod:
     booked: placement.Placement | None = None
     fault: str | None = None
     prediction: str | None = None
+    may_be_root: str | None = None
+
+
+def has_ended(manifest: pod.Object) -> bool:
+    """Whether a pod succeeded or failed."""
+    return _phase(manifest) in FINISHED_PHASES
+
+
+def _phase(manifest: pod.Object) -> str | None:
+    phase: str | None = (manifest.get("status") or {}).get("phase")
+    return phase
 
 
 def read(manifest: pod.Object) -> BoundPod | None:
@@ -63,7 +76,7 @@ def read(manifest: pod.Object) -> BoundPod | None:
         return None
     metadata: pod.Object = manifest.get("metadata") or {}
     notes: pod.Object = metadata.get("annotations") or {}
-    phase = (manifest.get("status") or {}).get("phase")
+    phase = _phase(manifest)
     container, share, booked, fault = _contract(manifest, notes)
     return BoundPod(
         uid=PodUID(metadata.get("uid", "")),
@@ -79,6 +92,7 @@ def read(manifest: pod.Object) -> BoundPod | None:
         booked=booked,
         fault=fault,
         prediction=notes.get(names.PREDICTION),
+        may_be_root=rootless.fault(manifest.get("spec") or {}),
     )
 
 

@@ -1,4 +1,4 @@
-"""CDI specifications: ours for one allocation, made of NVIDIA's for the GPUs and of what limits the container. Pure.
+"""The CDI specification of one allocation, made of NVIDIA's for the GPUs and of what limits the container. Pure.
 
 Field names and versions: https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 A runtime refuses fields that the declared version does not have, so what NVIDIA's toolkit wrote keeps its version.
@@ -15,7 +15,9 @@ from cotenant_deviceplugin.binding import ledger
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.mps.backend import Edits
 
-BASE_KIND = "nvidia.com/gpu"
+HOOKS_OF_WHOLE_GPUS = frozenset({"enable-cuda-compat", "apply-cuda-memory-limits"})
+"""Hooks of NVIDIA's toolkit that containers of a shared GPU do not get: the first lets a client of MPS load a libcuda
+that is newer than its server's, the second sets limits by variables that the tenant sets (toolkit 1.20)."""
 LEAST_VERSION = (0, 5, 0)
 """The first in which a device's name may begin with a digit, as a nonce may."""
 
@@ -30,11 +32,34 @@ class Base:
     edits: tuple[Object, ...]
 
 
+def check(specification: Object) -> None:
+    """Raise InvalidInputError where a specification is not of the shape that is read here."""
+    _version(specification)
+    devices = _objects(specification, "devices")
+    for edits in (_edits(each) for each in (specification, *devices)):
+        for name in ("mounts", "deviceNodes", "hooks"):
+            _objects(edits, name)
+        for hook in edits.get("hooks") or ():
+            _texts(hook, "args")
+        _texts(edits, "env")
+    for device in devices:
+        if not isinstance(device.get("name"), str):
+            raise errors.InvalidInputError("devices.name", device.get("name"), "must be a text")
+
+
 def base_of(specification: Object, gpu: GPUUID, index: int) -> Base | None:
-    """The edits of a GPU in a specification; its device is named by UUID, or else by index. None: it is not there."""
+    """Return a GPU's edits in a specification of NVIDIA's; None where the specification does not know the GPU.
+
+    A device is named by UUID, by index, or by type and index (`--device-name-strategy` of nvidia-ctk).
+
+    Raises:
+        InvalidInputError: it is no specification.
+    """
+    check(specification)
     devices = {device.get("name"): device for device in specification.get("devices") or ()}
-    device = devices.get(gpu) or devices.get(str(index))
-    if specification.get("kind") != BASE_KIND or device is None:
+    names: tuple[str, ...] = (gpu, str(index), f"gpu{index}")
+    device = next((devices[name] for name in names if name in devices), None)
+    if device is None:
         return None
     own = (specification.get("containerEdits"), device.get("containerEdits"))
     return Base(_version(specification), tuple(edits for edits in own if edits))
@@ -49,13 +74,44 @@ def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str
     ours: dict[str, Any] = {"env": [f"{name}={value}" for name, value in sorted(edits.environment.items())]}
     if edits.mounts:
         ours["mounts"] = list(edits.mounts)
-    merged = _merged([each for base in bases for each in base.edits] + [ours])
+    theirs = [_for_sharing(each) if edits.shared else each for base in bases for each in base.edits]
+    merged = _merged([*theirs, ours])
     version = max([LEAST_VERSION, *(base.version for base in bases)])
     return {
         "cdiVersion": ".".join(str(part) for part in version),
         "kind": ledger.KIND,
         "devices": [{"name": nonce, "containerEdits": merged}],
     }
+
+
+def _edits(of: Object) -> Object:
+    edits = of.get("containerEdits") or {}
+    if not isinstance(edits, Mapping):
+        raise errors.InvalidInputError("containerEdits", edits, "must be an object")
+    return edits
+
+
+def _objects(of: Object, field: str) -> list[Object]:
+    return _list(of, field, Mapping, "must be a list of objects")
+
+
+def _texts(of: Object, field: str) -> list[str]:
+    return _list(of, field, str, "must be a list of texts")
+
+
+def _list(of: Object, field: str, kind: type[Any], remedy: str) -> list[Any]:
+    values = of.get(field) or []
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        raise errors.InvalidInputError(field, values, remedy)
+    return values
+
+
+def _for_sharing(edits: Object) -> Object:
+    """Without what would take a client of MPS away from its server or its limits."""
+    if "hooks" not in edits:
+        return edits
+    kept = [hook for hook in edits["hooks"] if not HOOKS_OF_WHOLE_GPUS & set(hook.get("args") or ())]
+    return {**edits, "hooks": kept}
 
 
 def _merged(edits: Iterable[Object]) -> dict[str, Any]:

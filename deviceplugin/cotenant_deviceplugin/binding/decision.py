@@ -5,7 +5,7 @@ TemporaryError: kubelet asks again. PermanentError: its text begins with a `pods
 
 from collections.abc import Collection, Mapping
 
-from cotenant_api import errors, placement
+from cotenant_api import errors, packingpolicy, placement
 from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.binding import ledger
@@ -55,6 +55,25 @@ def check_unchanged(granted: Grant, owner: Owner, bound: BoundPod | None) -> Non
     """Raise TemporaryError unless the pod, read once more, still is what the grant was made from."""
     if _living(owner, bound).booked != granted.booked:
         raise _not_now("the pod's placement has changed meanwhile")
+
+
+def check_user(
+    granted: Grant, owner: Owner, bound: BoundPod | None, tenant_user: packingpolicy.TenantUser | None
+) -> None:
+    """Raise unless the user that the pod runs as may have the socket of an MPS control daemon, which obeys root.
+
+    Args:
+        granted: what the pod is to be given.
+        owner: as of `grant`.
+        bound: as of `grant`.
+        tenant_user: whom pods on shared GPUs may run as; None: nobody knows it yet.
+    """
+    shared, fault = granted.booked.backend is placement.Backend.MPS, _living(owner, bound).may_be_root
+    if not shared or fault is None or tenant_user is packingpolicy.TenantUser.ANY:
+        return
+    if tenant_user is None:
+        raise _not_now("the PackingPolicy has not been seen yet, and the pod may run as root")
+    raise errors.PermanentError(f"{Refusal.MAY_BE_ROOT}: {fault}")
 
 
 def has_room(granted: Grant, others: Collection[Grant]) -> bool:

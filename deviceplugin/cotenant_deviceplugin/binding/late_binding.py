@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cotenant_api import errors
+from cotenant_api import errors, packingpolicy
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_deviceplugin.binding import decision, ledger, owner, recovery, tokens
 from cotenant_deviceplugin.binding.book import Book
@@ -29,7 +29,12 @@ DELAY_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What late binding works with. `nonces`: a new one at each call, never one twice, of letters and digits."""
+    """What late binding works with.
+
+    Attributes:
+        nonces: a new one at each call, never one twice, of letters and digits.
+        tenant_user: whom pods on shared GPUs may run as; None: that is not known yet.
+    """
 
     disk: Disk
     kubelet: Kubelet
@@ -40,6 +45,7 @@ class Surroundings:
     specifications: Specifications
     clock: Clock
     nonces: Callable[[], Nonce]
+    tenant_user: Callable[[], packingpolicy.TenantUser | None]
 
 
 class LateBinding:
@@ -216,6 +222,7 @@ class LateBinding:
         """A new grant, if everything that it needs is so."""
         bound = await self._with.pods.read(holder.namespace, holder.pod)
         grant = decision.grant(holder, bound, tokens=len(tokens), node=self._node, known=self._gpus)
+        decision.check_user(grant, holder, bound, self._with.tenant_user())
         self._indexes(grant)
         decision.check_open(grant, self._gpus)
         if not decision.has_room(grant, self._given_away()):

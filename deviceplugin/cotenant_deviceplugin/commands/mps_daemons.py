@@ -5,7 +5,7 @@ import logging
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from cotenant_deviceplugin.mps import layout
+from cotenant_deviceplugin.mps import layout, readiness
 
 SUMMARY = "run one MPS control daemon for each GPU of this node"
 EXAMPLES = "example: cotenant mps-daemons --drain-seconds 600"
@@ -27,6 +27,13 @@ def configure(parser: ArgumentParser) -> None:
         help="on SIGTERM, take clients off their GPU after so long (default: wait until they end)",
     )
     parser.add_argument(
+        "--ready-port",
+        type=int,
+        default=readiness.PORT,
+        metavar="PORT",
+        help="takes connections while the daemons are served, and nothing is in the way; 0: none (%(default)s)",
+    )
+    parser.add_argument(
         "--nvml", type=Path, metavar="FILE", help="libnvidia-ml.so.1 (default: where the dynamic linker finds it)"
     )
     parser.add_argument(
@@ -46,17 +53,23 @@ def run(arguments: Namespace) -> int:
 
 
 async def _run(arguments: Namespace) -> None:
+    from cotenant_deviceplugin import selinux
     from cotenant_deviceplugin.gpus import nvml
-    from cotenant_deviceplugin.mps import daemons
+    from cotenant_deviceplugin.mps import daemon, daemons
 
-    settings = daemons.Settings(
+    selinux.label_for_containers(arguments.mps_root)
+    settings = daemon.Settings(
         root=arguments.mps_root,
         program=tuple(arguments.control),
         environment=daemons.inherited(),
         drain_seconds=arguments.drain_seconds,
     )
     hardware = nvml.NVML(library=arguments.nvml)
+    told = readiness.Readiness()
+    listening = asyncio.create_task(told.listen(arguments.ready_port)) if arguments.ready_port else None
     try:
-        await daemons.run(settings, daemons.shared(hardware), daemons.stopping(), driver=hardware)
+        await daemons.run(settings, daemons.shared(hardware), daemons.stopping(), driver=hardware, readiness=told)
     finally:
+        if listening is not None:
+            listening.cancel()
         await hardware.close()

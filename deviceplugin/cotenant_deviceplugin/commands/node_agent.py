@@ -3,6 +3,8 @@
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from pathlib import Path
 
+from cotenant_deviceplugin.commands import driver_files
+
 SUMMARY = "hand out this node's GPUs by the hundredth, and publish their state"
 EXAMPLES = "example: cotenant node-agent --node=$(NODE_NAME) --metrics-address=:9476"
 
@@ -51,6 +53,12 @@ def configure(parser: ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where /metrics, /healthz and /readyz are served (%(default)s)",
     )
+    parser.add_argument(
+        "--metrics-token-file",
+        type=Path,
+        metavar="FILE",
+        help="holds the bearer token that lets read metrics that name namespaces and pods; default: nobody may",
+    )
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -69,6 +77,7 @@ def _folders(parser: ArgumentParser) -> None:
     }
     for flag, (default, text) in folders.items():
         parser.add_argument(flag, type=Path, default=Path(default), metavar="DIR", help=f"{text} (%(default)s)")
+    driver_files.configure(parser)
     parser.add_argument(
         "--mps-control",
         nargs="+",
@@ -96,6 +105,7 @@ def run(arguments: Namespace) -> int:
             kubelet_dir=arguments.kubelet_dir,
             cdi_dir=arguments.cdi_dir,
             base_cdi_dirs=(Path("/etc/cdi"), arguments.cdi_dir),
+            driver=driver_files.places(arguments),
             mps_root=arguments.mps_root,
             mps_control=tuple(arguments.mps_control),
             nvml=arguments.nvml,
@@ -104,6 +114,7 @@ def run(arguments: Namespace) -> int:
             manage_compute_mode=arguments.manage_compute_mode,
             runtime_has_cdi=arguments.runtime_has_cdi,
             node_selector=dict(arguments.node_selector),
+            metrics_token_file=arguments.metrics_token_file,
             metrics_address=http.Address.parse(arguments.metrics_address),
         )
     )

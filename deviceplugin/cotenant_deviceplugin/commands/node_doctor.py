@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant_api import findings
+from cotenant_deviceplugin.commands import driver_files
 from cotenant_deviceplugin.mps import layout
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def configure(parser: ArgumentParser) -> None:
     }
     for flag, (default, text) in folders.items():
         parser.add_argument(flag, type=Path, default=Path(default), metavar="DIR", help=f"{text} (%(default)s)")
+    driver_files.configure(parser)
     parser.add_argument(
         "--cdi-dir",
         type=Path,
@@ -72,14 +74,15 @@ def run(arguments: Namespace) -> int:
 
 
 async def _read(arguments: Namespace) -> "Machine":
-    from cotenant_deviceplugin.binding import specifications
+    from cotenant_deviceplugin.binding import bases
     from cotenant_deviceplugin.doctor import reading
     from cotenant_deviceplugin.gpus import nvml
 
     places = reading.Places(
         root=arguments.root,
         kubelet_dir=arguments.kubelet_dir,
-        cdi_dirs=tuple(arguments.cdi_dir or specifications.BASE_FOLDERS),
+        cdi_dirs=tuple(arguments.cdi_dir or bases.FOLDERS),
+        driver=driver_files.places(arguments),
         mps_root=arguments.mps_root,
         mps_control=tuple(arguments.mps_control),
     )

@@ -44,7 +44,8 @@ class Machine:
 
     Attributes:
         driver_fault: why NVML answers nothing.
-        unspecified: GPUs that NVIDIA's CDI specification does not know; `specification_fault`: why it cannot be read.
+        specification_fault: what was looked for, where no CDI specification gives each GPU by itself.
+        specification_made: whether there is none, and nvidia-ctk makes one.
         cdi_dirs: where specifications were looked for.
         daemons: by GPU; of those for which there is a pipe below `mps_root`.
         container_runtime: `containerd://2.3.7`.
@@ -58,8 +59,8 @@ class Machine:
     devices: tuple[hardware.Device, ...] = ()
     readings: Mapping[GPUUID, hardware.Readings] = field(default_factory=dict)
     cdi_dirs: tuple[Path, ...] = ()
-    unspecified: frozenset[GPUUID] = frozenset()
     specification_fault: str | None = None
+    specification_made: bool = False
     daemons: Mapping[GPUUID, Daemon] = field(default_factory=dict)
     mps_root: Path | None = None
     container_runtime: str | None = None

@@ -6,13 +6,13 @@ import re
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.binding import specifications
+from cotenant_deviceplugin.binding import bases, toolkit
 from cotenant_deviceplugin.doctor.machine import Configuration, Daemon, Machine
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kubelet import paths
@@ -36,12 +36,14 @@ class Places:
 
     Attributes:
         root: where the host's file system is seen.
+        driver: where driver and toolkit are.
         mps_control: NVIDIA's control program, with whatever stands before it.
     """
 
     root: Path = Path("/")
     kubelet_dir: Path = paths.KUBELET_DIR
-    cdi_dirs: tuple[Path, ...] = specifications.BASE_FOLDERS
+    cdi_dirs: tuple[Path, ...] = bases.FOLDERS
+    driver: toolkit.Places = field(default_factory=toolkit.Places)
     mps_root: Path = layout.DEFAULT_ROOT
     mps_control: Sequence[str] = layout.PROGRAM
     shm: Path = Path("/dev/shm")  # noqa: S108 -- not a temporary file
@@ -51,15 +53,15 @@ async def read(gpus: hardware.ManagedHardware, places: Places) -> Machine:
     """Everything that can be seen from here."""
     driver, devices, readings, fault = await _driver(gpus)
     shared = [device for device in devices if not device.mig]
-    unspecified, specification_fault = await _unspecified(devices, places.cdi_dirs)
+    look = await _look(driver, shared, places)
     return Machine(
         driver=driver,
         driver_fault=fault,
         devices=devices,
         readings=readings,
         cdi_dirs=places.cdi_dirs,
-        unspecified=unspecified,
-        specification_fault=specification_fault,
+        specification_fault=look.reason,
+        specification_made=look.made,
         daemons={device.uuid: found for device in shared if (found := await _daemon(device.uuid, places)) is not None},
         mps_root=places.mps_root,
         container_runtime=await _runtime(places.root),
@@ -80,14 +82,12 @@ async def _driver(gpus: hardware.ManagedHardware) -> _Driver:
         return None, (), {}, str(error)
 
 
-async def _unspecified(
-    devices: Sequence[hardware.Device], folders: Sequence[Path]
-) -> tuple[frozenset[GPUUID], str | None]:
+async def _look(driver: hardware.Driver | None, devices: Sequence[hardware.Device], places: Places) -> bases.Look:
+    if driver is None:
+        return bases.Look()
     indexes = {device.uuid: device.index for device in devices}
-    try:
-        return await specifications.SpecificationFiles(folders[-1], base_folders=folders).missing(indexes), None
-    except errors.TemporaryError as error:
-        return frozenset(), str(error)
+    maker = toolkit.Toolkit(places.driver)
+    return await bases.Bases(places.cdi_dirs, maker=maker).look(indexes, driver.driver_version)
 
 
 async def _daemon(gpu: GPUUID, places: Places) -> Daemon | None:
@@ -100,10 +100,10 @@ async def _daemon(gpu: GPUUID, places: Places) -> Daemon | None:
         servers = await asked.servers()
         if not servers:
             return Daemon(pipe=pipe)
-        told = await asked.describe(servers[0])
+        status, clients = await asked.status(servers[0]), await asked.clients(servers[0])
     except errors.TemporaryError as error:
         return Daemon(pipe=pipe, fault=str(error))
-    return Daemon(pipe=pipe, status=told.status, clients=len(told.clients))
+    return Daemon(pipe=pipe, status=status, clients=len(clients))
 
 
 async def _runtime(root: Path) -> str | None:

@@ -38,8 +38,7 @@ class Evidence:
         xids: told since the last step, oldest first.
         canary: the last one that ended.
         tenants: pods that hold the GPU.
-        culprit: of an XID or of the server's fault, where MPS or the kernel's log names one. It cannot be added later:
-            whoever can find it out does so before this step.
+        strangers: whether there are processes on the GPU that no tenant explains.
         boot: the kernel's boot ID; another one: the machine has been restarted.
     """
 
@@ -48,7 +47,7 @@ class Evidence:
     xids: tuple[int, ...] = ()
     canary: Canary | None = None
     tenants: tuple[PodUID, ...] = ()
-    culprit: PodUID | None = None
+    strangers: bool = False
     boot: str | None = None
 
 

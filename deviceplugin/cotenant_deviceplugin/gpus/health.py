@@ -128,12 +128,7 @@ class Machine:
 
     def _with_fault(self, gpu: GPUUID, record: Record, evidence: Evidence, now: float) -> Record:
         """The fault to publish: once for all that is told of one incident, and then never changed."""
-        classes = self._classes(evidence)
-        told = [
-            xid
-            for xid, class_ in zip(evidence.xids, classes, strict=True)
-            if class_ is not xids.Class.IGNORE and not self._follows(xid)
-        ]
+        told = [xid for xid in evidence.xids if xids.tells_of_fault(self._table, xid)]
         faulted = evidence.mps is gpunode.MPS.FAULT and not record.mps_fault
         if not told and not faulted:
             return record
@@ -141,23 +136,33 @@ class Machine:
             return record
         xid = told[0] if told else None
         culprit = self._culprit(evidence, xid)
+        victims = tuple(sorted(pod for pod in set(evidence.tenants) if pod != culprit))[:64]
         fault = gpunode.Fault(
             id=f"{gpu}-{int(now * 1000)}-{record.published + 1}",
             time=moment(now),
             xid=xid,
             culprit_pod_uid=culprit,
-            victim_pod_uids=tuple(sorted(pod for pod in set(evidence.tenants) if pod != culprit))[:64],
+            victim_pod_uids=victims,
+            # A process that no tenant explains may be the cause as well: then nobody can be found out.
+            suspect_pod_uids=victims if not culprit and not evidence.strangers and self._by_a_tenant(xid) else (),
         )
         until = now + self._policy.incident
         return record.model_copy(update={"fault": fault, "incident_until": until, "published": record.published + 1})
 
     def _culprit(self, evidence: Evidence, xid: int | None) -> PodUID | None:
-        """Hardware has none. A process that is alone on the GPU needs no other witness."""
-        row = None if xid is None else self._table.get(xid)
-        if xid is not None and (row is None or xids.Class.APPLICATION not in {row.class_, row.untold}):
+        """Return the pod that was alone on the GPU; hardware has no culprit.
+
+        Among several nobody can be named: the daemon's output repeats what any of them makes it say.
+        """
+        if not self._by_a_tenant(xid):
             return None
-        alone = evidence.tenants[0] if len(set(evidence.tenants)) == 1 else None
-        return evidence.culprit or alone
+        tenants = set(evidence.tenants)
+        return tenants.pop() if len(tenants) == 1 and not evidence.strangers else None
+
+    def _by_a_tenant(self, xid: int | None) -> bool:
+        """Whether a tenant may have caused a fault, and not the hardware; None: no XID was told with it."""
+        row = None if xid is None else self._table.get(xid)
+        return xid is None or (row is not None and xids.Class.APPLICATION in {row.class_, row.untold})
 
     def _follows(self, xid: int) -> bool:
         row = self._table.get(xid)

@@ -101,6 +101,12 @@ def meant(table: Table, xid: int, action: hardware.RecoveryAction | None) -> Cla
     return _ACTIONS.get(action, Class.RESET)
 
 
+def tells_of_fault(table: Table, xid: int) -> bool:
+    """Return whether an XID tells of a fault, not of what follows from one or of a process that was ended."""
+    row = table.get(xid)
+    return row is None or (row.class_ is not Class.IGNORE and not row.follows)
+
+
 def described(table: Table, xid: int) -> str:
     """For a person."""
     row = table.get(xid)

@@ -1,7 +1,4 @@
-"""What the agent does to pods by way of the API server: read one freshly, tell about one, evict one.
-
-Decides nothing, and never deletes: an eviction is the API server's to allow.
-"""
+"""What the agent does with pods by way of the API server: read one freshly, tell about one. It changes none."""
 
 import collections
 import contextlib
@@ -47,14 +44,15 @@ class FreshPods:
 class PodEvents:
     """Tells about pods in their events, once per pod and reason, also across restarts."""
 
-    def __init__(self, api: cluster.Cluster, clock: Clock) -> None:
+    def __init__(self, api: cluster.Cluster, node: NodeName, clock: Clock) -> None:
         self._api = api
+        self._node = node
         self._clock = clock
         self._told: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     async def tell(self, about: manifests.Subject, *, reason: str, message: str) -> None:
         """Create the event, if it has not been."""
-        made = manifests.event(about, reason=reason, message=message, now=self._clock.now())
+        made = manifests.event(about, node=self._node, reason=reason, message=message, now=self._clock.now())
         key = f"{about.namespace}/{made['metadata']['name']}"
         if key in self._told:
             return
@@ -64,15 +62,3 @@ class PodEvents:
         self._told[key] = None
         if len(self._told) > TOLD_LIMIT:
             self._told.popitem(last=False)
-
-
-class Evictions:
-    """Evicts pods through the Eviction API: budgets are honoured, and the Job controller sees a disruption."""
-
-    def __init__(self, api: cluster.Cluster) -> None:
-        self._api = api
-
-    async def evict(self, pod: manifests.Subject) -> None:
-        """Return once it is evicted or gone. Raises TemporaryError also while a budget allows none."""
-        with contextlib.suppress(cluster.NotFoundError):
-            await self._api.create(cluster.eviction_path(pod.namespace, pod.name), manifests.eviction(pod))

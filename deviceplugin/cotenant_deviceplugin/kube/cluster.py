@@ -98,11 +98,6 @@ def pod_path(namespace: Namespace, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def eviction_path(namespace: Namespace, name: str) -> str:
-    """Where a pod's Eviction is created."""
-    return f"{pod_path(namespace, name)}/eviction"
-
-
 def events_path(namespace: Namespace) -> str:
     """The events of a namespace."""
     return f"/api/v1/namespaces/{namespace}/events"

@@ -59,8 +59,8 @@ def lease(node: NodeName, namespace: Namespace, *, node_uid: str, now: datetime)
     }
 
 
-def event(about: Subject, *, reason: str, message: str, now: datetime) -> Object:
-    """A warning about a pod. Its name follows from the pod's UID and from the reason: it is created once."""
+def event(about: Subject, *, node: NodeName, reason: str, message: str, now: datetime) -> Object:
+    """A warning about a pod, by the agent of a node. Its name follows from UID and reason: it is created once."""
     digest = hashlib.sha256(f"{about.uid}/{reason}".encode()).hexdigest()[:16]
     # What stands before a dot must end as a name may.
     stem = about.name[:MAX_EVENT_STEM].rstrip("-.")
@@ -79,21 +79,11 @@ def event(about: Subject, *, reason: str, message: str, now: datetime) -> Object
         "reason": reason,
         "message": message[:MAX_EVENT_MESSAGE],
         "type": "Warning",
-        "source": {"component": FIELD_MANAGER},
+        "source": {"component": FIELD_MANAGER, "host": node},
         "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": moment,
         "lastTimestamp": moment,
         "count": 1,
-    }
-
-
-def eviction(pod: Subject) -> Object:
-    """An Eviction of this very pod: another one of its name is left alone."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": {"preconditions": {"uid": pod.uid}},
     }
 
 

@@ -21,7 +21,10 @@ class Node:
         self.container_runtime: str | None = None
         self.labels: Mapping[str, str] = {}
         self.offered: tuple[str, ...] = ()
-        """Resources of NVIDIA's own device plugin of which there are more than none."""
+        """Resources of NVIDIA's own device plugin of which there are more than none.
+
+        Not of what is allocatable alone: while the plugin restarts nothing is, and its pods run on.
+        """
         self.changed: Callable[[], None] = _nothing
 
     def replace(self, items: Iterable[Object]) -> None:
@@ -36,7 +39,8 @@ class Node:
         status = manifest.get("status") or {}
         runtime = (status.get("nodeInfo") or {}).get("containerRuntimeVersion") or None
         labels = dict((manifest.get("metadata") or {}).get("labels") or {})
-        offered = tuple(sorted(key for key, value in (status.get("allocatable") or {}).items() if _foreign(key, value)))
+        amounts = [*(status.get("capacity") or {}).items(), *(status.get("allocatable") or {}).items()]
+        offered = tuple(sorted({key for key, value in amounts if _foreign(key, value)}))
         differs = not self.synced or (runtime, labels, offered) != (self.container_runtime, self.labels, self.offered)
         self.synced, self.container_runtime, self.labels, self.offered = True, runtime, labels, offered
         if differs:
@@ -81,6 +85,10 @@ class Policy:
         """None: it has not been seen yet, so that nothing may be offered."""
         self.changed: Callable[[], None] = _nothing
         self._log = log
+
+    def tenant_user(self) -> packingpolicy.TenantUser | None:
+        """Whom pods on shared GPUs may run as; None: the policy has not been seen yet."""
+        return None if self.spec is None else self.spec.tenant_user
 
     def replace(self, items: Iterable[Object]) -> None:
         """The one there is; where there has never been one, its defaults are in force."""

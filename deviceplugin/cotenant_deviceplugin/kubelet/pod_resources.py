@@ -10,7 +10,7 @@ import grpc
 from cotenant_api import errors, names
 from cotenant_api.names import Namespace
 from cotenant_deviceplugin.clock import Clock
-from cotenant_deviceplugin.kubelet import paths, statuses
+from cotenant_deviceplugin.kubelet import neighbours, paths, statuses
 from cotenant_deviceplugin.kubelet.owners import Listed
 from cotenant_deviceplugin.kubelet.plugin import Token, Tokens
 from cotenant_deviceplugin.kubelet.protos import podresources_v1_pb2 as messages
@@ -54,9 +54,16 @@ class Client:
 
     async def listed(self) -> tuple[Listed, ...]:
         """The containers that hold tokens. Raises TemporaryError where kubelet does not answer in time."""
+        return holders(await self._answer_in_time())
+
+    async def held(self, resources: neighbours.Resources) -> neighbours.Held:
+        """Who holds devices of other plugins. Raises TemporaryError, as `listed` does."""
+        return neighbours.holders(await self._answer_in_time(), resources)
+
+    async def _answer_in_time(self) -> messages.ListPodResourcesResponse:
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                return holders(await self._answer())
+                return await self._answer()
         except TimeoutError as error:
             text = f"kubelet's PodResources did not answer within {self._deadline_seconds:g} s"
             raise errors.TemporaryError(text, delay_seconds=1) from error

@@ -50,8 +50,9 @@ class Server:
         pid: of the server, as the host counts; None without one. It may live while nobody can be asked about it.
         clients: PIDs of its clients, as the host counts.
         reason: why it is not Active.
-        faults: fatal errors that its log told of since it was observed last; they may be over.
-        culprits: PIDs that those errors name.
+        faults: lines of its daemon's output since it was observed last that tell of a fatal error. A tenant can have
+            any line written: they prove nothing by themselves, and a PID in them names nobody.
+        initializes: it is there and says that it is not ready yet.
         outdated: it runs with other defaults than the node's; a new one is needed once its clients have ended.
     """
 
@@ -60,7 +61,7 @@ class Server:
     clients: tuple[int, ...] = ()
     reason: str | None = None
     faults: tuple[str, ...] = ()
-    culprits: tuple[int, ...] = ()
+    initializes: bool = False
     outdated: bool = False
 
 
@@ -71,10 +72,12 @@ class Edits:
     Attributes:
         environment: wins over the pod's own.
         mounts: CDI mounts (`hostPath`, `containerPath`, `options`).
+        shared: whether the container is a client of MPS; it then gets fewer of the GPU's own edits.
     """
 
     environment: dict[str, str]
     mounts: tuple[dict[str, Any], ...] = ()
+    shared: bool = False
 
 
 class Backend(Protocol):

@@ -31,9 +31,19 @@ def pipe(root: Path, gpu: GPUUID) -> Path:
     return directory
 
 
+def client_pipe(root: Path, gpu: GPUUID) -> Path:
+    """The directory that tenants get instead: see `client_pipe`. Raises InvalidInputError, as `pipe` does."""
+    return pipe(root, gpu).with_name("client-pipe")
+
+
 def log(root: Path, gpu: GPUUID) -> Path:
-    """The directory of the daemon's `control.log` and `server.log`."""
+    """The directory of what the daemon says: its `output`; under `-d`, `control.log` and `server.log`."""
     return root / gpu / "log"
+
+
+def output(root: Path, gpu: GPUUID) -> Path:
+    """Where the standard output of the daemon and its servers goes: under `-f` all that they say goes there."""
+    return log(root, gpu) / "output.log"
 
 
 def compute_mode(root: Path, gpu: GPUUID) -> Path:

@@ -4,7 +4,7 @@ Level-triggered: every step follows from what is seen now, and what is remembere
 change that is interrupted anywhere goes on after a restart of the agent. Nothing changes under a process that uses the
 GPU. Faults: https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html, "memory protection and error containment":
 after a fatal fault every client of the server gets an error, new ones are refused, and the server serves again once all
-of them have ended.
+of them have ended. What the daemon's output says is a fault only with a proof: `proof`.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from typing import Final
 
 from cotenant_api import gpunode
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.mps import proof
 from cotenant_deviceplugin.mps.backend import Server
 
 _COMPUTE_MODE: Final[Mapping[gpunode.Mode, ComputeMode]] = {
@@ -30,6 +31,7 @@ class Policy:
         terminate_seconds: after a fault, how long its clients may take to end before they are ended through the server.
         evict_seconds: how long before they are named for eviction.
         starting_seconds: how long a server without clients may stay neither ACTIVE nor FAULT before it is replaced.
+        settle_seconds: how long one that starts is waited for at once, for a container that waits.
         proving_observations: how often in a row a server must be seen ACTIVE after a fault.
         first_backoff_seconds, longest_backoff_seconds: between attempts to start a server.
     """
@@ -38,6 +40,7 @@ class Policy:
     terminate_seconds: float = 10.0
     evict_seconds: float = 30.0
     starting_seconds: float = 60.0
+    settle_seconds: float = 10.0
     proving_observations: int = 3
     first_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 30.0
@@ -50,12 +53,16 @@ class Seen:
     Attributes:
         processes: PIDs of all that hold the GPU by NVML, server and clients included.
         before: what its compute mode was before it was first set; None: what it is.
+        event: whether the driver has told of a critical event since the last observation.
+        own: PIDs of clients whose end proves nothing: the agent's own, and those that it ended.
     """
 
     server: Server
     compute_mode: ComputeMode
     processes: frozenset[int] = frozenset()
     before: ComputeMode | None = None
+    event: bool = False
+    own: frozenset[int] = frozenset()
 
     @property
     def users(self) -> frozenset[int]:
@@ -104,12 +111,10 @@ class Fault:
     Attributes:
         server: PID of the server that had it; None: unknown.
         affected: PIDs of all clients that it hit.
-        culprits: those that the server's log names.
     """
 
     server: int | None
     affected: frozenset[int]
-    culprits: frozenset[int]
     reason: str
 
 
@@ -119,6 +124,8 @@ class State:
 
     Attributes:
         server, clients: as they were known last.
+        witnesses: those of the clients whose end tells of a fault.
+        heard: what a fault was told by, and not proven yet.
         fault: the fault that is not over yet.
         since: when that began.
         proven: how often in a row the server was seen well since.
@@ -128,6 +135,8 @@ class State:
 
     server: int | None = None
     clients: frozenset[int] = frozenset()
+    witnesses: frozenset[int] = frozenset()
+    heard: proof.Heard = proof.NOTHING
     fault: Fault | None = None
     since: float = 0.0
     proven: int = 0
@@ -147,6 +156,8 @@ class Decision:
         reason: why not.
         actions: to be done now; then the GPU is observed again.
         fault: one that began with this observation.
+        unproven: lines of the daemon's output that told of a fault, and that nothing has proven in time.
+        starts: whether its server starts, so that it may be ready soon.
     """
 
     state: State
@@ -155,6 +166,8 @@ class Decision:
     reason: str | None = None
     actions: tuple[Action, ...] = ()
     fault: Fault | None = field(default=None)
+    unproven: tuple[str, ...] = ()
+    starts: bool = False
 
 
 def decide(state: State, seen: Seen, wanted: gpunode.Mode | None, *, now: float, policy: Policy) -> Decision:
@@ -174,14 +187,16 @@ def decide(state: State, seen: Seen, wanted: gpunode.Mode | None, *, now: float,
         return Decision(state=State(), published=gpunode.MPS.NOT_USED, reason=f"the GPU is {wanted}")
     if wanted is gpunode.Mode.WHOLE:
         return _whole(seen, policy)
-    begun = _begun(state, seen)
+    weighed = _weighed(state, seen)
+    begun = _begun(state, seen, weighed.proven)
     if begun is not None:
-        state = replace(state, fault=begun, since=now, proven=0)
+        state, weighed = replace(state, fault=begun, since=now, proven=0), proof.Weighed(heard=proof.FAULT)
     if state.fault is not None:
         decision = _recovering(state, state.fault, seen, now=now, policy=policy)
     else:
         decision = _shared(state, seen, now=now, policy=policy)
-    return replace(decision, state=_remembered(decision.state, seen), fault=begun)
+    remembered = replace(_remembered(decision.state, seen), heard=weighed.heard)
+    return replace(decision, state=remembered, fault=begun, unproven=weighed.unproven)
 
 
 def _given_back(seen: Seen) -> Decision:
@@ -224,20 +239,36 @@ def _shared(state: State, seen: Seen, *, now: float, policy: Policy) -> Decision
     return Decision(state=calm, published=gpunode.MPS.ACTIVE, ready=True)
 
 
-def _begun(state: State, seen: Seen) -> Fault | None:
-    """A fault that this observation shows and that was not known yet."""
+def _weighed(state: State, seen: Seen) -> proof.Weighed:
+    """What is heard while a fault is open belongs to it."""
+    if state.fault is not None and state.proven == 0:
+        return proof.Weighed(heard=proof.FAULT)
+    line = seen.server.faults[-1] if seen.server.faults else None
+    return proof.weigh(state.heard, line=line, event=seen.event, loss=_lost(state, seen))
+
+
+def _lost(state: State, seen: Seen) -> bool:
+    """Return whether a server that serves has none of the clients left that it had."""
+    server, had = seen.server, state.witnesses - seen.own
+    serves = server.state is gpunode.MPS.ACTIVE and server.pid == state.server
+    return serves and bool(had) and not had & frozenset(server.clients)
+
+
+def _begun(state: State, seen: Seen, proven: str | None) -> Fault | None:
+    """A fault that this observation shows and that was not known yet; `proven`: what the output says of one."""
     server = seen.server
-    told = bool(server.faults) and (state.fault is None or state.proven > 0)
-    if server.state is gpunode.MPS.FAULT and (state.fault is None or state.proven > 0):
+    if state.fault is not None and state.proven == 0:
+        return None
+    if server.state is gpunode.MPS.FAULT:
         reason, affected = server.reason or "the MPS server is at fault", state.clients | frozenset(server.clients)
-    elif told:
-        reason, affected = server.faults[-1], state.clients | frozenset(server.culprits)
     elif state.server is not None and server.pid != state.server and state.clients and state.fault is None:
         reason, affected = f"server {state.server} ended under its clients", state.clients
+    elif proven is not None:
+        reason, affected = proven, state.clients
     else:
         return None
     hit = server.pid if server.state is gpunode.MPS.FAULT or state.server is None else state.server
-    return Fault(server=hit, affected=affected, culprits=frozenset(server.culprits), reason=reason)
+    return Fault(server=hit, affected=affected, reason=reason)
 
 
 def _recovering(state: State, fault: Fault, seen: Seen, *, now: float, policy: Policy) -> Decision:
@@ -330,6 +361,7 @@ def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
         published=seen.server.state,
         reason=seen.server.reason,
         actions=(StopServer(),) if late else (),
+        starts=seen.server.initializes and not late,
     )
 
 
@@ -337,7 +369,9 @@ def _remembered(state: State, seen: Seen) -> State:
     """The clients of a server of which nobody can tell now are those that it had."""
     server = seen.server
     asked = server.state in {gpunode.MPS.ACTIVE, gpunode.MPS.FAULT} or server.pid is None or server.outdated
-    return replace(state, server=server.pid, clients=frozenset(server.clients) if asked else state.clients)
+    clients = frozenset(server.clients) if asked else state.clients
+    witnesses = (clients if asked else state.witnesses) - seen.own
+    return replace(state, server=server.pid, clients=clients, witnesses=witnesses)
 
 
 def _in_the_way(seen: Seen) -> str:

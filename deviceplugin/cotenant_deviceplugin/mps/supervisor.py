@@ -15,7 +15,9 @@ from cotenant_deviceplugin.mps import supervision
 from cotenant_deviceplugin.mps.backend import Backend
 
 MAX_STEPS: Final = 6
-"""Further ones in one call of `settle`: more than any change of modes needs."""
+"""Further changes in one call of `settle`: more than any change of modes needs."""
+LOOK_SECONDS: Final = 0.1
+"""Between two looks at a server that starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +27,13 @@ class Look:
     Attributes:
         processes: PIDs with a context of their own, and of MPS clients.
         before: what the compute mode was before it was first set; None: what it is.
+        own: PIDs of the agent's own programs, which may be clients of MPS, too.
     """
 
     compute_mode: ComputeMode
     processes: frozenset[int]
     before: ComputeMode | None = None
+    own: frozenset[int] = frozenset()
 
 
 class Driver(Protocol):
@@ -66,7 +70,18 @@ class Supervisor:
         self._backend, self._driver = backend, driver
         self._monotonic, self._policy = monotonic, policy
         self._state = supervision.State()
+        self._event = False
+        self._ended: frozenset[int] = frozenset()
         self._one_at_a_time = asyncio.Lock()
+
+    def heard(self) -> None:
+        """The driver has told of a critical event of the GPU."""
+        self._event = True
+
+    async def terminate(self, pid: int) -> None:
+        """End one client so that its neighbours live. Raises TemporaryError."""
+        self._ended |= {pid}
+        await self._backend.terminate(self.gpu, pid)
 
     async def step(self, wanted: gpunode.Mode | None) -> supervision.Decision:
         """Observe once, and do what follows. `EvictStayers` in its actions is left to the caller.
@@ -79,22 +94,39 @@ class Supervisor:
             return decision
 
     async def settle(self, wanted: gpunode.Mode | None) -> supervision.Decision:
-        """Step until the GPU is ready, or nothing more can be done for it at once. Raises as `step`."""
+        """Step until the GPU is ready, or nothing more can be done for it at once.
+
+        A server that starts is waited for, for a while: `start_server` returns before it is ACTIVE. Raises as `step`.
+        """
         async with self._one_at_a_time:
             decision, changed = await self._step(wanted)
-            begun = decision.fault
-            for _ in range(MAX_STEPS):
-                if decision.ready or not changed:
-                    break
+            begun, unproven = decision.fault, decision.unproven
+            changes, last = 0, self._monotonic() + self._policy.settle_seconds
+            while not decision.ready and changes < MAX_STEPS:
+                if not changed:
+                    if not decision.starts or self._monotonic() >= last:
+                        break
+                    await asyncio.sleep(LOOK_SECONDS)
+                changes += changed
                 decision, changed = await self._step(wanted)
-                begun = decision.fault or begun
-            return replace(decision, fault=begun)
+                begun, unproven = decision.fault or begun, (*unproven, *decision.unproven)
+            return replace(decision, fault=begun, unproven=unproven)
 
     async def _step(self, wanted: gpunode.Mode | None) -> tuple[supervision.Decision, bool]:
         """The decision, and whether it has changed server or compute mode."""
-        server, look = await self._backend.observe(self.gpu), await self._driver.look(self.gpu)
+        # First the driver: what the daemon's output says is read once, and would be lost where the driver fails.
+        look = await self._driver.look(self.gpu)
+        event, self._event = self._event, False
+        server = await self._backend.observe(self.gpu)
+        own = look.own | self._ended
+        self._ended &= frozenset(server.clients)
         seen = supervision.Seen(
-            server=server, compute_mode=look.compute_mode, processes=look.processes, before=look.before
+            server=server,
+            compute_mode=look.compute_mode,
+            processes=look.processes,
+            before=look.before,
+            event=event,
+            own=own,
         )
         decision = supervision.decide(self._state, seen, wanted, now=self._monotonic(), policy=self._policy)
         self._state = decision.state
@@ -114,7 +146,7 @@ class Supervisor:
                 await self._driver.set_compute_mode(self.gpu, mode)
             case supervision.TerminateClients(pids=pids):
                 for pid in sorted(pids):
-                    await self._backend.terminate(self.gpu, pid)
+                    await self.terminate(pid)
                 return False
             case supervision.EvictStayers():
                 return False

@@ -5,6 +5,9 @@ that is `daemons`, in a process that outlives the agent.
 """
 
 import asyncio
+import contextlib
+import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -13,18 +16,32 @@ from typing import Final
 from cotenant_api import gpunode, placement
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import Device
-from cotenant_deviceplugin.mps import layout, logs
+from cotenant_deviceplugin.mps import client_pipe, layout, logs
 from cotenant_deviceplugin.mps.backend import Edits, Enforcement, Properties, Server
-from cotenant_deviceplugin.mps.control import ANSWER_SECONDS, Answers, Control, NoAnswerError, NoDaemonError
+from cotenant_deviceplugin.mps.control import (
+    ANSWER_SECONDS,
+    INITIALIZING,
+    RETRY_SECONDS,
+    Answers,
+    Control,
+    NoAnswerError,
+    NoDaemonError,
+    RefusedError,
+)
 
 MIN_COMPUTE_CAPABILITY: Final = (7, 0)
 """Older GPUs know no limits of threads: https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html (Volta MPS)."""
 CONTAINER_PIPE: Final = "/run/cotenant/mps"
 """Where a container finds the pipe of its GPU's daemon."""
+SERVER: Final = "nvidia-cuda-mps-server"
+END_SECONDS: Final = 3.0
+"""How long a server that does not serve may take to end by itself before it is killed."""
+_LOOK_SECONDS: Final = 0.05
+_COMM_LENGTH: Final = 15
 _MANY_CLIENTS_SINCE: Final = (13, 1)
 _DOCS: Final = "https://docs.nvidia.com/deploy/mps/latest"
 _STATES: Final = MappingProxyType(
-    {"ACTIVE": gpunode.MPS.ACTIVE, "INITIALIZING": gpunode.MPS.STARTING, "FAULT": gpunode.MPS.FAULT}
+    {"ACTIVE": gpunode.MPS.ACTIVE, INITIALIZING: gpunode.MPS.STARTING, "FAULT": gpunode.MPS.FAULT}
 )
 
 
@@ -92,6 +109,7 @@ class MPSv2:
         self._alive = process_lives if alive is None else alive
         self._tails: dict[GPUUID, logs.Tail] = {}
         self._last: dict[GPUUID, int | None] = {}
+        self._served: dict[GPUUID, int] = {}
 
     @property
     def properties(self) -> Properties:
@@ -111,6 +129,7 @@ class MPSv2:
         tail = self._tail(gpu)
         try:
             seen = await self._ask(gpu)
+            await asyncio.to_thread(client_pipe.offer, self._root, gpu)
         except NoDaemonError as error:
             seen = Server(state=gpunode.MPS.STOPPED, pid=self._survivor(gpu), reason=str(error))
         except NoAnswerError as error:
@@ -122,8 +141,8 @@ class MPSv2:
             pid=seen.pid,
             clients=seen.clients,
             reason=seen.reason,
-            faults=tuple(each.line for each in told),
-            culprits=tuple(each.client for each in told if each.client is not None),
+            faults=told,
+            initializes=seen.initializes,
             outdated=seen.outdated,
         )
 
@@ -132,17 +151,28 @@ class MPSv2:
         return await self._control(gpu).answers()
 
     async def start(self, gpu: GPUUID) -> None:
-        """Start the GPU's server where there is none."""
+        """Start the GPU's server where there is none; it initializes when this returns."""
         control = self._control(gpu)
         if not await control.servers():
             await control.start_server()
 
     async def stop(self, gpu: GPUUID) -> None:
-        """End the GPU's servers. One that has got a client meanwhile ends with it, unless it is at fault."""
+        """End the GPU's servers. One that has got a client meanwhile ends with it, unless it is at fault.
+
+        One that does not serve and does not end, as while it initializes for ever, is killed.
+        """
         control = self._control(gpu)
         for server in await control.servers():
-            seen = await self._described(gpu, server)
-            await control.shutdown_server(server, with_clients=seen is None or seen.status == "FAULT")
+            serves = await self._status(gpu, server) == "ACTIVE"
+            await control.shutdown_server(server, with_clients=not serves)
+            if not serves:
+                await self._end(control, server)
+
+    async def _end(self, control: Control, server: int) -> None:
+        """See to it that a server ends, and that its daemon knows."""
+        if not await _gone(control, server) and self._alive(server):
+            kill(server)
+            await _gone(control, server)
 
     async def terminate(self, gpu: GPUUID, pid: int) -> None:
         """End one client so that its neighbours live; a PID that is no client is left alone."""
@@ -162,39 +192,57 @@ class MPSv2:
             "NVIDIA_VISIBLE_DEVICES": "void",
         }
         mount = {
-            "hostPath": str(layout.pipe(self._root, gpu)),
+            "hostPath": str(layout.client_pipe(self._root, gpu)),
             "containerPath": CONTAINER_PIPE,
-            "options": ["rbind", "rw", "nosuid", "nodev", "noexec"],
+            # Connecting to a socket and writing to a FIFO are no writes to the file system.
+            "options": ["rbind", "ro", "nosuid", "nodev", "noexec"],
         }
         return Edits(environment=environment, mounts=(mount,))
 
     async def _ask(self, gpu: GPUUID) -> Server:
-        last = self._last.get(gpu)
-        answers = None if last is None else await self._described(gpu, last)
-        if answers is None or answers.servers != (last,):
+        """All in one question where a server is known to serve; else first whether it can be asked all."""
+        served = self._served.get(gpu)
+        answers = None if served is None else await self._described(gpu, served)
+        if answers is None or answers.servers != (served,):
+            self._served.pop(gpu, None)
             servers = await self._control(gpu).servers()
             if len(servers) != 1:
-                return _without_one(servers)
+                return self._without_one(gpu, servers)
+            if await self._status(gpu, servers[0]) == INITIALIZING and self._alive(servers[0]):
+                return _initializing(servers[0])
             answers = await self._described(gpu, servers[0])
             if answers is None or answers.servers != servers:
-                return Server(state=gpunode.MPS.STARTING, reason=f"server {servers[0]} is being replaced")
+                reason = f"server {servers[0]} is being replaced"
+                return Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=reason)
+        self._served[gpu] = answers.servers[0]
         return self._judge(answers)
 
     def _judge(self, answers: Answers) -> Server:
         pid = answers.servers[0]
         state, reason = _STATES.get(answers.status, gpunode.MPS.STARTING), None
-        outdated = min(answers.thread_percentage, answers.default_percentage) < 100
+        own = answers.thread_percentage
+        threads = answers.default_percentage if own is None else min(own, answers.default_percentage)
         if not self._alive(pid):
             state, reason = gpunode.MPS.FAULT, f"server {pid} is listed and its process is gone"
         elif state is not gpunode.MPS.ACTIVE:
             reason = f"server {pid} says {answers.status}"
-        elif outdated:
+        elif threads < 100:
             state = gpunode.MPS.STARTING
-            reason = f"server {pid} gives its clients {answers.thread_percentage:g} % of the threads at most"
+            reason = f"server {pid} gives its clients {threads:g} % of the threads at most"
+        outdated = own is not None and threads < 100
         return Server(state=state, pid=pid, clients=answers.clients, reason=reason, outdated=outdated)
 
+    def _without_one(self, gpu: GPUUID, servers: Sequence[int]) -> Server:
+        if servers:
+            reason = f"several servers: {', '.join(map(str, servers))}; one replaces another"
+            return Server(state=gpunode.MPS.STARTING, pid=self._survivor(gpu), reason=reason)
+        return Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server")
+
     def _survivor(self, gpu: GPUUID) -> int | None:
-        """The server known last, where it lives on without a daemon that would answer for it."""
+        """The server known last, where it lives on without a daemon that would answer for it.
+
+        That a server has ended under its clients is a fault, and no answer that fails may look like it.
+        """
         last = self._last.get(gpu)
         return last if last is not None and self._alive(last) else None
 
@@ -202,6 +250,13 @@ class MPSv2:
         """What is said of one server; None: it is not known any more, or nobody understands what is said."""
         try:
             return await self._control(gpu).describe(server)
+        except NoAnswerError:
+            return None
+
+    async def _status(self, gpu: GPUUID, server: int) -> str | None:
+        """In the daemon's word; None, as above."""
+        try:
+            return await self._control(gpu).status(server)
         except NoAnswerError:
             return None
 
@@ -214,6 +269,34 @@ class MPSv2:
         return self._tails[gpu]
 
 
+async def _gone(control: Control, server: int) -> bool:
+    """Whether a server's daemon does not know it any more, after a while at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            while server in await control.servers():  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(_LOOK_SECONDS)
+            return True
+    return False
+
+
+def kill(server: int) -> None:
+    """Kill a server that does not end; no process of another name. Raises RefusedError."""
+    try:
+        handle = os.pidfd_open(server)
+    except ProcessLookupError:
+        return
+    try:
+        if Path(f"/proc/{server}/comm").read_text().strip() == SERVER[:_COMM_LENGTH]:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    except PermissionError as error:
+        message = f"MPS server {server} does not end, and may not be killed: {error.strerror}"
+        raise RefusedError(message, delay_seconds=RETRY_SECONDS) from error
+    finally:
+        os.close(handle)
+
+
 def process_lives(pid: int) -> bool:
     """Whether a process of the host lives, a zombie not; needs the host's PID namespace."""
     try:
@@ -223,8 +306,6 @@ def process_lives(pid: int) -> bool:
     return stat.rpartition(b")")[2].split(maxsplit=1)[0] not in {b"Z", b"X"}
 
 
-def _without_one(servers: Sequence[int]) -> Server:
-    if servers:
-        named = ", ".join(map(str, servers))
-        return Server(state=gpunode.MPS.STARTING, reason=f"several servers: {named}; one replaces another")
-    return Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server")
+def _initializing(server: int) -> Server:
+    reason = f"server {server} says {INITIALIZING}"
+    return Server(state=gpunode.MPS.STARTING, pid=server, reason=reason, initializes=True)

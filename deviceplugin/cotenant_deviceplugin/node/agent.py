@@ -11,7 +11,7 @@ from pathlib import Path
 from cotenant_api import conditions, errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.agent import Agent, GPUs, Identity
-from cotenant_deviceplugin.binding import grants
+from cotenant_deviceplugin.binding import bases, grants, toolkit
 from cotenant_deviceplugin.binding.disk import LedgerFile
 from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
 from cotenant_deviceplugin.binding.ledger import Nonce
@@ -32,6 +32,7 @@ from cotenant_deviceplugin.node.giving_back import GivingBack
 from cotenant_deviceplugin.node.health import Keeper, boot_id
 from cotenant_deviceplugin.node.host import HostProcesses
 from cotenant_deviceplugin.node.incidents import Incidents
+from cotenant_deviceplugin.node.neighbours import Neighbours
 from cotenant_deviceplugin.node.publisher import Publisher
 from cotenant_deviceplugin.node.settings import Settings
 from cotenant_deviceplugin.node.strangers import Strangers
@@ -43,6 +44,10 @@ LOG = logging.getLogger("cotenant.agent")
 NO_DRIVER = "the NVIDIA driver has not been seen yet"
 NODE_SECONDS = 2.0
 """How long the API server may take, at the end, to say what the Node is now."""
+UNPROVEN = (
+    "%s: its MPS daemon's output tells of a fatal error, and nothing else shows one, so it does not count: a tenant "
+    "may have written %s. Further ones are counted in cotenant_mps_unproven_faults_total alone"
+)
 LEAVING = "the node agent has ended, and the next one has not registered with kubelet yet"
 
 
@@ -82,6 +87,7 @@ class NodeAgent:
         self.proving: proving.Proving | None = None
         self.serious: list[tuple[GPUUID, supervision.Decision]] = []
         self.alarm = asyncio.Event()
+        self._doubts: set[GPUUID] = set()
         self.pods = stores.Pods()
         self.stores = around.Stores(surroundings.Node(), surroundings.Slices(), surroundings.Policy(retry.log))
         self.processes = outside.processes
@@ -104,12 +110,16 @@ class NodeAgent:
         self.service = Service(self.binding, observe=self.metrics.called, log=LOG)
         self.registration = Registration(settings.kubelet_dir, self.service, clock=retry.clock, log=LOG)
         said = around.Said(settings.runtime_has_cdi, settings.node_selector)
-        self.around = around.Around(self.stores, said, kubelet_fault=self._kubelet_fault)
+        self.neighbours = Neighbours(settings.kubelet_dir, outside.resources)
+        self.around = around.Around(
+            self.stores, said, kubelet_fault=self._kubelet_fault, registered=lambda: self.neighbours.registered
+        )
         self.giving_back = GivingBack(
             settings.mps_root, driver=outside.gpus, specifications=self.specifications, log=LOG
         )
+        self.xids = xids.load()
         self.health = Keeper(
-            health.Machine(xids.load(), evidence.Policy(canary=settings.canary)),
+            health.Machine(self.xids, evidence.Policy(canary=settings.canary)),
             settings.state_dir,
             clock=retry.clock,
             log=retry.log,
@@ -117,12 +127,11 @@ class NodeAgent:
         )
         self.incidents = Incidents(
             self.find,
-            events=actions.PodEvents(outside.api, retry.clock),
-            evictions=actions.Evictions(outside.api),
+            events=actions.PodEvents(outside.api, settings.node, retry.clock),
             retry=retry,
-            evicted=self.metrics.evicted,
+            asked=self.metrics.asked_eviction,
         )
-        self.looks = looks.Looks(outside.gpus, clearing.Modes(settings.mps_root))
+        self.looks = looks.Looks(outside.gpus, clearing.Modes(settings.mps_root), own=lambda: self._canaries.pids)
         self._connect()
 
     def equip(self, driver: hardware.Driver) -> None:
@@ -155,6 +164,8 @@ class NodeAgent:
         """Late binding's gate, which is closed while there is no driver."""
         if self.gate is None:
             raise errors.TemporaryError(NO_DRIVER, delay_seconds=2)
+        if new:
+            await self.neighbours.check(booking.uuid for booking in grant.booked.gpus)
         return await self.gate.admit(grant, new=new)
 
     async def leave(self) -> None:
@@ -184,6 +195,7 @@ class NodeAgent:
             gpus={gpu: self._state(gpu) for gpu in self.health.records},
             granted=self.publisher.granted(self.binding.grants()),
             refused=self.publisher.refused(living),
+            evict=self.incidents.evict(living),
             own_pids=self._own_pids(),
             around=self.around.read(),
         )
@@ -211,7 +223,9 @@ class NodeAgent:
             return status.EXCLUDED_REASON
         if self.devices[gpu].mig:
             return status.MIG_REASON
-        return self.unserved.get(gpu) or self.unhealthy(gpu) or self.strangers.closing(gpu)
+        return (
+            self.unserved.get(gpu) or self.unhealthy(gpu) or self.neighbours.closing(gpu) or self.strangers.closing(gpu)
+        )
 
     def unhealthy(self, gpu: GPUUID) -> str | None:
         """Why no container may start on a GPU, not even one that had it before; None: it may."""
@@ -243,7 +257,8 @@ class NodeAgent:
 
     def _late_binding(self, resources: pod_resources.Client, proc: Path) -> LateBinding:
         settings = self.settings
-        self.specifications = SpecificationFiles(settings.cdi_dir, base_folders=settings.base_cdi_dirs)
+        self.bases = bases.Bases(settings.base_cdi_dirs, maker=toolkit.Toolkit(settings.driver))
+        self.specifications = SpecificationFiles(settings.cdi_dir, self.bases)
         made = Surroundings(
             disk=LedgerFile(settings.state_dir),
             kubelet=LocalKubelet(settings.kubelet_dir, resources),
@@ -254,12 +269,13 @@ class NodeAgent:
             specifications=self.specifications,
             clock=self.retry.clock,
             nonces=_nonce,
+            tenant_user=self.stores.policy.tenant_user,
         )
         return LateBinding(settings.node, made)
 
     def _connect(self) -> None:
         """Who tells whom of a change."""
-        for source in (self.publisher, self.registration):
+        for source in (self.publisher, self.registration, self.incidents):
             source.changed = self.agent.publish_soon
         for store in (self.health, self.stores.node, self.stores.slices, self.stores.policy):
             store.changed = self._changed
@@ -298,6 +314,15 @@ class NodeAgent:
             self.alarm.set()
         if before is None or before.published is not decision.published:
             self.agent.publish_soon()
+        for line in decision.unproven:
+            self._doubted(gpu, line)
+
+    def _doubted(self, gpu: GPUUID, line: str) -> None:
+        """Count a fault that was told of and not proven; whoever can have a line written must not fill the log."""
+        if gpu not in self._doubts:
+            self._doubts.add(gpu)
+            LOG.warning(UNPROVEN, gpu, errors.shortened(line))
+        self.metrics.unproven_fault(gpu)
 
     def _clients(self) -> Mapping[GPUUID, tuple[int, ...]]:
         return self.machines.seen_clients() if self.machines else {}

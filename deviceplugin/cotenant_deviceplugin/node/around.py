@@ -1,6 +1,6 @@
 """What the node around the agent allows: puts together what is remembered of it, for readiness and for offers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant_api import packingpolicy
@@ -44,13 +44,24 @@ class Around:
         stores: what is watched.
         said: what the admin said of the node.
         kubelet_fault: why kubelet does not know the resource; None: it does.
+        registered: resources by which other device plugins hand out the GPUs, as kubelet knows them.
 
     Attributes:
-        specification_fault: why NVIDIA's CDI specification serves no GPU of this node.
+        driver_fault: why MPS of the node's driver cannot hold tenants.
+        specification_fault: why no CDI specification serves a GPU of this node.
     """
 
-    def __init__(self, stores: Stores, said: Said, *, kubelet_fault: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        said: Said,
+        *,
+        kubelet_fault: Callable[[], str | None],
+        registered: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.driver_fault: str | None = None
         self.specification_fault: str | None = None
+        self._registered = registered
         self._stores, self._said, self._kubelet_fault = stores, said, kubelet_fault
 
     def read(self) -> readiness.Surroundings:
@@ -60,8 +71,9 @@ class Around:
         return readiness.Surroundings(
             container_runtime=self._stores.node.container_runtime,
             runtime_has_cdi=self._said.runtime_has_cdi,
+            driver_fault=self.driver_fault,
             specification_fault=self.specification_fault,
-            foreign=(*self._stores.node.offered, *slices),
+            foreign=(*sorted({*self._stores.node.offered, *self._registered()}), *slices),
             kubelet_fault=self._kubelet_fault(),
             offering=spec is not None and spec.mode is packingpolicy.Mode.PACK,
             lacking_labels=self._lacking(),

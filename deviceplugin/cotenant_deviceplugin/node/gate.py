@@ -4,6 +4,7 @@ The GPU must be healthy, in the mode that the grant needs, and, where it is shar
 A new tenant must find nobody there whom no tenant explains.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 from cotenant_api import errors, gpunode, placement
@@ -57,7 +58,8 @@ class Gate:
             return WHOLE_EDITS
         # decision.grant has seen to it that a part is of one GPU.
         (booking,) = grant.booked.gpus
-        return self._mps.edits(booking.uuid, booking, processes=grant.booked.processes_per_gpu)
+        limited = self._mps.edits(booking.uuid, booking, processes=grant.booked.processes_per_gpu)
+        return dataclasses.replace(limited, shared=True)
 
     def _check(self, gpu: GPUUID, *, shared: bool) -> None:
         device = self._device(gpu)

@@ -92,7 +92,7 @@ class Keeper:
         *,
         mps: gpunode.MPS,
         tenants: tuple[PodUID, ...],
-        culprit: PodUID | None = None,
+        strangers: bool = False,
     ) -> None:
         """Take up what is known of a GPU now."""
         before = self._records.get(gpu)
@@ -104,7 +104,7 @@ class Keeper:
             xids=tuple(self._xids.pop(gpu, ())),
             canary=self._canaries.pop(gpu, None),
             tenants=tenants,
-            culprit=culprit,
+            strangers=strangers,
             boot=self._boot,
         )
         self._evidence[gpu] = evidence

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import h11
 import prometheus_client
 
-from cotenant_api import errors
+from cotenant_api import errors, exposition, listeners
 
 READ_BYTES = 16 * 1024
-IDLE_SECONDS = 120.0
-"""Who is silent for so long is not waited for; Prometheus asks every minute, or more often."""
+LIMITS = listeners.Limits(connections=64)
+"""kubelet, a few Prometheus servers, and people."""
 
 Fault = Callable[[], Awaitable[str | None]]
 
@@ -22,14 +22,16 @@ class Questions:
     """What is answered.
 
     Attributes:
-        metrics: as Prometheus reads them.
+        metrics: as Prometheus reads them, by who asks.
+        readers: who may read metrics that name tenants.
         unwell: why the agent should be restarted; None: it should not.
         unready: why the node offers no shares; None: it does.
     """
 
-    metrics: Callable[[], bytes]
+    metrics: Callable[[exposition.Audience], bytes]
     unwell: Fault
     unready: Fault
+    readers: exposition.Readers = exposition.NOBODY
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,12 @@ class Address:
 
 
 @contextlib.asynccontextmanager
-async def serving(address: Address, questions: Questions) -> AsyncIterator[tuple[str, int]]:
+async def serving(
+    address: Address, questions: Questions, *, door: listeners.Door | None = None
+) -> AsyncIterator[tuple[str, int]]:
     """Serve until the block ends; host and port. Raises PermanentError where the address cannot be had."""
+    loop = asyncio.get_running_loop()
+    door = listeners.Door(LIMITS) if door is None else door
     open_ones: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,8 +64,11 @@ async def serving(address: Address, questions: Questions) -> AsyncIterator[tuple
         open_ones.add(task)
         task.add_done_callback(open_ones.discard)
 
+    def stream() -> asyncio.Protocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), accept, loop=loop)
+
     try:
-        server = await asyncio.start_server(accept, address.host, address.port)
+        server = await loop.create_server(door.guard(stream), address.host, address.port)
     except OSError as error:
         message = f"--metrics-address: {address.host}:{address.port}: {error.strerror}"
         raise errors.PermanentError(message) from error
@@ -83,11 +92,10 @@ class _Answer:
 async def _served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, questions: Questions) -> None:
     """One connection, to its end."""
     protocol = h11.Connection(h11.SERVER)
-    # Who leaves, is silent, or speaks no HTTP is not answered.
-    with contextlib.closing(writer), contextlib.suppress(OSError, TimeoutError, h11.ProtocolError):
+    # A client that leaves or speaks no HTTP is not answered; one that is silent or slow is closed by the door.
+    with contextlib.closing(writer), contextlib.suppress(OSError, h11.ProtocolError):
         while True:
-            async with asyncio.timeout(IDLE_SECONDS):
-                request = await _request(protocol, reader)
+            request = await _request(protocol, reader)
             if request is None:
                 return
             answer = await _answer(request, questions)
@@ -95,8 +103,7 @@ async def _served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, qu
             body = b"" if request.method == b"HEAD" else answer.body
             said = (h11.Response(status_code=answer.status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
             writer.write(b"".join(protocol.send(each) or b"" for each in said))
-            async with asyncio.timeout(IDLE_SECONDS):
-                await writer.drain()
+            await writer.drain()
             if protocol.our_state is not h11.DONE:
                 return
             protocol.start_next_cycle()
@@ -122,7 +129,10 @@ async def _answer(request: h11.Request, questions: Questions) -> _Answer:
     if request.method not in {b"GET", b"HEAD"}:
         return _Answer(405, b"only GET is answered\n")
     if path == b"/metrics":
-        return _Answer(200, questions.metrics(), prometheus_client.CONTENT_TYPE_LATEST)
+        audience = questions.readers.audience(dict(request.headers).get(b"authorization"))
+        if audience is exposition.Audience.REFUSED:
+            return _Answer(401, exposition.REFUSAL.encode())
+        return _Answer(200, questions.metrics(audience), prometheus_client.CONTENT_TYPE_LATEST)
     faults = {b"/healthz": questions.unwell, b"/readyz": questions.unready}
     if path not in faults:
         return _Answer(404, b"/metrics, /healthz and /readyz are answered\n")

@@ -1,21 +1,26 @@
-"""What the agent tells about pods and does to them: events, and evictions of those who are in the way.
+"""What the agent tells about pods: events, and in its GPUNode who is in the way and should be evicted.
 
-It evicts in two cases alone: a pod uses more GPU memory than was booked and the policy says so, or its processes keep a
-GPU from recovering after a fault.
+It asks for that in two cases alone: a pod uses more GPU memory than was booked and the policy says so, or its processes
+keep a GPU from recovering after a fault. It evicts nobody itself: nothing could hold it to the pods of its own node.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from cotenant_api import errors, gpunode, names
+from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.kube import actions, manifests
 from cotenant_deviceplugin.node.watchdog import Overuse
 from cotenant_deviceplugin.retry import Log, Retry
 
-OVERUSE, FAULT, BLOCKS, REFUSED = names.GPU_MEMORY_OVERUSE, "GPUFault", "BlocksGPURecovery", "GPURefused"
-"""Reasons of events and, of the first and third, of evictions."""
+OVERUSE, FAULT, BLOCKS, REFUSED = (
+    gpunode.EvictionReason.MEMORY_OVERUSE.value,
+    "GPUFault",
+    gpunode.EvictionReason.BLOCKS_RECOVERY.value,
+    "GPURefused",
+)
+"""Reasons of events."""
 ATTEMPTS = 5
 MAX_WAITING = 1024
 
@@ -24,64 +29,72 @@ Find = Callable[[PodUID], manifests.Subject | None]
 
 @dataclass(frozen=True)
 class Deed:
-    """Something to be told about a pod, and whether it is to be evicted for it."""
+    """Something to be told about a pod."""
 
     about: manifests.Subject
     reason: str
     message: str
-    evict: bool = False
 
 
 class Incidents:
-    """Tells and evicts, in the order in which it was asked to; what cannot be done is given up after a while.
+    """Tells, in the order in which it was asked to; what cannot be told is given up after a while.
 
     Args:
         find: namespace and name of a pod that lives; None: nobody knows it.
-        events, evictions: by way of the API server.
+        events: by way of the API server.
         retry: for what the API server does not take at once.
-        evicted: is told of each eviction's reason.
+        asked: is told of the reason each time that another pod should be evicted.
+
+    Attributes:
+        changed: is called when there is another pod to be evicted.
     """
 
     def __init__(
-        self,
-        find: Find,
-        *,
-        events: actions.PodEvents,
-        evictions: actions.Evictions,
-        retry: Retry,
-        evicted: Callable[[str], None],
+        self, find: Find, *, events: actions.PodEvents, retry: Retry, asked: Callable[[gpunode.EvictionReason], None]
     ) -> None:
-        self._find, self._events, self._evictions = find, events, evictions
-        self._retry, self._evicted = retry, evicted
+        self.changed: Callable[[], None] = _nobody
+        self._find, self._events = find, events
+        self._retry, self._asked = retry, asked
         self._waiting: asyncio.Queue[Deed] = asyncio.Queue(MAX_WAITING)
         self._under_way: set[tuple[PodUID, str]] = set()
         self._refused: dict[PodUID, str] = {}
+        self._evict: dict[PodUID, gpunode.EvictionReason] = {}
+
+    def evict(self, living: Collection[PodUID]) -> dict[PodUID, gpunode.EvictionReason]:
+        """Who should be evicted and why, of those that live."""
+        self._evict = {uid: reason for uid, reason in self._evict.items() if uid in living}
+        return dict(self._evict)
 
     def overused(self, found: Iterable[Overuse]) -> None:
         """Pods use more memory than was booked."""
         for each in found:
-            subject = manifests.Subject(each.pod_uid, each.namespace, each.pod)
-            self._put(Deed(subject, OVERUSE, each.message, evict=each.evict))
+            self._put(Deed(manifests.Subject(each.pod_uid, each.namespace, each.pod), OVERUSE, each.message))
+            if each.evict:
+                self._ask(each.pod_uid, gpunode.EvictionReason.MEMORY_OVERUSE, each.message)
 
     def blocking(self, gpu: GPUUID, uids: Iterable[PodUID]) -> None:
         """Pods keep a GPU from recovering."""
         message = f"its processes keep {gpu} from recovering after a fault: it is evicted"
-        self._about(uids, BLOCKS, message, evict=True)
+        for uid in uids:
+            self._about((uid,), BLOCKS, message)
+            self._ask(uid, gpunode.EvictionReason.BLOCKS_RECOVERY, message)
 
     def faulted(self, gpu: GPUUID, fault: gpunode.Fault) -> None:
         """A GPU had a fatal fault."""
         xid = "" if fault.xid is None else f" (XID {fault.xid})"
         if fault.culprit_pod_uid is not None:
-            self._about((fault.culprit_pod_uid,), FAULT, f"caused a fatal fault of {gpu}{xid}", evict=False)
+            self._about((fault.culprit_pod_uid,), FAULT, f"caused a fatal fault of {gpu}{xid}")
         message = f"was hit by a fatal fault of {gpu}{xid} that it did not cause"
-        self._about(fault.victim_pod_uids, FAULT, message, evict=False)
+        if fault.suspect_pod_uids:
+            message = f"was on {gpu} when a fatal fault hit it{xid}; which of its tenants caused it is not known"
+        self._about(fault.victim_pod_uids, FAULT, message)
 
     def published(self, status: gpunode.Status) -> None:
         """Refusals that are new in a status."""
         now = {each.pod_uid: each.reason for each in status.refused}
         for uid, reason in now.items():
             if self._refused.get(uid) != reason:
-                self._about((uid,), REFUSED, reason, evict=False)
+                self._about((uid,), REFUSED, reason)
         self._refused = now
 
     async def run(self) -> None:
@@ -94,14 +107,10 @@ class Incidents:
                 self._under_way.discard((deed.about.uid, deed.reason))
 
     async def _done(self, deed: Deed) -> None:
-        """Both are safe to repeat. A pod that stays is seen again by whoever asked."""
+        """It is safe to repeat."""
         for _ in range(ATTEMPTS):
             try:
-                await self._told(deed)
-                if deed.evict:
-                    await self._evictions.evict(deed.about)
-                    self._evicted(deed.reason)
-                    self._log.warning("pod %s/%s: %s", deed.about.namespace, deed.about.name, deed.message)
+                await self._events.tell(deed.about, reason=deed.reason, message=deed.message)
             except errors.CotenantError as error:
                 self._log.warning("%s of pod %s/%s: %s", deed.reason, deed.about.namespace, deed.about.name, error)
                 delay = error.delay_seconds if isinstance(error, errors.TemporaryError) else 0
@@ -109,24 +118,24 @@ class Incidents:
             else:
                 return
 
-    async def _told(self, deed: Deed) -> None:
-        """An event that the API server will not have keeps no GPU from recovering."""
-        try:
-            await self._events.tell(deed.about, reason=deed.reason, message=deed.message)
-        except errors.PermanentError as error:
-            if not deed.evict:
-                raise
-            self._log.warning("%s of pod %s/%s: %s", deed.reason, deed.about.namespace, deed.about.name, error)
-
     @property
     def _log(self) -> Log:
         return self._retry.log
 
-    def _about(self, uids: Iterable[PodUID], reason: str, message: str, *, evict: bool) -> None:
+    def _ask(self, uid: PodUID, reason: gpunode.EvictionReason, message: str) -> None:
+        """Have a pod evicted; what was asked first stands."""
+        if uid in self._evict or self._find(uid) is None:
+            return
+        self._evict[uid] = reason
+        self._log.warning("pod %s: %s", uid, message)
+        self._asked(reason)
+        self.changed()
+
+    def _about(self, uids: Iterable[PodUID], reason: str, message: str) -> None:
         for uid in uids:
             subject = self._find(uid)
             if subject is not None:
-                self._put(Deed(subject, reason, message, evict))
+                self._put(Deed(subject, reason, message))
 
     def _put(self, deed: Deed) -> None:
         if (deed.about.uid, deed.reason) in self._under_way:
@@ -136,3 +145,7 @@ class Incidents:
             return
         self._under_way.add((deed.about.uid, deed.reason))
         self._waiting.put_nowait(deed)
+
+
+def _nobody() -> None:
+    """Nobody listens yet."""

@@ -6,7 +6,7 @@ What a compute mode was before it is first set is noted on disk.
 
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 from cotenant_api import errors, placement
@@ -28,10 +28,18 @@ class Stirring(backend.Backend, Protocol):
 
 
 class Looks:
-    """The driver as supervisors see it. `modes`: what compute modes were before."""
+    """The driver as supervisors see it.
 
-    def __init__(self, gpus: hardware.ManagedHardware, modes: clearing.Modes) -> None:
-        self._gpus, self._modes = gpus, modes
+    Args:
+        gpus: the driver.
+        modes: what compute modes were before.
+        own: PIDs of the agent's own programs on the GPUs.
+    """
+
+    def __init__(
+        self, gpus: hardware.ManagedHardware, modes: clearing.Modes, *, own: Callable[[], frozenset[int]]
+    ) -> None:
+        self._gpus, self._modes, self._own = gpus, modes, own
         self._round: contextvars.ContextVar[_Answers | None] = contextvars.ContextVar("round", default=None)
 
     @contextlib.asynccontextmanager
@@ -51,7 +59,8 @@ class Looks:
             reason = readings.fault if readings is not None and readings.fault is not None else "it cannot be read"
             raise errors.TemporaryError(f"{gpu}: {reason}", delay_seconds=RETRY_SECONDS)
         processes = frozenset(process.pid for process in usage.processes)
-        return Look(compute_mode=readings.compute_mode, processes=processes, before=await self._modes.read(gpu))
+        before = await self._modes.read(gpu)
+        return Look(compute_mode=readings.compute_mode, processes=processes, before=before, own=self._own())
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
         """As the hardware does. What the mode is now is on disk before it changes, until it is so again."""

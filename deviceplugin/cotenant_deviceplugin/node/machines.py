@@ -20,8 +20,7 @@ from cotenant_deviceplugin.sharing import Shared
 PATIENCE_SECONDS = 20.0
 """How long a server may take to start on a GPU that was well, before that speaks against the GPU."""
 CALM_SECONDS = 30.0
-"""Between two observations of a GPU of which nothing new is known. Meanwhile its server's log files are followed, where
-the control daemon writes any: real ones that run with `-f` log to their standard output."""
+"""Between two observations of a GPU of which nothing new is known. Meanwhile what its daemon says is followed."""
 BUSY_SECONDS = 1.0
 """Between two while something is under way."""
 
@@ -134,7 +133,13 @@ class Machines:
 
     async def terminate(self, gpu: GPUUID, pid: int) -> None:
         """End one client, so that its neighbours live. Raises TemporaryError."""
-        await self._mps.terminate(gpu, pid)
+        await self._supervisors[gpu].terminate(pid)
+
+    def heard(self, gpu: GPUUID | None) -> None:
+        """The driver has told of a critical event of a GPU; None: of all GPUs."""
+        for each, supervisor in self._supervisors.items():
+            if gpu in {None, each}:
+                supervisor.heard()
 
     def server_pids(self) -> frozenset[int]:
         """PIDs of the servers: they hold memory of the GPUs and are nobody's tenants."""
@@ -184,7 +189,8 @@ class Machines:
         idle = decision.published is gpunode.MPS.NOT_USED and not decision.actions
         calm = decision.ready or idle
         # All that are calm are looked at together: one round asks the driver once for all GPUs.
-        self._next[gpu] = (now // CALM_SECONDS + 1) * CALM_SECONDS if calm else now + BUSY_SECONDS
+        quiet = calm and not decision.state.heard.pending
+        self._next[gpu] = (now // CALM_SECONDS + 1) * CALM_SECONDS if quiet else now + BUSY_SECONDS
         if calm:
             self._unready_since.pop(gpu, None)
             self._proven.add(gpu)

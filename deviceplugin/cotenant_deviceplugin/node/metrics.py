@@ -11,7 +11,7 @@ import prometheus_client
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from cotenant_api import conditions, gpunode
+from cotenant_api import conditions, exposition, gpunode
 from cotenant_api.names import GPUUID, NodeName
 
 MIB = 1 << 20
@@ -44,8 +44,17 @@ class Metrics:
             ("gpu_uuid", "xid"),
             registry=self.registry,
         )
+        self._unproven = prometheus_client.Counter(
+            "cotenant_mps_unproven_faults",
+            "Fatal errors that the output of a GPU's MPS daemon told of and that nothing proved",
+            ("gpu_uuid",),
+            registry=self.registry,
+        )
         self._evictions = prometheus_client.Counter(
-            "cotenant_evictions", "Pods that the agent had evicted, by reason", ("reason",), registry=self.registry
+            "cotenant_evictions",
+            "Pods that the agent asked to have evicted, by reason",
+            ("reason",),
+            registry=self.registry,
         )
         prometheus_client.ProcessCollector(registry=self.registry)
         self.registry.register(_Status(node, version, status))
@@ -58,13 +67,17 @@ class Metrics:
         """One critical event; without a GPU it is about all."""
         self._xids.labels(gpu or "", str(xid)).inc()
 
-    def evicted(self, reason: str) -> None:
-        """One pod was evicted."""
+    def unproven_fault(self, gpu: GPUUID) -> None:
+        """One fatal error more that nothing proved: no fault, or a tenant's words."""
+        self._unproven.labels(gpu).inc()
+
+    def asked_eviction(self, reason: str) -> None:
+        """One pod more is to be evicted."""
         self._evictions.labels(reason).inc()
 
-    def text(self) -> bytes:
-        """As Prometheus reads it."""
-        return prometheus_client.generate_latest(self.registry)
+    def text(self, audience: exposition.Audience) -> bytes:
+        """As Prometheus reads it, as far as this audience may."""
+        return exposition.text(self.registry, audience)
 
 
 class _Status(Collector):

@@ -12,7 +12,7 @@ from concurrent import futures
 from contextlib import AsyncExitStack
 
 import cotenant_api
-from cotenant_api import conditions, errors, gpunode
+from cotenant_api import conditions, errors, exposition, gpunode
 from cotenant_deviceplugin.clock import SystemClock
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.nvml import NVML
@@ -120,7 +120,8 @@ def questions(agent: NodeAgent) -> http.Questions:
             return "the GPUNode has not been written yet"
         return None if ready.status is conditions.Status.TRUE else f"{ready.reason}: {ready.message}"
 
-    return http.Questions(metrics=agent.metrics.text, unwell=unwell, unready=unready)
+    readers = exposition.Readers.by(agent.settings.metrics_token_file, field="--metrics-token-file")
+    return http.Questions(metrics=agent.metrics.text, unwell=unwell, unready=unready, readers=readers)
 
 
 def _mps(settings: Settings, driver: hardware.Driver) -> v2.MPSv2:

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from cotenant_api import errors, gpunode
 from cotenant_api.names import GPUUID, PodUID
-from cotenant_deviceplugin.gpus import hardware
+from cotenant_deviceplugin.gpus import hardware, xids
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.kube.reflector import Reflector
-from cotenant_deviceplugin.mps import supervision, v2
+from cotenant_deviceplugin.mps import supervision, v2, versions
 from cotenant_deviceplugin.node import watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
@@ -29,7 +29,7 @@ COLLECT_SECONDS = 5.0
 SWEEP_SECONDS = 600.0
 GIVE_BACK_SECONDS = 10.0
 WITNESS_SECONDS = 1.0
-"""After an XID: until MPS has written down whose it was."""
+"""After an XID: until MPS has said what it knows of it, so that both count as one fault."""
 
 DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, GIVING_BACK = (
     "driver",
@@ -44,12 +44,8 @@ DRIVER, LEDGER, MPS, HEALTH, CANARIES, ENDINGS, WATCHDOG, SERVING, COLLECTING, G
     "giving back",
 )
 """What can fail, as the log names it."""
-UNSPECIFIED = "NVIDIA's CDI specification does not know it"
+UNSPECIFIED = "no CDI specification knows it"
 NO_GPU = "the driver lists no GPU"
-NOWHERE = (
-    "no CDI specification of kind nvidia.com/gpu in the CDI folders knows a GPU of this node: "
-    "have NVIDIA's container toolkit write one (nvidia-ctk cdi generate)"
-)
 
 
 def _unlimited(devices: Mapping[GPUUID, hardware.Device]) -> dict[GPUUID, str]:
@@ -127,18 +123,23 @@ class Tasks:
         await self._look_at_driver()
 
     async def _look_at_driver(self) -> None:
-        """Which GPUs there are, and which of them NVIDIA's CDI specification knows."""
+        """Which GPUs there are, and which of them a CDI specification knows."""
         of = self._of
         try:
+            # Before anything of a GPU is changed: with an older driver none is to be.
+            of.around.driver_fault = versions.unfit((await of.gpus.driver()).driver_version)
             await self._know(await of.gpus.devices())
+            driver = await of.gpus.driver()
         except errors.TemporaryError as error:
             of.driver_fault = str(error)
+            of.bases.forget()
             of.offer()
             raise
         of.driver_fault = None
-        unspecified = await of.specifications.missing({gpu: each.index for gpu, each in of.devices.items()})
-        of.around.specification_fault = NOWHERE if len(unspecified) == len(of.devices) else None
-        of.unserved = _unlimited(of.devices) | dict.fromkeys(unspecified, UNSPECIFIED)
+        wanted = {gpu: each.index for gpu, each in of.devices.items() if not each.mig}
+        look = await of.bases.look(wanted, driver.driver_version)
+        of.around.specification_fault = look.reason if wanted and len(look.missing) == len(wanted) else None
+        of.unserved = _unlimited(of.devices) | dict.fromkeys(look.missing, UNSPECIFIED)
         if of.machines is not None:
             of.machines.know(of.devices)
         of.offer()
@@ -151,6 +152,7 @@ class Tasks:
     async def _serve(self) -> None:
         try:
             await self._of.strangers.look(self._of.devices)
+            await self._of.neighbours.look()
         finally:
             self._of.offer()
 
@@ -184,6 +186,8 @@ class Tasks:
             self._retry.log.warning("XID %d of %s", event.xid, event.uuid or "all GPUs")
             of.metrics.xid(event.uuid, event.xid)
             of.health.told(event)
+            if of.machines is not None and xids.tells_of_fault(of.xids, event.xid):
+                of.machines.heard(event.uuid)
             of.alarm.set()
 
     async def _answer_alarms(self) -> None:
@@ -195,7 +199,7 @@ class Tasks:
             await self._retry.until_done(HEALTH, self._examine)
 
     async def _examine(self) -> None:
-        """Weigh what the driver and MPS say of each GPU; what a supervisor has found comes first, with its culprit."""
+        """Weigh what the driver and MPS say of each GPU; what a supervisor has found comes first."""
         of = self._of
         async with self._examining:
             for gpu in of.health.waiting():
@@ -206,13 +210,14 @@ class Tasks:
             except errors.TemporaryError:
                 readings = {}
             serious, of.serious = of.serious, []
-            culprits = {gpu: await self._act(gpu, decision) for gpu, decision in serious}
+            for gpu, decision in serious:
+                await self._act(gpu, decision)
             faulted = {gpu for gpu, decision in serious if decision.fault is not None}
             for gpu in of.devices:
-                self._weigh(gpu, readings.get(gpu), culprit=culprits.get(gpu), faulted=gpu in faulted)
+                self._weigh(gpu, readings.get(gpu), faulted=gpu in faulted)
             await of.health.store()
 
-    def _weigh(self, gpu: GPUUID, readings: hardware.Readings | None, *, culprit: PodUID | None, faulted: bool) -> None:
+    def _weigh(self, gpu: GPUUID, readings: hardware.Readings | None, *, faulted: bool) -> None:
         of = self._of
         before = of.health.records[gpu].fault
         mps = of.machines.evidence(gpu) if of.machines else gpunode.MPS.NOT_USED
@@ -221,7 +226,7 @@ class Tasks:
             readings,
             mps=gpunode.MPS.FAULT if faulted else mps,
             tenants=tuple(grant.pod_uid for grant in of.binding.tenants(gpu)),
-            culprit=culprit,
+            strangers=of.strangers.closing(gpu) is not None,
         )
         fault = of.health.records[gpu].fault
         if fault is not None and fault != before:
@@ -232,18 +237,15 @@ class Tasks:
         if self._of.proving is not None and await self._of.proving.step():
             self._of.alarm.set()
 
-    async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> PodUID | None:
-        """Evict who keeps a GPU from recovering; who caused the fault, if one pod alone is named."""
+    async def _act(self, gpu: GPUUID, decision: supervision.Decision) -> None:
+        """Have those evicted that keep a GPU from recovering, and log a fault that began."""
         of = self._of
         for action in decision.actions:
             if isinstance(action, supervision.EvictStayers):
                 owners = await of.sampled.pods_of(action.pids)
                 of.incidents.blocking(gpu, self._staying(owners.values()))
-        if decision.fault is None:
-            return None
-        self._retry.log.error("%s: %s", gpu, decision.fault.reason)
-        named = set((await of.sampled.pods_of(decision.fault.culprits)).values())
-        return named.pop() if len(named) == 1 else None
+        if decision.fault is not None:
+            self._retry.log.error("%s: %s", gpu, decision.fault.reason)
 
     # --- tenants
 

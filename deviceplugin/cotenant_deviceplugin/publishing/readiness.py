@@ -14,6 +14,7 @@ class Reason(enum.StrEnum):
 
     AGENT_READY = "AgentReady"
     DRIVER_MISSING = "DriverMissing"
+    DRIVER_TOO_OLD = "DriverTooOld"
     FOREIGN_DEVICE_PLUGIN = "ForeignDevicePlugin"
     NO_CDI = "NoCDI"
     KUBELET_UNREACHABLE = "KubeletUnreachable"
@@ -26,6 +27,7 @@ class Surroundings:
     Attributes:
         container_runtime: as the Node tells it (`containerd://2.3.7`); None: it does not.
         runtime_has_cdi: the admin's word for a containerd 1.7, where CDI is a setting.
+        driver_fault: why MPS of this driver cannot hold tenants; None: it can.
         specification_fault: why NVIDIA's CDI specification serves no GPU; None: it serves one at least.
         foreign: what else hands out this node's GPUs, in words.
         kubelet_fault: why kubelet does not know this agent's resource; None: it does.
@@ -35,6 +37,7 @@ class Surroundings:
 
     container_runtime: str | None
     runtime_has_cdi: bool = False
+    driver_fault: str | None = None
     specification_fault: str | None = None
     foreign: tuple[str, ...] = ()
     kubelet_fault: str | None = None
@@ -55,6 +58,8 @@ def fault(around: Surroundings) -> Verdict | None:
     if around.foreign:
         remedy = "remove it from this node, or the label cotenant.dev/gpu"
         return Verdict(Reason.FOREIGN_DEVICE_PLUGIN, f"{' and '.join(around.foreign)} hands out these GPUs: {remedy}")
+    if around.driver_fault is not None:
+        return Verdict(Reason.DRIVER_TOO_OLD, around.driver_fault)
     lacking = cdi_fault(around.container_runtime, said_to_have_it=around.runtime_has_cdi)
     if lacking is not None:
         return Verdict(Reason.NO_CDI, lacking)
@@ -103,7 +108,7 @@ def cdi_fault(container_runtime: str | None, *, said_to_have_it: bool) -> str | 
     if (name == "containerd" and number >= (2, 0)) or (name == "cri-o" and number >= _CRIO):
         return None
     if name == "containerd" and number >= _SETTING:
-        remedy = "set enable_cdi = true in its configuration, then give the agent --runtime-has-cdi"
+        remedy = "set enable_cdi = true in its configuration, then node.runtimeHasCDI=true (--runtime-has-cdi)"
         return None if said_to_have_it else f"{container_runtime} resolves CDI names only when told to: {remedy}"
     if container_runtime is None:
         return "the Node has not named its container runtime yet"

@@ -65,6 +65,7 @@ class View:
         gpus: what is known of each GPU; None: GPUs are as they look, always healthy.
         granted: the placements that late binding has granted and that have not ended.
         refused: pods that late binding has refused for good, and why.
+        evict: pods that should be evicted, and why.
         own_pids: processes on the GPUs that are the agent's doing: MPS servers.
         around: None: the node depends on nothing.
     """
@@ -72,6 +73,7 @@ class View:
     gpus: Mapping[GPUUID, GPUState] | None = None
     granted: tuple[Holder, ...] = ()
     refused: Mapping[PodUID, str] = field(default_factory=dict)
+    evict: Mapping[PodUID, gpunode.EvictionReason] = field(default_factory=dict)
     own_pids: frozenset[int] = frozenset()
     around: readiness.Surroundings | None = None
 
@@ -241,7 +243,11 @@ def _present(
         memory_used_mib=usage.memory_used_mib if usage else None,
         foreign_processes=tenants.foreign(usage, machine.owners, uids=uids, own=view.own_pids),
         tenants=tenants.tenants(
-            held, tenants.memory_by_pod(usage, machine.owners), old, alone=observed.alone.get(device.uuid, {})
+            held,
+            tenants.memory_by_pod(usage, machine.owners),
+            old,
+            alone=observed.alone.get(device.uuid, {}),
+            evict=view.evict,
         ),
         last_fault=state.last_fault,
     )
@@ -272,7 +278,7 @@ def _absent(gpu: gpunode.GPU, machine: Machine, holders: Iterable[Holder]) -> gp
         "reason": UNREADABLE_REASON if machine.fault else LOST_REASON,
         "utilization_percent": None,
         "memory_used_mib": None,
-        "tenants": tenants.tenants(tenants.held(gpu.uuid, holders), {}, gpu, alone={}),
+        "tenants": tenants.tenants(tenants.held(gpu.uuid, holders), {}, gpu, alone={}, evict={}),
     }
     return gpu.model_copy(update=changes)
 

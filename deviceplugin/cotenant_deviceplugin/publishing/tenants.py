@@ -73,10 +73,17 @@ def held(uuid: GPUUID, all_holders: Iterable[Holder]) -> Held:
 
 
 def tenants(
-    held_by: Held, memory: Mapping[PodUID, int], old: gpunode.GPU | None, *, alone: Mapping[PodUID, Alone]
+    held_by: Held,
+    memory: Mapping[PodUID, int],
+    old: gpunode.GPU | None,
+    *,
+    alone: Mapping[PodUID, Alone],
+    evict: Mapping[PodUID, gpunode.EvictionReason],
 ) -> tuple[gpunode.Tenant, ...]:
-    """The tenants of a GPU, with the memory that each uses (MiB), its peak, and its time alone so far."""
+    """The tenants of a GPU, with the memory that each uses (MiB), its peak, its time alone, and who should go."""
     known = _known(old)
+    # Nothing that was asked for is taken back, by an agent that was started again neither.
+    wanted = {uid: entry.evict for uid, entry in known.items()} | dict(evict)
     peaks = {uid: entry.memory_peak_mib for uid, entry in known.items()}
     times = {uid: Alone.published(entry) for uid, entry in known.items()} | dict(alone)
     made = [
@@ -89,6 +96,7 @@ def tenants(
             memory_limit_mib=booking.memory_mib or None,
             alone_seconds=times.get(each.uid, Alone()).whole_seconds,
             alone_utilization_percent=times.get(each.uid, Alone()).mean_percent,
+            evict=wanted.get(each.uid),
         )
         for each, booking in held_by
     ]
@@ -136,6 +144,7 @@ def _ended(tenant: gpunode.Tenant, now: datetime) -> gpunode.Ended:
         memory_peak_mib=tenant.memory_peak_mib,
         alone_seconds=tenant.alone_seconds,
         alone_utilization_percent=tenant.alone_utilization_percent,
+        evict=tenant.evict,
         time=conditions.timestamp(now),
     )
 

@@ -1,14 +1,11 @@
 """Whether NVIDIA's driver answers, which GPUs it has, and whether any of them wants something. Pure."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from cotenant_api import findings
 from cotenant_deviceplugin.doctor.machine import Machine
 from cotenant_deviceplugin.gpus import hardware
-
-LEAST_DRIVER: Final = 570
-"""With older ones an MPS client that has a /dev/shm of its own, as every container has, does not work."""
+from cotenant_deviceplugin.mps.versions import LEAST_DRIVER, unfit
 
 
 def examine(machine: Machine) -> Iterator[findings.Finding]:
@@ -18,9 +15,11 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
         yield findings.error("NVML", machine.driver_fault or "does not answer", remedy)
         return
     versions = f"driver {machine.driver.driver_version}, CUDA {machine.driver.cuda_version}"
-    if _is_too_old(machine.driver.driver_version):
-        remedy = f"install driver {LEAST_DRIVER} or newer: MPS clients in containers do not work with older ones"
-        yield findings.error("NVML", f"driver {machine.driver.driver_version} is older than {LEAST_DRIVER}", remedy)
+    old = unfit(machine.driver.driver_version)
+    if old is not None:
+        yield findings.error(
+            "NVML", old, f"install driver {LEAST_DRIVER} or newer; until then the agent gives no shares"
+        )
     if machine.devices:
         yield findings.ok("NVML", f"{versions}, {len(machine.devices)} GPUs")
     else:
@@ -29,12 +28,6 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
         )
     for device in machine.devices:
         yield from _of_gpu(device, machine.readings.get(device.uuid))
-
-
-def _is_too_old(driver_version: str) -> bool:
-    """Return whether the driver's major version is known to be below the least; a version without one is not judged."""
-    major = driver_version.partition(".")[0]
-    return major.isdecimal() and int(major) < LEAST_DRIVER
 
 
 def _of_gpu(device: hardware.Device, readings: hardware.Readings | None) -> Iterator[findings.Finding]:

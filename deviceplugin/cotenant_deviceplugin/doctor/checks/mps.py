@@ -29,7 +29,7 @@ def examine(machine: Machine) -> Iterator[findings.Finding]:
         elif daemon.status != "ACTIVE":
             what = f"its server is {daemon.status}, with {daemon.clients} clients"
             yield findings.error(
-                where, what, "the node agent ends clients of a faulty server: see its log, and server.log"
+                where, what, "the node agent ends clients of a faulty server: see its log, and output.log"
             )
         else:
             active += 1

@@ -1,0 +1,193 @@
+"""The GPUs' own CDI edits: found in the folders of container runtimes, or else made with NVIDIA's tool."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from cotenant_api import errors
+from cotenant_api.names import GPUUID
+from cotenant_deviceplugin.binding import cdi, choice
+
+DELAY_SECONDS = 1.0
+OURS = ("cotenant.dev-share_", ".cotenant.dev-share_")
+"""How the names of the agent's own files begin: they are many, and are none of NVIDIA's."""
+SUFFIXES = (".json", ".yaml")
+MAX_BYTES = 1024 * 1024
+"""Of a file. NVIDIA's for 16 GPUs has some 100 KiB; reading takes some 50 times a file's size in memory."""
+MAX_DEPTH = 32
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
+"""Where runtimes look; a later one wins."""
+
+
+class Maker(Protocol):
+    """What makes a specification where none is found: `toolkit.Toolkit`."""
+
+    async def generate(self) -> cdi.Object:
+        """Return one that knows every GPU by its UUID. Raises TemporaryError."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found for the GPUs of a node.
+
+    Attributes:
+        missing: GPUs for which there is nothing.
+        reason: what was looked for where, and what helps; None: no GPU is missing.
+        made: whether some GPUs are served by a specification that the agent has made.
+    """
+
+    missing: frozenset[GPUUID] = frozenset()
+    reason: str | None = None
+    made: bool = False
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """By which a changed file is known."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What the agent has made, and for which driver."""
+
+    driver: str | None
+    content: cdi.Object
+
+
+class Bases:
+    """Where the edits of a GPU come from.
+
+    Args:
+        folders: where NVIDIA's parts put their specifications, `.yaml` or `.json`; a later folder wins.
+        maker: asked where no specification serves; None: nobody is.
+    """
+
+    def __init__(self, folders: Iterable[Path] = FOLDERS, *, maker: Maker | None = None) -> None:
+        self._folders = tuple(folders)
+        self._maker = maker
+        self._read: dict[Path, tuple[_Stamp, choice.Found | None]] = {}
+        self._driver: str | None = None
+        self._made: _Made | None = None
+
+    async def look(self, gpus: Mapping[GPUUID, int], driver: str) -> Look:
+        """Look for every GPU, and have what is missing made.
+
+        Args:
+            gpus: with their indexes.
+            driver: the version that the driver tells now.
+        """
+        self._driver = driver.partition(" ")[0]
+        if self._made is not None and self._made.driver != self._driver:
+            self._made = None
+        try:
+            found = await asyncio.to_thread(self._every)
+        except errors.TemporaryError as error:
+            return Look(frozenset(gpus), str(error))
+        missing = self._missing(found, gpus)
+        if not missing:
+            return Look()
+        why = None
+        if self._maker is not None and not self._serves(missing):
+            try:
+                self._made = _Made(self._driver, await self._maker.generate())
+            except errors.TemporaryError as error:
+                self._made, why = None, str(error)
+        still = {gpu: index for gpu, index in missing.items() if not self._serves({gpu: index})}
+        if not still:
+            return Look(made=True)
+        told = choice.told(self._folders, found, still, self._driver)
+        return Look(frozenset(still), f"{told}; {why}" if why else told, made=len(still) < len(missing))
+
+    def forget(self) -> None:
+        """The driver was away: its device numbers may be others now."""
+        self._made = None
+
+    def bases(self, gpus: Mapping[GPUUID, int]) -> list[cdi.Base]:
+        """Return the edits of each GPU, as the folders are now. Blocks for as long as the disk does.
+
+        Raises:
+            TemporaryError: a GPU is not served.
+        """
+        found = self._every()
+        return [self._base(found, gpu, index) for gpu, index in gpus.items()]
+
+    def _base(self, found: Iterable[choice.Found], gpu: GPUUID, index: int) -> cdi.Base:
+        base = choice.base(found, choice.Wanted(gpu, index, self._driver))
+        if base is None and self._made is not None:
+            base = cdi.base_of(self._made.content, gpu, index)
+        if base is None:
+            why = choice.told(self._folders, found, {gpu: index}, self._driver)
+            raise errors.TemporaryError(why, delay_seconds=DELAY_SECONDS)
+        return base
+
+    def _missing(self, found: Iterable[choice.Found], gpus: Mapping[GPUUID, int]) -> dict[GPUUID, int]:
+        wanted = {gpu: choice.Wanted(gpu, index, self._driver) for gpu, index in gpus.items()}
+        return {gpu: each.index for gpu, each in wanted.items() if choice.base(found, each) is None}
+
+    def _serves(self, gpus: Mapping[GPUUID, int]) -> bool:
+        made = self._made
+        return made is not None and all(cdi.base_of(made.content, gpu, index) for gpu, index in gpus.items())
+
+    def _every(self) -> tuple[choice.Found, ...]:
+        return tuple(found for folder in self._folders for found in self._of(folder))
+
+    def _of(self, folder: Path) -> list[choice.Found]:
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if not entry.name.startswith(OURS))
+            return [found for name in names if name.endswith(SUFFIXES) and (found := self._content(folder / name))]
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.TemporaryError(f"{folder}: {error}", delay_seconds=DELAY_SECONDS) from error
+
+    def _content(self, path: Path) -> choice.Found | None:
+        """What a file says, read again only when it has changed; None: nothing about GPUs."""
+        try:
+            status = path.stat()
+            stamp = _Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+            known = self._read.get(path)
+            if known is None or known[0] != stamp:
+                readable = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES
+                known = (stamp, _parsed(path) if readable else None)
+                self._read[path] = known
+        except OSError:
+            return None  # gone, a link in a circle: runtimes skip it as well
+        return known[1]
+
+
+def _parsed(path: Path) -> choice.Found | None:
+    """YAML, of which JSON is a part. A file that is none is another's affair: runtimes skip it as well."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if not _shallow(text):
+            return None
+        value: Any = yaml.load(text, Loader=_LOADER)  # noqa: S506
+    except (yaml.YAMLError, ValueError):
+        return None  # ValueError: no UTF-8, or a number or a date that is none
+    known = isinstance(value, dict) and value.get("kind") in (*choice.KINDS, choice.MANAGEMENT)
+    return choice.Found(path, value) if known else None
+
+
+def _shallow(text: str) -> bool:
+    """Whether a text is no deeper than a specification: one that is much deeper would end the process that loads it."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                return False
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return True
