@@ -1,7 +1,12 @@
-{{/* An image: registry, repository/component and a tag. Takes root, component and, where it is not the release's, tag. */}}
+{{/* An image: registry, repository/component and a version. Takes root, component and, where it is not the release's, version. */}}
 {{- define "cotenant.image" -}}
 {{- $image := .root.Values.image -}}
-{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}/{{ .component }}:{{ .tag | default (include "cotenant.tag" .root) }}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}/{{ .component }}:{{ .version | default (include "cotenant.version" .) }}
+{{- end }}
+
+{{/* Tag of this release's image, and its digest where one is named. Takes root and component. */}}
+{{- define "cotenant.version" -}}
+{{- include "cotenant.tag" .root }}{{ with index .root.Values.image.digests .component }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* The tag of this release's images. */}}
@@ -9,17 +14,17 @@
 {{- .Values.image.tag | default .Chart.AppVersion -}}
 {{- end }}
 
-{{/* The tag of the MPS daemons that are installed; empty where none are, or where there is no cluster to ask. */}}
+{{/* Tag and digest of the MPS daemons that are installed; empty where none are, or where there is no cluster to ask. */}}
 {{- define "cotenant.installedMPS" -}}
 {{- with lookup "apps/v1" "DaemonSet" .Release.Namespace "cotenant-mps" }}
-{{- (index .spec.template.spec.containers 0).image | regexFind ":[A-Za-z0-9_][A-Za-z0-9_.-]*$" | trimPrefix ":" }}
+{{- (index .spec.template.spec.containers 0).image | regexFind ":[A-Za-z0-9_][A-Za-z0-9_.-]*(@sha256:[0-9a-f]{64})?$" | trimPrefix ":" }}
 {{- end }}
 {{- end }}
 
 {{/* kube-scheduler's image: another registry than ours may hold it. */}}
 {{- define "cotenant.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}
-{{- with $image.registry | default .Values.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $image.tag }}
+{{- with $image.registry | default .Values.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $image.tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* Labels of an object. Takes root and name. */}}
@@ -72,7 +77,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{/* Prometheus reads one component. Takes root, name and port. */}}
+{{/* Prometheus reads one component. Takes root, name and port; open: it names nobody, and is shown no token. */}}
 {{- define "cotenant.monitor" -}}
 {{- $monitor := .root.Values.metrics.serviceMonitor -}}
 apiVersion: v1
@@ -108,4 +113,8 @@ spec:
   endpoints:
   - port: metrics
     interval: {{ $monitor.interval }}
+    {{- with (ternary "" .root.Values.metrics.tokenSecret (default false .open)) }}
+    authorization:
+      credentials: {name: {{ . }}, key: token}
+    {{- end }}
 {{- end }}
