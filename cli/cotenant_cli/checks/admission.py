@@ -15,31 +15,46 @@ READS: Final = (
     kinds.MUTATING_BINDINGS,
 )
 VALIDATING: Final = (
+    "cotenant-attempts",
     "cotenant-dljob-limits",
-    "cotenant-ephemeral-containers",
     "cotenant-limits",
+    "cotenant-node-agent-events",
     "cotenant-node-agent-writes",
     "cotenant-observe",
+    "cotenant-operator-dljobs",
+    "cotenant-operator-events",
+    "cotenant-operator-writes",
     "cotenant-placements",
-    "cotenant-pod-updates",
+    "cotenant-pod-security",
     "cotenant-pods",
+    "cotenant-scheduler-binds",
+    "cotenant-scheduler-deletes",
+    "cotenant-scheduler-events",
+    "cotenant-scheduler-objects",
+    "cotenant-scheduler-writes",
     "cotenant-templates",
+    "cotenant-tenant-users",
+    "cotenant-uninstall-writes",
 )
 MUTATING: Final = ("cotenant-pods",)
+BOUND: Final = {name: name for name in VALIDATING} | {"cotenant-pod-security-of-others": "cotenant-pod-security"}
+"""Each validating binding, and its policy."""
 _REMEDY: Final = "helm upgrade cotenant CHART, or kubectl apply -k manifests"
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
     """A finding for each that lacks, and one for all that do not."""
+    mutating = {name: name for name in MUTATING}
     wanted = (
-        ("ValidatingAdmissionPolicy", VALIDATING, kinds.VALIDATING_POLICIES, kinds.VALIDATING_BINDINGS),
-        ("MutatingAdmissionPolicy", MUTATING, kinds.MUTATING_POLICIES, kinds.MUTATING_BINDINGS),
+        ("ValidatingAdmissionPolicy", VALIDATING, BOUND, kinds.VALIDATING_POLICIES, kinds.VALIDATING_BINDINGS),
+        ("MutatingAdmissionPolicy", MUTATING, mutating, kinds.MUTATING_POLICIES, kinds.MUTATING_BINDINGS),
     )
     well = 0
-    for kind, needed, policies, bindings in wanted:
-        there, bound = _named(seen, policies), _bound(seen, bindings)
+    for kind, needed, by, policies, bindings in wanted:
+        there = _named(seen, policies)
+        unbound = {by[binding]: binding for binding in by.keys() - _binding(seen, bindings, by)}
         for name in needed:
-            fault = _fault(there.get(name), bound=name in bound)
+            fault = _fault(there.get(name), unbound.get(name))
             if fault is not None:
                 yield findings.error(f"{kind}/{name}", fault, _REMEDY)
             well += fault is None
@@ -51,17 +66,21 @@ def _named(seen: Installation, source: Source) -> dict[str, Object]:
     return {one["metadata"]["name"]: one for one in seen.of(source)}
 
 
-def _bound(seen: Installation, source: Source) -> set[str]:
-    """Policies that are bound; a validating one so that it denies."""
-    specs = [one.get("spec") or {} for one in seen.of(source)]
-    return {one["policyName"] for one in specs if "Deny" in (one.get("validationActions") or ["Deny"])}
+def _binding(seen: Installation, source: Source, by: Mapping[str, str]) -> set[str]:
+    """Return the names of the bindings that bind the policy that they should; a validating one so that it denies."""
+    return {
+        name
+        for name, one in _named(seen, source).items()
+        for spec in [one.get("spec") or {}]
+        if spec["policyName"] == by.get(name) and "Deny" in (spec.get("validationActions") or ["Deny"])
+    }
 
 
-def _fault(policy: Object | None, *, bound: bool) -> str | None:
+def _fault(policy: Object | None, unbound: str | None) -> str | None:
     if policy is None:
         return "is missing"
-    if not bound:
-        return "has no binding that denies: nothing is held to it"
+    if unbound is not None:
+        return f"has no binding {unbound} that denies: nothing is held to it there"
     warnings = ((policy.get("status") or {}).get("typeChecking") or {}).get("expressionWarnings") or ()
     if warnings:
         return f"the API server warns of {warnings[0].get('fieldRef')}: {warnings[0].get('warning')}"

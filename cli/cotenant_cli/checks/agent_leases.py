@@ -18,7 +18,7 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
     fresh = 0
     for name in (name for name in nodes if name in told):
         lease = leases.get(f"{names.AGENT_LEASE_PREFIX}{name}")
-        fault = "it has no Lease" if lease is None else kinds.stale(lease, seen.now)
+        fault = "it has no Lease" if lease is None else kinds.expired(lease, seen)
         if fault is None:
             fresh += 1
             continue

@@ -38,7 +38,7 @@ def _is(pod: Object, component: str, namespace: str) -> bool:
 
 def _leads(seen: Installation) -> bool:
     leases = [one for one in seen.of(kinds.LEASES) if one["metadata"]["name"] == names.SCHEDULER_LEASE]
-    return any(kinds.stale(one, seen.now) is None for one in leases)
+    return any(kinds.expired(one, seen) is None for one in leases)
 
 
 def _observes(component: str, seen: Installation) -> bool:

@@ -13,6 +13,8 @@ _LABEL: Final = f"{names.GPU_NODE_LABEL}=true"
 _LOCAL: Final = "run `cotenant node-doctor` in the node's cotenant-node-agent pod"
 _REMEDIES: Final = {
     "DriverMissing": f"install NVIDIA's driver, 570 or newer, on the node, or start it again; then {_LOCAL}",
+    "DriverTooOld": "install NVIDIA's driver, 570 or newer, on the node: MPS clients of an older one do not work in "
+    "containers",
     "ForeignDevicePlugin": "see the finding of device-plugins",
     "NoCDI": f"the container runtime must resolve CDI names, and NVIDIA's toolkit write its specification "
     f"(nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml); {_LOCAL}",

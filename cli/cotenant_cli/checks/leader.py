@@ -16,7 +16,7 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
     where = f"Lease/{seen.namespace}/{names.SCHEDULER_LEASE}"
     lease = next((one for one in seen.of(kinds.LEASES) if one["metadata"]["name"] == names.SCHEDULER_LEASE), None)
     waiting = sum(map(_gated, seen.of(kinds.PODS)))
-    fault = "nobody has led yet" if lease is None else kinds.stale(lease, seen.now)
+    fault = "nobody has led yet" if lease is None else kinds.expired(lease, seen)
     if fault is None:
         holder = ((lease or {}).get("spec") or {}).get("holderIdentity")
         yield findings.ok(where, f"{holder} leads; {waiting} pods wait at their gate")

@@ -1,6 +1,7 @@
 """`cotenant doctor`: what is wrong with an installation, and what to do about it."""
 
 import argparse
+import time
 from datetime import UTC, datetime
 from typing import Final
 
@@ -38,18 +39,19 @@ def run(arguments: argparse.Namespace) -> int:
 
         return cli.main(["node-doctor", "--output", arguments.output])
     from cotenant_cli import checks
-    from cotenant_cli.reading import installation, kube
+    from cotenant_cli.reading import installation, kube, renewals
     from cotenant_cli.sending import rights
 
     namespace = output.require_name("--namespace", arguments.namespace)
+    lists = kube.Lists(arguments.kubeconfig, arguments.context)
     seen = installation.read(
-        kube.Lists(arguments.kubeconfig, arguments.context),
+        lists,
         rights.Asked(kube.Connection(arguments.kubeconfig, arguments.context)),
         sources=checks.every_source(),
         rights=checks.every_right(),
         namespace=namespace,
     )
-    found = checks.examined(seen)
+    found = checks.examined(renewals.watched(lists, seen, pause=time.sleep))
     report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
     output.write(findings.rendered(report, form=arguments.output, colours=output.colours()))
     return findings.exit_code(found)

@@ -38,6 +38,7 @@ _ONLY_WITHOUT_FILE: Final = (
     ("--image", "image"),
     ("--command", "container_command"),
     ("--env", "env"),
+    ("--user", "user"),
     ("--workload-type", "workload_type"),
     ("--replicas", "replicas"),
     ("--gpus-per-replica", "gpus_per_replica"),
@@ -73,6 +74,7 @@ def _configure_job(parser: argparse.ArgumentParser) -> None:
         help="of the container; default: words after --",
     )
     job.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="a variable of the container")
+    job.add_argument("--user", type=_user, metavar="UID", help="of the container, by number; default: the image's")
     job.add_argument("--workload-type", type=WorkloadType, choices=tuple(WorkloadType), help="default: Training")
     job.add_argument("--replicas", type=int, metavar="N", help="pods; of a training job a gang; default: 1")
     job.add_argument("--gpus-per-replica", type=int, metavar="N", help="more than one are whole GPUs; default: 1")
@@ -171,6 +173,7 @@ def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> 
         command=command or rest,
         args=rest if command else (),
         environment=dict(_variable(one) for one in arguments.env),
+        user=arguments.user,
         workload_type=arguments.workload_type or WorkloadType.TRAINING,
         replicas=arguments.replicas,
         gpus_per_replica=arguments.gpus_per_replica,
@@ -180,6 +183,12 @@ def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> 
     )
     name = objects.name_of(arguments.name, arguments.target)
     return objects.job(options, namespace=namespace or default, name=name)
+
+
+def _user(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number above 0: who shares a GPU is not root")
+    return int(text)
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -69,6 +69,7 @@ class Installation:
         version: of the API server.
         unread: why a source could not be read.
         rights: what the caller may do, of what was asked.
+        renewed: names of Leases that were seen to be renewed (see `renewals`).
     """
 
     namespace: str
@@ -77,6 +78,7 @@ class Installation:
     objects: Mapping[Source, Sequence[Object]] = field(default_factory=dict)
     unread: Mapping[Source, str] = field(default_factory=dict)
     rights: Mapping[Right, bool] = field(default_factory=dict)
+    renewed: frozenset[str] = frozenset()
 
     def of(self, source: Source) -> Sequence[Object]:
         """The objects of a source; none where they were not read."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from cotenant_api import names, packingpolicy
+from cotenant_api import names, packingpolicy, rootless
 from cotenant_api import pod as pods
 from cotenant_cli.reading import cluster
-from cotenant_cli.reading.installation import Source
+from cotenant_cli.reading.installation import Installation, Source
 
 Object = Mapping[str, Any]
 
@@ -19,19 +19,25 @@ COMPONENTS: Final = (
     names.NODE_AGENT_ACCOUNT,
     "cotenant-mps",
 )
+MAY_BE_ROOT: Final = "mayBeRoot"
+"""Key of a pod that is read: why one of its containers may run as root; None: none may."""
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
+def is_component(metadata: Object) -> bool:
+    """Whether a pod is one of ours."""
+    return (metadata.get("labels") or {}).get(COMPONENT) in COMPONENTS
+
+
 def _pod(raw: Object) -> Object | None:
-    """A pod that has to do with shares, or is one of ours; of its containers, their states alone."""
-    labels = raw["metadata"].get("labels") or {}
+    """A pod that has to do with shares, or is one of ours; of its containers, their states and who may be root."""
     notes = raw["metadata"].get("annotations") or {}
     spec = raw.get("spec") or {}
-    mine = labels.get(COMPONENT) in COMPONENTS
-    if not mine and not pods.asks_for_share(raw) and names.PLACEMENT not in notes:
+    if not is_component(raw["metadata"]) and not pods.asks_for_share(raw) and names.PLACEMENT not in notes:
         return None
     kept = {key: spec[key] for key in ("nodeName", "schedulerName", "schedulingGates") if key in spec}
-    return {"metadata": raw["metadata"], "spec": kept, "status": raw.get("status") or {}}
+    status = raw.get("status") or {}
+    return {"metadata": raw["metadata"], "spec": kept, "status": status, MAY_BE_ROOT: rootless.fault(spec)}
 
 
 NODES: Final = Source(path=cluster.NODES)
@@ -42,6 +48,7 @@ LEASES: Final = Source(path="/apis/coordination.k8s.io/v1/namespaces/{namespace}
 SCHEDULER_CONFIGURATION: Final = Source(path="/api/v1/namespaces/{namespace}/configmaps", name=names.SCHEDULER_ACCOUNT)
 SLICES: Final = Source(path="/apis/resource.k8s.io/v1/resourceslices")
 RUNTIME_CLASSES: Final = Source(path="/apis/node.k8s.io/v1/runtimeclasses")
+NAMESPACES: Final = Source(path="/api/v1/namespaces")
 QUOTAS: Final = Source(path="/api/v1/resourcequotas")
 VALIDATING_POLICIES: Final = Source(path=f"{_ADMISSION}/validatingadmissionpolicies")
 VALIDATING_BINDINGS: Final = Source(path=f"{_ADMISSION}/validatingadmissionpolicybindings")
@@ -64,11 +71,29 @@ def observes(policies: Iterable[Object]) -> bool:
     return any((one.get("spec") or {}).get("mode") == packingpolicy.Mode.OBSERVE for one in policies)
 
 
-def stale(lease: Object, now: datetime) -> str | None:
-    """Why a Lease holds no more; None: it does."""
+def held(lease: Object) -> bool:
+    """Whether somebody holds a Lease, and has renewed it."""
+    return all(renewal(lease))
+
+
+def renewal(lease: Object) -> tuple[str, str]:
+    """Whose a Lease is, and when that says to have renewed it, by a clock of its own; empty: nobody, never."""
     spec = lease.get("spec") or {}
-    if not spec.get("holderIdentity") or not spec.get("renewTime"):
+    return str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
+
+
+def stale(lease: Object, now: datetime) -> str | None:
+    """Why a Lease seems to hold no more by the times that are told; None: it holds."""
+    if not held(lease):
         return "its Lease was given back"
-    age = (now - datetime.fromisoformat(spec["renewTime"])).total_seconds()
-    lasts = int(spec.get("leaseDurationSeconds") or 0)
-    return f"{spec['holderIdentity']} has not renewed its Lease for {age:.0f} s" if age > lasts else None
+    holder, renewed = renewal(lease)
+    age = (now - datetime.fromisoformat(renewed)).total_seconds()
+    lasts = int((lease.get("spec") or {}).get("leaseDurationSeconds") or 0)
+    if abs(age) <= lasts:
+        return None
+    return f"{holder} has not renewed its Lease {f'for {age:.0f} s' if age > 0 else f'since {renewed}, by its clock'}"
+
+
+def expired(lease: Object, seen: Installation) -> str | None:
+    """Why a Lease holds no more; None: it holds, or was seen to be renewed."""
+    return None if lease["metadata"]["name"] in seen.renewed else stale(lease, seen.now)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import urllib3.exceptions
 
-from cotenant_api import errors
+from cotenant_api import errors, nesting
 from kubernetes import client, config
 
 Object = Mapping[str, Any]
@@ -188,7 +188,7 @@ def _answered(path: str) -> Iterator[None]:
 
 def _decoded(data: bytes) -> dict[str, Any]:
     try:
-        decoded = json.loads(data)
+        decoded = json.loads(nesting.bounded(data))
     except ValueError:
         decoded = {"message": errors.shortened(data)}
     return decoded if isinstance(decoded, dict) else {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from cotenant_api import errors
+from cotenant_api import errors, nesting
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
@@ -166,7 +166,7 @@ def _key(raw: Object) -> str:
 
 def _decoded(text: bytes) -> Mapping[str, Any]:
     try:
-        decoded = json.loads(text)
+        decoded = json.loads(nesting.bounded(text))
     except ValueError as error:
         raise errors.TemporaryError(f"a watch was cut: {error}", delay_seconds=0) from error
     return decoded if isinstance(decoded, dict) else {}

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import urllib3.exceptions
 
-from cotenant_api import errors
+from cotenant_api import errors, nesting
 from cotenant_cli.reading import kube
 from kubernetes import client
 
@@ -112,7 +112,7 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
 
 def _decoded(data: bytes) -> dict[str, Any]:
     try:
-        decoded = json.loads(data)
+        decoded = json.loads(nesting.bounded(data))
     except ValueError:
         decoded = {"message": errors.shortened(data)}
     return decoded if isinstance(decoded, dict) else {}

@@ -148,7 +148,14 @@ def _booked(
     if alone:
         note = "a whole GPU: no shared one has the memory" if model in alone else "not used: it has too little memory"
         return _Booked(share=whole, note=note)
-    share = booking.cost(share=1, predicted=row, packing=policy.packing(model), source=document.source)
+    kind = question.fleet.get(model)
+    share = booking.requested_share(
+        {model: row},
+        policy.packing,
+        source=document.source,
+        gpu_mib={} if kind is None else {model: kind.memory_mib},
+        annotated_mib=_annotated(spec),
+    )
     return _Booked(share=share, note=_tight(model, row, question))
 
 
@@ -161,9 +168,12 @@ def _tight(model: GPUModel, row: GPUPrediction, question: Question) -> str | Non
     return "not used: it has too little memory"
 
 
+def _annotated(spec: dljob.Spec) -> int | None:
+    return None if spec.gpu_memory is None else quantity.mebibytes(spec.gpu_memory, field="spec.gpuMemory")
+
+
 def _memory(row: GPUPrediction, spec: dljob.Spec) -> int:
-    annotated = None if spec.gpu_memory is None else quantity.mebibytes(spec.gpu_memory, field="spec.gpuMemory")
-    return booking.booked_mib(share=0, annotated_mib=annotated, predicted=row, bookable=0)
+    return booking.booked_mib(share=0, annotated_mib=_annotated(spec), predicted=row, bookable=0)
 
 
 def _row(model: GPUModel, booked: _Booked, document: Prediction, question: Question) -> Row:

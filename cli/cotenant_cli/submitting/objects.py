@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from cotenant_api import dljob, documents, errors, graph, names, pod
+from cotenant_api import dljob, documents, errors, graph, names, pod, rootless
 
 Object = dict[str, Any]
 
@@ -28,12 +28,14 @@ class Options:
     Attributes:
         command, args: of the container; empty: the image's.
         environment: variables, by name.
+        user: number of the user that the container runs as; None: the image's.
     """
 
     image: str
     command: Sequence[str] = ()
     args: Sequence[str] = ()
     environment: Mapping[str, str] | None = None
+    user: int | None = None
     workload_type: pod.WorkloadType = pod.WorkloadType.TRAINING
     replicas: int | None = None
     gpus_per_replica: int | None = None
@@ -94,7 +96,7 @@ def job(options: Options, *, namespace: str, name: str) -> Object:
     Raises:
         InvalidInputError: a value is out of its bounds.
     """
-    container: Object = {"name": CONTAINER, "image": options.image}
+    container: Object = {"name": CONTAINER, "image": options.image, **_security(options)}
     container |= {"command": list(options.command)} if options.command else {}
     container |= {"args": list(options.args)} if options.args else {}
     if options.environment:
@@ -113,6 +115,15 @@ def job(options: Options, *, namespace: str, name: str) -> Object:
     return _modelled(
         {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": metadata, "spec": spec | {"template": template}}
     )
+
+
+def _security(options: Options) -> Object:
+    """Say what lets a container share a GPU; nothing of one that has whole GPUs, unless a user is named."""
+    user = {} if options.user is None else {"runAsUser": options.user}
+    whole = options.sharing is dljob.Sharing.EXCLUSIVE or (options.gpus_per_replica or 1) > 1
+    if whole:
+        return {"securityContext": user} if user else {}
+    return {"securityContext": rootless.PROVEN | user}
 
 
 def from_file(text: str, *, source: str, namespace: str | None, default: str) -> Object:

@@ -48,6 +48,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM; with --tls-key, it speaks HTTPS")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM, of the certificate")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="take tokens over plain HTTP from other machines, too: behind a proxy that ends TLS",
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="addresses of a proxy whose X-Forwarded-For says whose tokens are counted; may be given again",
+    )
     parser.add_argument("--context", metavar="C", help="of the kubeconfig; default: its current one")
     parser.add_argument(
         "--kubeconfig",
@@ -69,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from cotenant_cli.reading import kube
     from cotenant_dashboard.watching import live, reviews, watchers
-    from cotenant_dashboard.web import app, serving
+    from cotenant_dashboard.web import app, serving, sources
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     door = serving.Door(
@@ -77,7 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     connection = kube.Connection(arguments.kubeconfig, arguments.context)
     asking = reviews.Reviews(connection.client, clock=time.monotonic) if arguments.authenticate else None
-    settings = app.Settings(hosts=arguments.allow_host, verdict=None if asking is None else asking.verdict)
+    settings = app.Settings(
+        hosts=arguments.allow_host,
+        verdict=None if asking is None else asking.verdict,
+        insecure=arguments.insecure,
+        proxies=sources.networks(arguments.trusted_proxy, field="--trusted-proxy"),
+    )
     clock = live.Clock(now=lambda: datetime.now(UTC), seconds=time.monotonic)
 
     async def served(listening: socket.socket) -> None:

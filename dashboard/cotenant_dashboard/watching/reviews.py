@@ -13,11 +13,19 @@ from typing import Any, Final
 import urllib3.exceptions
 
 from cotenant_api import errors, names
+from cotenant_dashboard.watching import rates
+from cotenant_dashboard.watching.rates import Rate
 from kubernetes import client
 
 KNOWN_SECONDS: Final = 60.0
 """A right that is taken away ends so much later."""
 KNOWN_LIMIT: Final = 1024
+"""Of tokens of the cluster, and as many of others: a flood of the latter pushes out none of the former."""
+SOURCE_RATE: Final = Rate(burst=10, per_second=0.5)
+"""Of reviews of tokens that were not allowed before, by source."""
+WHOLE_RATE: Final = Rate(burst=60, per_second=5)
+"""Likewise, of all sources."""
+SOURCES: Final = 4096
 MAX_TOKEN_BYTES: Final = 16 * 1024
 TIMEOUT_SECONDS: Final = 10.0
 RIGHTS: Final = (("get", names.GROUP, "gpunodes"), ("list", "", "pods"))
@@ -32,6 +40,18 @@ class Verdict(enum.Enum):
     """The token is none of this cluster, or no more."""
     FORBIDDEN = enum.auto()
     """The account may not read what the page shows."""
+    LIMITED = enum.auto()
+    """Nobody was asked: too many tokens that are none came from there, or from everywhere."""
+
+
+class _Verdicts(OrderedDict[bytes, tuple[float, Verdict]]):
+    """When a token was judged, and how, by the token's digest."""
+
+    def keep(self, digest: bytes, judged: tuple[float, Verdict]) -> None:
+        """Remember one; the oldest of too many is forgotten."""
+        self[digest] = judged
+        while len(self) > KNOWN_LIMIT:
+            self.popitem(last=False)
 
 
 class Reviews:
@@ -44,10 +64,12 @@ class Reviews:
     def __init__(self, api: client.ApiClient, *, clock: Callable[[], float]) -> None:
         self._tokens, self._rights = client.AuthenticationV1Api(api), client.AuthorizationV1Api(api)
         self._clock, self._lock = clock, threading.Lock()
-        self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
+        self._known, self._unknown = _Verdicts(), _Verdicts()
+        self._by_source = rates.Buckets(SOURCE_RATE, sources=SOURCES)
+        self._whole = rates.Buckets(WHOLE_RATE, sources=1)
 
-    def verdict(self, token: str) -> Verdict:
-        """Of a bearer token.
+    def verdict(self, token: str, source: str) -> Verdict:
+        """Of a bearer token that came from an address.
 
         Raises:
             TemporaryError: the API server does not say.
@@ -55,20 +77,26 @@ class Reviews:
         if not token or len(token) > MAX_TOKEN_BYTES or not token.isascii():
             return Verdict.UNKNOWN
         digest = hashlib.sha256(token.encode()).digest()
+        now = self._clock()
         with self._lock:
-            when, verdict = self._known.get(digest, (float("-inf"), Verdict.UNKNOWN))
-        if self._clock() - when < KNOWN_SECONDS:
-            return verdict
+            when, verdict = self._known.get(digest) or self._unknown.get(digest) or (float("-inf"), Verdict.UNKNOWN)
+            if now - when < KNOWN_SECONDS:
+                return verdict
+            # Whoever was allowed before is not kept out by others who try tokens.
+            if verdict is not Verdict.ALLOWED and not self._may_ask(source, now):
+                return Verdict.LIMITED
         try:
             verdict = self._asked(token)
         except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             raise errors.TemporaryError(f"no answer about a token: {error}", delay_seconds=1) from error
         with self._lock:
-            self._known[digest] = (self._clock(), verdict)
-            self._known.move_to_end(digest)
-            while len(self._known) > KNOWN_LIMIT:
-                self._known.popitem(last=False)
+            self._known.pop(digest, None)
+            self._unknown.pop(digest, None)
+            (self._unknown if verdict is Verdict.UNKNOWN else self._known).keep(digest, (self._clock(), verdict))
         return verdict
+
+    def _may_ask(self, source: str, now: float) -> bool:
+        return self._by_source.take(source, now) and self._whole.take(None, now)
 
     def _asked(self, token: str) -> Verdict:
         review = client.V1TokenReview(spec=client.V1TokenReviewSpec(token=token))

@@ -1,8 +1,9 @@
 """The routes: the page, its events, one job's explanation, what Prometheus reads. GET and HEAD alone."""
 
 import asyncio
+import ipaddress
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from cotenant_cli.views import explanation_lines
 from cotenant_dashboard.view import words
 from cotenant_dashboard.watching.live import Live
 from cotenant_dashboard.watching.reviews import Verdict
-from cotenant_dashboard.web import assets, events, guards, metrics
+from cotenant_dashboard.web import assets, events, guards, metrics, sources
 
 SHOWN_AGAIN_SECONDS: Final = 300.0
 """A stream of somebody who had to show a token ends then: a right that was taken away ends with it."""
@@ -26,7 +27,12 @@ _FRESH: Final = {"cache-control": "no-store"}
 _PROBLEMS: Final = {
     Verdict.UNKNOWN: (401, "no valid token: `kubectl create token ACCOUNT` makes one"),
     Verdict.FORBIDDEN: (403, "this account may not get gpunodes.cotenant.dev and list pods of all namespaces"),
+    Verdict.LIMITED: (429, "too many tokens that are none: try again in a minute"),
 }
+_PLAIN: Final = (
+    "tokens are taken over HTTPS, or through kubectl port-forward: give it a certificate, or start it with --insecure "
+    "behind a proxy that ends TLS"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +41,15 @@ class Settings:
 
     Attributes:
         hosts: names by which it may be asked.
-        verdict: whether the bearer of a token may look; None: whoever can reach it.
+        verdict: whether the bearer of a token, from an address, may look; None: whoever can reach it.
+        insecure: whether tokens are taken over plain HTTP from other machines.
+        proxies: who may say where a request came from; tokens are counted for that.
     """
 
     hosts: Collection[str] = ()
-    verdict: Callable[[str], Verdict] | None = None
+    verdict: Callable[[str, str], Verdict] | None = None
+    insecure: bool = False
+    proxies: Sequence[sources.Network] = ()
 
 
 def create(live: Live, settings: Settings) -> ASGIApp:
@@ -60,19 +70,23 @@ def create(live: Live, settings: Settings) -> ASGIApp:
 class _Shown:
     """Before what not everybody may see."""
 
-    def __init__(self, application: ASGIApp, verdict: Callable[[str], Verdict] | None) -> None:
-        self._application, self._verdict = application, verdict
+    def __init__(self, application: ASGIApp, settings: Settings) -> None:
+        self._application, self._settings = application, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer it, or say what is missing."""
-        refusal = None if self._verdict is None else await self._refusal(Request(scope), self._verdict)
+        verdict = self._settings.verdict
+        refusal = None if verdict is None else await self._refusal(Request(scope), verdict)
         await (refusal or self._application)(scope, receive, send)
 
-    @staticmethod
-    async def _refusal(request: Request, verdict: Callable[[str], Verdict]) -> Response | None:
+    async def _refusal(self, request: Request, verdict: Callable[[str, str], Verdict]) -> Response | None:
+        peer = "" if request.client is None else request.client.host
+        if not (self._settings.insecure or request.url.scheme == "https" or _on_this_machine(peer)):
+            return JSONResponse({"problem": _PLAIN}, status_code=403, headers=_FRESH)
+        source = sources.source_of(peer, request.headers.getlist(sources.HEADER), self._settings.proxies)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
-            said = await asyncio.to_thread(verdict, token.strip() if scheme.lower() == "bearer" else "")
+            said = await asyncio.to_thread(verdict, token.strip() if scheme.lower() == "bearer" else "", source)
         except errors.TemporaryError as error:
             return JSONResponse({"problem": str(error)}, status_code=503, headers=_FRESH)
         if said is Verdict.ALLOWED:
@@ -81,8 +95,16 @@ class _Shown:
         return JSONResponse({"problem": problem}, status_code=status, headers=_FRESH | {"www-authenticate": "Bearer"})
 
 
+def _on_this_machine(source: str) -> bool:
+    """Whether an address is of loopback, as kubectl port-forward's is in a pod."""
+    try:
+        return ipaddress.ip_address(source).is_loopback
+    except ValueError:
+        return False
+
+
 def _route(path: str, application: ASGIApp, settings: Settings) -> Route:
-    return Route(path, _Shown(application, settings.verdict), methods=["GET"])
+    return Route(path, _Shown(application, settings), methods=["GET"])
 
 
 def _page(live: Live) -> ASGIApp:

@@ -9,19 +9,20 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cotenant_api import errors
+from cotenant_api import errors, listeners
 from cotenant_dashboard.watching.live import Live
 
 LOG = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS: Final = 3
-CONNECTIONS: Final = 512
-"""Readers at once; more are told 503."""
+LIMITS: Final = listeners.Limits(connections=512)
+"""Of readers; each has a stream open."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -87,17 +88,19 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def configuration(application: ASGIApp, door: Door) -> uvicorn.Config:
+def configuration(application: ASGIApp, door: Door, limited: listeners.Door | None = None) -> uvicorn.Config:
     """Of uvicorn: no access log, no header that names the server."""
+    limited = listeners.Door(LIMITS) if limited is None else limited
     return uvicorn.Config(
         application,
-        http="h11",
+        http=cast("type[asyncio.Protocol]", limited.guard(H11Protocol)),
         ws="none",
         access_log=False,
         log_config=None,
         lifespan="off",
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        # Who asks, and whether over HTTPS, is what the connection says, and no header.
+        proxy_headers=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ssl_certfile=door.certificate,
         ssl_keyfile=door.key,

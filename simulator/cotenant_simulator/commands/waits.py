@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run both orders on every seed; progress goes to standard error."""
+    """Run every way on every seed; progress goes to standard error."""
     from cotenant_simulator.waits import experiment, report
 
     output.require(arguments, section=SECTION)
@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs < 1:
         raise errors.InvalidInputError("--jobs", arguments.jobs, "must be at least 1")
     keys = [
-        experiment.Key(order=order, load=arguments.load, count=arguments.jobs, seed=seed)
-        for order in experiment.ORDERS
+        experiment.Key(way=way, load=arguments.load, count=arguments.jobs, seed=seed)
+        for way in experiment.Way
         for seed in seeds.read(arguments.seeds)
     ]
     tasks = [functools.partial(_ran, key, folder=arguments.model) for key in keys]

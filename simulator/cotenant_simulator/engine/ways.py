@@ -203,12 +203,15 @@ def by_prediction(
     roomy = booking.alone_on(predicted.by_gpu, past.usable, policy.packing)
     if roomy:
         return Booking(names.HUNDREDTHS, None, None, roomy)
-    share = booking.requested_share(predicted.by_gpu, policy.packing, source=predicted.source)
     least = max(row.memory_mib.upper for row in predicted.by_gpu.values())
     wanted = max(least, past.grown.memory_mib, min(past.learned.memory_mib, largest_mib(past.usable, policy)))
+    annotated = wanted if wanted > least else None
+    share = booking.requested_share(
+        predicted.by_gpu, policy.packing, source=predicted.source, gpu_mib=past.usable, annotated_mib=annotated
+    )
     # Of a job that was only measured nothing is known of other GPU models.
     models = frozenset(predicted.by_gpu) if predicted.source is prediction.Source.PROFILE else _ANY
-    return Booking(share, predicted, wanted if wanted > least else None, models)
+    return Booking(share, predicted, annotated, models)
 
 
 def whole(job: jobs.Job, past: Past) -> Booking:

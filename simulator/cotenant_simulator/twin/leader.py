@@ -115,7 +115,8 @@ class Leader:
     def agent(self, node: sites.Node, *, ready: bool, unhealthy: Collection[GPUUID], now: float) -> None:
         """What a node's agent tells from now on."""
         self._version += 1
-        self._ledger.gpunode(sites.told(node, self._version, ready=ready, unhealthy=unhealthy), now=now, fresh=True)
+        told = sites.told(node, self._version, ready=ready, unhealthy=unhealthy)
+        self._ledger.gpunode(told, now=now, tells_of=self._ledger.graves.doubtful)
 
     @property
     def contenders(self) -> int:
@@ -147,7 +148,7 @@ class Leader:
     def _lift(self, record: records.Pod, promised: earmarks.Earmark | None, *, now: float) -> None:
         """Its gate is gone; without a promise kube-scheduler finds no node, there is no autoscaler, and it waits on."""
         note = None if promised is None else promised.note().to_json()
-        report = record.unschedulable if promised is not None else f"{now} {records.UNSCHEDULABLE}"
+        report = record.unschedulable if promised is not None else f"{now} no node was found"
         lifted = replace(record, gates=(), earmark=note, unschedulable=report, version=record.version + 1)
         self._ledger.pod(lifted, now=now)
 

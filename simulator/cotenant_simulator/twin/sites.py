@@ -59,7 +59,7 @@ def enter(known: ledger.Ledger, nodes: Sequence[Node]) -> None:
                 taints=(),
             )
         )
-        known.gpunode(told(node, 1), now=0.0, fresh=True)
+        known.gpunode(told(node, 1), now=0.0)
         known.lease(node.name, _FOREVER, now=_FOREVER)
 
 

@@ -1,9 +1,10 @@
-"""Jobs of the case study that arrive at random, under one order of the queue. Pure.
+"""Jobs of the case study that arrive at random, under one way to order the queue. Pure.
 
 Load 1 is what `FIFO` with backfill serves of the same jobs when all are submitted at once: the pace at which the first
 `SERVED` of them end. The same arguments give the same figures.
 """
 
+import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,28 @@ from cotenant_simulator.twin import sites
 SERVED: Final = 0.9
 CLASSES: Final = (25, 50, 75, 100)
 """Upper ends of the size classes, in hundredths of a GPU booked."""
-FIFO: Final = packingpolicy.Order.FIFO
-ORDERS: Final = (FIFO, packingpolicy.Order.DECREASING_SHARE)
+NEVER_SECONDS: Final = 604800
+"""The longest `maxWaitSeconds`: longer than any job of a run waits."""
+
+
+class Way(enum.StrEnum):
+    """How the queue is ordered."""
+
+    FIFO = "FIFO"
+    DEFAULT = "DecreasingShare"
+    SIZE_ALONE = "size alone"
+    """DecreasingShare where waiting counts for next to nothing: what waiting costs is seen against it."""
+
+    @property
+    def queue(self) -> packingpolicy.Queue:
+        """The policy's part."""
+        if self is Way.FIFO:
+            return packingpolicy.Queue(order=packingpolicy.Order.FIFO)
+        return packingpolicy.Queue(max_wait_seconds=NEVER_SECONDS) if self is Way.SIZE_ALONE else packingpolicy.Queue()
+
+
+COMPARED: Final = (Way.FIFO, Way.DEFAULT)
+"""Whose waits are held against each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +55,7 @@ class Key:
         seed: of jobs, run times and arrivals.
     """
 
-    order: packingpolicy.Order
+    way: Way
     load: float
     count: int
     seed: int
@@ -42,7 +63,7 @@ class Key:
     @property
     def title(self) -> str:
         """For progress."""
-        return f"{self.order}, seed {self.seed}"
+        return f"{self.way}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +89,9 @@ def run(key: Key, mix: Mapping[str, prediction.Prediction], model: speeds.SpeedM
         model: of co-location.
     """
     given = population.drawn(mix, seed=key.seed, sigma=published.RMSLE, count=key.count)
-    at_once = _played(FIFO, given, model)
+    at_once = _played(Way.FIFO, given, model)
     seconds = served_seconds(at_once) / key.load
-    found = _played(key.order, population.arriving(given, seed=key.seed, seconds=seconds), model)
+    found = _played(key.way, population.arriving(given, seed=key.seed, seconds=seconds), model)
     return figures(found)
 
 
@@ -97,9 +118,9 @@ def class_of(share: int) -> int:
     return next(upper for upper in CLASSES if share <= upper)
 
 
-def _played(order: packingpolicy.Order, given: Sequence[jobs.Job], model: speeds.SpeedModel) -> history.History:
+def _played(way: Way, given: Sequence[jobs.Job], model: speeds.SpeedModel) -> history.History:
     (device,) = devices.select([published.GPU_MODEL])
-    spec = packingpolicy.Spec(queue=packingpolicy.Queue(order=order))
+    spec = packingpolicy.Spec(queue=way.queue)
     made = world.World(
         sites.alike(published.GPUS, gpus=1, model=published.GPU_MODEL, memory_mib=device.memory_mib),
         given,

@@ -56,9 +56,12 @@ export class Detail {
 
   close() {
     this.#dialog.close();
+    // Its event comes later: by then the focus may be elsewhere, and must stay there.
+    this.#closed();
   }
 
   #closed() {
+    if (this.#job === null || this.#dialog.open) return;
     this.#job = null;
     history.replaceState(null, "", location.pathname + location.search);
     const back = this.#from?.isConnected ? this.#from : byId("gpus");
