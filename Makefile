@@ -17,10 +17,10 @@ TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
 DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-wheel)
 
 # The other folders have targets of their own.
-UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install node simulation torch)
+UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node security simulation torch)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-node test-install test-torch test-browser soak soak-node mutants images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ demo: $(DEMO) ## real Kubernetes places real models on simulated GPUs (KEEP=1 le
 demo-down: $(DEMO) ## stop what `make demo KEEP=1` left running
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e down --dir $(RUN_DIR)/demo
 
-test: test-unit test-simulation test-chart test-cluster ## unit, simulation, chart and cluster tests
+test: test-unit test-simulation test-chart test-cluster test-security ## unit, simulation, chart, cluster and security tests
 
 test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(UNIT) -q -n auto --dist worksteal
@@ -50,6 +50,22 @@ test-cluster: $(VENV)/.wheel ## against real Kubernetes control planes, three si
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --kueue --helm >/dev/null
 	$(BIN)/python -m pytest tests/cluster -q -n 3 --dist loadfile --no-loadscope-reorder
 
+test-security: $(VENV)/.wheel ## what an attacker's own token can do on a real control plane: a tenant's, a node agent's, the operator's
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --helm >/dev/null
+	$(BIN)/python -m pytest tests/security -q -n 2 --dist loadfile
+
+rbac-used: $(VENV)/.wheel ## run the suites that use our accounts, and write manifests/rbac/rights.txt from the API server's audit logs (about half an hour)
+	@rm -rf $(RUN_DIR)/rights
+	COTENANT_RECORD_RIGHTS=$(RUN_DIR)/rights $(MAKE) test-cluster test-security test-install
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e rights --logs $(RUN_DIR)/rights
+
+test-mps: $(VENV)/.wheel ## the node agent on NVIDIA's own MPS control programs, fetched by apt; they need no GPU
+	@scripts/test-mps $(VENV)
+
+record-mps: $(VENV)/.wheel ## write what NVIDIA's MPS control programs answer into tests/mps_kit/answers
+	@scripts/fetch-mps >/dev/null
+	@PYTHONPATH=tests:e2e $(BIN)/python -m mps_kit.record
+
 test-node: $(VENV)/.wheel $(TORCH) ## on a real node: kubelet and containerd, as root; its GPUs are stand-ins
 	@scripts/test-node $(VENV)
 
@@ -64,10 +80,13 @@ soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs 
 	@PYTHONPATH=tests $(BIN)/python -m node_kit.schedules --seeds 10000 --jobs $$(nproc)
 	@COTENANT_NODE_PAIRS=200 scripts/test-node $(VENV) -k never_swap
 
+soak-hostile: $(VENV)/.wheel ## a hostile namespace beside an honest one on a real control plane (MINUTES=60)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e soak-hostile --dir $(RUN_DIR)/soak-hostile $(MINUTES:%=--minutes %)
+
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
 
-mutants: $(VENV)/.wheel ## put defects into the extender and see whether its tests notice (SAMPLE=300; hours; goes on where it was)
+mutants: $(VENV)/.wheel ## put defects into the extender and see whether its tests notice (SAMPLE=350; about an hour of a core; goes on where it was)
 	@PYTHONPATH=tests $(BIN)/python -m mutants --jobs $$(nproc) $(SAMPLE:%=--sample %) --write docs/packing.md
 
 test-torch: $(VENV)-torch/.wheel ## extraction from real model definitions (torch: 5.6 GB)
@@ -144,6 +163,9 @@ bench-simulator: $(VENV)/.wheel ## CPU time and memory of simulated runs, up to 
 protos: $(VENV)/.dependencies ## write kubelet's gRPC messages from the .proto files
 	$(BIN)/python -m grpc_tools.protoc -Ideviceplugin --python_out=deviceplugin --pyi_out=deviceplugin $(PROTOS)
 
+sizes: $(VENV)/.wheel ## hold the bounds of what the operator reads against real models, into docs/concepts/untrusted-input.md
+	@PYTHONPATH=tests $(BIN)/python -m predictor_kit.sizes --write docs/concepts/untrusted-input.md
+
 manifests: $(VENV)/.wheel ## write the CRDs from the types, and what the chart takes from manifests/
 	$(BIN)/cotenant crds --write manifests/crds
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e chart --write
@@ -162,9 +184,9 @@ examples: $(VENV)-torch/.wheel ## extract the example graphs again
 	PYTHONPATH=manifests/examples/models $(VENV)-torch/bin/python -m example_models --write manifests/examples/graphs
 
 lock: $(VENV)/.dependencies ## choose exact versions of every dependency again
-	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra dev -o locks/dev.txt pyproject.toml
-	$(BIN)/uv pip compile -q --universal --no-emit-package cotenant --extra demo -c locks/dev.txt -o locks/demo.txt pyproject.toml
-	$(BIN)/uv pip compile -q --universal --upgrade --no-emit-package cotenant --extra torch-tests -o locks/torch.txt pyproject.toml
+	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-emit-package cotenant --extra dev -o locks/dev.txt pyproject.toml
+	$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-package cotenant --extra demo -c locks/dev.txt -o locks/demo.txt pyproject.toml
+	$(BIN)/uv pip compile -q --universal --generate-hashes --upgrade --no-emit-package cotenant --extra torch-tests -o locks/torch.txt pyproject.toml
 	@scripts/lock-images $(VENV)
 
 clean: ## remove everything that these targets made here (not the cache of Kubernetes binaries)

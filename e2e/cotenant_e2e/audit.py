@@ -1,4 +1,4 @@
-"""What one user asked of the API server, from its audit log: nobody's own count, so nothing is forgotten in it."""
+"""What the audited asked of the API server, from its audit log: nobody's own count, so nothing is forgotten in it."""
 
 import datetime as dt
 import json
@@ -15,6 +15,7 @@ class Request:
     """One answered request.
 
     Attributes:
+        user: who asked.
         verb: of the API server's words: get, list, watch, create, patch, delete.
         resource: with its subresource: `dljobs/status`.
         namespace, name: empty where there is none; a created object's name is known too.
@@ -22,6 +23,7 @@ class Request:
         seconds: Unix time of the answer.
     """
 
+    user: str
     verb: str
     resource: str
     namespace: str
@@ -66,6 +68,7 @@ def _request(event: Json) -> Request | None:
     subject = event.get("objectRef") or {}
     resource, inner = subject.get("resource", event["requestURI"].partition("?")[0]), subject.get("subresource")
     return Request(
+        user=event["user"]["username"],
         verb=verb,
         resource=f"{resource}/{inner}" if inner else resource,
         namespace=subject.get("namespace", ""),

@@ -71,8 +71,11 @@ class Builder:
         with self.progress.step("downloading Go modules") as detail:
             modules = _Counting(detail, 0, "modules")
             for tool in dict.fromkeys(target.tool for target in targets):
-                command = recipes.download_command(go, [target.package for target in targets if target.tool == tool])
-                lines = self._go(command, tool, log, lambda line: modules(line) if line.startswith("go: ") else None)
+                wanted = [target for target in targets if target.tool == tool]
+                command = recipes.download_command(go, [target.package for target in wanted])
+                lines = self._go(
+                    command, wanted[0], log, lambda line: modules(line) if line.startswith("go: ") else None
+                )
                 packages.update(line for line in lines if not line.startswith("go: "))
         return len(packages)
 
@@ -86,20 +89,20 @@ class Builder:
         partial = result.with_name(f".{result.name}.{os.getpid()}.partial")
         version = recipes.module_version((self.tools / target.tool / "go.mod").read_text(), target.module)
         command = recipes.build_command(go, target, version=version, output=partial)
-        lines = self._go(command, target.tool, log, printed)
+        lines = self._go(command, target, log, printed)
         partial.rename(result)
         return len(lines)
 
-    def _go(self, argv: Sequence[str], tool: str, log: TextIO, printed: Callable[[str], None]) -> list[str]:
-        """Run go in the folder of a module; `printed` gets each line, and the result is all of them."""
+    def _go(self, argv: Sequence[str], target: Target, log: TextIO, printed: Callable[[str], None]) -> list[str]:
+        """Run go in the folder of a target's module; `printed` gets each line, and the result is all of them."""
         lines: list[str] = []
 
         def line(text: str) -> None:
             lines.append(text)
             printed(text)
 
-        environment = recipes.go_environment(self.environment)
-        code = commandline.follow(argv, environment=environment, directory=self.tools / tool, log=log, line=line)
+        environment = recipes.go_environment(self.environment, cgo=target.cgo)
+        code = commandline.follow(argv, environment=environment, directory=self.tools / target.tool, log=log, line=line)
         if code:
             raise errors.PermanentError(recipes.explanation(lines, command=argv[1], log=Path(log.name)))
         return lines

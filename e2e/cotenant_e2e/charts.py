@@ -18,6 +18,8 @@ MANIFESTS: Final = configuration.REPOSITORY / "manifests"
 COMMAND: Final = "python -m cotenant_e2e chart --write"
 DIGEST: Final = "cotenant.dev/definition-digest"
 """Annotation of a CRD: what it defines. An upgrade compares the cluster's with the chart's."""
+RIGHTS: Final = MANIFESTS / "rbac" / "rights.txt"
+"""Each right that is granted to our accounts: `used`, or why it is granted all the same."""
 EXTENDER_PORT: Final = 8888
 SCHEMA: Final = "values.schema.json"
 DASHBOARDS: Final = "files/dashboards"
@@ -63,6 +65,20 @@ def rendered(chart: Path = CHART) -> dict[str, str]:
     return found
 
 
+def access() -> list[dict[str, Any]]:
+    """Roles and bindings of the chart: from the manifests, and those that the chart alone has."""
+    paths = [*sorted((MANIFESTS / "rbac").glob("*.yaml")), MANIFESTS / "retraining" / "rbac.yaml"]
+    texts = [path.read_text() for path in paths]
+    for name in ("uninstall.yaml", "dashboard.yaml"):
+        # What is said of access there has no values in it but the release's namespace.
+        text = (CHART / "templates" / name).read_text()
+        documents = text.split("\n---\n")
+        kept = [one for one in documents if "\nkind: ClusterRole" in one or "\nkind: Role" in one]
+        texts += ["\n".join(line for line in one.splitlines() if "{{" not in line) for one in kept]
+    found = [document for text in texts for document in yaml.safe_load_all(text) if document]
+    return [one for one in found if one["kind"].removesuffix("Binding") in {"ClusterRole", "Role"}]
+
+
 def generated(folder: Path) -> set[str]:
     """Paths, relative to a chart's folder, of the files there that say they are generated; JSON cannot say it."""
     files = [path for path in folder.rglob("*.yaml") if COMMAND in path.read_text().partition("\n")[0]]
@@ -88,8 +104,8 @@ def retraining(text: str, *, name: str) -> str:
     """A manifest of the job that learns, where the values want it, with what they say of it."""
     made = template(text, name=f"retraining/{name}")
     for there, instead in _RETRAINING.get(name, {}).items():
-        if made.count(there) != 1:
-            raise errors.InvalidInputError(f"manifests/retraining/{name}", made, f"keep {there!r}, once")
+        if there not in made:
+            raise errors.InvalidInputError(f"manifests/retraining/{name}", made, f"keep {there!r}")
         made = made.replace(there, instead)
     return f"{{{{- if .Values.retraining.enabled }}}}\n{made}{{{{- end }}}}\n"
 

@@ -47,7 +47,7 @@ class Settings:
         programs: path of each Kubernetes program.
         lease_seconds: how long the lease of a simulated node lasts; more for many nodes.
         node: name of the real node; empty where there is none.
-        audited: user whose requests the API server writes down; empty: nobody's.
+        audited: user, or group of users, whose requests the API server writes down; empty: nobody's.
     """
 
     directory: Path
@@ -74,7 +74,7 @@ class Settings:
 
     @property
     def audit_log(self) -> Path:
-        """What the API server was asked by the user who is `audited`: a JSON line for each answer."""
+        """What the API server was asked by those who are `audited`: a JSON line for each answer."""
         return self.directory / "logs" / "audit.log"
 
     def configuration(self, name: str) -> Path:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from cotenant_api import names
+from cotenant_api import names, rootless
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, configuration, nodes, waiting
 from cotenant_e2e.client import Json
@@ -190,11 +190,12 @@ def _admission_is_in_force(cluster: Cluster) -> bool:
     try:
         cluster.client.create(path, _probe(annotations={names.PLACEMENT: "{}"}))
     except clients.APIError as error:
-        return "cotenant-placements" in error.message
+        return "cotenant-pods" in error.message
     return False
 
 
 def _probe(annotations: Mapping[str, str] | None = None) -> Json:
-    container = {"name": "main", "image": "none", "resources": {"limits": {names.GPU_SHARE: "1"}}}
+    resources = {"limits": {names.GPU_SHARE: "1"}}
+    container = {"name": "main", "image": "none", "resources": resources, "securityContext": rootless.PROVEN}
     metadata = {"name": "admission-probe", "annotations": dict(annotations or {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}

@@ -110,6 +110,8 @@ class Invariants:
             and len(tenants) < self.limits.max_tenants
             and sum(one.share for one in tenants) + share <= HUNDREDTHS
             and (not checked or _memory(tenants) + memory <= gpu.bookable_mib)
+            # A pod without prediction gets no GPU of which its memory is a larger part than it requests.
+            and (not checked or booking.memory_part(memory, gpu.bookable_mib) <= share)
         )
 
     def _seen(self, pod: Json, *, holds: bool) -> placement.Placement | None:

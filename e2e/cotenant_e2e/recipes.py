@@ -17,8 +17,11 @@ KUBERNETES = "k8s.io/kubernetes"
 CONTAINERD = "github.com/containerd/containerd/v2"
 KUEUE = "sigs.k8s.io/kueue"
 HELM = "helm.sh/helm/v4"
+TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
+DEVICE_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
+_COMPILER = re.compile(r'"gcc": executable file not found|C compiler "\S+" not found')
 _NETWORK = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|proxyconnect|TLS handshake|x509:")
 
 
@@ -32,6 +35,7 @@ class Target:
         module: the Go module whose version is the program's.
         package: what is built.
         tags: build tags, comma-separated.
+        cgo: whether the program loads libraries of the driver, for which it needs gcc.
     """
 
     program: str
@@ -39,6 +43,7 @@ class Target:
     module: str
     package: str
     tags: str = ""
+    cgo: bool = False
 
 
 def _kubernetes(program: str) -> Target:
@@ -65,6 +70,15 @@ TARGETS = (
     # Without the simulator of kube-scheduler, which is off by default and half of what there is to compile.
     Target("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue", tags="exclude_scheduler_library"),
     Target("helm", "helm", HELM, f"{HELM}/cmd/helm"),
+    Target("nvidia-ctk", "nvidia-toolkit", TOOLKIT, f"{TOOLKIT}/cmd/nvidia-ctk", cgo=True),
+    Target("nvidia-cdi-hook", "nvidia-toolkit", TOOLKIT, f"{TOOLKIT}/cmd/nvidia-cdi-hook", cgo=True),
+    Target(
+        "nvidia-device-plugin",
+        "nvidia-device-plugin",
+        DEVICE_PLUGIN,
+        f"{DEVICE_PLUGIN}/cmd/nvidia-device-plugin",
+        cgo=True,
+    ),
 )
 
 
@@ -100,13 +114,15 @@ def download_command(go: Path, packages: Sequence[str]) -> list[str]:
 
 
 def linker_flags(module: str, version: str) -> str:
-    """Without them Kubernetes' version is no version to its clients, containerd's says "unknown", and helm's is its
-    branch. The build date is a constant: the real one would make every build link again.
+    """Without them Kubernetes' version is no version to its clients, containerd's and NVIDIA's say "unknown", and
+    helm's is its branch. The build date is a constant: the real one would make every build link again.
     """
     if module == CONTAINERD:
         return f"-X {CONTAINERD}/version.Version={version}"
     if module == HELM:
         return f"-X {HELM}/internal/version.version={version}"
+    if module in (TOOLKIT, DEVICE_PLUGIN):
+        return f"-X {module}/internal/info.version={version}"
     if module != KUBERNETES:
         return ""
     major, minor = version.removeprefix("v").split(".")[:2]
@@ -121,10 +137,10 @@ def linker_flags(module: str, version: str) -> str:
     return " ".join(f"-X {package}.{key}={value}" for package in VERSION_PACKAGES for key, value in values.items())
 
 
-def go_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+def go_environment(inherited: Mapping[str, str], *, cgo: bool = False) -> dict[str, str]:
     """What the go command runs with: proxies and caches as the user has them, everything else as pinned here."""
     kept = {key: value for key, value in inherited.items() if key not in NOT_INHERITED}
-    fixed = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": GO_FLAGS, "GOWORK": "off"}
+    fixed = {"CGO_ENABLED": "1" if cgo else "0", "GOTOOLCHAIN": "local", "GOFLAGS": GO_FLAGS, "GOWORK": "off"}
     return {"GOGC": GO_GARBAGE_COLLECTION} | kept | fixed
 
 
@@ -138,6 +154,9 @@ def go_cache(environment: Mapping[str, str]) -> Path:
 def explanation(lines: Sequence[str], *, command: str, log: Path) -> str:
     """One line that says why the go command failed and what to do. `lines`: what it printed."""
     text = [line.strip() for line in lines if line.strip()]
+    compiler = next((line for line in text if _COMPILER.search(line)), None)
+    if compiler:
+        return f"no C compiler ({errors.shortened(compiler)}): install gcc (apt-get install gcc libc6-dev)"
     full = next((line for line in text if "no space left on device" in line), None)
     if full:
         return f"no space left while building Kubernetes ({errors.shortened(full)}): free 6 GiB and try again"

@@ -32,7 +32,8 @@ class Options:
         nodes: simulated nodes to create (see `nodes`).
         api_server_port: 0 chooses a free one.
         node: name of a real node, which `node.real.create` starts; empty: none.
-        audited: user whose requests the API server writes down (`audit.py` reads them); empty: nobody's.
+        audited: user, or group of users, whose requests the API server writes down (`audit.py` reads them);
+            empty: nobody's.
         host: the address on which everything listens.
     """
 

@@ -57,6 +57,14 @@ KUEUE: Final = Program("kueue", Requirement("0.19.x", (0, 19, 0), (0, 20, 0)))
 HELM: Final = Program("helm", Requirement("4.2.x", (4, 2, 0), (4, 3, 0)), ask=("version", "--short"))
 """For the tests of the chart."""
 
+_TOOLKIT = Requirement("1.20.x", (1, 20, 0), (1, 21, 0))
+NVIDIA_PROGRAMS: Final = (
+    Program("nvidia-ctk", _TOOLKIT),
+    Program("nvidia-cdi-hook", _TOOLKIT),
+    Program("nvidia-device-plugin", Requirement("0.19.x", (0, 19, 0), (0, 20, 0))),
+)
+"""NVIDIA's container toolkit and device plugin, for the tests of living beside them."""
+
 GO: Final = Program("go", Requirement(">= 1.26.8", (1, 26, 8), (2, 0, 0)), ask=("version",))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 NATIVE = Path(__file__).parent / "native"
 LIBRARY = "libnvidia-ml.so.1"
 """The name that nvidia-ml-py asks the dynamic linker for."""
-LIBRARY_SOURCES = ("nvml.c", "nvml_events.c", "nvml_folder.c", "nvml_processes.c")
+LIBRARY_SOURCES = ("nvml.c", "nvml_events.c", "nvml_folder.c", "nvml_processes.c", "nvml_programs.c")
 CUDA = "libcuda.so.1"
 
 DISK = "disk.so"

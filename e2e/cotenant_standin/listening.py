@@ -37,7 +37,7 @@ class Listener:
         self._open[task] = writer
         try:
             await self._handle(reader, writer)
-        except ConnectionError:
+        except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the other side was killed
         finally:
             writer.close()

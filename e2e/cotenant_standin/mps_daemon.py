@@ -1,12 +1,16 @@
 """The stand-in's MPS control daemon of one GPU: servers, clients, users, faults. Every state cites its documentation.
 
+It is that of the driver whose version the stand-in's folder names. What it answers and says without an ACTIVE server is
+what NVIDIA's program of that driver does (`tests/mps_kit`); lines of a server are in the words of NVIDIA's libcuda.
+
 Named below: `interface` https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html, `usage`
 https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html, `troubleshooting`
 https://docs.nvidia.com/deploy/mps/latest/troubleshooting.html, `manual` nvidia-cuda-mps-control(1). What none of them
 says is marked as modelled. Not modelled: several GPUs, static partitions, a client with several contexts.
 
 Faults for tests, files in the stand-in's folder: `mps_initializing` (a server stays INITIALIZING while it exists),
-`mps_hangs` (commands get no answer). COTENANT_STANDIN_KILLED_BUSY=nothing: see `Daemon.leave`.
+`mps_server_fails` (a server ends at once), `mps_hangs` (commands get no answer).
+COTENANT_STANDIN_KILLED_BUSY=nothing: see `Daemon.leave`.
 """
 
 import asyncio
@@ -14,59 +18,25 @@ import contextlib
 import os
 import signal
 import sys
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
-from cotenant_standin import driver, listening, mps_commands, mps_control, mps_limits, state, waiting
-from cotenant_standin.mps_limits import Limits
+from cotenant_standin import driver, listening, mps_commands, mps_control, mps_limits, mps_log, state, waiting
+from cotenant_standin.mps_parties import Client, Server
 
 _SERVER = str(Path(__file__).with_name("mps_server.py"))
 _MANY_CLIENTS_SINCE = 13010
+_MEMFD_SINCE, _VERSION_TOLD_SINCE, _CONTEXTS_SINCE = 570, 570, 580
+"""Drivers since which clients' memory has no name, the daemon tells its version, and lines name contexts."""
 MMU_FAULT, KILLED = 31, 45
 """XIDs: GPU memory page fault; preemptive cleanup, as of a process that was killed."""
-
-
-@dataclass(eq=False)
-class Client:
-    """One connected process."""
-
-    pid: int
-    uid: int
-    writer: asyncio.StreamWriter
-    asked: Limits
-    granted: Limits = field(default_factory=Limits)
-    busy: bool = False
-
-    def tell(self, word: str) -> None:
-        """Send one line, whether anybody reads it or not."""
-        self.writer.write(f"{word}\n".encode())
-
-
-@dataclass(eq=False)
-class Server:
-    """One server process; `user`: whose clients it takes; `affected`: clients of a fault that have not left."""
-
-    process: asyncio.subprocess.Process
-    user: int
-    limits: Limits
-    status: str = "INITIALIZING"
-    clients: list[Client] = field(default_factory=list)
-    affected: list[Client] = field(default_factory=list)
-    closing: bool = False
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self.process.pid
 
 
 class Daemon:
     """The control daemon."""
 
-    def __init__(self, machine: state.State, *, gpu: str, multiuser: bool, logs: Path) -> None:
+    def __init__(self, machine: state.State, *, gpu: str, multiuser: bool, recorder: mps_log.Recorder) -> None:
         self.machine, self.gpu, self.multiuser = machine, gpu, multiuser
+        self.driver = mps_control.driver()
         self.server: Server | None = None
         environment = os.environ.get
         self.default = mps_limits.asked(
@@ -75,10 +45,14 @@ class Daemon:
             "",
             gpu=gpu,
         )
+        memory = self.default.memory_mib
+        self.default_memory = {} if memory is None else {0: f"{memory}M"}
+        self.waits_for_clients = False
+        """Since a server was ended while it initialized: the next one is asked for its clients, and waited for."""
         self.quitting = asyncio.Event()
         self.stopped = asyncio.Event()
         self.changed = asyncio.Condition()
-        self._logs = logs
+        self._recorder = recorder
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -90,14 +64,24 @@ class Daemon:
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A connection: of the front end, or of a client for as long as it lives."""
         line = (await reader.readline()).decode()
+        if line:
+            self.say("Accepting connection...")
         if line.startswith("client "):
             await self._serve(reader, writer, line.split()[1:])
-        while line.startswith("command "):
+        elif line:
+            await self._converse(reader, writer)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.say("NEW UI")
+        while (line := (await reader.readline()).decode()).startswith("command "):
+            command = (await reader.readexactly(int(line.removeprefix("command ")))).decode(errors="replace")
             await self._while_there("mps_hangs")
-            answer = await mps_commands.run(self, line.split()[1:])
+            answer = await mps_commands.run(self, command.removesuffix("\n"))
             writer.write(f"{answer}{mps_control.END_OF_ANSWER}\n".encode())
             await writer.drain()
-            line = (await reader.readline()).decode()
+            if self.stopped.is_set():
+                return
+        self.say("UI closed")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, words: list[str]) -> None:
         pid, uid = driver.peer(writer)
@@ -141,58 +125,85 @@ class Daemon:
         is at fault, new clients get CUDA_ERROR_MPS_SERVER_NOT_READY. cudaErrorMpsMaxClientsReached: too many.
         """
         user = 0 if self.multiuser else client.uid
+        new = f"NEW CLIENT {client.pid} from user {client.uid}"
+        started = False
         async with self.changed:
             while True:
                 server = self.server
                 if self.quitting.is_set() or (server is not None and server.status == "FAULT"):
                     return "not-ready"
                 if server is None:
-                    self.control_log(f"NEW CLIENT {client.pid} from user {client.uid}: Server is not ready")
-                    if not await self.start(user):
+                    if started:
                         return "failed"
+                    self.say(f"{new}: Server is not ready, push client to pending list")
+                    await self.start(user)
+                    started = True
+                elif server.busy:
+                    await self.changed.wait()
                 elif server.user != user or server.closing:
                     if server.clients:
-                        self.control_log(f"NEW CLIENT {client.pid} from user {client.uid}: push client to pending list")
+                        self.say(f"{new}: Server is not ready, push client to pending list")
                         await self.changed.wait()
                     else:
                         await self.end(server)
                 elif len(server.clients) >= self.max_clients:
                     return "max-clients"
                 else:
+                    self.say(f"{new}: Server already exists")
                     return self._connect(server, client)
 
     def _connect(self, server: Server, client: Client) -> str:
         client.granted = server.limits.lowered(client.asked)
         server.clients.append(client)
-        self.server_log(server, f"Client {{PID: {client.pid}, Context ID: 1}} connected")
+        self.server_says(server, *self._words(client, "Received new client request", "connected"))
         granted = client.granted
         memory = "-" if granted.memory_mib is None else granted.memory_mib
         return f"ok {server.pid} {self.gpu} {granted.thread_percentage:g} {memory} {granted.priority}"
 
-    async def start(self, user: int) -> bool:
-        """Start a server with the defaults of now; whether it could open its context.
+    def _words(self, client: Client, older: str, newer: str) -> tuple[str, ...]:
+        """What a server says of a client: from 580 on with its PID."""
+        if self.driver < _CONTEXTS_SINCE:
+            return (older,)
+        return (f"Client {{PID: {client.pid}, Context ID: 1}} {newer}",)
+
+    async def start(self, user: int) -> None:
+        """Start a server with the defaults of now, unless there is one; it initializes when this returns.
 
         `troubleshooting`: it is initializing while it does what cuInit and cuCtxCreate do. In EXCLUSIVE_PROCESS that
         fails beside another process. `interface`, set_default_*: later changes of defaults do not reach it.
         """
-        self.control_log(f"Starting new server for user {user}")
+        if self.server is not None:
+            return
+        fails = (self.machine.root / "mps_server_fails").exists()
+        command = [_SERVER, str(self.machine.root / driver.SOCKET), self.gpu, str(user)]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-IS", _SERVER, str(self.machine.root / driver.SOCKET), self.gpu, str(user)),
+            *(sys.executable, "-IS", *(("-c", "raise SystemExit(1)") if fails else command)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
         self.server = server = Server(process, user, self.default)
-        await self._while_there("mps_initializing")
-        if await self._answer(server) != "ok":
-            self.server_log(server, "MPS server failed to start")
-            process.kill()
-            await process.wait()
-            self.server = None
-            return False
-        server.status = "ACTIVE"
-        self.control_log(f"NEW SERVER {server.pid}: Ready")
-        self._watch(server)
-        return True
+        self.say(f"Starting new server {server.pid} for user {user}", pid=server.pid)
+        task = asyncio.create_task(self._initialize(server))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _initialize(self, server: Server) -> None:
+        ready = await self._answer(server) == "ok"
+        if not ready:
+            await server.process.wait()  # it ends by itself, with a status of its own
+        async with self.changed:
+            if self.server is not server:
+                return
+            if not ready:
+                await self.end(server)
+            else:
+                server.ready.set()
+                if not server.closing:
+                    server.status = "ACTIVE"
+                self.say(f"NEW SERVER {server.pid}: Ready")
+                self._watch(server)
+            self.changed.notify_all()
+        await self.settle()
 
     async def fault(self, server: Server, culprit: Client, xid: int) -> None:
         """A fatal fault of one client reaches all clients of the GPU, and the server takes no new ones.
@@ -204,9 +215,10 @@ class Daemon:
             return
         server.status = "FAULT"
         server.affected = list(server.clients)
-        self.server_log(server, f"Client {{PID: {culprit.pid}, Context ID: 1}} encountered a fatal GPU error")
-        for client in server.affected:
-            self.server_log(server, f"Status of client {{{client.pid}, 1}} is FAULT")
+        named = f"{{PID: {culprit.pid}, Context: 1}}" if self.driver >= _CONTEXTS_SINCE else f"process {culprit.pid}"
+        self.server_says(
+            server, "Server is handling a fatal GPU error.", f"Client {named} encountered a fatal GPU error."
+        )
         await self.ask(server, f"xid {self.gpu} {xid}")
         # Last, for a client that is told ends: its end is heard once this has returned.
         for client in server.affected:
@@ -220,7 +232,7 @@ class Daemon:
         `usage`, error containment: when the last client of a fault has ended, the server serves again.
         """
         await self._drop(server, client)
-        self.server_log(server, f"Client {{PID: {client.pid}, Context ID: 1}} disconnected")
+        self.server_says(server, f"Client {client.pid} disconnected")
         undefined = os.environ.get("COTENANT_STANDIN_KILLED_BUSY", "fault")
         if client.busy and not clean and server.clients and undefined == "fault":
             await self.fault(server, client, KILLED)
@@ -234,7 +246,7 @@ class Daemon:
         client.tell("terminated")
         client.busy = False
         await self._drop(server, client)
-        self.server_log(server, f"Client {{PID: {client.pid}, Context ID: 1}} terminated")
+        self.server_says(server, *self._words(client, "Client termination succeeded.", "terminated"))
         await self.settle()
 
     async def _drop(self, server: Server, client: Client) -> None:
@@ -242,7 +254,7 @@ class Daemon:
             server.affected.remove(client)
             if server.status == "FAULT" and not server.affected:
                 server.status = "ACTIVE"
-                self.server_log(server, "All clients of the failed context have ended; server is ACTIVE")
+                self.server_says(server, "All clients of the failed context have ended; server is ACTIVE")
         if client in server.clients:
             server.clients.remove(client)
             # Last, for who sees in the driver's list that a client is gone may be the next one.
@@ -253,17 +265,21 @@ class Daemon:
         """Whoever waits looks again; a server that is to close ends with its last client."""
         async with self.changed:
             server = self.server
-            if server is not None and server.closing and not server.clients:
+            if server is not None and server.closing and not server.busy and not server.clients:
                 await self.end(server)
             self.changed.notify_all()
 
     async def end(self, server: Server) -> None:
         """The server process ends; what clients are left lose their connection."""
         self.server = None
+        self.waits_for_clients |= server.busy
+        server.ready.set()
         if server.process.returncode is None:
             server.process.kill()
-        await server.process.wait()
-        self.control_log(f"Server {server.pid} exited with status {server.process.returncode}")
+        status = await server.process.wait()
+        self.say(f"Server {server.pid} exited with status {max(0, status)}")
+        if self.driver < _MEMFD_SINCE:
+            self.say("Removed Shm file at ")
         for client in server.clients:
             client.writer.close()
         server.clients.clear()
@@ -302,18 +318,23 @@ class Daemon:
     async def _while_there(self, fault: str) -> None:
         await waiting.until(lambda: self.stopped.is_set() or not (self.machine.root / fault).exists())
 
-    def control_log(self, text: str) -> None:
-        """A line of `control.log`."""
-        self._log("control.log", f"Control {os.getpid()}", text)
+    def begin(self, path: Path) -> None:
+        """What it says first."""
+        self.say(f"Starting control daemon using socket {path}")
+        pipe = f"{mps_control.PIPE_DIRECTORY}={path.parent}"
+        self.say(f"To connect CUDA applications to this daemon, set env {pipe}")
+        if self.driver >= _VERSION_TOLD_SINCE:
+            cuda = 12080 if self.driver < _CONTEXTS_SINCE else int((self.machine.root / "cuda_version").read_text())
+            self.say(f"CUDA MPS Control binary version: {cuda}")
 
-    def server_log(self, server: Server, text: str) -> None:
-        """A line of `server.log`."""
-        self._log("server.log", f"Server {server.pid}", text)
+    def say(self, text: str, *, pid: int | None = None) -> None:
+        """A line of the control daemon's; `pid`: of a child that says it."""
+        self._recorder.say(0, pid or os.getpid(), text)
 
-    def _log(self, name: str, who: str, text: str) -> None:
-        moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        with (self._logs / name).open("a") as file:
-            file.write(f"[{moment} {who}] {text} (stand-in)\n")
+    def server_says(self, server: Server, *lines: str) -> None:
+        """Lines of a server's."""
+        for line in lines:
+            self._recorder.say(1, server.pid, line)
 
 
 async def _serve(*, multiuser: bool) -> int:
@@ -321,21 +342,25 @@ async def _serve(*, multiuser: bool) -> int:
     logs = Path(os.environ.get("CUDA_MPS_LOG_DIRECTORY") or "/var/log/nvidia-mps")
     path = pipe / mps_control.SOCKET
     if mps_control.answers(pipe):
-        print("An instance of this daemon is already running", file=sys.stderr)
+        mps_log.tell_another(pipe, f"Using log directory: {logs}")
+        print(mps_control.RUNNING)
         return 1
     machine = state.State(state.folder())
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES") or machine.gpus()[0].uuid
-    daemon = Daemon(machine, gpu=gpu, multiuser=multiuser, logs=logs)
+    recorder = mps_log.Recorder(pipe, logs if mps_control.LOGS in os.environ else None)
+    recorder.start()
+    daemon = Daemon(machine, gpu=gpu, multiuser=multiuser, recorder=recorder)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, daemon.stopped.set)
     (pipe / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))
+    daemon.begin(path)
     listener = listening.Listener(path, daemon.handle)
     await listener.start()
-    daemon.control_log(f"Starting control daemon using socket {path}")
     await daemon.stopped.wait()
     if daemon.server is not None:
         await daemon.end(daemon.server)
     await listener.close()
+    recorder.close()
     return 0
 
 

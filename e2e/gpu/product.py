@@ -66,7 +66,7 @@ async def mps(arguments: Sequence[str]) -> dict[str, Any]:
         "understood": described.servers == (server,) and int(client) in described.clients,
         "described": dataclasses.asdict(described),
         "terminated": int(client) not in after,
-        "fatal": [dataclasses.asdict(line) for line in tail.read()],
+        "fatal": list(tail.read()),
         **observed,
     }
 

@@ -1,55 +1,67 @@
 """For how long the extender's event loop does one thing, so that no request is answered: the longest time.
 
 A whole extender in this process, on uvloop as in its own; the API server is in memory. Time is CPU time of the thread,
-so that it does not depend on what else the machine does. A turn of the event loop counts as a whole, with everything
-that was ready. Its GPUs are simulated.
+so that it depends little on what else the machine does. A turn of the event loop counts as a whole, with everything
+that was ready. Its GPUs are simulated. The cluster is full (see `crowd`); under each placement some tenants end.
 """
 
 import asyncio
+import datetime as dt
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
 import uvloop
 
-from cotenant_api import errors, names
-from cotenant_e2e.benchmark import memory_server, objects, world
+from cotenant_api import errors, names, packingpolicy
+from cotenant_api.names import NodeName
+from cotenant_e2e.benchmark import crowd, memory_server, objects, world
 from cotenant_extender import feed, garbage, service
 
-FIRST: Final = 10**6
-"""Number of the first pod that waits."""
+BAR_MILLISECONDS: Final = 50
 SETTLE_SECONDS: Final = 3.0
 """For how long it is watched after the work is done: conditions and the ledger's recount follow."""
+FIRST_SECONDS: Final = 15.0
+"""The same at the beginning, when everything is looked at for the first time."""
+ENDING: Final = 24
+"""Tenants that end under each placement."""
+BETWEEN_SECONDS: Final = 0.02
 DEADLINE_SECONDS: Final = 180.0
+RENEW_SECONDS: Final = 10.0
+"""In which all agents renew their Leases."""
+RENEWED: Final = 10
+"""Leases that are renewed at once."""
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{names.RELEASE_NAMESPACE}/leases"
 POLICY: Final = f"/apis/{names.API_VERSION}/packingpolicies"
-CHANGES: Final[Sequence[Mapping[str, Any]]] = (
-    {"maxUtilizationPercent": 90},
-    {"placement": "FGD"},
-    {"placement": "DualPrice"},
-    {"placement": "Interference"},
-    {"queue": {"order": "FIFO"}},
-)
 CONDITIONS: Final = (
-    "Block: the longest CPU time of a turn of the event loop, with a waiting pod for each node, half of which fit; "
-    "new policy: the longest of "
-    + ", ".join(orjson.dumps(change).decode() for change in CHANGES)
-    + ", one after the other."
+    "Longest turn: the longest CPU time of a turn of the event loop, in which nothing is answered. "
+    f"The cluster has {crowd.WORDS}; agents renew their Leases. "
+    f"Under each placement {ENDING} tenants end, one after the other. Bar: {BAR_MILLISECONDS} ms."
 )
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The longest turn of the event loop, in milliseconds: while lists are read, until all is lifted, by a policy."""
+    """The longest turns of the event loop, in milliseconds.
+
+    Attributes:
+        lists: while lists are read.
+        first_passes: in the first seconds of service.
+        placements: from a change to each placement on.
+        order: from a change of the queue's order on.
+    """
 
     lists: float
     first_passes: float
-    new_policy: float
+    placements: Mapping[str, float]
+    order: float
 
-    def to_object(self) -> dict[str, float]:
+    def to_object(self) -> dict[str, Any]:
         """The JSON object, in milliseconds."""
-        return {key: round(value, 1) for key, value in asdict(self).items()}
+        placements = {name: round(value, 1) for name, value in self.placements.items()}
+        single = {"lists": self.lists, "first_passes": self.first_passes, "order": self.order}
+        return {key: round(value, 1) for key, value in single.items()} | {"placements": placements}
 
 
 class Heart:
@@ -71,56 +83,77 @@ class Heart:
         return found
 
 
-def measure(size: world.Size, *, now: str) -> Blocks:
-    """Start an extender, let it lift what fits, change the policy."""
-    pages = world.pages(size, now=now)
-    known = [node["metadata"]["name"] for node in objects.node_list(size.nodes)]
-    placed = (world.placed_pod(number, known) for number in range(size.pods))
-    impossible = 100 * 2 * objects.GPUS_PER_NODE
-    gated = (
-        world.gated_pod(FIRST + number, share=objects.SHARE if number % 2 else impossible)
-        for number in range(size.nodes)
-    )
-    pages["/api/v1/pods"] = world.encoded([*placed, *gated])
+def measure(nodes: int, *, now: dt.datetime) -> Blocks:
+    """Start an extender, let it do what it can, change the policy."""
+    pages = world.pages(world.Size(nodes, 0), now=world.timestamp(now))
+    known = [NodeName(node["metadata"]["name"]) for node in objects.node_list(nodes)]
+    pages["/api/v1/pods"] = world.encoded(crowd.pods(known, now=now))
     feed.shipped()
     garbage.look_in_short_turns()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_measured(memory_server.Server(pages), fitting=size.nodes // 2))
+        return runner.run(_Cluster(memory_server.Server(pages), known, now).blocks())
 
 
-async def _measured(server: memory_server.Server, *, fitting: int) -> Blocks:
-    heart = Heart()
-    extender = service.Extender(service.Settings(identity="", assume_leader=True), server)
-    tasks = [asyncio.create_task(extender.run()), asyncio.create_task(heart.beat())]
-    try:
-        heart.longest_milliseconds()
-        await _until(extender.serving)
-        lists = heart.longest_milliseconds()
-        await _until(lambda: len(extender.ledger.earmarks) >= fitting)
+class _Cluster:
+    """An extender, and the API server that it sees."""
+
+    def __init__(self, server: memory_server.Server, nodes: list[NodeName], now: dt.datetime) -> None:
+        self._server, self._nodes, self._now = server, nodes, now
+        self._extender = service.Extender(service.Settings(identity="", assume_leader=True), server)
+        self._heart = Heart()
+        self._generation, self._ended = 1, 0
+
+    async def blocks(self) -> Blocks:
+        """All of them."""
+        heart = self._heart
+        work = (self._extender.run(), self._renew(), heart.beat())
+        tasks = [asyncio.create_task(one) for one in work]
+        try:
+            await _until(self._extender.serving)
+            lists = heart.longest_milliseconds()
+            await asyncio.sleep(FIRST_SECONDS)
+            first = heart.longest_milliseconds()
+            placements = {}
+            for placement in packingpolicy.Placement:
+                await self._change({"placement": str(placement)})
+                placements[str(placement)] = heart.longest_milliseconds()
+            await self._change({"queue": {"order": "FIFO"}})
+            return Blocks(lists, first, placements, heart.longest_milliseconds())
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _change(self, spec: Mapping[str, Any]) -> None:
+        """Another policy; then some tenants end."""
+        self._generation += 1
+        version = str(self._generation)
+        metadata = {"name": packingpolicy.NAME, "generation": self._generation, "resourceVersion": version}
+        self._server.send(POLICY, {"type": "MODIFIED", "object": {"metadata": metadata, "spec": spec}})
+        await _until(self._in_force)
         await asyncio.sleep(SETTLE_SECONDS)
-        first_passes, new_policy = heart.longest_milliseconds(), 0.0
-        for generation, change in enumerate(CHANGES, start=2):
-            await _change(server, extender, generation, change)
-            new_policy = max(new_policy, heart.longest_milliseconds())
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return Blocks(lists, first_passes, new_policy)
+        for _ in range(ENDING):
+            self._ended += 1
+            pod = crowd.tenant(self._ended, self._nodes, now=self._now, ended=True)
+            self._server.send("/api/v1/pods", {"type": "MODIFIED", "object": pod})
+            await asyncio.sleep(BETWEEN_SECONDS)
+        await asyncio.sleep(SETTLE_SECONDS)
 
+    async def _renew(self) -> None:
+        """Renew all agents' Leases, some at a time."""
+        version = int(world.VERSION)
+        while True:
+            for start in range(0, len(self._nodes), RENEWED):
+                version += 1
+                for node in self._nodes[start : start + RENEWED]:
+                    lease = objects.lease(node, now=world.timestamp(dt.datetime.now(dt.UTC)))
+                    lease["metadata"]["resourceVersion"] = str(version)
+                    self._server.send(LEASES, {"type": "MODIFIED", "object": lease})
+                await asyncio.sleep(RENEWED * RENEW_SECONDS / len(self._nodes))
 
-async def _change(
-    server: memory_server.Server, extender: service.Extender, generation: int, spec: Mapping[str, Any]
-) -> None:
-    metadata = {"name": "default", "generation": generation, "resourceVersion": str(generation)}
-    server.send(POLICY, {"type": "MODIFIED", "object": {"metadata": metadata, "spec": spec}})
-
-    def in_force() -> bool:
-        policy = extender.ledger.policy
-        return policy is not None and policy.generation == generation and extender.ledger.behind == 0
-
-    await _until(in_force)
-    await asyncio.sleep(SETTLE_SECONDS)
+    def _in_force(self) -> bool:
+        ledger = self._extender.ledger
+        return ledger.policy is not None and ledger.policy.generation == self._generation and ledger.behind == 0
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -49,7 +49,7 @@ class Field:
         for kind in ("validatingadmissionpolicybindings", "mutatingadmissionpolicybindings"):
             path = clients.path_of(kind, group="admissionregistration.k8s.io")
             for item in self.client.items(path):
-                self.client.patch(f"{path}/{item['metadata']['name']}", objects.exempting_patch())
+                self.client.patch(f"{path}/{item['metadata']['name']}", objects.exempting_patch(item))
         for namespace in objects.namespaces():
             self.client.create(clients.path_of("namespaces"), namespace)
             name = namespace["metadata"]["name"]

@@ -21,7 +21,7 @@ import orjson
 import yaml
 
 from cotenant_e2e import installation, processes, waiting
-from cotenant_e2e.benchmark import blocking, handlers, listing, objects, times, world
+from cotenant_e2e.benchmark import handlers, listing, objects, times, world
 
 READY_SECONDS: Final = 120
 
@@ -30,7 +30,7 @@ READY_SECONDS: Final = 120
 class Measurement:
     """One size. `start_seconds`: from the start of the process until it is ready; memory: resident, after all of it.
 
-    `filters` are over HTTP on loopback, `handlers` without it. `blocks`: for how long the event loop did one thing.
+    `filters` are over HTTP on loopback, `handlers` without it.
     """
 
     size: world.Size
@@ -39,7 +39,6 @@ class Measurement:
     filters: Sequence[times.Times]
     handlers: Sequence[times.Times]
     events_per_second: float
-    blocks: blocking.Blocks
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object."""
@@ -50,7 +49,6 @@ class Measurement:
             "startSeconds": round(self.start_seconds, 2),
             "memoryMiB": self.memory_mib,
             "eventsPerSecond": round(self.events_per_second),
-            "longestBlock": self.blocks.to_object(),
             "filter": [one.to_object() for one in self.filters],
             "filterHandler": [one.to_object() for one in self.handlers],
         }
@@ -58,7 +56,7 @@ class Measurement:
 
 def measure(size: world.Size) -> Measurement:
     """Start an extender, ask it, stop it."""
-    pages = world.pages(size, now=_now())
+    pages = world.pages(size, now=world.timestamp(now()))
     with listing.Listing(pages) as server, _extender(server.port) as (process, port, seconds):
         filters = list(_filters(port, size))
         memory = process.rss_mib()
@@ -66,7 +64,7 @@ def measure(size: world.Size) -> Measurement:
     events = whole.events_per_second()
     found = list(whole.filters())
     del whole
-    return Measurement(size, seconds, memory, filters, found, events, blocking.measure(size, now=_now()))
+    return Measurement(size, seconds, memory, filters, found, events)
 
 
 @contextlib.contextmanager
@@ -137,9 +135,9 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _now() -> str:
+def now() -> dt.datetime:
     """A quarter of an hour ahead: a clock that runs ahead counts as the reader's."""
-    return (dt.datetime.now(dt.UTC) + dt.timedelta(minutes=15)).isoformat().replace("+00:00", "Z")
+    return dt.datetime.now(dt.UTC) + dt.timedelta(minutes=15)
 
 
 CORES: Final = os.cpu_count() or 1

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from cotenant_api import documents, names
+from cotenant_api import documents, names, rootless
 from cotenant_api.names import GPUModel, NodeName
 from cotenant_deviceplugin.simulated import gpus as simulated
 from cotenant_deviceplugin.simulated import models
@@ -26,9 +26,11 @@ def namespaces() -> list[Json]:
     return [{"metadata": {"name": OURS}}, {"metadata": {"name": PLAIN, "labels": {EXEMPT_LABEL: "true"}}}]
 
 
-def exempting_patch() -> Json:
-    """Of a policy binding: not for the namespace that is without Cotenant."""
-    where = {"matchExpressions": [{"key": EXEMPT_LABEL, "operator": "DoesNotExist"}]}
+def exempting_patch(binding: Json) -> Json:
+    """Return a merge patch of a policy binding: not for the namespace that is without Cotenant, either."""
+    selector = binding["spec"].get("matchResources", {}).get("namespaceSelector", {})
+    without = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
+    where = {"matchExpressions": [*selector.get("matchExpressions", ()), without]}
     return {"spec": {"matchResources": {"namespaceSelector": where}}}
 
 
@@ -44,6 +46,7 @@ def pod(number: int, *, namespace: str, scheduler: str, gated: bool) -> Json:
         "name": "main",
         "image": "none",
         "resources": {"requests": size, "limits": {names.GPU_SHARE: str(SHARE)}},
+        "securityContext": rootless.PROVEN,
     }
     spec: Json = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0}
     if gated:

@@ -1,6 +1,6 @@
 """Measurements as Markdown. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cotenant_e2e.benchmark import blocking, inside, times
 from cotenant_e2e.benchmark.results import Found, Measurement
@@ -23,15 +23,18 @@ def lines(measurements: Sequence[Measurement]) -> list[str]:
     return [*found, "", *(conditions(one) for one in measurements)]
 
 
-def of_extender(measured: Sequence[inside.Measurement]) -> list[str]:
-    """The process at each size, then a row for each size and kind of request, then the conditions."""
+def of_extender(measured: Sequence[inside.Measurement], blocks: Mapping[int, blocking.Blocks]) -> list[str]:
+    """The process at each size, then a row for each size and kind of request, then the conditions.
+
+    `blocks`: by the number of nodes.
+    """
     found = [
-        "| nodes | placed pods | events/s | memory MiB | start s | block ms: lists | first passes | new policy |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| nodes | placed pods | events/s | memory MiB | start s |",
+        "|---:|---:|---:|---:|---:|",
     ]
     found += [
         f"| {one.size.nodes} | {one.size.pods} | {one.events_per_second:,.0f} | {one.memory_mib} | "
-        f"{one.start_seconds:.1f} | {_blocks(one.blocks)} |"
+        f"{one.start_seconds:.1f} |"
         for one in measured
     ]
     found += [
@@ -47,11 +50,21 @@ def of_extender(measured: Sequence[inside.Measurement]) -> list[str]:
             for asked in one.handlers
         ]
     note = f"Simulated GPUs, eight a node; HTTP on loopback; {inside.CORES} cores for everything."
-    return [*found, "", note, blocking.CONDITIONS]
+    found += ["", note]
+    for nodes, longest in blocks.items():
+        found += ["", *_turns(nodes, longest)]
+    return found
 
 
-def _blocks(found: blocking.Blocks) -> str:
-    return " | ".join(f"{one:.0f}" for one in (found.lists, found.first_passes, found.new_policy))
+def _turns(nodes: int, found: blocking.Blocks) -> list[str]:
+    rows = {
+        "the lists are read": found.lists,
+        "everything is looked at for the first time": found.first_passes,
+        **{f"`placement: {name}` comes into force": value for name, value in found.placements.items()},
+        "`queue.order: FIFO` comes into force": found.order,
+    }
+    lines = [f"| longest turn of the event loop at {nodes} nodes, while | ms |", "|---|---:|"]
+    return [*lines, *(f"| {what} | {value:.0f} |" for what, value in rows.items()), "", blocking.CONDITIONS]
 
 
 def _milliseconds(found: times.Times | None) -> str:

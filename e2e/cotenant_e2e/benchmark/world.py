@@ -1,5 +1,6 @@
 """A large cluster as the API server would list it, encoded page by page. Pure; its GPUs are simulated."""
 
+import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -81,6 +82,11 @@ def gated_pod(number: int, *, share: int) -> Json:
     found = waiting_pod(number, share=share)
     found["spec"]["schedulingGates"] = [{"name": names.PACKING_GATE}]
     return found
+
+
+def timestamp(when: dt.datetime) -> str:
+    """As Kubernetes writes times."""
+    return when.isoformat().replace("+00:00", "Z")
 
 
 def encoded(items: Iterable[Json]) -> list[bytes]:

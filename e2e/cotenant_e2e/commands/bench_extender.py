@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from cotenant_e2e.benchmark import inside, plots, tables, world
+from cotenant_e2e.benchmark import blocking, inside, plots, tables, world
 from cotenant_e2e.commands import output
 
 COMMAND = "make bench-extender"
@@ -20,6 +20,14 @@ def configure(parser: ArgumentParser) -> None:
         metavar="NODES:PODS",
         help="nodes of eight simulated GPUs, and placed pods (default: up to 5000:50000)",
     )
+    parser.add_argument(
+        "--blocks",
+        nargs="*",
+        type=int,
+        default=[5000],
+        metavar="NODES",
+        help="sizes at which the longest turn of the event loop is measured (default: 5000)",
+    )
     output.add(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the cost against the size of the cluster (SVG)")
 
@@ -31,8 +39,17 @@ def run(arguments: Namespace) -> int:
     for size in arguments.sizes:
         measured.append(inside.measure(size))
         output.say(f"{size.nodes} nodes, {size.pods} pods: measured")
-    document = {"v": 1, "cores": inside.CORES, "measurements": [one.to_object() for one in measured]}
-    output.show(arguments, lines=tables.of_extender(measured), document=document, command=COMMAND)
+    blocks = {}
+    for nodes in arguments.blocks:
+        blocks[nodes] = blocking.measure(nodes, now=inside.now())
+        output.say(f"{nodes} nodes: the longest turns of the event loop are measured")
+    document = {
+        "v": 1,
+        "cores": inside.CORES,
+        "measurements": [one.to_object() for one in measured],
+        "longestTurns": [{"nodes": nodes, "milliseconds": one.to_object()} for nodes, one in blocks.items()],
+    }
+    output.show(arguments, lines=tables.of_extender(measured, blocks), document=document, command=COMMAND)
     if arguments.plot is not None:
         plots.draw(measured, arguments.plot)
     return 0

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from cotenant_api.names import NodeName
 from cotenant_dashboard.web import metrics as dashboard_metrics
 from cotenant_deviceplugin.node import metrics as agent_metrics
 from cotenant_e2e import charts
 from cotenant_extender import metrics as extender_metrics
+from cotenant_operator.telling import metrics as operator_metrics
 
 _FOREIGN: Final = ("process_", "python_")
 """Metrics of the library's own, which every program has."""
@@ -62,10 +65,24 @@ def _dashboard_registry() -> CollectorRegistry:
     return registry
 
 
+class _Told(Collector):
+    """What the operator, which writes its text itself, tells."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield from text_string_to_metric_families(operator_metrics.text(0))
+
+
+def _operator_registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(_Told())
+    return registry
+
+
 _REGISTRIES: Final = {
     "cotenant-dashboard": _dashboard_registry,
     "cotenant-extender": _extender_registry,
     "cotenant-node-agent": _agent_registry,
+    "cotenant-operator": _operator_registry,
 }
 COMPONENTS: Final = tuple(_REGISTRIES)
 """Those that have metrics."""

@@ -33,6 +33,8 @@ SERVICES: Final = (DRIVER, MPS_DAEMONS, AGENT)
 """In the order in which they start; none needs that order."""
 
 CLIENT_IMAGE: Final = "localhost/cuda-client:1"
+CLIENT_USER: Final = {"runAsUser": 65534, "allowPrivilegeEscalation": False}
+"""The securityContext of a container of that image, which names no user."""
 """Busybox, and `cuda-client`: a stand-in for a CUDA program, which says in one line what limits it really has."""
 STANDIN: Final = Path("/run/cotenant-standin")
 MPS_ROOT: Final = Path("/run/cotenant/mps")
@@ -108,16 +110,18 @@ class GPUs:
         argv = (installation.COTENANT, "mps-daemons", "--mps-root", MPS_ROOT)
         return self.node.cluster.start_process(MPS_DAEMONS, argv, env=self.environment)
 
-    def start_agent(self, environment: Mapping[str, str] = MappingProxyType({})) -> Process:
+    def start_agent(
+        self, environment: Mapping[str, str] = MappingProxyType({}), flags: Mapping[str, object] = MappingProxyType({})
+    ) -> Process:
         """Start the agent with the token of its account, bound to the node; it need not be ready yet.
 
-        `environment`: in addition to the usual.
+        `environment`, `flags`: in addition to the usual.
         """
         cluster, node = self.node.cluster, self.node.name
         kubeconfig = installation.kubeconfig_of(
             cluster, f"node-agent-{node}", names.NODE_AGENT_ACCOUNT, bound_node=node
         )
-        flags: dict[str, object] = {
+        usual: dict[str, object] = {
             "--node": node,
             "--namespace": names.RELEASE_NAMESPACE,
             "--kubeconfig": kubeconfig,
@@ -127,7 +131,7 @@ class GPUs:
             "--mps-root": MPS_ROOT,
             "--metrics-address": f"127.0.0.1:{self.metrics_port}",
         }
-        words = [str(word) for pair in flags.items() for word in pair]
+        words = [str(word) for pair in (*usual.items(), *flags.items()) for word in pair]
         argv: list[str | Path] = [installation.COTENANT, "node-agent", *words]
         return cluster.start_process(AGENT, argv, env=self.environment | as_shipped() | dict(environment))
 

@@ -37,6 +37,8 @@ SYSCTLS: Final = (
     "vm/panic_on_oom",
     "net/ipv4/ip_forward",
 )
+DRIVERS: Final = Path("/run/nvidia")
+"""Where a driver container mounts its files. Pods see that as systemd shares every mount of a machine; not all do."""
 # Fixed places in which a node and its agent leave files; those that were not there before are removed.
 PLACES: Final = (
     parts.KUBELET_DIRECTORY,
@@ -49,6 +51,8 @@ PLACES: Final = (
     Path("/etc/cdi"),
     Path("/run/cotenant"),
     Path("/run/cotenant-standin"),
+    Path("/usr/local/nvidia"),
+    DRIVERS,
 )
 
 
@@ -90,6 +94,10 @@ class Machine:
             "sysctls": {name: (self.sysctls / name).read_text() for name in SYSCTLS},
         }
         files.write_private(self.mark, json.dumps(before).encode())
+        if str(DRIVERS) in before["new"]:
+            DRIVERS.mkdir()
+            _run("mount", "--bind", str(DRIVERS), str(DRIVERS))
+            _run("mount", "--make-shared", str(DRIVERS))
         _run("ip", "link", "add", parts.BRIDGE, "type", "bridge")
         _run("ip", "address", "add", f"{parts.ADDRESS}/{parts.SUBNET.prefixlen}", "dev", parts.BRIDGE)
         _run("ip", "link", "set", parts.BRIDGE, "up")

@@ -2,7 +2,8 @@
  *
  * As documented of CUDA: a process connects to the MPS daemon in CUDA_MPS_PIPE_DIRECTORY, and if there is none it runs
  * on without MPS and without any limit (nvidia-cuda-mps-control(1)): then only the compute mode stands in its way.
- * Errors are those of CUDA and PyTorch, on stderr and in /dev/termination-log.
+ * Errors are those of CUDA and PyTorch, on stderr and in /dev/termination-log. --crash: after the time of --hold it does
+ * what is fatal to every client of its GPU, unless it was told to end before.
  *
  *   cuda_client [--memory MIB] [--hold SECONDS] [--busy] [--crash] [--ignore-faults] [--ignore-term]
  *
@@ -152,6 +153,9 @@ static void hold(struct context *context, const struct options *options) {
         close(context->connection);
         context->connection = -1; /* poll ignores it: the process stays, without a GPU */
     }
+}
+
+static void leave(const struct context *context) {
     if (context->mps && context->connection >= 0)
         say(context->connection, "bye\n");
 }
@@ -202,8 +206,9 @@ int main(int count, char **words) {
     if (context.mps && options.busy)
         say(context.connection, "busy\n");
     report(&context, &options);
-    if (options.crash)
-        crash(&context);
     hold(&context, &options);
+    if (options.crash && !asked_to_end)
+        crash(&context);
+    leave(&context);
     return 0;
 }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from cotenant_api import names
+from cotenant_api import names, rootless
 from cotenant_e2e import client as clients
 from cotenant_e2e import configuration
 from cotenant_e2e.client import Json
@@ -56,6 +56,7 @@ def dljob(name: str, graph: str) -> Json:
         "command": ["python", "train.py", "--model", graph],
         "env": [{"name": "DATA", "value": "/data"}, {"name": "EPOCHS", "value": "90"}],
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        "securityContext": rootless.PROVEN,
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     template = {"spec": {"containers": [container], "volumes": [{"name": "data", "emptyDir": {}}]}}

@@ -24,7 +24,12 @@ def pod(number: int, *, shared: bool, stays: bool) -> Json:
         stays: whether it goes on (with a share: as an MPS client) until it is deleted, or ends at once.
     """
     script = f"{BEGIN}; {HOLD}{STAY}" if stays else BEGIN
-    container: Json = {"name": "main", "image": agents.CLIENT_IMAGE, "command": ["sh", "-c", script]}
+    container: Json = {
+        "name": "main",
+        "image": agents.CLIENT_IMAGE,
+        "securityContext": agents.CLIENT_USER,
+        "command": ["sh", "-c", script],
+    }
     metadata: Json = {"name": f"pod-{number:03}"}
     if shared:
         container["resources"] = {"limits": {names.GPU_SHARE: str(SHARE)}}

@@ -1,0 +1,47 @@
+"""Who a stand-in's MPS control daemon has to do with: its server, and that one's clients."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from cotenant_standin.mps_limits import Limits
+
+
+@dataclass(eq=False)
+class Client:
+    """One connected process."""
+
+    pid: int
+    uid: int
+    writer: asyncio.StreamWriter
+    asked: Limits
+    granted: Limits = field(default_factory=Limits)
+    busy: bool = False
+
+    def tell(self, word: str) -> None:
+        """Send one line, whether anybody reads it or not."""
+        self.writer.write(f"{word}\n".encode())
+
+
+@dataclass(eq=False)
+class Server:
+    """One server process; `user`: whose clients it takes; `affected`: clients of a fault that have not left."""
+
+    process: asyncio.subprocess.Process
+    user: int
+    limits: Limits
+    status: str = "INITIALIZING"
+    clients: list[Client] = field(default_factory=list)
+    affected: list[Client] = field(default_factory=list)
+    closing: bool = False
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self.process.pid
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has not initialized yet, so that its daemon asks it nothing."""
+        return not self.ready.is_set()
