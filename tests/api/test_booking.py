@@ -120,3 +120,20 @@ def test_memory_is_annotated_else_predicted_else_by_share(
 ) -> None:
     known = None if prediction_mib is None else predicted(10, memory_mib=prediction_mib)
     assert booking.booked_mib(share=40, annotated_mib=annotated, predicted=known, bookable=1000) == expected
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "part"), [(0, 1), (1, 1), (94_000, 94), (94_001, 95), (100_000, 100), (200_000, 100)]
+)
+def test_memory_stands_for_its_part_of_what_may_be_booked(memory_mib: int, part: int) -> None:
+    assert booking.memory_part(memory_mib, 100_000) == part
+
+
+def test_a_request_is_at_least_the_part_of_the_memory_on_the_model_where_that_is_least() -> None:
+    gpu_mib = {H200: 100_000, T4: 10_000}
+    rows = {H200: predicted(3, memory_mib=9_000), T4: predicted(40, memory_mib=9_000)}
+    by_time = booking.requested_share(rows, lambda _: packing())
+    assert by_time == 3
+    assert booking.requested_share(rows, lambda _: packing(), gpu_mib=gpu_mib) == 10
+    assert booking.requested_share({T4: rows[T4]}, lambda _: packing(), gpu_mib=gpu_mib) == 95
+    assert booking.requested_share(rows, lambda _: packing(), gpu_mib=gpu_mib, annotated_mib=47_500) == 50

@@ -143,7 +143,13 @@ def test_a_gpunodes_status_is_written_as_it_was_read() -> None:
                 "foreignProcesses": 0,
                 "tenants": [{"podUID": "u1", "namespace": "a", "pod": "p", "memoryUsedMiB": 1, "memoryPeakMiB": 2}],
                 "ended": [{"podUID": "u0", "memoryPeakMiB": 3, "time": "2026-01-31T12:00:00Z"}],
-                "lastFault": {"id": "f1", "time": "2026-01-31T12:00:00Z", "xid": 31, "victimPodUIDs": ["u1"]},
+                "lastFault": {
+                    "id": "f1",
+                    "time": "2026-01-31T12:00:00Z",
+                    "xid": 31,
+                    "victimPodUIDs": ["u1"],
+                    "suspectPodUIDs": ["u1"],
+                },
             }
         ],
     }

@@ -4,7 +4,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_api.names import GPUModel
-from cotenant_api.packingpolicy import Order, PackingPolicy, Placement, Tenancy
+from cotenant_api.packingpolicy import Order, PackingPolicy, Placement, Tenancy, TenantUser
 
 T4, H200 = GPUModel("Tesla-T4"), GPUModel("NVIDIA-H200")
 
@@ -37,3 +37,14 @@ def test_the_generation_is_the_objects() -> None:
 def test_a_bad_policy_is_never_half_applied(field: str, value: object) -> None:
     with pytest.raises(errors.InvalidInputError, match=rf"PackingPolicy\.spec\.{field}"):
         policy(**{field: value})
+
+
+def test_root_is_kept_from_shared_gpus_unless_the_policy_lets_anybody_in() -> None:
+    assert policy().spec.tenant_user is TenantUser.NON_ROOT
+    assert policy().spec.refuses_root(99)
+    assert not policy(tenantUser="Any").spec.refuses_root(99)
+
+
+@pytest.mark.parametrize(("share", "placement"), [(100, "FirstFit"), (300, "FirstFit"), (40, "Exclusive")])
+def test_who_gets_whole_gpus_may_be_root(share: int, placement: str) -> None:
+    assert not policy(placement=placement).spec.refuses_root(share)

@@ -36,6 +36,14 @@ def test_a_share_that_cannot_be_served_is_refused(share: str) -> None:
         pod.requested_share(a_pod(share))
 
 
+def test_a_demand_says_whether_a_container_may_be_root() -> None:
+    bare, proven = a_pod("40"), a_pod("40")
+    proven["spec"]["securityContext"] = {"runAsUser": 1000}
+    proven["spec"]["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False}
+    assert pod.demand(bare).may_be_root.startswith("spec.containers[c0].securityContext: may run as root")
+    assert pod.demand(proven).may_be_root == ""
+
+
 def test_two_asking_containers_are_refused_by_name() -> None:
     with pytest.raises(errors.InvalidInputError, match=r"\['c0', 'c1'\]: exactly one container"):
         pod.requested_share(a_pod("10", "10"))

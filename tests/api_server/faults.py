@@ -14,6 +14,7 @@ class Fault(enum.Enum):
     BUSY = "429, not carried out"
     BROKEN = "500 after it was carried out"
     REFUSED = "403, not carried out"
+    FAILED = "500, not carried out: a webhook of its namespace is down"
     ANSWERED = "it is answered as if it was carried out, and is not there: etcd was restored from before"
     LATE = "its sender gives up, and it arrives when the test says so"
 

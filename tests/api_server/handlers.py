@@ -89,8 +89,18 @@ class Handlers:
     def _get(self, target: Target) -> transport.Answer:
         if target.name:
             return answers.ok(self._store.find(target.collection, target.key))
+        if target.query.get("resourceVersionMatch") == "Exact":
+            return answers.ok(self._as_of(target))
         limit, token = int(target.query.get("limit", 0)), target.query.get("continue", "")
         return answers.ok(self._store.page(target.collection, target.namespace, limit=limit, token=token))
+
+    def _as_of(self, target: Target) -> Object:
+        """The list of one object, by its name, as of a version."""
+        version, selector = target.query["resourceVersion"], target.query["fieldSelector"]
+        key = target.namespace, selector.removeprefix("metadata.name=")
+        found = self._store.as_of(target.collection, key, int(version))
+        items = [] if found is None else [found]
+        return {"kind": "List", "metadata": {"resourceVersion": version}, "items": items}
 
     def _post(self, target: Target, body: Object) -> transport.Answer:
         match target.collection, target.subresource:

@@ -134,6 +134,8 @@ class Server:
             return answers.RefusedError(429, "too many requests", retry_after=1).answer
         if fault is faults.Fault.REFUSED:
             return answers.RefusedError(403, "denied by a policy").answer
+        if fault is faults.Fault.FAILED:
+            return answers.RefusedError(500, "failed calling webhook").answer
         answer = self.handlers.answer(request)
         if fault is faults.Fault.REPLY_LOST:
             raise transport.UnansweredError("timed out")

@@ -101,6 +101,20 @@ class Store:
         first = bisect.bisect_right(self._history, version, key=lambda change: change.version)
         return [change for change in self._history[first:] if change.collection == collection]
 
+    def as_of(self, collection: str, key: Key, version: int) -> Object | None:
+        """An object as it was at a version; refuses with 410 what is forgotten, with 504 a version that is to come."""
+        if version < self.compacted:
+            raise answers.RefusedError(410, f"too old resource version: {version} ({self.compacted})")
+        if version > self.version:
+            raise answers.RefusedError(504, f"Too large resource version: {version}, current: {self.version}")
+        found = self.objects[collection].get(key)
+        for change in reversed(self._history):
+            if change.version <= version:
+                break
+            if change.collection == collection and key_of(change.value) == key:
+                found = change.before
+        return found
+
     def page(self, collection: str, namespace: str, *, limit: int, token: str) -> Object:
         """A list, or the next page of one, all pages as of the same version."""
         if token:

@@ -103,6 +103,30 @@ def test_all_can_be_done_with_keys_alone(dashboard: serving.Dashboard, cluster: 
     expect(page.locator("#words")).to_be_focused()
 
 
+def test_a_key_that_is_pressed_while_a_job_is_being_closed_is_not_lost(
+    dashboard: serving.Dashboard, cluster: world.World, look: Look
+) -> None:
+    page = look(dashboard.url)
+    expect(page.locator("table.bars tbody tr")).to_have_count(24)
+    page.locator("button.tenant").first.click()
+    expect(page.locator("#detail-title")).to_be_focused()
+    # Both before the browser comes to tell that the dialog was closed, as with fast fingers and a slow machine.
+    focused = page.evaluate(
+        """async () => {
+          const closed = new Promise((done) => {
+            document.getElementById("detail").addEventListener("close", () => setTimeout(done));
+          });
+          for (const key of ["Escape", "/"]) {
+            const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+            document.activeElement.dispatchEvent(event);
+          }
+          await closed;
+          return document.activeElement.id;
+        }"""
+    )
+    assert focused == "words"
+
+
 def test_a_filter_shows_what_matches_by_node_namespace_and_job(
     dashboard: serving.Dashboard, cluster: world.World, look: Look
 ) -> None:
@@ -168,7 +192,7 @@ def test_the_theme_is_the_systems_until_somebody_chooses(
 
 
 def test_who_has_to_signs_in_with_a_token(look: Look) -> None:
-    settings = app.Settings(verdict=lambda token: Verdict.ALLOWED if token == "good" else Verdict.UNKNOWN)
+    settings = app.Settings(verdict=lambda token, _: Verdict.ALLOWED if token == "good" else Verdict.UNKNOWN)
     with serving.dashboard(settings=settings) as made:
         world.World(made.live.store, nodes=1)
         page = look(made.url)

@@ -3,12 +3,13 @@
 import re
 
 from chart import rendering
-from cotenant_api import gpunode
+from cotenant_api import exposition, gpunode
 from cotenant_api.names import NodeName
 from cotenant_deviceplugin.node import metrics as agent
 from cotenant_e2e import charts
 from cotenant_extender import binder
 from cotenant_extender import metrics as extender
+from cotenant_operator.telling import metrics as operator
 
 RUNBOOKS = charts.CHART.parents[1] / "docs" / "runbooks.md"
 
@@ -21,9 +22,11 @@ def rules() -> list[rendering.Object]:
 
 
 def exported() -> set[str]:
-    """Names of the metrics of extender and node agent."""
-    text = extender.Metrics().text() + agent.Metrics(NodeName("n"), "0", lambda: None).text()
-    return set(re.findall(r"^# TYPE (cotenant_\w+)", text.decode(), re.MULTILINE))
+    """Names of the metrics of extender, node agent and operator."""
+    who = exposition.Audience.HOLDER
+    text = extender.Metrics().text(who) + agent.Metrics(NodeName("n"), "0", lambda: None).text(who)
+    told = text.decode() + operator.text(0)
+    return set(re.findall(r"^# TYPE (cotenant_\w+)", told, re.MULTILINE))
 
 
 def test_alerts_ask_for_metrics_that_exist() -> None:

@@ -22,9 +22,9 @@ IN_GRAFANA = {"$__rate_interval": "5m", "$__range": "1h", "$node": ".+"}
 
 
 def exported() -> dict[str, set[str]]:
-    """Labels of every series that extender and node agent export, by its name."""
+    """Labels of every series that extender, node agent and operator export, by its name."""
     found: dict[str, set[str]] = {}
-    for component in ("cotenant-extender", "cotenant-node-agent"):
+    for component in ("cotenant-extender", "cotenant-node-agent", "cotenant-operator"):
         for line in tables.metrics(component)[2:]:
             name, kind, labels, _ = (cell.strip() for cell in line.strip("|").split("|", 3))
             names = set(re.findall(r"`(\w+)`", labels))

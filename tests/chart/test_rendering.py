@@ -12,6 +12,7 @@ from cotenant_e2e import charts
 EVERY = pytest.mark.parametrize("name", rendering.VALUES)
 ROOTS = {"cotenant-node-agent", "cotenant-mps"}
 """Why these run as root is said in their templates and in deviceplugin/README.md."""
+METERED = {"cotenant-node-agent": 9476, "cotenant-operator": 8080, "cotenant-scheduler": 9475}
 
 
 def test_helm_lints_the_chart_strictly() -> None:
@@ -49,22 +50,31 @@ def test_only_what_must_be_root_is_and_nothing_is_privileged(name: str) -> None:
         security = container["securityContext"]
         assert not security.get("privileged")
         assert security["readOnlyRootFilesystem"]
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert security["allowPrivilegeEscalation"] is False
         if workload in ROOTS:
             assert security["runAsUser"] == 0
         else:
             assert pod["securityContext"]["runAsNonRoot"]
-            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
             assert not any(pod.get(key) for key in ("hostPID", "hostIPC", "hostNetwork"))
         if workload != "cotenant-mps":
-            assert security["allowPrivilegeEscalation"] is False
             assert security["capabilities"]["drop"] == ["ALL"]
 
 
 @EVERY
 def test_every_image_is_pinned_by_a_tag(name: str) -> None:
     for workload, _, container in rendering.containers(name):
-        tag = container["image"].rpartition("/")[2].partition(":")[2]
+        tag = container["image"].rpartition("/")[2].partition("@")[0].partition(":")[2]
         assert re.fullmatch(r"v?\d+\.\d+\.\d+(-[\w.]+)?", tag), workload
+
+
+def test_a_digest_comes_after_the_tag_of_every_image_that_has_one() -> None:
+    digits = {"operator": "a", "extender": "b", "node": "c", "kube-scheduler": "d"}
+    for workload, _, container in rendering.containers("everything"):
+        name = container["image"].rpartition("/")[2].partition(":")[0]
+        if name in digits:
+            assert container["image"].endswith(f"@sha256:{digits[name] * 64}"), workload
+    assert not [image for _, _, container in rendering.containers("default") if "@" in (image := container["image"])]
 
 
 def test_by_default_no_image_names_a_registry() -> None:
@@ -90,6 +100,107 @@ def test_no_account_may_do_everything(name: str) -> None:
 def test_every_pod_of_the_chart_has_a_network_policy(name: str) -> None:
     kept = {item["metadata"]["name"] for item in rendering.objects(name) if item["kind"] == "NetworkPolicy"}
     assert kept == {workload for workload, _ in rendering.pods(name)}
+
+
+def rules(name: str) -> dict[str, list[Object]]:
+    """What each network policy lets in."""
+    found = (item for item in rendering.objects(name) if item["kind"] == "NetworkPolicy")
+    return {item["metadata"]["name"]: item["spec"].get("ingress", []) for item in found}
+
+
+@EVERY
+def test_no_network_policy_lets_everybody_in(name: str) -> None:
+    for item in rendering.objects(name):
+        if item["kind"] == "NetworkPolicy":
+            assert "Ingress" in item["spec"]["policyTypes"]
+    for policy, allowed in rules(name).items():
+        for rule in allowed:
+            assert rule["from"], policy
+            assert all(peer for peer in rule["from"]), policy
+
+
+def test_by_default_prometheus_in_its_namespace_is_let_in_and_nobody_else() -> None:
+    peer = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+    }
+    for policy, allowed in rules("default").items():
+        assert [rule["from"] for rule in allowed] == ([[peer]] if METERED.get(policy) else []), policy
+
+
+def test_the_values_say_who_is_let_in() -> None:
+    allowed = rules("everything")
+    for policy, port in METERED.items():
+        assert allowed[policy] == [
+            {"from": [{"ipBlock": {"cidr": "10.0.0.0/24"}}], "ports": [{"protocol": "TCP", "port": port}]}
+        ]
+    ingress = {"podSelector": {"matchLabels": {"app": "ingress"}}}
+    assert allowed["cotenant-dashboard"] == [{"from": [ingress], "ports": [{"protocol": "TCP", "port": 8380}]}]
+
+
+def test_where_nobody_is_named_nobody_is_let_in() -> None:
+    done = rendering.template("--set", "networkPolicy.metricsFrom=null", "--set", "dashboard.enabled=true")
+    assert done.returncode == 0, done.stderr
+    assert "ingress:" not in done.stdout
+
+
+def dashboard(*values: str) -> Object:
+    """Its container."""
+    done = rendering.template("--set", "dashboard.enabled=true", *values)
+    assert done.returncode == 0, done.stderr
+    for item in yaml.safe_load_all(done.stdout):
+        if item and (item["kind"], item["metadata"]["name"]) == ("Deployment", "cotenant-dashboard"):
+            found: Object = item["spec"]["template"]["spec"]["containers"][0]
+            return found
+    pytest.fail("there is none")
+
+
+def test_the_dashboard_takes_tokens_over_plain_http_only_where_a_value_says_so() -> None:
+    assert "--insecure" not in dashboard()["args"]
+    assert "--insecure" in dashboard("--set", "dashboard.tls.insecure=true")["args"]
+
+
+def test_with_a_secret_the_dashboard_and_its_probes_speak_https() -> None:
+    pod = rendering.one("everything", "Deployment", "cotenant-dashboard")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"--tls-certificate=/etc/cotenant/tls/tls.crt", "--tls-key=/etc/cotenant/tls/tls.key"} <= {
+        *container["args"]
+    }
+    assert "--insecure" not in container["args"]
+    probes = [container[kind]["httpGet"]["scheme"] for kind in ("livenessProbe", "readinessProbe")]
+    assert probes == ["HTTPS", "HTTPS"]
+    assert {"name": "tls", "secret": {"secretName": "dashboard-tls"}} in pod["volumes"]
+    (port,) = rendering.one("everything", "Service", "cotenant-dashboard")["spec"]["ports"]
+    assert (port["name"], port["port"]) == ("https", 443)
+
+
+@pytest.mark.parametrize("name", sorted(METERED.keys() - {"cotenant-operator"}))
+def test_prometheus_shows_the_token_that_the_pods_read_from_the_secret(name: str) -> None:
+    kind = "Deployment" if name == "cotenant-scheduler" else "DaemonSet"
+    pod = rendering.one("everything", kind, name)["spec"]["template"]["spec"]
+    container = pod["containers"][-1]
+    assert "--metrics-token-file=/etc/cotenant/metrics/token" in container["args"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted["metrics-token"] == "/etc/cotenant/metrics"
+    assert {"name": "metrics-token", "secret": {"secretName": "metrics-token"}} in pod["volumes"]
+    (endpoint,) = rendering.one("everything", "ServiceMonitor", name)["spec"]["endpoints"]
+    assert endpoint["authorization"] == {"credentials": {"name": "metrics-token", "key": "token"}}
+
+
+@EVERY
+def test_pods_reach_the_api_server_by_the_ports_that_the_values_name_and_nothing_else(name: str) -> None:
+    ports = [443] if name == "everything" else [443, 6443]
+    wanted = [{"ports": [{"protocol": "TCP", "port": port} for port in ports]}]
+    for item in rendering.objects(name):
+        if item["kind"] == "NetworkPolicy":
+            assert "Egress" in item["spec"]["policyTypes"]
+            alone = item["metadata"]["name"] == "cotenant-mps"
+            assert item["spec"].get("egress", []) == ([] if alone else wanted), item["metadata"]["name"]
+
+
+def test_who_names_nobody_in_metrics_is_shown_no_token() -> None:
+    (endpoint,) = rendering.one("everything", "ServiceMonitor", "cotenant-operator")["spec"]["endpoints"]
+    assert "authorization" not in endpoint
 
 
 def test_the_policy_has_the_mode_and_the_values_fields() -> None:
@@ -133,11 +244,12 @@ def test_the_job_that_learns_is_that_of_the_manifests_with_what_the_values_say()
     made = rendering.one("everything", "CronJob", "cotenant-retraining")["spec"]
     pod = made["jobTemplate"]["spec"]["template"]["spec"]
     assert (made["schedule"], pod.pop("imagePullSecrets")) == ("5 4 * * 0", [{"name": "pull"}])
-    assert (pod["containers"][0]["image"], pod["containers"][0].pop("imagePullPolicy")) == (
-        "registry.test:5000/learning:1.0.0",
-        "IfNotPresent",
-    )
-    pod["containers"][0]["image"] = job["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert (container["image"], container.pop("imagePullPolicy")) == (
+            "registry.test:5000/learning:1.0.0",
+            "IfNotPresent",
+        )
+        container["image"] = job["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
     assert made | {"schedule": job["schedule"]} == job
     volume = rendering.one("everything", "PersistentVolumeClaim", "cotenant-models")
     assert volume["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
@@ -146,6 +258,89 @@ def test_the_job_that_learns_is_that_of_the_manifests_with_what_the_values_say()
         "storageClassName": "fast",
         "resources": {"requests": {"storage": "1Gi"}},
     }
+
+
+def test_what_reads_the_measurements_of_tenants_holds_no_token_and_what_holds_one_learns_nothing() -> None:
+    made = rendering.one("everything", "CronJob", "cotenant-retraining")["spec"]
+    pod = made["jobTemplate"]["spec"]["template"]["spec"]
+    (fetching,), (learning,) = pod["initContainers"], pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert [one["name"] for one in pod["volumes"] if "projected" in one] == ["token"]
+    assert "token" in {mount["name"] for mount in fetching["volumeMounts"]}
+    assert "token" not in {mount["name"] for mount in learning["volumeMounts"]}
+    assert "cotenant train" not in fetching["command"][-1]
+    assert "cotenant measurements" not in learning["command"][-1]
+    assert next(mount for mount in learning["volumeMounts"] if mount["name"] == "work")["readOnly"] is True
+
+
+def test_a_driver_on_the_nodes_themselves_is_seen_elsewhere_and_can_only_be_read() -> None:
+    pod = rendering.one("everything", "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"]
+    (agent,) = pod["containers"]
+    wanted = {"--driver-root=/", "--driver-root-here=/driver-root", "--toolkit=/opt/nvidia/toolkit"}
+    assert wanted | {"--toolkit-here=/driver-root/opt/nvidia/toolkit"} <= set(agent["args"])
+    mounts = {mount["name"]: mount for mount in agent["volumeMounts"]}
+    assert mounts["driver-root"]["mountPath"] == "/driver-root"
+    assert mounts["driver-root"]["readOnly"]
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    assert (paths["driver-root"], paths.keys() & {"toolkit", "usr"}) == ("/", set())
+
+
+def host_paths(pod: rendering.Object) -> dict[str, str]:
+    """Folders of the node that a pod mounts, and what is asked of each."""
+    return {volume["hostPath"]["path"]: volume["hostPath"]["type"] for volume in pod["volumes"] if "hostPath" in volume}
+
+
+def test_no_mount_keeps_the_agent_from_starting_where_the_nodes_system_can_only_be_read() -> None:
+    pod = rendering.one("default", "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"]
+    made = {path for path, kind in host_paths(pod).items() if kind == "DirectoryOrCreate"}
+    assert {path for path in made if not path.startswith(("/var/", "/run/"))} == {"/etc/cdi"}
+    assert host_paths(pod)["/usr"] == "Directory"
+    (agent,) = pod["containers"]
+    # Propagation asks for a shared mount, which the node's root is not everywhere.
+    assert {"name": "usr", "mountPath": "/host/usr", "readOnly": True} in agent["volumeMounts"]
+    assert {mount["name"] for mount in agent["volumeMounts"] if "mountPropagation" in mount} == {"driver-root"}
+    assert {"--toolkit=/usr/local/nvidia/toolkit", "--toolkit-here=/host/usr/local/nvidia/toolkit"} <= set(
+        agent["args"]
+    )
+
+
+def test_where_etc_can_only_be_read_its_cdi_folder_is_left_out() -> None:
+    done = rendering.template("--set", "node.etcCDI=false", "--show-only", "templates/node-agent.yaml")
+    pod = yaml.safe_load(done.stdout)["spec"]["template"]["spec"]
+    assert "/etc/cdi" not in host_paths(pod)
+    assert "etc-cdi" not in {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+
+
+def test_a_toolkit_elsewhere_is_mounted_where_it_is() -> None:
+    chosen = ("--set", "node.driver.toolkit=/opt/nvidia/toolkit")
+    done = rendering.template(*chosen, "--show-only", "templates/node-agent.yaml")
+    pod = yaml.safe_load(done.stdout)["spec"]["template"]["spec"]
+    assert host_paths(pod)["/opt/nvidia/toolkit"] == "DirectoryOrCreate"
+    assert {"name": "toolkit", "mountPath": "/opt/nvidia/toolkit", "readOnly": True} in pod["containers"][0][
+        "volumeMounts"
+    ]
+    assert not [word for word in pod["containers"][0]["args"] if "toolkit-here" in word]
+
+
+def test_without_a_drivers_folder_nothing_of_it_is_mounted() -> None:
+    done = rendering.template("--set", "node.driver.root=")
+    assert done.returncode == 0, done.stderr
+    assert "driver-root" not in done.stdout
+    assert "/usr/local/nvidia/toolkit" not in done.stdout
+    assert "/host/usr" not in done.stdout
+
+
+def test_the_runtimes_cdi_and_selinux_are_what_the_values_say() -> None:
+    for name in ("cotenant-node-agent", "cotenant-mps"):
+        security = {
+            values: rendering.one(values, "DaemonSet", name)["spec"]["template"]["spec"]["securityContext"]
+            for values in ("default", "everything")
+        }
+        assert "seLinuxOptions" not in security["default"]
+        assert security["everything"]["seLinuxOptions"] == {"type": "spc_t", "level": "s0"}
+    for values, said in (("default", False), ("everything", True)):
+        agent = rendering.one(values, "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"]["containers"][0]
+        assert ("--runtime-has-cdi" in agent["args"]) is said
 
 
 @pytest.mark.parametrize("name", ["node-agent", "mps"])
@@ -182,3 +377,9 @@ def test_another_namespace_is_named_wherever_the_usual_one_was() -> None:
     assert done.returncode == 0, done.stderr
     assert "cotenant-system" not in done.stdout
     assert "system:serviceaccount:gpus:cotenant-scheduler" in done.stdout
+
+
+def test_the_dashboard_believes_the_headers_of_proxies_that_the_values_name() -> None:
+    pod = rendering.one("everything", "Deployment", "cotenant-dashboard")["spec"]["template"]["spec"]
+    assert "--trusted-proxy=10.0.0.0/24" in pod["containers"][0]["args"]
+    assert "--trusted-proxy" not in rendering.rendered("default")

@@ -20,6 +20,17 @@ from cotenant_e2e import charts
         ("node.mps.tag=latest", "node.mps.tag: latest moves under running nodes; name a version"),
         ("node.mps.tag=a:b", "at '/node/mps/tag': 'a:b' does not match pattern"),
         ("image.registry=https://a", "at '/image/registry'"),
+        ("image.digests.node=sha256:a", "at '/image/digests/node': 'sha256:a' does not match pattern"),
+        ("image.digest=sha256:a", "at '/image': additional properties 'digest' not allowed"),
+        ("networkPolicy.metricsFrom[0].pods=a", "at '/networkPolicy/metricsFrom/0': additional properties 'pods' not"),
+        (
+            "dashboard.tls.insecure=true,dashboard.tls.secretName=a",
+            "dashboard.tls.insecure: with dashboard.tls.secretName",
+        ),
+        (
+            "node.seccompProfile=Localhost",
+            "at '/node/seccompProfile': value must be one of 'RuntimeDefault', 'Unconfined'",
+        ),
         ("scheduler.replicas=0", "at '/scheduler/replicas': minimum: got 0, want 1"),
         ("scheduler.resources.limit.memory=1Gi", "at '/scheduler/resources': additional properties 'limit'"),
         ("operator.resources.limits.memory=1 GB", "at '/operator/resources/limits/memory'"),
@@ -82,6 +93,10 @@ def test_the_notes_warn_of_shared_faults_where_namespaces_share_gpus() -> None:
     assert "policy.overrides has Any for A100" in overridden
 
 
+def test_the_notes_warn_of_root_where_it_is_let_in() -> None:
+    assert "WARNING: policy.tenantUser is Any" in notes("--set", "policy.tenantUser=Any")
+
+
 @pytest.mark.parametrize("value", ["mode=Pack", "mode=Observe", "policy.tenancy=SameNamespace"])
 def test_the_notes_warn_of_nothing_else(value: str) -> None:
     said = notes("--set", value)
@@ -92,3 +107,5 @@ def test_the_notes_warn_of_nothing_else(value: str) -> None:
 def test_the_notes_say_that_mps_daemons_of_another_version_stay() -> None:
     assert "The MPS daemons stay at 0.0.8" in notes("--set", "node.mps.tag=0.0.8")
     assert "The MPS daemons stay" not in notes()
+    digest = f"sha256:{'a' * 64}"
+    assert f"stay at 0.0.8@{digest}, " in notes("--set", f"node.mps.tag=0.0.8@{digest}")

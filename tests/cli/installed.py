@@ -9,7 +9,7 @@ from cli import kit
 from cotenant_api import findings, names
 from cotenant_api.crds import definitions
 from cotenant_cli import checks
-from cotenant_cli.checks import admission, crds
+from cotenant_cli.checks import admission, crds, pod_security
 from cotenant_cli.reading import kinds
 from cotenant_cli.reading.installation import Installation, Object, Source
 
@@ -59,6 +59,18 @@ def named(*every: str) -> list[Object]:
     return [{"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}} for name in every]
 
 
+def bindings() -> list[Object]:
+    """Return every binding of a validating policy, as it denies."""
+    return [
+        {"metadata": {"name": name}, "spec": {"policyName": policy_, "validationActions": ["Deny"]}}
+        for name, policy_ in admission.BOUND.items()
+    ]
+
+
+def namespace(name: str, **labels: str) -> Object:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
 def policy(**spec: Any) -> Object:
     accepted = kit.condition("Accepted", "Accepted")
     return kit.policy(**spec) | {"status": {"observedGeneration": 3, "conditions": [accepted]}}
@@ -73,13 +85,14 @@ def well() -> dict[Source, Sequence[Object]]:
         kinds.GPUNODES: [kit.gpunode(kit.gpu())],
         kinds.POLICY: [policy()],
         kinds.PODS: [*(component(one) for one in kinds.COMPONENTS), pod],
+        kinds.NAMESPACES: [namespace("team", **{pod_security.LABEL: "baseline"}), namespace("other")],
         kinds.LEASES: [lease(names.SCHEDULER_LEASE), lease(f"{names.AGENT_LEASE_PREFIX}n1")],
         kinds.SLICES: [],
         kinds.RUNTIME_CLASSES: [{"metadata": {"name": "nvidia"}, "handler": "nvidia"}],
         kinds.QUOTAS: [],
         kinds.SCHEDULER_CONFIGURATION: [{"metadata": {"name": "x"}, "data": {"kube-scheduler.yaml": CONFIGURATION}}],
         kinds.VALIDATING_POLICIES: named(*admission.VALIDATING),
-        kinds.VALIDATING_BINDINGS: named(*admission.VALIDATING),
+        kinds.VALIDATING_BINDINGS: bindings(),
         kinds.MUTATING_POLICIES: named(*admission.MUTATING),
         kinds.MUTATING_BINDINGS: named(*admission.MUTATING),
         **{source: [crd(source.name)] for source in crds.READS},

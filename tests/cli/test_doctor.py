@@ -10,8 +10,8 @@ import yaml
 from cli import installed, kit
 from cotenant_api import errors, findings, names
 from cotenant_cli import checks
-from cotenant_cli.checks import admission, crds
-from cotenant_cli.reading import installation, kinds
+from cotenant_cli.checks import admission, crds, pod_security
+from cotenant_cli.reading import installation, kinds, renewals
 
 ROOT = Path(__file__).parents[2]
 ERROR, WARNING = findings.Level.ERROR, findings.Level.WARNING
@@ -144,6 +144,52 @@ def test_a_silent_agent_is_an_error(leases: list[Any]) -> None:
     assert (one.level, one.where) == (ERROR, "Node/n1")
 
 
+AGENT = "node-n1"
+AHEAD_OR_BEHIND = [45, 3600, -45, -3600]
+
+
+def looked(seen: installation.Installation, later: list[list[Any]]) -> tuple[installation.Installation, int]:
+    """What was read, after Leases were watched that are `later`, look by look; and how often they were looked at."""
+    looks = 0
+
+    def lists(path: str, read: Any, /, **_: str) -> list[Any]:
+        assert path == f"/apis/coordination.k8s.io/v1/namespaces/{installed.SYSTEM}/leases"
+        return [read(one) for one in later[min(looks, len(later)) - 1]]
+
+    def pause(_: float) -> None:
+        nonlocal looks
+        looks += 1
+
+    return renewals.watched(lists, seen, pause=pause), looks
+
+
+@pytest.mark.parametrize("behind", AHEAD_OR_BEHIND)
+def test_an_agent_whose_clock_is_wrong_is_not_silent_where_it_is_seen_to_renew_its_lease(behind: float) -> None:
+    scheduler = installed.lease(names.SCHEDULER_LEASE)
+    first = [scheduler, installed.lease(AGENT, age=behind)]
+    assert installed.only("agent-leases", {kinds.LEASES: first}).where == "Node/n1"
+    renewed = [scheduler, installed.lease(AGENT, age=behind - 3)]
+    seen, looks = looked(installed.seen({kinds.LEASES: first}), [first, first, renewed])
+    assert looks == 3
+    told = [one for one in checks.examined(seen) if one.check == "agent-leases"]
+    assert [one.level for one in told] == [findings.Level.OK]
+
+
+@pytest.mark.parametrize("behind", AHEAD_OR_BEHIND)
+def test_an_agent_that_does_not_renew_its_lease_while_it_is_watched_is_silent(behind: float) -> None:
+    leases = [installed.lease(names.SCHEDULER_LEASE), installed.lease(AGENT, age=behind)]
+    seen, looks = looked(installed.seen({kinds.LEASES: leases}), [leases])
+    assert looks == renewals.WATCH_SECONDS
+    (one,) = [one for one in checks.examined(seen) if one.check == "agent-leases"]
+    assert (one.level, one.where) == (ERROR, "Node/n1")
+
+
+def test_where_all_leases_are_of_now_or_were_given_back_nothing_is_watched() -> None:
+    given_back = installed.lease(names.SCHEDULER_LEASE, holder="", age=3600)
+    seen, looks = looked(installed.seen({kinds.LEASES: [installed.lease(AGENT), given_back]}), [[]])
+    assert (looks, seen.renewed) == (0, frozenset())
+
+
 def test_another_plugin_on_a_node_of_ours_is_an_error_with_the_command_that_ends_it() -> None:
     by_operator = installed.node(labels={"nvidia.com/gpu.deploy.device-plugin": "true"}, offered="nvidia.com/gpu")
     one = installed.only("device-plugins", {kinds.NODES: [by_operator]})
@@ -195,10 +241,15 @@ def test_simulated_gpus_need_no_runtime_class_and_a_scheduler_elsewhere_no_pod()
 
 
 def test_an_admission_policy_that_lacks_or_holds_nobody_is_an_error() -> None:
-    audit = installed.named(*admission.VALIDATING)
-    first, second, *others = audit
-    open_binding = {"metadata": first["metadata"], "spec": first["spec"] | {"validationActions": ["Audit"]}}
-    assert installed.only("admission", {kinds.VALIDATING_BINDINGS: [open_binding, second, *others]}).level is ERROR
+    for lacking in installed.bindings():
+        rest = [one for one in installed.bindings() if one != lacking]
+        open_binding = {"metadata": lacking["metadata"], "spec": lacking["spec"] | {"validationActions": ["Audit"]}}
+        for there in ([open_binding, *rest], rest):
+            one = installed.only("admission", {kinds.VALIDATING_BINDINGS: there})
+            assert one.level is ERROR
+            assert one.where == f"ValidatingAdmissionPolicy/{lacking['spec']['policyName']}"
+            assert f"has no binding {lacking['metadata']['name']} that denies" in one.what
+    first, second, *others = installed.named(*admission.VALIDATING)
     assert installed.only("admission", {kinds.VALIDATING_POLICIES: [second, *others]}).what == "is missing"
     doubted = {"typeChecking": {"expressionWarnings": [{"fieldRef": "spec.x", "warning": "no such field"}]}}
     one = installed.only("admission", {kinds.VALIDATING_POLICIES: [dict(first) | {"status": doubted}, second, *others]})
@@ -211,7 +262,9 @@ def test_the_policies_looked_for_are_those_that_are_installed() -> None:
         for manifest in yaml.safe_load_all(path.read_text()):
             kinds_.setdefault(manifest["kind"], set()).add(manifest["metadata"]["name"])
     assert kinds_["ValidatingAdmissionPolicy"] == set(admission.VALIDATING)
+    assert kinds_["ValidatingAdmissionPolicyBinding"] == admission.BOUND.keys()
     assert kinds_["MutatingAdmissionPolicy"] == set(admission.MUTATING)
+    assert kinds_["MutatingAdmissionPolicyBinding"] == set(admission.MUTATING)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +331,20 @@ def test_a_quota_that_leaves_no_share_is_found(hard: str | None, used: str, coun
     assert [one.where for one in found] == ["ResourceQuota/team/q"] * count
 
 
+@pytest.mark.parametrize("level", ["privileged", ""])
+def test_a_namespace_with_tenants_that_lets_pods_reach_the_host_is_a_warning(level: str) -> None:
+    labels = {pod_security.LABEL: level} if level else {}
+    one = installed.only("pod-security", {kinds.NAMESPACES: [installed.namespace("team", **labels)]})
+    assert (one.where, one.level) == ("Namespace/team", WARNING)
+    assert one.remedy == f"kubectl label namespace team {pod_security.LABEL}=baseline --overwrite"
+
+
+@pytest.mark.parametrize("level", pod_security.ENOUGH)
+def test_a_namespace_that_enforces_baseline_or_more_is_well(level: str) -> None:
+    labels = {pod_security.LABEL: level}
+    assert not installed.found("pod-security", {kinds.NAMESPACES: [installed.namespace("team", **labels)]})
+
+
 def test_a_right_that_lacks_is_named_with_the_command_that_needs_it() -> None:
     one = installed.only("rights", denied=["create pods/eviction"])
     assert (one.where, one.level) == ("cotenant node drain", WARNING)
@@ -321,3 +388,4 @@ def test_of_all_pods_only_those_that_have_to_do_with_shares_are_kept() -> None:
     assert asking is not None
     assert mine is not None
     assert "containers" not in asking["spec"]
+    assert str(asking[kinds.MAY_BE_ROOT]).startswith("spec.containers[main].securityContext: may run as root")

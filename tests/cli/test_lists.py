@@ -14,7 +14,7 @@ import yaml
 from cotenant_api import errors
 from cotenant_cli.reading import kube
 
-Answer = tuple[int, Mapping[str, Any]]
+Answer = tuple[int, Mapping[str, Any] | bytes]
 PATH = "/api/v1/pods"
 
 
@@ -32,7 +32,7 @@ class Server:
                 token = self.headers.get("Authorization", "")
                 outer.asked.append((self.command, parts.path, parse_qs(parts.query), token))
                 status, body = outer.answers.pop(0)
-                text = json.dumps(body).encode()
+                text = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
@@ -169,3 +169,9 @@ def test_a_context_that_is_not_there_is_refused(server: Server) -> None:
 def test_a_kubeconfig_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInputError, match=r"--kubeconfig"):
         kube.Lists(tmp_path / "missing", None)
+
+
+def test_an_object_that_is_nested_too_deep_hides_no_other(server: Server, lists: Callable[[], kube.Lists]) -> None:
+    deep = b'{"metadata":{"name":"deep"},"spec":' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}"
+    server.answers = [(200, b'{"items":[' + deep + b',{"metadata":{"name":"b"}}],"metadata":{}}')]
+    assert lists()(PATH, name_of) == ["deep", "b"]

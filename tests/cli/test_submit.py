@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from cli import kit
-from cotenant_api import cli, dljob, errors, graph, pod
+from cotenant_api import cli, dljob, errors, graph, pod, rootless
 from cotenant_cli.submitting import objects
 
 GRAPH = graph.Graph.from_object(
@@ -85,8 +86,32 @@ def test_the_config_map_holds_the_graph_and_the_dljob_names_it() -> None:
     assert list(made["binaryData"]) == [reference["key"]]
     assert graph.Graph.read(objects.graph_of(made), source="test") == GRAPH
     assert job["spec"]["template"]["spec"]["containers"] == [
-        {"name": "main", "image": "registry.example/train:1", "command": ["python", "train.py"]}
+        {
+            "name": "main",
+            "image": "registry.example/train:1",
+            "securityContext": rootless.PROVEN,
+            "command": ["python", "train.py"],
+        }
     ]
+
+
+def test_the_container_may_share_a_gpu_whatever_user_is_named() -> None:
+    made = objects.job(replace(OPTIONS, user=1000), **PLACE)["spec"]["template"]["spec"]
+    assert made["containers"][0]["securityContext"] == {**rootless.PROVEN, "runAsUser": 1000}
+    assert rootless.fault(made) is None
+
+
+@pytest.mark.parametrize("whole", [{"gpus_per_replica": 2}, {"sharing": dljob.Sharing.EXCLUSIVE}])
+def test_a_container_with_whole_gpus_runs_as_its_image_says(whole: dict[str, Any]) -> None:
+    made = objects.job(replace(OPTIONS, **whole), **PLACE)["spec"]["template"]["spec"]
+    assert "securityContext" not in made["containers"][0]
+
+
+@pytest.mark.parametrize("user", ["0", "-1", "root", "1.5", str(2**31)])
+def test_a_user_that_may_share_no_gpu_is_refused(model: str, user: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        submit(model, "--image", "i", f"--user={user}", *OFFLINE)
+    assert "who shares a GPU is not root" in capsys.readouterr().err
 
 
 def test_the_graph_goes_with_its_dljob() -> None:

@@ -190,3 +190,14 @@ def test_a_kind_that_is_not_installed_is_told_with_the_remedy(server: Server, ru
     server.lists(version=8)
     server.streams.append((200, []))
     assert "install the CRDs" in str(run().failures[0])
+
+
+def test_an_object_that_is_nested_too_deep_ends_no_watch(server: Server, run: Callable[[], Kept]) -> None:
+    deep = event("ADDED", thing("deep", 8, value=1, spec="deep")).replace(
+        b'"deep"}}', b"[" * 5000 + b"]" * 5000 + b"}}"
+    )
+    server.lists(version=7)
+    server.streams += [(200, [deep, event("ADDED", thing("a", 9, value=2))])]
+    kept = run()
+    assert kept.there == {"team/deep": 1, "team/a": 2}
+    assert not any(kept.failures)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from cluster import tenants
+from cluster.tenants import Tenant
 from cluster.workloads import Workspace
 from cotenant_api import names
 from cotenant_e2e import client as clients
@@ -60,6 +62,21 @@ def workspace(installed: Installation) -> Iterator[Workspace]:
     space.create()
     yield space
     space.remove()
+
+
+@pytest.fixture
+def tenant(workspace: Workspace) -> Tenant:
+    """Somebody who may edit the workspace's namespace, and nothing else."""
+    return tenants.create(workspace)
+
+
+@pytest.fixture
+def honest(workspace: Workspace) -> Iterator[Workspace]:
+    """Another namespace."""
+    found = Workspace(workspace.installation, f"{workspace.namespace}-honest")
+    found.create()
+    yield found
+    found.remove()
 
 
 @pytest.fixture

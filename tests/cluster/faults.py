@@ -1,14 +1,12 @@
 """What goes wrong on a control plane, on purpose; and what kubelet would do: whatever has ended is started again."""
 
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
-from types import TracebackType
-from typing import Self
+from contextlib import suppress
 
 from cotenant_api import errors
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, installation, waiting
+from cotenant_e2e.background import Background
 from cotenant_e2e.cluster import Cluster
 
 SECONDS = 60
@@ -46,29 +44,17 @@ def everything_at_once(cluster: Cluster) -> None:
 FAULTS: Sequence[Fault] = (extender_is_killed, etcd_hangs, api_server_is_killed, everything_at_once)
 
 
-class Keeper(AbstractContextManager["Keeper"]):
+class Keeper(Background):
     """Starts every process that has ended again, for the block."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped.set()
-        self._thread.join(timeout=SECONDS)
+        super().__init__(self._keep, every_seconds=LOOK_SECONDS)
 
     def _keep(self) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            # What ends again at once, because it cannot do without what hangs, is started again until it stays.
-            with suppress(waiting.NotReadyError):
-                self._cluster.revive()
+        # What ends again at once, because it cannot do without what hangs, is started again until it stays.
+        with suppress(waiting.NotReadyError):
+            self._cluster.revive()
 
 
 def _wait_until_unready(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import multiprocessing
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from cluster.narrow import Proxy, View
 from cotenant_api import names
-from cotenant_e2e import kubeconfigs
+from cotenant_e2e import installation, kubeconfigs
 from cotenant_e2e.cluster import Cluster
 from cotenant_operator import command
 
@@ -29,7 +30,9 @@ class Operators:
     def running(self, view: View, *, name: str) -> Iterator[BaseProcess]:
         """An operator for the block; it is killed at the end, or when its view says so."""
         kubeconfig = self._kubeconfig(name, self._proxy.add(name, view))
-        arguments = argparse.Namespace(kubeconfig=kubeconfig, liveness_port=None, model=None, verbose=False)
+        arguments = argparse.Namespace(
+            kubeconfig=kubeconfig, liveness_port=None, model=None, namespace=names.RELEASE_NAMESPACE, verbose=False
+        )
         process = self._context.Process(target=command.run, args=(arguments,), daemon=True)
         process.start()
         view.end = process.kill
@@ -45,3 +48,9 @@ class Operators:
         server = kubeconfigs.Server(url, (self._cluster.settings.pki / "ca.crt").read_bytes())
         kubeconfigs.write(path, kubeconfigs.with_token(server, user="operator", token=self._token, namespace="default"))
         return path
+
+
+def high_water_mib(cluster: Cluster) -> int:
+    """Of the operator's own process."""
+    text = Path(f"/proc/{cluster.process(installation.OPERATOR).pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) >> 10

@@ -1,17 +1,16 @@
 """A steady stream of pods that come, run, finish and are deleted, each with a fate of its own; the same by seed."""
 
 import random
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from cluster.workloads import SECONDS, Watchdog, Workspace
 from cotenant_api import errors, names
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
+from cotenant_e2e.background import Background
 from cotenant_e2e.client import Json
 from cotenant_e2e.invariants import FINISHED
 
@@ -20,6 +19,8 @@ FINISHES, DELETED_AT_ONCE, DELETED_WHEN_BOUND, STAYS = "finishes", "deleted-at-o
 _FATES = (FINISHES,) * 16 + (DELETED_AT_ONCE,) + (DELETED_WHEN_BOUND,) * 3
 _SHARES = (*range(5, 100, 5), 50, 100, 100, 200)
 _MEMORY = (None, None, "1Gi", "6Gi", "10Gi", "30Gi", "60Gi")
+_LEAST_SHARES = {"1Gi": 1, "6Gi": 5, "10Gi": 8, "30Gi": 23, "60Gi": 45}
+"""What a pod has to request to use so much memory of an H200."""
 PAUSE_SECONDS = 0.05
 
 
@@ -47,6 +48,7 @@ def plans(seed: int, *, workspaces: int, fates: Sequence[str] = _FATES) -> Itera
         notes = {FATE: fate}
         if memory is not None and share < names.HUNDREDTHS:
             notes[names.GPU_MEMORY] = memory
+            share = max(share, _LEAST_SHARES[memory])
         if fate == FINISHES:
             notes["demo.cotenant.dev/run-for"] = f"{source.uniform(0.5, 4):.2f}s"
         yield Plan(f"pod-{number:04}", source.randrange(workspaces), share, notes)
@@ -65,7 +67,7 @@ def tolerated(call: Callable[[], Any]) -> bool:
     return True
 
 
-class Stream(AbstractContextManager["Stream"]):
+class Stream(Background):
     """Keeps about `level` pods alive for the block, in these workspaces; new ones come as old ones end.
 
     Attributes:
@@ -78,40 +80,22 @@ class Stream(AbstractContextManager["Stream"]):
         self.created: set[tuple[str, str]] = set()
         self.finished: set[tuple[str, str]] = set()
         self.deleted: set[tuple[str, str]] = set()
-        self._enough, self._stopped = threading.Event(), threading.Event()
-        self._failures: list[Exception] = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped.set()
-        self._thread.join(timeout=SECONDS)
-        if kind is None and self._failures:
-            raise self._failures[0]
+        self._planned, self._enough = next(self._plans), False
+        super().__init__(self._renew, every_seconds=PAUSE_SECONDS)
 
     def run_dry(self, seconds: float) -> None:
         """Create no more; returns when every pod has ended, which must be within so many seconds."""
-        self._enough.set()
-        waiting.wait_until(lambda: self._failures or not self.alive(), "every pod ended", seconds)
+        self._enough = True
+        waiting.wait_until(lambda: self.failure or not self.alive(), "every pod ended", seconds)
 
     def alive(self) -> set[tuple[str, str]]:
         """Pods that have neither finished nor been deleted."""
         return self.created - self.finished - self.deleted
 
-    def _run(self) -> None:
-        try:
-            planned = next(self._plans)
-            while not self._stopped.wait(PAUSE_SECONDS):
-                self._reap()
-                while not self._enough.is_set() and len(self.alive()) < self._level and self._create(planned):
-                    planned = next(self._plans)
-        except Exception as error:  # noqa: BLE001 - raised where the block ends
-            self._failures.append(error)
+    def _renew(self) -> None:
+        self._reap()
+        while not self._enough and len(self.alive()) < self._level and self._create(self._planned):
+            self._planned = next(self._plans)
 
     def _create(self, planned: Plan) -> bool:
         space = self._workspaces[planned.workspace]

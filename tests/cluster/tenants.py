@@ -36,6 +36,15 @@ class Tenant:
         }
         self.workspace.client.create(clients.path_of("rolebindings", group=RBAC, namespace=namespace), binding)
 
+    def grant(self, resource: str, verb: str) -> None:
+        """Allow the account one verb more in the workspace's namespace; `resource` with its subresource."""
+        name = f"{verb}-{resource.replace('/', '-')}"
+        rule = {"apiGroups": [""], "resources": [resource], "verbs": [verb]}
+        roles = clients.path_of("roles", group=RBAC, namespace=self.workspace.namespace)
+        self.workspace.client.create(roles, {"metadata": {"name": name}, "rules": [rule]})
+        self.bind("Role", name)
+        waiting.wait_until(lambda: self.may(verb, resource), f"the right to {verb} {resource}", SECONDS)
+
     def may(self, verb: str, resource: str, *, name: str = "") -> bool:
         """Return whether RBAC allows the account something in the workspace's namespace."""
         cluster, namespace = self.workspace.installation.cluster, self.workspace.namespace

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cluster.workloads import SECONDS, Workspace, placement_of, template
+from cluster.workloads import CONTAINER, SECONDS, Workspace, placement_of, template
 from cotenant_api import names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
@@ -81,12 +81,12 @@ def test_in_mode_observe_a_share_is_refused_with_the_remedy(workspace: Workspace
 
 
 def _pod() -> dict[str, Any]:
-    container = {"name": "main", "image": "x", "resources": {"limits": {names.GPU_SHARE: "10"}}}
+    container = {**CONTAINER, "resources": {"limits": {names.GPU_SHARE: "10"}}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
 
 
 def test_a_template_that_kubernetes_refuses_says_so(workspace: Workspace) -> None:
-    container = {"name": "main", "image": "x", "ports": [{"containerPort": 0}]}
+    container = {**CONTAINER, "ports": [{"containerPort": 0}]}
     workspace.dljob("job", model=workspace.graph("graph"), template=template(containers=[container]))
     condition = workspace.wait_for_condition("job", "Queued", "False", "InvalidTemplate")
     assert "containerPort" in condition["message"]

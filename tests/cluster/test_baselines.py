@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cluster.workloads import Workspace, graph_document, placement_of, template
-from cotenant_api import dljob, names, packingpolicy, prediction
+from cotenant_api import booking, dljob, names, packingpolicy, prediction
 from cotenant_api.dljob import Phase
 from cotenant_api.packingpolicy import Placement
 from cotenant_e2e import client as clients
@@ -15,6 +15,7 @@ from cotenant_e2e.client import Json
 
 POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name=packingpolicy.NAME)
 GPU_MODEL = "Tesla-T4"
+BOOKABLE_MIB = booking.bookable_mib(15360, packingpolicy.Spec())
 MEASURED_SECONDS = 150
 """A minute alone, the samples before it, and what the way there takes on a busy machine."""
 
@@ -60,10 +61,11 @@ def test_operator_asks_for_what_the_extender_books(workspace: Workspace, under: 
     model = workspace.graph("graph", graph_document(flops=10**6, repeat=10))
     usual = submitted(workspace, "usual", model=model)
     share = asked(usual)
-    assert 1 < share == booked(usual) < names.HUNDREDTHS
+    memory_part = booking.memory_part(predicted(usual).memory_mib.upper, BOOKABLE_MIB)
+    assert memory_part < share == booked(usual) < names.HUNDREDTHS
     for placement, cost in (
         (Placement.EXCLUSIVE, names.HUNDREDTHS),
-        (Placement.MEMORY_ONLY, 1),
+        (Placement.MEMORY_ONLY, memory_part),
         (Placement.SM_PERCENT, share),
         (Placement.MEM_PERCENT, share),
         (Placement.RANDOM, share),

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from cluster.workloads import SECONDS, Workspace, graph_document, template
 from cotenant_api import cli, findings, names
 from cotenant_api.dljob import Phase
-from cotenant_cli.reading import kube, live
+from cotenant_cli.reading import installation, kinds, kube, live, renewals
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, waiting
 
@@ -157,6 +158,28 @@ def test_a_doctor_finds_nothing_but_that_the_operator_is_no_pod(run: Run) -> Non
         return wrong == [f"{names.RELEASE_NAMESPACE}/{names.OPERATOR_ACCOUNT}"]
 
     waiting.wait_until(settled, "a cluster that has settled", SECONDS)
+
+
+def test_a_doctor_sees_who_renews_a_lease_whatever_its_clock(workspace: Workspace) -> None:
+    leases = clients.path_of("leases", group="coordination.k8s.io", namespace=workspace.namespace)
+    count = 0
+
+    def behind() -> str:
+        nonlocal count
+        count += 1
+        return (datetime.now(UTC) - timedelta(hours=1) + timedelta(microseconds=count)).isoformat()
+
+    for name in ("alive", "dead"):
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": behind()}
+        workspace.client.create(leases, {"metadata": {"name": name}, "spec": spec})
+    lists = kube.Lists(workspace.installation.cluster.kubeconfig(), None)
+    found = {kinds.LEASES: lists(leases, installation.whole)}
+    seen = installation.Installation(namespace=workspace.namespace, now=datetime.now(UTC), objects=found)
+
+    def renews(_: float) -> None:
+        workspace.client.patch(f"{leases}/alive", {"spec": {"renewTime": behind()}})
+
+    assert renewals.watched(lists, seen, pause=renews).renewed == {"alive"}
 
 
 def test_kubectl_completes_the_plugin_by_the_program_beside_it(workspace: Workspace) -> None:

@@ -84,7 +84,8 @@ def test_it_shows_every_gpu_and_that_it_is_simulated(workspace: Workspace, ask: 
     shown = [part for key, part in parts(ask).items() if key.startswith("node/")]
     assert {gpu["uuid"] for node in shown for gpu in node["gpus"]} == there
     assert all(node["simulated"] and node["ready"] for node in shown)
-    assert parts(ask)["cluster"]["sources"] == dict.fromkeys(("gpunodes", "pods", "dljobs", "packingpolicies"))
+    read = dict.fromkeys(("gpunodes", "pods", "dljobs", "packingpolicies"))
+    waiting.wait_until(lambda: parts(ask)["cluster"]["sources"] == read, "all sources read", SECONDS)
     assert parts(ask)["policy"]["spec"]["placement"] == "FirstFit"
 
 

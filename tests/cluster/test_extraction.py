@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.workloads import SECONDS, Workspace, graph_document, template
+from cluster.workloads import CONTAINER, SECONDS, Workspace, graph_document, template
 from cotenant_api import names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
@@ -127,7 +127,7 @@ def test_deleted_dljob_leaves_nothing_of_its_extraction(workspace: Workspace) ->
 
 def test_changed_image_extracts_anew_and_the_former_goes(workspace: Workspace) -> None:
     former = begun(workspace)
-    changed = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "registry.example/other:2"}]}}}}
+    changed = {"spec": {"template": {"spec": {"containers": [{**CONTAINER, "image": "registry.example/other:2"}]}}}}
     workspace.client.patch(workspace.dljobs("train"), changed)
     waiting.wait_until(
         lambda: (

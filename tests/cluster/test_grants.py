@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from cluster import tenants
 from cluster.tenants import Tenant
-from cluster.workloads import CONTAINER, SECONDS, Workspace, pod_object, template
+from cluster.workloads import SECONDS, Workspace, pod_object, template
 from cotenant_api import names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
@@ -25,21 +24,14 @@ HOUR = {names.MINIMUM_RUN_SECONDS: "3600"}
 HUGE = {names.GANG: json.dumps({"v": 1, "name": "colleagues", "size": 1024})}
 POLICY = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
 HELD = "example.org/hold"
-KINDS = (
-    ("jobs", "batch", "Job"),
-    ("cronjobs", "batch", "CronJob"),
-    ("deployments", "apps", "Deployment"),
-    ("replicasets", "apps", "ReplicaSet"),
-    ("statefulsets", "apps", "StatefulSet"),
-    ("daemonsets", "apps", "DaemonSet"),
-    ("replicationcontrollers", "", "ReplicationController"),
-)
 
 
 @pytest.fixture
-def tenant(workspace: Workspace) -> Tenant:
-    """Somebody who may edit the workspace's namespace, and nothing else."""
-    return tenants.create(workspace)
+def one_gpu_each(workspace: Workspace) -> Iterator[None]:
+    """Each namespace may be on one GPU."""
+    workspace.client.patch(POLICY, {"spec": {"maxGPUsPerNamespace": 1}})
+    yield
+    workspace.client.patch(POLICY, {"spec": {"maxGPUsPerNamespace": None}})
 
 
 @pytest.fixture
@@ -52,104 +44,6 @@ def no_minimum(workspace: Workspace) -> Iterator[Callable[[], None]]:
 
 def set_queue(workspace: Workspace, **fields: int) -> None:
     workspace.client.patch(POLICY, {"spec": {"queue": fields}})
-
-
-def of_kind(kind: str, group: str, annotations: Json) -> Json:
-    """An object of a kind whose pods carry these annotations."""
-    labels = {"app": "forged"}
-    pod = {
-        "metadata": {"labels": labels, "annotations": annotations},
-        "spec": {"containers": [CONTAINER], "restartPolicy": "Never" if group == "batch" else "Always"},
-    }
-    selector: Json = labels if kind == "ReplicationController" else {"matchLabels": labels}
-    job = {"template": pod}
-    spec: Json = {"selector": selector, "template": pod} | ({"serviceName": "none"} if kind == "StatefulSet" else {})
-    if group == "batch":
-        spec = {"schedule": "@yearly", "jobTemplate": {"spec": job}} if kind == "CronJob" else job
-    version = f"{group}/v1" if group else "v1"
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": "forged"}, "spec": spec}
-
-
-@pytest.mark.parametrize(
-    ("annotations", "field", "value", "remedy"),
-    [
-        (LONG_AGO, names.QUEUED_SINCE, "2001-01-01T00:00:00Z", "remove it"),
-        (FORGED, names.PREDICTION, '{"v": 1, "graph": ', "remove it"),
-        (FOR_EVER, names.MINIMUM_RUN_SECONDS, "999999999", "at most 3600"),
-        (HUGE, names.GANG, "1024", "at most 256"),
-    ],
-)
-def test_a_tenants_pod_grants_itself_nothing(
-    tenant: Tenant, refused: Refused, annotations: Json, field: str, value: str, remedy: str
-) -> None:
-    pods = f"{tenant.workspace.pods()}?dryRun=All"
-    message = refused(lambda: tenant.client.create(pods, pod_object("p", annotations=annotations)))
-    assert f"metadata.annotations[{field}]: " in message
-    assert value in message
-    assert remedy in message
-
-
-@pytest.mark.parametrize("annotations", [LONG_AGO, FORGED, FOR_EVER, HUGE], ids=lambda notes: next(iter(notes)))
-@pytest.mark.parametrize(("plural", "group", "kind"), KINDS, ids=[kind for _, _, kind in KINDS])
-def test_no_template_of_a_tenant_grants_its_pods_anything(
-    tenant: Tenant, refused: Refused, plural: str, group: str, kind: str, annotations: Json
-) -> None:
-    field = next(iter(annotations))
-    path = clients.path_of(plural, group=group, namespace=tenant.workspace.namespace)
-    where = "spec.jobTemplate.spec.template" if kind == "CronJob" else "spec.template"
-    tenant.client.create(f"{path}?dryRun=All", of_kind(kind, group, {"example.org/mine": "kept"}))
-    message = refused(lambda: tenant.client.create(f"{path}?dryRun=All", of_kind(kind, group, annotations)))
-    assert f"{where}.metadata.annotations[{field}]: " in message
-
-
-@pytest.mark.parametrize("annotations", [LONG_AGO, FORGED], ids=lambda notes: next(iter(notes)))
-def test_what_only_the_operator_writes_is_refused_on_every_later_way_in(
-    tenant: Tenant, refused: Refused, annotations: Json
-) -> None:
-    space, field = tenant.workspace, next(iter(annotations))
-    tenant.client.create(space.pods(), pod_object("p", schedulingGates=[{"name": HELD}]))
-    patch = {"metadata": {"annotations": annotations}}
-    assert field in refused(lambda: tenant.client.patch(space.pods("p"), patch))
-    deployment = of_kind("Deployment", "apps", {})
-    deployment["spec"]["replicas"] = 0
-    tenant.client.create(space.deployments(), deployment)
-    patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-    assert field in refused(lambda: tenant.client.patch(f"{space.deployments()}/forged", patch))
-    tenant.client.patch(f"{space.deployments()}/forged", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}})
-
-
-def test_a_template_of_a_dljob_grants_its_pods_nothing(tenant: Tenant, refused: Refused) -> None:
-    for annotations in (LONG_AGO, FORGED):
-        body = {
-            "apiVersion": names.API_VERSION,
-            "kind": "DLJob",
-            "metadata": {"name": "forged"},
-            "spec": {"template": {**template(), "metadata": {"annotations": annotations}}},
-        }
-        message = refused(lambda body=body: tenant.client.create(tenant.workspace.dljobs(), body))  # type: ignore[misc]
-        assert "spec.template.metadata.annotations" in message
-        assert "remove it" in message
-
-
-@pytest.mark.parametrize(
-    ("spec", "field", "remedy"),
-    [
-        ({"minimumRunSeconds": 7200}, "spec.minimumRunSeconds: 7200 is above", "at most 3600"),
-        ({"replicas": 300}, "spec.replicas: 300 is above", "at most 256"),
-    ],
-)
-def test_a_dljob_above_the_policys_bounds_is_refused_with_field_value_and_remedy(
-    tenant: Tenant, refused: Refused, spec: Json, field: str, remedy: str
-) -> None:
-    body = {
-        "apiVersion": names.API_VERSION,
-        "kind": "DLJob",
-        "metadata": {"name": "greedy"},
-        "spec": {"template": template(), **spec},
-    }
-    message = refused(lambda: tenant.client.create(tenant.workspace.dljobs(), body))
-    assert field in message
-    assert remedy in message
 
 
 def test_a_tenants_own_dljob_gets_both_from_the_operator_through_its_controllers(tenant: Tenant) -> None:
@@ -166,24 +60,6 @@ def test_a_tenants_own_dljob_gets_both_from_the_operator_through_its_controllers
         tenant.client.patch(space.pods(pod["metadata"]["name"]), {"metadata": {"labels": {"mine": "yes"}}})
 
 
-def test_who_is_granted_an_annotation_in_a_namespace_may_set_that_one_there(tenant: Tenant, refused: Refused) -> None:
-    space = tenant.workspace
-    rule = {
-        "apiGroups": [names.GROUP],
-        "resources": [names.POD_ANNOTATIONS],
-        "resourceNames": ["queued-since"],
-        "verbs": ["set"],
-    }
-    roles = clients.path_of("roles", group=tenants.RBAC, namespace=space.namespace)
-    space.client.create(roles, {"metadata": {"name": "queued"}, "rules": [rule]})
-    tenant.bind("Role", "queued")
-    resource = f"{names.POD_ANNOTATIONS}.{names.GROUP}"
-    waiting.wait_until(lambda: tenant.may("set", resource, name="queued-since"), "the grant", SECONDS)
-    dry = f"{space.pods()}?dryRun=All"
-    tenant.client.create(dry, pod_object("p", annotations=LONG_AGO))
-    assert names.PREDICTION in refused(lambda: tenant.client.create(dry, pod_object("p", annotations=FORGED)))
-
-
 def test_a_colleagues_gang_is_not_held_up_by_one_of_the_same_name(tenant: Tenant) -> None:
     space = tenant.workspace
     small = {names.GANG: json.dumps({"v": 1, "name": "colleagues", "size": 2})}
@@ -195,6 +71,40 @@ def test_a_colleagues_gang_is_not_held_up_by_one_of_the_same_name(tenant: Tenant
     for name in ("a", "b"):
         space.bound_pod(name)
     assert "1 of the gang's 200 pods" in space.packed("forged")["message"]
+
+
+def colleagues_job(space: Workspace) -> Json:
+    """A Job of two pods that start together, which another author has not resumed yet; the reference to it."""
+    gang = {names.GANG: json.dumps({"v": 1, "name": "theirs", "size": 2})}
+    pod = {"metadata": {"annotations": gang}, "spec": {**pod_object("any", 10)["spec"], "restartPolicy": "Never"}}
+    spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "suspend": True, "template": pod}
+    made = space.client.create(space.jobs(), {"metadata": {"name": "theirs"}, "spec": spec})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "theirs", "uid": made["metadata"]["uid"]}
+    return {**owner, "controller": True}
+
+
+def test_nobody_joins_the_gang_of_a_job_by_a_reference_to_it(tenant: Tenant, refused: Refused) -> None:
+    space = tenant.workspace
+    owner = colleagues_job(space)
+    gang = {names.GANG: json.dumps({"v": 1, "name": "theirs", "size": 2})}
+    forged = pod_object("forged", 100, annotations=gang, nodeSelector={"no": "where"})
+    forged["metadata"]["ownerReferences"] = [owner]
+    assert "must be allowed to update the finalizers of jobs" in refused(
+        lambda: tenant.client.create(space.pods(), forged)
+    )
+    own = pod_object("own", 10, annotations=gang)
+    tenant.client.create(space.pods(), own)
+    patch = {"metadata": {"ownerReferences": [owner]}}
+    assert "metadata.ownerReferences: Job theirs" in refused(lambda: tenant.client.patch(space.pods("own"), patch))
+    forged["metadata"]["ownerReferences"] = [{**owner, "kind": "ConfigMap", "apiVersion": "v1"}]
+    assert "metadata.ownerReferences: ConfigMap theirs" in refused(lambda: tenant.client.create(space.pods(), forged))
+    space.client.patch(f"{space.jobs()}/theirs", {"spec": {"suspend": False}})
+
+    def placed() -> bool:
+        mine = space.client.items(space.pods(), labelSelector="batch.kubernetes.io/job-name=theirs")
+        return len([pod for pod in mine if pod["spec"].get("nodeName")]) == 2
+
+    waiting.wait_until(placed, "the colleague's gang placed", SECONDS)
 
 
 def test_a_pod_is_evicted_before_its_minimum_where_the_policy_counts_less(
@@ -216,3 +126,35 @@ def test_a_pod_is_evicted_before_its_minimum_where_the_policy_counts_less(
     no_minimum()
     space.bound_pod("high")
     space.client.delete(f"{classes}/above")
+
+
+def test_a_share_of_one_gets_no_gpu_whose_memory_it_takes_for_itself(tenant: Tenant) -> None:
+    space = tenant.workspace
+    quotas = clients.path_of("resourcequotas", namespace=space.namespace)
+    hard = {f"requests.{names.GPU_SHARE}": "20"}
+    space.client.create(quotas, {"metadata": {"name": "gpus"}, "spec": {"hard": hard}})
+    most = {names.GPU_MEMORY: "126Gi", names.GPU_MODELS: "NVIDIA-H200"}
+    for number in range(3):
+        tenant.client.create(space.pods(), pod_object(f"p{number}", 1, annotations=most))
+    for number in range(3):
+        pod = f"p{number}"
+        waiting.wait_until(lambda pod=pod: bool(space.packed(pod)), "told", SECONDS)  # type: ignore[misc]
+        assert space.packed(pod)["reason"] == "InvalidRequest"
+        assert "only for a gpu-share of at least 9" in space.packed(pod)["message"]
+    tenant.client.create(space.pods(), pod_object("honest", 10, annotations=most | {names.GPU_MEMORY: "10Gi"}))
+    space.bound_pod("honest")
+    assert not any(space.client.get(space.pods(f"p{number}"))["spec"].get("nodeName") for number in range(3))
+
+
+@pytest.mark.usefixtures("one_gpu_each")
+def test_a_namespace_is_on_no_more_gpus_than_the_policy_allows(tenant: Tenant) -> None:
+    space = tenant.workspace
+    for name, share in (("first", 60), ("more", 60), ("beside", 40)):
+        tenant.client.create(space.pods(), pod_object(name, share, annotations={"demo.cotenant.dev/run-for": "3600s"}))
+        waiting.wait_until(lambda name=name: bool(space.packed(name)), "told", SECONDS)  # type: ignore[misc]
+    space.bound_pod("first")
+    space.bound_pod("beside")
+    assert "beyond maxGPUsPerNamespace of the PackingPolicy" in space.packed("more")["message"]
+    space.client.delete(space.pods("first"))
+    space.client.delete(space.pods("beside"))
+    space.bound_pod("more")

@@ -27,6 +27,7 @@ ON_L4 = {
 }
 CLASSES = clients.path_of("priorityclasses", group="scheduling.k8s.io")
 VOLUMES = clients.path_of("persistentvolumes")
+STORAGE_CLASSES = clients.path_of("storageclasses", group="storage.k8s.io")
 
 
 @pytest.fixture
@@ -119,6 +120,27 @@ def test_a_job_whose_volume_is_in_a_full_zone_gets_a_gpu_there(workspace: Worksp
     workspace.pod("high", 100, annotations=L4, priorityClassName=high, volumes=volumes)
     assert workspace.bound_pod("high")["spec"]["nodeName"] == "l4-1"
     assert len(staying(workspace, full)) == len(full) - 1
+
+
+def test_a_claim_that_waits_for_its_first_pod_gets_a_volume_with_it(workspace: Workspace, zones: None) -> None:
+    """kube-scheduler writes the claim into the volume, under the account that our admission narrows."""
+    client, name = workspace.client, f"{workspace.namespace}-waiting"
+    kind = {"metadata": {"name": name}, "provisioner": "kubernetes.io/no-provisioner"}
+    client.create(STORAGE_CLASSES, kind | {"volumeBindingMode": "WaitForFirstConsumer"})
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-b"]}]}
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": name}
+    source: Json = {"capacity": {"storage": "1Gi"}, "csi": {"driver": "csi.example", "volumeHandle": name}}
+    source["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    client.create(VOLUMES, {"metadata": {"name": name}, "spec": common | source})
+    claims = clients.path_of("persistentvolumeclaims", namespace=workspace.namespace)
+    request = {"resources": {"requests": {"storage": "1Gi"}}}
+    client.create(claims, {"metadata": {"name": "waits"}, "spec": common | request})
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "waits"}}]
+    workspace.pod("first", 10, annotations=L4, volumes=volumes)
+    assert workspace.bound_pod("first")["spec"]["nodeName"] == "l4-1"
+    assert client.get(f"{VOLUMES}/{name}")["spec"]["claimRef"]["name"] == "waits"
+    for path in (claims, f"{VOLUMES}/{name}", f"{STORAGE_CLASSES}/{name}"):
+        client.delete(path)
 
 
 def test_a_job_that_may_not_be_beside_another_gets_a_gpu_where_that_is_not(workspace: Workspace, high: str) -> None:

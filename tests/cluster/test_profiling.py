@@ -53,13 +53,9 @@ def measuring(installed: Installation) -> Iterator[Measuring]:
 
 def kept(workspace: Workspace) -> list[str]:
     """The lines that are kept of the namespace."""
-    found = workspace.client.items(clients.path_of("configmaps", namespace=workspace.namespace))
-    return [
-        line
-        for each in found
-        if each["metadata"]["name"] == "cotenant-measurements"
-        for line in each["data"]["measurements.jsonl"].splitlines()
-    ]
+    name = f"cotenant-measurements-{workspace.namespace}"
+    found = workspace.client.find(clients.path_of("configmaps", namespace=names.RELEASE_NAMESPACE, name=name))
+    return [] if found is None else list(found["data"]["measurements.jsonl"].splitlines())
 
 
 def test_a_job_without_model_is_measured_alone_and_then_packed(measuring: Measuring) -> None:

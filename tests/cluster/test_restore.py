@@ -50,6 +50,12 @@ def saved(cluster: Cluster, to: Path) -> Path:
     return to
 
 
+def write(workspace: Workspace, pod: str, *, until: int) -> None:
+    """Write a pod until the API server has come so far."""
+    while (reached := version(workspace)) < until:
+        workspace.client.patch(workspace.pods(pod), {"metadata": {"labels": {"version": str(reached)}}})
+
+
 def restore(cluster: Cluster, snapshot: Path) -> None:
     """Put the copy in the place of the data, and start everything again but the extender."""
     for name in (components.API_SERVER, components.ETCD):
@@ -88,8 +94,7 @@ def test_after_a_restore_the_ledger_is_what_was_restored(workspace: Workspace, t
     workspace.bound_pod("late")
     workspace.client.delete(workspace.pods("kept"))
     waiting.wait_until(lambda: gone(workspace, "kept"), "kept is gone", SECONDS)
-    while version(workspace) < before + 500:
-        workspace.client.patch(workspace.pods("late"), {"metadata": {"labels": {"version": str(version(workspace))}}})
+    write(workspace, "late", until=before + 500)
     restore(cluster, snapshot)
     assert version(workspace) < before + 500
     assert not gone(workspace, "kept")
@@ -100,3 +105,27 @@ def test_after_a_restore_the_ledger_is_what_was_restored(workspace: Workspace, t
     assert installed.metric("cotenant_extender_ledger_drift") == 0
     assert cluster.process(installation.EXTENDER) == extender
     assert extender.alive()
+
+
+def test_versions_that_have_come_further_than_before_hide_nothing_of_what_was_restored(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    installed = workspace.installation
+    cluster, extender = installed.cluster, installed.cluster.process(installation.EXTENDER)
+    workspace.pod("stays", 10, annotations=LONG)
+    workspace.bound_pod("stays")
+    snapshot = saved(cluster, tmp_path / "snapshot")
+    workspace.pod("lost", 10, annotations=LONG)
+    workspace.bound_pod("lost")
+    workspace.client.delete(workspace.pods("stays"))
+    waiting.wait_until(lambda: gone(workspace, "stays"), "the pod is gone", SECONDS)
+    waiting.wait_until(lambda: state(installed, workspace, "stays") == "404", "the extender knows", SECONDS)
+    reached = version(workspace)
+    # As if it could not be reached: it hears of nothing before versions have come further than what it has seen.
+    with cluster.paused(installation.EXTENDER):
+        restore(cluster, snapshot)
+        write(workspace, "stays", until=reached + 200)
+    waiting.wait_until(lambda: state(installed, workspace, "stays") == "Placed", "the pod is known again", SECONDS)
+    assert state(installed, workspace, "lost") == "404"
+    assert installed.metric("cotenant_extender_ledger_drift") == 0
+    assert cluster.process(installation.EXTENDER) == extender

@@ -20,7 +20,7 @@ import pytest
 from chart import rendering
 from cluster.charted import RUNTIME_CLASS, helm
 from cluster.rights import may
-from cluster.workloads import RUN_FOR
+from cluster.workloads import CONTAINER, RUN_FOR
 from cotenant_api import names
 from cotenant_e2e import charts, nodes, startup, testing, waiting
 from cotenant_e2e import client as clients
@@ -152,7 +152,7 @@ def command(cluster: Cluster) -> str:
 
 def asking(name: str) -> dict[str, Any]:
     """A pod that asks for a share."""
-    container = {"name": "main", "image": "none", "resources": {"limits": {names.GPU_SHARE: "20"}}}
+    container = {**CONTAINER, "resources": {"limits": {names.GPU_SHARE: "20"}}}
     return {"metadata": {"name": name}, "spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
 
 

@@ -1,17 +1,17 @@
 """What the cluster tests submit and ask: a namespace with DLJobs, pods and graphs in it."""
 
 import json
-import threading
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from cotenant_api import graph, names
+from cotenant_api import graph, names, rootless
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
+from cotenant_e2e.background import Background
 from cotenant_e2e.client import Client, Json
 from cotenant_e2e.demo.follow import PODS, Run
 from cotenant_e2e.installation import Installation
@@ -19,7 +19,8 @@ from cotenant_e2e.watching import Follower
 
 SECONDS = 60
 RUN_FOR = "demo.cotenant.dev/run-for"
-CONTAINER = {"name": "main", "image": "registry.example/train:1"}
+CONTAINER: Json = {"name": "main", "image": "registry.example/train:1", "securityContext": rootless.PROVEN}
+"""A container that may share a GPU."""
 
 
 def graph_document(name: str = "small", *, flops: int = 10**9, repeat: int = 100) -> graph.Graph:
@@ -196,30 +197,24 @@ def placement_of(pod: Json) -> Json:
     return dict(json.loads(pod["metadata"]["annotations"][names.PLACEMENT]))
 
 
-class Watchdog(AbstractContextManager["Watchdog"]):
+class Watchdog(Background):
     """Follows every pod in the background; at its end no promise may have been broken at any moment."""
 
     def __init__(self, client: Client) -> None:
         self._run = Run.of(client)
         self._follower = Follower(client, PODS)
-        self._stopped = threading.Event()
-        self._failures: list[Exception] = []
-        self._thread = threading.Thread(target=self._follow, daemon=True)
         self._stack = ExitStack()
+        super().__init__(self._follow, every_seconds=0)
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self._follower)
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopped.set()
-        self._thread.join(timeout=SECONDS)
-        self._stack.close()
-        if kind is None and self._failures:
-            raise self._failures[0]
+        with self._stack:
+            super().__exit__(kind, error, trace)
 
     @property
     def violations(self) -> list[str]:
@@ -239,8 +234,4 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         return bool(self._run.occupancy.invariants.takers(pod))
 
     def _follow(self) -> None:
-        try:
-            while not self._stopped.is_set():
-                self._run.take((), self._follower.events(seconds=0.1), now=0)
-        except Exception as error:  # noqa: BLE001 - raised where the block ends
-            self._failures.append(error)
+        self._run.take((), self._follower.events(seconds=0.1), now=0)

@@ -156,11 +156,12 @@ def test_it_is_not_ready_before_the_cluster_was_read() -> None:
         assert client.get("readyz").status_code == 200
 
 
-def verdict(token: str) -> Verdict:
+def verdict(token: str, _source: str) -> Verdict:
     """What an API server would say."""
     if token == "silence":
         raise errors.TemporaryError("no answer", delay_seconds=1)
-    return {"good": Verdict.ALLOWED, "poor": Verdict.FORBIDDEN}.get(token, Verdict.UNKNOWN)
+    verdicts = {"good": Verdict.ALLOWED, "poor": Verdict.FORBIDDEN, "many": Verdict.LIMITED}
+    return verdicts.get(token, Verdict.UNKNOWN)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,7 @@ def guarded() -> Iterator[httpx.Client]:
         ("Basic good", 401),
         ("good", 401),
         ("Bearer poor", 403),
+        ("Bearer many", 429),
         ("Bearer silence", 503),
     ],
 )

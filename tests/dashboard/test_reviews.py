@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import errors
-from cotenant_dashboard.watching import reviews
+from cotenant_dashboard.watching import rates, reviews
 from cotenant_dashboard.watching.reviews import Verdict
 from kubernetes import client
 
@@ -64,11 +64,17 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def verdict(server: Server, clock: list[float]) -> Iterator[Callable[[str], Verdict]]:
+def verdict_of(server: Server, clock: list[float]) -> Iterator[Callable[[str, str], Verdict]]:
     host = f"http://127.0.0.1:{server.http.server_address[1]}"
     configuration = client.Configuration(host=host, retries=False)
     with client.ApiClient(configuration) as api:
         yield reviews.Reviews(api, clock=lambda: clock[0]).verdict
+
+
+@pytest.fixture
+def verdict(verdict_of: Callable[[str, str], Verdict]) -> Callable[[str], Verdict]:
+    """Of tokens that all come from one address."""
+    return lambda token: verdict_of(token, "10.0.0.1")
 
 
 def test_who_has_the_rights_may_look(server: Server, verdict: Callable[[str], Verdict]) -> None:
@@ -119,3 +125,52 @@ def test_without_an_answer_nobody_may(server: Server, verdict: Callable[[str], V
         verdict("good")
     server.status = 201
     assert verdict("good") is Verdict.ALLOWED
+
+
+def reviewed(server: Server) -> int:
+    """For how many tokens the API server was asked."""
+    return sum("token" in spec for spec in server.asked)
+
+
+def test_a_flood_of_tokens_asks_for_few(
+    server: Server, verdict_of: Callable[[str, str], Verdict], clock: list[float]
+) -> None:
+    said = [verdict_of(f"made-up-{number}", "10.0.0.9") for number in range(500)]
+    assert reviewed(server) == reviews.SOURCE_RATE.burst
+    assert set(said[reviews.SOURCE_RATE.burst :]) == {Verdict.LIMITED}
+    assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
+    clock[0] += 1 / reviews.SOURCE_RATE.per_second
+    assert [verdict_of(f"later-{number}", "10.0.0.9") for number in range(2)] == [Verdict.UNKNOWN, Verdict.LIMITED]
+
+
+def test_a_flood_from_many_addresses_asks_for_few_and_keeps_nobody_out_who_was_let_in(
+    server: Server, verdict_of: Callable[[str, str], Verdict], clock: list[float]
+) -> None:
+    assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
+    for number in range(reviews.KNOWN_LIMIT + 100):
+        verdict_of(f"made-up-{number}", f"10.{number // 250}.1.{number % 250}")
+    assert reviewed(server) == reviews.WHOLE_RATE.burst
+    assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
+    clock[0] += reviews.KNOWN_SECONDS
+    for number in range(200):
+        verdict_of(f"again-{number}", f"10.{number}.1.1")
+    asked = reviewed(server)
+    assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
+    assert reviewed(server) == asked + 1
+
+
+def test_a_token_that_is_none_is_asked_about_once_a_minute(
+    server: Server, verdict: Callable[[str], Verdict], clock: list[float]
+) -> None:
+    assert [verdict("bad") for _ in range(50)] == [Verdict.UNKNOWN] * 50
+    assert reviewed(server) == 1
+    clock[0] += reviews.KNOWN_SECONDS
+    assert verdict("bad") is Verdict.UNKNOWN
+    assert reviewed(server) == 2
+
+
+def test_sources_that_are_remembered_are_bounded() -> None:
+    buckets = rates.Buckets(rates.Rate(burst=1, per_second=1), sources=3)
+    assert [buckets.take(source, 0.0) for source in "abca"] == [True, True, True, False]
+    assert buckets.take("d", 0.0)
+    assert len(buckets) == 3

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cotenant_api import errors, names
+from cotenant_api import errors, names, rootless
 from cotenant_api.names import NodeName
 from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.simulated import gpus as simulated
@@ -262,6 +262,8 @@ class PodSpec:
     """Of the placement."""
     annotations: Mapping[str, str] | None = None
     """In place of the placement."""
+    security: Mapping[str, Any] = field(default_factory=lambda: rootless.PROVEN)
+    """The container's securityContext."""
 
 
 def placement(spec: PodSpec) -> dict[str, Any]:
@@ -284,11 +286,12 @@ def pod(spec: PodSpec) -> dict[str, Any]:
     notes = {names.PLACEMENT: json.dumps(placement(spec))} if spec.annotations is None else dict(spec.annotations)
     if spec.prediction is not None:
         notes[names.PREDICTION] = spec.prediction
+    resources = {"limits": {names.GPU_SHARE: str(spec.share)}}
     return {
         "metadata": {"name": spec.name, "namespace": "team", "uid": spec.uid, "annotations": notes},
         "spec": {
             "nodeName": NODE,
-            "containers": [{"name": "main", "resources": {"limits": {names.GPU_SHARE: str(spec.share)}}}],
+            "containers": [{"name": "main", "resources": resources, "securityContext": dict(spec.security)}],
         },
         "status": {"phase": spec.phase},
     }

@@ -7,16 +7,28 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from cotenant_api import names
+from cotenant_api import errors, names
 from cotenant_api.names import GPUModel, Namespace
 from cotenant_deviceplugin.agent import Agent
+from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.retry import Retry
 from cotenant_deviceplugin.simulated import config, process
 from deviceplugin import fakes
 
+GPUNODE = cluster.gpunode_path(fakes.NODE)
+STATUS = f"{GPUNODE}/status"
+LEASE = cluster.lease_path(fakes.NODE, Namespace(names.RELEASE_NAMESPACE))
+PODS = "/api/v1/pods"
+POD = f"{fakes.POD_PATH}/train"
+LOST = errors.TemporaryError("connection reset", delay_seconds=0)
 GPUS = 2
 Started = Callable[[], AbstractAsyncContextManager[Agent]]
 """Starts one for a block; every time it is a new process of the same node."""
+
+
+def tenants(api: fakes.FakeCluster, gpu: int = 0) -> list[str]:
+    """Names of the pods that the agent has published as tenants of a GPU."""
+    return [tenant["pod"] for tenant in api.status()["gpus"][gpu]["tenants"]]
 
 
 @asynccontextmanager

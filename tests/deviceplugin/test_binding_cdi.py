@@ -82,9 +82,26 @@ def test_a_uuid_goes_before_an_index() -> None:
     assert found.edits[-1] == {"deviceNodes": [{"path": "/dev/nvidia0"}]}
 
 
-@pytest.mark.parametrize("other", [{"kind": "nvidia.com/mig"}, {"devices": None}])
-def test_another_specification_knows_no_gpu(other: dict[str, Any]) -> None:
-    assert not bases(base(device(A, 0)) | other, A)
+def test_a_device_may_be_named_by_type_and_index() -> None:
+    assert bases(base(device("gpu0", 0), device("gpu1", 1)), A, B)[1].edits[-1] == {
+        "deviceNodes": [{"path": "/dev/nvidia1"}]
+    }
+
+
+def test_a_specification_without_devices_knows_no_gpu() -> None:
+    assert not bases(base() | {"devices": None}, A)
+
+
+COMPAT = HOOK | {"args": ["nvidia-cdi-hook", "enable-cuda-compat", "--host-driver-version=580.1"]}
+MEMORY = HOOK | {"hookName": "createRuntime", "args": ["nvidia-cdi-hook", "apply-cuda-memory-limits", "--gpu-id", A]}
+
+
+def test_a_client_of_mps_gets_no_newer_libcuda_and_no_limits_of_its_own_making() -> None:
+    specification = base(device(A, 0, hooks=[MEMORY]), hooks=[COMPAT, HOOK])
+    shared = cdi.specification(Nonce("n1"), bases(specification, A), Edits(environment={}, shared=True))
+    assert edits_of(shared)["hooks"] == [HOOK]
+    whole = cdi.specification(Nonce("n1"), bases(specification, A), Edits(environment={}))
+    assert edits_of(whole)["hooks"] == [COMPAT, HOOK, MEMORY]
 
 
 def test_later_fields_and_their_version_are_kept() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_api.names import NodeName, PodUID
+from cotenant_api.packingpolicy import TenantUser
 from cotenant_deviceplugin.binding import decision
 from cotenant_deviceplugin.binding.grants import ServedGPU
 from cotenant_deviceplugin.pods import BoundPod
@@ -61,6 +62,33 @@ def test_a_pod_that_is_not_the_owner_any_more_gets_nothing_now(bound: BoundPod |
 def test_a_placement_that_gives_nothing_is_refused_for_good(bound: BoundPod, message: str) -> None:
     with pytest.raises(errors.PermanentError, match=message):
         decide(bound)
+
+
+ROOT = pod(may_be_root="spec.containers[main].securityContext: may run as root")
+
+
+def test_who_may_be_root_gets_no_share_unless_the_policy_lets_anybody_in() -> None:
+    with pytest.raises(
+        errors.PermanentError, match=r"^MayBeRoot: spec\.containers\[main\]\.securityContext: may run as"
+    ):
+        decision.check_user(grant(), owner(), ROOT, TenantUser.NON_ROOT)
+    with pytest.raises(errors.TemporaryError, match="the PackingPolicy has not been seen yet"):
+        decision.check_user(grant(), owner(), ROOT, None)
+    decision.check_user(grant(), owner(), ROOT, TenantUser.ANY)
+
+
+@pytest.mark.parametrize("user", [TenantUser.NON_ROOT, None])
+def test_who_cannot_be_root_may_have_a_share_under_any_policy(user: TenantUser | None) -> None:
+    decision.check_user(grant(), owner(), pod(), user)
+
+
+def test_who_may_be_root_gets_whole_gpus_as_they_are_used_without_mps() -> None:
+    whole = grant("u1", (A, 100), backend="Whole")
+    decision.check_user(whole, owner(), ROOT, TenantUser.NON_ROOT)
+
+
+def test_a_grant_that_was_lost_is_learned_again_whoever_the_container_runs_as() -> None:
+    assert decision.proven(owner(), ROOT, tokens=2, node=NODE, known=()) == grant()
 
 
 def test_whole_gpus_are_granted_together() -> None:

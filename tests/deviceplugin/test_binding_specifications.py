@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from cotenant_api import errors
+from cotenant_deviceplugin.binding.bases import Bases
 from cotenant_deviceplugin.binding.ledger import Nonce
 from cotenant_deviceplugin.binding.specifications import SpecificationFiles
 from cotenant_deviceplugin.mps.backend import Edits
@@ -28,7 +29,7 @@ class Folders:
     def __init__(self, root: Path) -> None:
         self.static, self.dynamic = root / "etc", root / "run"
         self.static.mkdir()
-        self.files = SpecificationFiles(self.dynamic, base_folders=(self.static, self.dynamic))
+        self.files = SpecificationFiles(self.dynamic, Bases((self.static, self.dynamic)))
 
     def written(self, nonce: Nonce = N1) -> str:
         """The specification of a nonce."""
@@ -61,28 +62,16 @@ async def test_the_later_folder_wins(folders: Folders) -> None:
 async def test_two_files_of_one_folder_exclude_each_other(folders: Folders) -> None:
     for name in ("a.yaml", "b.json"):
         (folders.static / name).write_text(json.dumps(nvidia(A)))
-    with pytest.raises(errors.TemporaryError, match="several files know GPU GPU-a"):
+    with pytest.raises(errors.TemporaryError, match="several files of its folder that know the GPU"):
         await folders.files.write(N1, {A: 0}, LIMIT)
 
 
 async def test_a_specification_that_changes_is_read_again(folders: Folders) -> None:
     path = folders.static / "nvidia.yaml"
-    assert await folders.files.missing({A: 0, B: 1}) == {A, B}
-    path.write_text(yaml.safe_dump(nvidia(A)))
-    assert await folders.files.missing({A: 0, B: 1}) == {B}
-    path.write_text(yaml.safe_dump(nvidia(A, "1")))
-    assert await folders.files.missing({A: 0, B: 1}) == frozenset()
-
-
-@pytest.mark.parametrize(
-    "text", ["{", "[1]", "kind: nvidia.com/mig", "\t", json.dumps(nvidia(A) | {"cdiVersion": "x"})]
-)
-async def test_a_file_that_says_nothing_of_the_gpu_leaves_it_missing(folders: Folders, text: str) -> None:
-    (folders.static / "nvidia.yaml").write_text(text)
-    (folders.static / "README").write_text(json.dumps(nvidia(A)))
-    assert await folders.files.missing({A: 0}) == {A}
-    with pytest.raises(errors.TemporaryError):
+    for node in ("/dev/old", "/dev/newer"):
+        path.write_text(yaml.safe_dump(nvidia(A, node=node)))
         await folders.files.write(N1, {A: 0}, LIMIT)
+        assert node in folders.written()
 
 
 async def test_gpus_that_exclude_each_other_are_not_served_together(folders: Folders) -> None:

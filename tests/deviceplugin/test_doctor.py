@@ -101,7 +101,6 @@ def test_a_machine_of_which_nothing_is_seen_is_told_with_remedies() -> None:
         ("toolkit", {"toolkit": configuration(None, "cannot be read")}, "error"),
         ("toolkit", {"toolkit": configuration({})}, "warning"),
         ("toolkit", {"toolkit": configuration({toolkit.BY_VARIABLE: False, toolkit.BY_MOUNT: True})}, "warning"),
-        ("cdi", {"unspecified": frozenset({UUID})}, "error"),
         ("cdi", {"specification_fault": "/etc/cdi: denied"}, "error"),
         ("shared-memory", {"shm_mib": 8}, "warning"),
         ("shared-memory", {"shm_mib": None}, "warning"),

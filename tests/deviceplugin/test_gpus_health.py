@@ -303,31 +303,33 @@ def fault_of(record: ev.Record) -> gpunode.Fault:
     return record.fault
 
 
-def test_a_fault_names_culprit_and_victims() -> None:
-    record = told(fresh(), 31, at=START + 10, tenants=(C, A, B), culprit=B)
+def test_a_fault_of_several_tenants_names_all_of_them_and_no_culprit() -> None:
+    record = told(fresh(), 31, at=START + 10, tenants=(C, A, B))
     assert fault_of(record) == gpunode.Fault(
-        id="GPU-1-1700000010000-1", time="2023-11-14T22:13:30Z", xid=31, culprit_pod_uid=B, victim_pod_uids=(A, C)
-    )
+        id="GPU-1-1700000010000-1", time="2023-11-14T22:13:30Z", xid=31, victim_pod_uids=(A, B, C),
+        suspect_pod_uids=(A, B, C),
+    )  # fmt: skip
 
 
-def test_who_is_alone_on_the_gpu_is_the_culprit() -> None:
-    found = fault_of(told(fresh(), 31, at=START + 10, tenants=(A,)))
-    assert (found.culprit_pod_uid, found.victim_pod_uids) == (A, ())
+@pytest.mark.parametrize(("strangers", "expected"), [(False, (A, ())), (True, (None, (A,)))])
+def test_who_is_alone_on_the_gpu_is_the_culprit(*, strangers: bool, expected: object) -> None:
+    found = fault_of(told(fresh(), 31, at=START + 10, mps=MPS.FAULT, tenants=(A,), strangers=strangers))
+    assert (found.culprit_pod_uid, found.victim_pod_uids, *found.suspect_pod_uids) == expected
 
 
 @pytest.mark.parametrize("xid", [79, 95, 94, 74, 9999])
 def test_hardware_has_no_culprit(xid: int) -> None:
-    found = fault_of(told(fresh(), xid, at=START + 10, tenants=(A,), culprit=A))
-    assert (found.culprit_pod_uid, found.victim_pod_uids) == (None, (A,))
+    found = fault_of(told(fresh(), xid, at=START + 10, tenants=(A, B)))
+    assert (found.culprit_pod_uid, found.victim_pod_uids, found.suspect_pod_uids) == (None, (A, B), ())
 
 
 def test_a_fault_of_the_server_is_one_though_no_xid_was_told() -> None:
-    found = fault_of(told(fresh(), at=START + 10, mps=MPS.FAULT, tenants=(A, B), culprit=A))
-    assert (found.xid, found.culprit_pod_uid, found.victim_pod_uids) == (None, A, (B,))
+    found = fault_of(told(fresh(), at=START + 10, mps=MPS.FAULT, tenants=(A, B)))
+    assert (found.xid, found.culprit_pod_uid, found.suspect_pod_uids) == (None, None, (A, B))
 
 
 def test_all_that_is_told_of_one_incident_is_one_fault() -> None:
-    first = told(fresh(), 31, at=START + 10, tenants=(A, B), culprit=A)
+    first = told(fresh(), 31, at=START + 10, tenants=(A, B))
     then = told(first, 13, at=START + 11, mps=MPS.FAULT, tenants=(A, B))
     last = told(then, at=START + 500, mps=MPS.FAULT, tenants=(A, B))
     assert last.fault == first.fault
@@ -350,7 +352,7 @@ def test_a_fault_after_the_server_was_well_again_is_another(mps: MPS) -> None:
 
 
 def test_a_later_incident_is_another_fault() -> None:
-    first = told(fresh(), 31, at=START + 10, tenants=(A, B), culprit=A)
+    first = told(fresh(), 31, at=START + 10, tenants=(A, B))
     assert told(first, 31, at=START + 70, tenants=(B,)).fault != first.fault
 
 

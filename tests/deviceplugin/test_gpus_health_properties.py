@@ -33,7 +33,7 @@ evidences = st.builds(
     canary=st.none()
     | st.builds(ev.Canary, fault=st.none() | st.just("broken"), began=st.floats(START - 100, START + 1e6)),
     tenants=st.lists(st.sampled_from([PodUID("a"), PodUID("b")]), unique=True).map(tuple),
-    culprit=st.none() | st.just(PodUID("a")),
+    strangers=st.booleans(),
     boot=st.none() | st.sampled_from(["boot-1", "boot-2"]),
 )
 steps = st.tuples(st.sampled_from([-3600.0, 0.0]) | st.floats(0, 7200), evidences)

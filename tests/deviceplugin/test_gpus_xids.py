@@ -49,6 +49,13 @@ def test_the_recovery_field_is_obeyed_where_the_table_says_so(action: RecoveryAc
     assert xids.meant(TABLE, 94, action) is class_
 
 
+@pytest.mark.parametrize(
+    ("xid", "tells"), [(13, True), (31, True), (79, True), (9999, True), (43, False), (45, False), (92, False)]
+)
+def test_a_process_that_was_ended_tells_of_no_fault(xid: int, *, tells: bool) -> None:
+    assert xids.tells_of_fault(TABLE, xid) is tells
+
+
 def test_every_row_says_what_it_is_and_where_that_is_written() -> None:
     assert all(row.meaning and row.source for row in TABLE.values())
     assert xids.described(TABLE, 79) == "XID 79 (the GPU has fallen off the bus)"

@@ -50,7 +50,7 @@ async def test_one_passes_as_a_client_and_leaves_nothing_behind(machine: gpu_mac
     assert await runner.run(machine.uuid(), server=server) is None
     assert (runner.pids, machine.server()) == (frozenset(), before)
     assert machine.state.gpu(0).mps_processes() == {}
-    assert "connected" in (machine.log() / "server.log").read_text()
+    assert "connected" in machine.said()
 
 
 async def test_one_that_uses_the_gpu_directly_passes_where_there_is_no_server(machine: gpu_machine.Machine) -> None:
@@ -88,12 +88,20 @@ async def test_one_that_hangs_is_taken_off_the_gpu_before_it_is_killed(
     machine: gpu_machine.Machine, server: v2.MPSv2, fault: str
 ) -> None:
     assert machine.state.gpu(0).read(fault) == "719"
+    alive: list[int] = []
+
+    class Noting:
+        async def terminate(self, gpu: GPUUID, pid: int) -> None:
+            # On a busy machine the canary has ended itself before the daemon has been asked all.
+            alive.extend(runner.pids & {pid})
+            await server.terminate(gpu, pid)
+
     runner = made(machine, seconds=1)
-    running = asyncio.create_task(runner.run(machine.uuid(), server=server))
+    running = asyncio.create_task(runner.run(machine.uuid(), server=Noting()))
     await quick.until(lambda: runner.pids == frozenset(machine.state.gpu(0).mps_processes()) != frozenset())
     (pid,) = runner.pids
     assert await running == "a canary did not end within 1 s"
-    assert f"Client {{PID: {pid}, Context ID: 1}} terminated" in (machine.log() / "server.log").read_text()
+    assert alive == [pid]
     assert runner.pids == frozenset()
 
 

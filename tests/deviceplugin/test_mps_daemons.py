@@ -10,13 +10,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
 from cotenant_api import errors
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.mps import clearing, daemons
+from cotenant_deviceplugin.mps import clearing, daemon, daemons, layout, v2
 from cotenant_standin import building, mps_control, state
 from node_kit import gpu_machine, quick
 
@@ -49,8 +50,8 @@ class GPUs:
         return self.found
 
 
-def settings(machine: gpu_machine.Machine, *, drain_seconds: float | None = None) -> daemons.Settings:
-    return daemons.Settings(
+def settings(machine: gpu_machine.Machine, *, drain_seconds: float | None = None) -> daemon.Settings:
+    return daemon.Settings(
         root=machine.mps_root,
         program=machine.program,
         environment=machine.environment(),
@@ -67,6 +68,10 @@ class Modes:
         self.set: dict[GPUUID, hardware.ComputeMode] = {}
         self.refuses = False
 
+    async def usage(self) -> dict[GPUUID, hardware.Usage]:
+        """Nobody can say."""
+        return {}
+
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:
         """At once."""
         if self.refuses:
@@ -76,7 +81,7 @@ class Modes:
 
 @contextlib.asynccontextmanager
 async def running(
-    chosen: daemons.Settings, gpus: daemons.GPUs, driver: Modes | None = None
+    chosen: daemon.Settings, gpus: daemons.GPUs, driver: Modes | None = None
 ) -> AsyncIterator[asyncio.Event]:
     """The daemons, until the block ends; the event asks them to end earlier."""
     stop = asyncio.Event()
@@ -156,7 +161,7 @@ async def test_stale_pipe_of_an_earlier_life_is_cleaned(machine: gpu_machine.Mac
     (machine.pipe() / "control_lock").touch()
     async with running(settings(machine), GPUs(machine.uuid())):
         await answering(machine)
-        assert {path.name for path in machine.pipe().iterdir()} == {"control", "nvidia-cuda-mps-control.pid"}
+        assert {path.name for path in machine.pipe().iterdir()} == {"control", "log", "nvidia-cuda-mps-control.pid"}
 
 
 async def test_daemon_of_an_earlier_life_is_left_to_its_clients(
@@ -257,14 +262,14 @@ async def test_end_comes_though_the_daemon_does_not_answer(
         pid = daemon_pid(machine)
         (machine.pipe() / "control").unlink()
         stop.set()
-        await quick.until(lambda: "no MPS control daemon" in caplog.text)
+        await quick.until(lambda: f"control daemon {pid} in" in caplog.text and "cannot be asked" in caplog.text)
         os.kill(pid, signal.SIGTERM)
 
 
 async def test_program_that_is_missing_is_tried_again(
     machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chosen = daemons.Settings(
+    chosen = daemon.Settings(
         root=machine.mps_root, program=["/nowhere"], environment={}, look_seconds=0.05, first_backoff_seconds=0.01
     )
     async with running(chosen, GPUs(machine.uuid())):
@@ -276,20 +281,9 @@ async def test_root_that_cannot_be_written_is_tried_again(
 ) -> None:
     machine.mps_root.touch()
     async with running(settings(machine), GPUs(machine.uuid())):
-        await quick.until(lambda: caplog.text.count("File exists") == 3)
+        await quick.until(lambda: "cannot be locked: " in caplog.text and "File exists" in caplog.text)
         machine.mps_root.unlink()
         await answering(machine)
-
-
-async def test_daemon_of_an_earlier_life_that_hangs_is_left_alone(
-    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
-) -> None:
-    left = machine.control_daemon()
-    (machine.state.root / "mps_hangs").touch()
-    chosen = dataclasses.replace(settings(machine), answer_seconds=0.5)
-    async with running(chosen, GPUs(machine.uuid())):
-        await quick.until(lambda: "another control daemon is in" in caplog.text)
-        assert left.poll() is None
 
 
 async def test_daemon_that_does_not_quit_is_ended(
@@ -303,10 +297,52 @@ async def test_daemon_that_does_not_quit_is_ended(
     assert not mps_control.answers(machine.pipe())
 
 
+async def test_server_that_initializes_for_ever_does_not_outlive_its_daemon(machine: gpu_machine.Machine) -> None:
+    chosen = dataclasses.replace(settings(machine), answer_seconds=0.5, quit_seconds=0.1)
+    async with running(chosen, GPUs(machine.uuid())):
+        await answering(machine)
+        (machine.state.root / "mps_initializing").touch()
+        machine.control("start_server -uid 0")
+        server = machine.server()
+    await quick.until(lambda: not v2.process_lives(server))
+
+
+async def test_what_a_daemon_says_is_kept_and_bounded(machine: gpu_machine.Machine) -> None:
+    chosen = dataclasses.replace(settings(machine), output_bytes=4096)
+    said = layout.output(machine.mps_root, machine.uuid())
+    async with running(chosen, GPUs(machine.uuid())):
+        await answering(machine)
+        assert "Starting control daemon" in said.read_text()
+        machine.control(*["get_server_list"] * 500)
+        await quick.until(lambda: said.stat().st_size > 5 * 4096 and room(said) <= 3 * 4096)
+        assert said.read_text().endswith("UI closed\n")
+
+
+def room(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+async def test_output_of_a_daemon_of_an_earlier_life_is_bounded_too(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    said = layout.output(machine.mps_root, machine.uuid())
+    machine.control(*["get_server_list"] * 500)
+    async with running(dataclasses.replace(settings(machine), output_bytes=4096), GPUs(machine.uuid())):
+        await quick.until(lambda: said.stat().st_size > 5 * 4096 and room(said) <= 3 * 4096)
+
+
+@pytest.mark.parametrize(("status", "words"), [(244, "finds no libcuda.so.1"), (100, "CUDA finds no GPU")])
+async def test_daemon_that_ends_without_a_word_is_told_with_what_to_look_at(
+    machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture, status: int, words: str
+) -> None:
+    chosen = dataclasses.replace(settings(machine), program=["sh", "-c", f"exit {status}"])
+    async with running(chosen, GPUs(machine.uuid())):
+        await quick.until(lambda: f"ended with code {status}: " in caplog.text and words in caplog.text)
+
+
 async def test_daemon_that_ends_at_once_is_told_and_tried_again(
     machine: gpu_machine.Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chosen = daemons.Settings(
+    chosen = daemon.Settings(
         root=machine.mps_root, program=["false"], environment={}, look_seconds=0.05, first_backoff_seconds=0.01
     )
     async with running(chosen, GPUs(machine.uuid())):
@@ -318,8 +354,22 @@ def test_limits_of_the_own_environment_do_not_reach_the_daemons() -> None:
     assert daemons.inherited(environment) == {"PATH": "/bin"}
 
 
-async def test_gpu_in_mig_mode_has_no_daemon() -> None:
-    def device(uuid: str, *, mig: bool) -> hardware.Device:
+class Driver:
+    """A driver with one GPU in MIG mode and one that is not."""
+
+    def __init__(self, version: str = "580.1") -> None:
+        self._version = version
+
+    async def driver(self) -> hardware.Driver:
+        """Its versions."""
+        return hardware.Driver(driver_version=self._version, cuda_version="13.0")
+
+    async def devices(self) -> tuple[hardware.Device, ...]:
+        """Both."""
+        return self._device("GPU-a", mig=True), self._device("GPU-b", mig=False)
+
+    @staticmethod
+    def _device(uuid: str, *, mig: bool) -> hardware.Device:
         return hardware.Device(
             uuid=GPUUID(uuid),
             index=0,
@@ -330,18 +380,22 @@ async def test_gpu_in_mig_mode_has_no_daemon() -> None:
             mig=mig,
         )
 
-    class Driver:
-        async def devices(self) -> tuple[hardware.Device, ...]:
-            return device("GPU-a", mig=True), device("GPU-b", mig=False)
 
+async def test_gpu_in_mig_mode_has_no_daemon() -> None:
     assert await daemons.shared(Driver())() == {"GPU-b"}
+
+
+@pytest.mark.parametrize("version", ["550.163.01", "unknown", ""])
+async def test_driver_whose_clients_may_not_work_in_containers_gets_no_daemon(version: str) -> None:
+    with pytest.raises(errors.TemporaryError, match=f"driver .*{version}.* older than 570"):
+        await daemons.shared(Driver(version))()
 
 
 @contextlib.contextmanager
 def started_command(machine: gpu_machine.Machine) -> "Iterator[subprocess.Popen[str]]":
     command = [sys.executable, "-c", PROGRAM, "--mps-root", str(machine.mps_root)]
     with subprocess.Popen(
-        [*command, "--nvml", str(building.nvml()), "--control", *machine.program],
+        [*command, "--ready-port", "0", "--nvml", str(building.nvml()), "--control", *machine.program],
         env=machine.environment(),
         stderr=subprocess.PIPE,
         text=True,

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant_api.names import GPUUID, PodUID
 from cotenant_deviceplugin.mps import endings
+from mps_kit import programs, session
 
 DELETION = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)
 GPU = GPUUID("GPU-a")
@@ -48,3 +51,36 @@ def test_client_is_named_again_until_it_is_none_any_more() -> None:
 
 def test_pod_on_a_gpu_without_server_has_no_clients_to_end() -> None:
     assert endings.due([ending()], clients={}, now=DELETION) == ()
+
+
+TIMES = st.integers(min_value=-60_000, max_value=60_000).map(lambda milliseconds: milliseconds / 1000)
+SOME = st.frozensets(st.integers(min_value=1, max_value=6))
+
+
+@given(seconds=TIMES, later=TIMES, clients=SOME, processes=SOME, grace=st.integers(min_value=0, max_value=120))
+def test_whoever_is_due_is_a_client_of_the_pod_never_too_early_and_stays_due(
+    seconds: float, later: float, clients: frozenset[int], processes: frozenset[int], grace: int
+) -> None:
+    def due(after: float) -> set[int]:
+        now = DELETION + timedelta(seconds=after)
+        pod = ending(grace_seconds=grace, processes=processes)
+        return {each.pid for each in endings.due([pod], clients={GPU: clients}, now=now)}
+
+    found = due(seconds)
+    assert found in (set(), set(processes & clients))
+    assert not found or seconds >= -min(endings.LEAD_SECONDS, grace)
+    assert found <= due(max(seconds, later))
+
+
+@pytest.mark.parametrize("driver", programs.DRIVERS)
+def test_server_that_initializes_has_no_client_to_end(driver: str) -> None:
+    """As NVIDIA's program of each driver lists them."""
+    listed = [
+        each["output"]
+        for each in session.kept(driver)["exchanges"]
+        if each.get("commands") == ["get_client_list SERVER"]
+    ]
+    assert listed
+    for output in listed:
+        clients = {GPU: frozenset(map(int, output.split()))}
+        assert endings.due([ending()], clients=clients, now=DELETION) == ()

@@ -1,5 +1,6 @@
 """The supervisor over real processes of the stand-in: faults, changes of modes, and lives of the agent."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from cotenant_api import errors
 from cotenant_api.gpunode import MPS, Mode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.gpus.hardware import ComputeMode
-from cotenant_deviceplugin.mps import supervision, supervisor, v2
+from cotenant_deviceplugin.mps import proof, supervision, supervisor, v2
 from cotenant_deviceplugin.mps.supervision import EvictStayers
 from cotenant_standin import state
+from mps_kit import standin
+from mps_kit.exchanges import FORGED
 from node_kit import gpu_machine, quick
 
 SHARED = Mode.SHARED
@@ -103,6 +106,47 @@ async def test_fresh_gpu_becomes_shared_in_one_go(machine: gpu_machine.Machine) 
     assert "busy or unavailable" in machine.cuda(mps=False).end()
 
 
+async def test_server_that_takes_a_while_to_start_is_waited_for(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    initializing = machine.state.root / "mps_initializing"
+    initializing.touch()
+    settling = asyncio.create_task(supervised(machine).settle(SHARED))
+    await quick.until(lambda: "Cmd:get_server_status" in machine.said())
+    assert not settling.done()
+    initializing.unlink()
+    decision = await settling
+    assert (decision.ready, decision.published) == (True, MPS.ACTIVE)
+
+
+async def test_server_that_does_not_get_ready_is_not_waited_for_beyond_a_bound(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    (machine.state.root / "mps_initializing").touch()
+    policy = supervision.Policy(settle_seconds=0)
+    driver = gpu_machine.MachineDriver(machine)
+    gpu = supervisor.Supervisor(
+        machine.uuid(), backend=backend(machine), driver=driver, monotonic=Time(), policy=policy
+    )
+    decision = await gpu.settle(SHARED)
+    assert (decision.ready, decision.published, decision.starts) == (False, MPS.STARTING, True)
+    assert decision.reason == f"server {machine.server()} says INITIALIZING"
+
+
+async def test_server_that_initializes_for_ever_is_replaced(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    (machine.state.root / "mps_initializing").touch()
+    time = Time()
+    gpu = supervised(machine, time)
+    await gpu.step(SHARED)
+    await gpu.step(SHARED)
+    await gpu.step(SHARED)
+    stuck = machine.server()
+    time.now += POLICY.starting_seconds
+    await gpu.step(SHARED)
+    (machine.state.root / "mps_initializing").unlink()
+    decision = await gpu.settle(SHARED)
+    assert (decision.ready, machine.server() == stuck) == (True, False)
+
+
 async def test_gpu_without_control_daemon_is_not_ready_and_closed_to_others(machine: gpu_machine.Machine) -> None:
     gpu = supervised(machine)
     decision = await gpu.settle(SHARED)
@@ -175,21 +219,48 @@ async def test_fault_ends_with_a_new_server_once_all_have_ended(machine: gpu_mac
     await gpu.settle(SHARED)
     old, victim = machine.server(), machine.tenant("--ignore-faults")
     await gpu.settle(SHARED)
-    culprit = machine.cuda("--crash")
-    culprit.end()
+    machine.cuda("--crash").end()
     began = await gpu.settle(SHARED)
     assert began.fault is not None
-    assert (began.published, began.fault.server, began.fault.culprits) == (
-        MPS.FAULT,
-        old,
-        frozenset({culprit.pid}),
-    )
+    assert (began.published, began.fault.server) == (MPS.FAULT, old)
     assert victim.pid in began.fault.affected
     victim.process.kill()
     await quick.until(lambda: not machine.state.gpu(0).mps_processes())
     decision = await proven(gpu)
     assert (decision.ready, machine.server() == old) == (True, False)
     assert machine.cuda().report()["mps"] is True
+
+
+async def test_fault_that_was_over_before_the_next_look_is_known_by_its_line_and_those_it_ended(
+    machine: gpu_machine.Machine,
+) -> None:
+    machine.control_daemon()
+    gpu = supervised(machine)
+    await gpu.settle(SHARED)
+    old, victim = machine.server(), machine.tenant()
+    await gpu.settle(SHARED)
+    machine.cuda("--crash").end()
+    victim.end()
+    await quick.until(lambda: not machine.state.gpu(0).mps_processes())
+    assert machine.control(f"get_server_status {old}") == "ACTIVE\n"
+    began = await gpu.settle(SHARED)
+    assert began.fault is not None
+    assert began.fault.affected == frozenset({victim.pid})
+    assert (await proven(gpu)).ready
+
+
+async def test_fault_that_a_tenant_has_made_up_does_nothing_to_anybody(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    gpu = supervised(machine)
+    await gpu.settle(SHARED)
+    server, tenants = machine.server(), [machine.tenant(), machine.tenant()]
+    await gpu.settle(SHARED)
+    standin.give(machine.pipe(), f"x\n{FORGED}\n")
+    await quick.until(lambda: FORGED in machine.said())
+    seen = [await gpu.settle(SHARED) for _ in range(proof.LOOKS + 1)]
+    assert [(each.ready, each.fault, each.actions) for each in seen] == [(True, None, ())] * len(seen)
+    assert [each.unproven for each in seen] == [*[()] * proof.LOOKS, (FORGED,)]
+    assert (machine.server(), [each.process.poll() for each in tenants]) == (server, [None, None])
 
 
 async def test_stuck_client_is_ended_through_the_server_after_a_bound(machine: gpu_machine.Machine) -> None:

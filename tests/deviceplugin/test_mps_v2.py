@@ -10,7 +10,7 @@ import pytest
 from cotenant_api import errors, placement
 from cotenant_api.gpunode import MPS
 from cotenant_api.names import GPUUID
-from cotenant_deviceplugin.mps import v2
+from cotenant_deviceplugin.mps import layout, v2
 from cotenant_deviceplugin.mps.backend import Enforcement
 from node_kit import gpu_machine, quick
 
@@ -55,15 +55,14 @@ async def test_server_and_clients_of_an_earlier_life_are_adopted(machine: gpu_ma
     assert (seen.state, seen.pid, seen.clients) == (MPS.ACTIVE, machine.server(), (tenant.pid,))
 
 
-async def test_fault_is_seen_with_its_culprit(machine: gpu_machine.Machine) -> None:
+async def test_fault_is_seen_with_the_clients_that_it_left(machine: gpu_machine.Machine) -> None:
     machine.control_daemon()
     mps = backend(machine)
     stuck = machine.tenant("--ignore-faults")
     await mps.observe(machine.uuid())
-    culprit = machine.cuda("--crash")
-    culprit.end()
+    machine.cuda("--crash").end()
     seen = await mps.observe(machine.uuid())
-    assert (seen.state, seen.clients, set(seen.culprits)) == (MPS.FAULT, (stuck.pid,), {culprit.pid})
+    assert (seen.state, seen.clients) == (MPS.FAULT, (stuck.pid,))
     assert seen.reason == f"server {machine.server()} says FAULT"
 
 
@@ -106,7 +105,9 @@ async def test_server_that_initializes_is_starting(machine: gpu_machine.Machine)
     mps = backend(machine)
     await quick.until(lambda: machine.control("get_server_list") != "")
     seen = await mps.observe(machine.uuid())
-    assert (seen.state, seen.reason) == (MPS.STARTING, f"server {machine.server()} says INITIALIZING")
+    server = machine.server()
+    assert (seen.state, seen.pid, seen.initializes) == (MPS.STARTING, server, True)
+    assert (seen.reason, seen.outdated) == (f"server {server} says INITIALIZING", False)
     (machine.state.root / "mps_initializing").unlink()
     assert program.report()["mps"] is True
 
@@ -140,6 +141,25 @@ async def test_stopped_server_is_gone_and_stopping_it_again_changes_nothing(mach
     assert (await mps.observe(machine.uuid())).state is MPS.STOPPED
 
 
+async def test_server_that_initializes_for_ever_is_ended(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    (machine.state.root / "mps_initializing").touch()
+    mps = backend(machine)
+    await mps.start(machine.uuid())
+    await mps.stop(machine.uuid())
+    assert (await mps.observe(machine.uuid())).state is MPS.STOPPED
+
+
+def test_server_that_does_not_end_is_killed_and_no_process_of_another_name(machine: gpu_machine.Machine) -> None:
+    machine.control_daemon()
+    server = machine.start_server()
+    v2.kill(server)
+    while machine.control("get_server_list"):
+        pass
+    v2.kill(os.getpid())
+    v2.kill(server)
+
+
 async def test_client_that_came_in_between_is_not_ended_with_the_server(machine: gpu_machine.Machine) -> None:
     machine.control_daemon()
     tenant = machine.tenant()
@@ -169,13 +189,14 @@ async def test_terminated_client_leaves_its_neighbours_alone(machine: gpu_machin
 @pytest.mark.parametrize(
     ("answer", "state", "reason"),
     [
-        ("11; echo 12", MPS.STARTING, "several servers: 11, 12; one replaces another"),
+        ("11 12 100.0", MPS.STARTING, "several servers: 11, 12; one replaces another"),
         ("nonsense", MPS.STARTING, "the MPS control daemon said to get_server_list: 'nonsense'"),
     ],
 )
 async def test_answer_that_names_no_one_server_is_not_active(
     tmp_path: Path, answer: str, state: MPS, reason: str
 ) -> None:
+    layout.pipe(tmp_path, GPUID).mkdir(parents=True)
     mps = v2.MPSv2(tmp_path, cuda_version="13.0", program=["sh", "-c", f"echo {answer}"])
     seen = await mps.observe(GPUID)
     assert (seen.state, seen.pid, seen.clients) == (state, None, ())
@@ -183,10 +204,31 @@ async def test_answer_that_names_no_one_server_is_not_active(
 
 
 async def test_server_that_ends_between_two_questions_is_being_replaced(tmp_path: Path) -> None:
-    program = "read first; echo 11; while read line; do echo Server 11 not found; done"
+    answers = "get_server_list) echo 11;; get_default*) echo 100.0;; *) echo Server 11 not found;;"
+    program = f"while read line; do case $line in {answers} esac; done"
+    layout.pipe(tmp_path, GPUID).mkdir(parents=True)
     mps = v2.MPSv2(tmp_path, cuda_version="13.0", program=["sh", "-c", program])
     seen = await mps.observe(GPUID)
     assert (seen.state, seen.reason) == (MPS.STARTING, "server 11 is being replaced")
+
+
+@pytest.mark.parametrize("listed", ["11 12", "11"])
+async def test_server_that_lives_has_not_ended_whatever_its_daemon_answers(tmp_path: Path, listed: str) -> None:
+    confused = tmp_path / "confused"
+    program = f"""
+    confused() {{ test -e {confused}; }}
+    read first; count=1; while read more; do count=$((count + 1)); done
+    case "$count $first" in
+    "2 get_server_list") if confused; then echo {listed}; else echo 11; fi; echo 100.0 ;;
+    "1 get_server_status 11") echo ACTIVE ;;
+    *) confused || printf '11\\nACTIVE\\n100.0\\n100.0\\n' ;;
+    esac"""
+    layout.pipe(tmp_path, GPUID).mkdir(parents=True)
+    mps = v2.MPSv2(tmp_path, cuda_version="13.0", program=["sh", "-c", program], alive=lambda pid: pid == 11)
+    assert (await mps.observe(GPUID)).state is MPS.ACTIVE
+    confused.touch()
+    seen = await mps.observe(GPUID)
+    assert (seen.state, seen.pid) == (MPS.STARTING, 11)
 
 
 async def test_nothing_can_be_asked_of_an_absent_daemon(machine: gpu_machine.Machine) -> None:
@@ -220,10 +262,12 @@ async def test_container_gets_pipe_and_limits_that_mps_enforces(machine: gpu_mac
     booking = placement.GPUBooking(
         uuid=machine.uuid(), share=40, active_thread_percentage=45, memory_mib=9001, client_priority=1
     )
-    edits = backend(machine).edits(machine.uuid(), booking, processes=2)
+    mps = backend(machine)
+    await mps.observe(machine.uuid())
+    edits = mps.edits(machine.uuid(), booking, processes=2)
     (mount,) = edits.mounts
     assert (mount["hostPath"], mount["containerPath"]) == (
-        str(machine.pipe()),
+        str(machine.pipe().with_name("client-pipe")),
         edits.environment["CUDA_MPS_PIPE_DIRECTORY"],
     )
     limits = {**edits.environment, "CUDA_MPS_PIPE_DIRECTORY": mount["hostPath"]}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_api import gpunode
+from cotenant_api import exposition, gpunode
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.kube import cluster
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import proof, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import around
 from cotenant_deviceplugin.node.tasks import UNSPECIFIED
@@ -28,6 +28,12 @@ UID = CONTAINER_UID.format(1)
 def folder_fixture() -> Iterator[Path]:
     with quick.folder() as path:
         yield path
+
+
+def wanted(node: WholeNode) -> set[gpunode.EvictionReason]:
+    """Why the GPUNode has tenants to be evicted."""
+    found = (tenant.get("evict") for tenant in node.gpu()["tenants"])
+    return {gpunode.EvictionReason(reason) for reason in found if reason is not None}
 
 
 async def rounds(node: WholeNode, count: int = 2) -> None:
@@ -82,6 +88,35 @@ async def test_a_pod_that_is_refused_reads_why_in_its_events(folder: Path) -> No
         events = "/api/v1/namespaces/team/events/"
         await quick.until(lambda: any(path.startswith(events) for path in node.api.objects))
         assert node.api.status()["refused"][0]["podUID"] == UID
+
+
+async def test_a_pod_that_may_be_root_gets_no_share_until_the_policy_lets_anybody_in(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        pod = node.bind(security={})
+        assert await node.kubelet.admit(pod)
+        with pytest.raises(
+            KubeletError, match=r"MayBeRoot: spec\.containers\[main\]\.securityContext: may run as root"
+        ):
+            await node.kubelet.start(pod)
+        await quick.until(lambda: node.api.status()["refused"][0]["reason"].startswith("MayBeRoot: "))
+        assert node.gpu()["tenants"] == []
+        node.put_policy(tenantUser="Any")
+        await rounds(node)
+        await node.kubelet.start(pod)
+        await quick.until(lambda: [tenant["podUID"] for tenant in node.gpu()["tenants"]] == [UID])
+
+
+async def test_a_tenant_that_may_be_root_goes_on_when_the_policy_becomes_strict(folder: Path) -> None:
+    node = WholeNode(folder)
+    node.put_policy(tenantUser="Any")
+    async with node.offering():
+        pod = node.bind(security={})
+        await started(node, pod)
+        node.put_policy(tenantUser="NonRoot")
+        await rounds(node)
+        await node.kubelet.start(pod)
+        assert [tenant["podUID"] for tenant in node.gpu()["tenants"]] == [UID]
 
 
 async def test_a_tenant_is_listed_until_nothing_of_it_is_left(folder: Path) -> None:
@@ -185,7 +220,7 @@ async def test_a_gpu_on_which_no_limit_of_threads_holds_is_closed_and_says_so(fo
     await node.kubelet.end()
 
 
-async def test_a_server_that_keeps_failing_has_its_stayers_evicted(folder: Path) -> None:
+async def test_a_server_that_keeps_failing_asks_for_its_stayers_to_be_evicted(folder: Path) -> None:
     node = WholeNode(folder)
     async with node.offering() as agent:
         await started(node, node.bind())
@@ -197,8 +232,11 @@ async def test_a_server_that_keeps_failing_has_its_stayers_evicted(folder: Path)
         )
         agent.serious.append((node.first, decision))
         agent.alarm.set()
-        await quick.until(lambda: f"{fakes.POD_PATH}/p1/eviction/p1" in node.api.objects)
-        assert 'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0' in agent.metrics.text().decode()
+        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.BLOCKS_RECOVERY})
+        assert (
+            'cotenant_evictions_total{reason="BlocksGPURecovery"} 1.0'
+            in agent.metrics.text(exposition.Audience.ANYBODY).decode()
+        )
 
 
 async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(folder: Path) -> None:
@@ -209,6 +247,25 @@ async def test_a_driver_that_goes_withdraws_all_free_shares_until_it_is_back(fol
         await quick.until(lambda: node.condition() == ("False", "DriverMissing"))
         node.gpus.there = True
         await node.kubelet.has_tokens(200)
+
+
+@pytest.mark.parametrize("version", ["550.163.01", "unknown"])
+async def test_a_driver_that_may_be_too_old_gives_no_shares_and_its_gpus_are_left_as_they_are(
+    folder: Path, version: str
+) -> None:
+    node = WholeNode(folder)
+    node.gpus.version = version
+    await node.kubelet.begin()
+    try:
+        async with node.agent(), asyncio.timeout(20):
+            await quick.until(lambda: node.condition() == ("False", "DriverTooOld"))
+            await quick.until(lambda: node.gpu()["mps"] == "NotUsed")
+            assert node.gpus.states[node.first].compute_mode is hardware.ComputeMode.DEFAULT
+            assert node.mps.pid(node.first) is None
+            node.gpus.version = "570.133.07"
+            await node.kubelet.has_tokens(200)
+    finally:
+        await node.kubelet.end()
 
 
 async def test_a_policy_that_only_observes_withdraws_all_shares(folder: Path) -> None:
@@ -241,24 +298,60 @@ async def test_a_gpu_that_is_lost_closes_and_its_tenant_stays_listed(folder: Pat
         await node.kubelet.has_tokens(130)
 
 
-async def test_the_culprit_and_the_victims_of_a_fault_are_published_once(folder: Path) -> None:
+def occupied(*, state: gpunode.MPS = gpunode.MPS.ACTIVE, said: tuple[str, ...] = ()) -> Server:
+    """The server with a client of each of two tenants; `said`: by its daemon."""
+    return Server(state=state, pid=SERVER_PID, clients=(51, 52), faults=said)
+
+
+async def two_tenants(node: WholeNode) -> None:
+    """Two pods on one GPU, each with a client."""
+    for number in (1, 2):
+        await started(node, node.bind(number))
+        node.run_process(50 + number, CONTAINER_UID.format(number))
+    node.mps.put(node.first, occupied())
+    await rounds(node)
+
+
+async def test_a_fault_that_a_tenant_has_made_up_is_counted_and_does_nothing_to_its_neighbour(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = WholeNode(folder)
+    async with node.offering() as agent:
+        await two_tenants(node)
+        for _ in range(10):
+            node.mps.put(node.first, occupied(said=("fatal error of 52",)))
+            await quick.until(lambda: not node.mps.stirred(node.first))
+        counter, labels = "cotenant_mps_unproven_faults_total", {"gpu_uuid": str(node.first)}
+        value = agent.metrics.registry.get_sample_value
+        await quick.until(lambda: (value(counter, labels) or 0) >= 10 - proof.LOOKS)
+        await rounds(node)
+        assert (node.gpu()["health"], node.gpu()["mps"], node.gpu().get("lastFault")) == ("Healthy", "Active", None)
+        assert (node.mps.terminated, wanted(node), node.mps.pid(node.first)) == ([], set(), SERVER_PID)
+        assert caplog.text.count("a tenant may have written 'fatal error of 52'") == 1
+
+
+async def test_a_fault_that_was_over_before_it_was_looked_at_is_proven_by_its_xid(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     node = WholeNode(folder)
     async with node.offering():
-        await started(node, node.bind(1))
-        await started(node, node.bind(2))
-        node.run_process(51, UID)
-        node.run_process(52, CONTAINER_UID.format(2))
-        clients = Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID, clients=(51, 52))
-        node.mps.put(node.first, clients)
-        await rounds(node)
-        fault = Server(
-            state=gpunode.MPS.FAULT, pid=SERVER_PID, clients=(51, 52), faults=("fatal error of 51",), culprits=(51,)
-        )
-        node.mps.put(node.first, fault)
+        await two_tenants(node)
+        await node.gpus.happened.put(hardware.XIDEvent(uuid=node.first, xid=31))
+        node.mps.put(node.first, occupied(said=("fatal error of 51",)))
+        await quick.until(lambda: f"{node.first}: fatal error of 51" in caplog.text)
+        await quick.until(lambda: node.gpu().get("lastFault"))
+        assert node.gpu()["lastFault"]["victimPodUIDs"] == [UID, CONTAINER_UID.format(2)]
+
+
+async def test_who_a_fault_hit_is_published_once(folder: Path) -> None:
+    node = WholeNode(folder)
+    async with node.offering():
+        await two_tenants(node)
+        node.mps.put(node.first, occupied(state=gpunode.MPS.FAULT, said=("fatal error of 51",)))
         await node.gpus.happened.put(hardware.XIDEvent(uuid=node.first, xid=31))
         await quick.until(lambda: node.gpu().get("lastFault"))
         told = node.gpu()["lastFault"]
-        assert (told["culpritPodUID"], told["victimPodUIDs"]) == (UID, [CONTAINER_UID.format(2)])
+        assert (told.get("culpritPodUID"), told["victimPodUIDs"]) == (None, [UID, CONTAINER_UID.format(2)])
         assert node.gpu()["health"] == "Suspect"
         await rounds(node)
         assert node.gpu()["lastFault"] == told
@@ -281,7 +374,7 @@ async def test_a_client_is_ended_shortly_before_kubelet_would_kill_it(folder: Pa
         assert datetime.now(UTC) < ends
 
 
-async def test_a_pod_over_its_memory_is_told_and_evicted_where_the_policy_says_so(folder: Path) -> None:
+async def test_a_pod_over_its_memory_is_told_and_to_be_evicted_where_the_policy_says_so(folder: Path) -> None:
     node = WholeNode(folder)
     node.put_policy(memoryOveruse="Evict")
     async with node.offering() as agent:
@@ -289,7 +382,7 @@ async def test_a_pod_over_its_memory_is_told_and_evicted_where_the_policy_says_s
         node.run_process(51, UID)
         node.gpus.processes[node.first] = {51: 1500}
         agent.sampled.forget()
-        await quick.until(lambda: f"{fakes.POD_PATH}/p1/eviction/p1" in node.api.objects)
+        await quick.until(lambda: wanted(node) == {gpunode.EvictionReason.MEMORY_OVERUSE})
         assert any("events" in path for path in node.api.objects)
 
 

@@ -20,7 +20,7 @@ async def unwell() -> str | None:
     return "no driver"
 
 
-QUESTIONS = http.Questions(metrics=lambda: b"cotenant_node_ready 1\n", unwell=well, unready=unwell)
+QUESTIONS = http.Questions(metrics=lambda _: b"cotenant_node_ready 1\n", unwell=well, unready=unwell)
 LOOPBACK = http.Address("127.0.0.1", 0)
 
 

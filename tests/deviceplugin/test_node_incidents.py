@@ -1,4 +1,4 @@
-"""What the agent tells about pods and does to them, when the API server takes it and when it does not."""
+"""What the agent tells about pods, when the API server takes it and when it does not, and whom it wants evicted."""
 
 import asyncio
 import logging
@@ -19,21 +19,20 @@ from node_kit.whole_node import CONTAINER_UID
 LOG = logging.getLogger("test")
 UID = CONTAINER_UID.format(1)
 SUBJECT = manifests.Subject(PodUID(UID), Namespace("team"), "train")
-EVICTION = f"{fakes.POD_PATH}/train/eviction"
+EVENTS = "/api/v1/namespaces/team/events"
 
 
 def ignored(_: str) -> None:
     """Count nothing."""
 
 
-def told(api: fakes.FakeCluster, evicted: Callable[[str], None] = ignored) -> incidents.Incidents:
+def told(api: fakes.FakeCluster, asked: Callable[[str], None] = ignored) -> incidents.Incidents:
     clock = fakes.FakeClock()
     return incidents.Incidents(
         lambda uid: SUBJECT if uid == UID else None,
-        events=actions.PodEvents(api, clock),
-        evictions=actions.Evictions(api),
+        events=actions.PodEvents(api, fakes.NODE, clock),
         retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
-        evicted=evicted,
+        asked=asked,
     )
 
 
@@ -44,28 +43,37 @@ async def working(made: incidents.Incidents) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_an_eviction_is_counted_with_its_reason() -> None:
-    api, reasons = fakes.FakeCluster(), list[str]()
+async def test_a_pod_in_the_way_is_asked_for_once_with_its_reason_and_told() -> None:
+    api, reasons, changes = fakes.FakeCluster(), list[str](), list[None]()
     made = told(api, reasons.append)
-    made.blocking(GPUUID("GPU-1"), [PodUID(UID), PodUID("nobody")])
-    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    made.changed = lambda: changes.append(None)
+    for _ in range(2):
+        made.blocking(GPUUID("GPU-1"), [PodUID(UID), PodUID("nobody")])
     await working(made)
-    assert (reasons, api.count("POST", EVICTION)) == ([incidents.BLOCKS], 1)
+    assert (reasons, len(changes), api.count("POST", EVENTS)) == ([incidents.BLOCKS], 1, 1)
+    assert made.evict([PodUID(UID)]) == {UID: gpunode.EvictionReason.BLOCKS_RECOVERY}
 
 
-async def test_a_pod_is_evicted_whose_event_nobody_takes() -> None:
+async def test_a_pod_that_is_gone_is_asked_for_no_longer() -> None:
+    made = told(fakes.FakeCluster())
+    made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
+    assert made.evict([]) == {}
+    assert made.evict([PodUID(UID)]) == {}
+
+
+async def test_a_pod_is_asked_for_whose_event_nobody_takes() -> None:
     api = fakes.FakeCluster()
     refused = cluster.RefusedError("403: the namespace is being terminated")
-    api.faults.append(fakes.Fault("POST", "/api/v1/namespaces/team/events", refused))
+    api.faults.append(fakes.Fault("POST", EVENTS, refused))
     made = told(api)
     made.blocking(GPUUID("GPU-1"), [PodUID(UID)])
     await working(made)
-    assert api.count("POST", EVICTION) == 1
+    assert list(made.evict([PodUID(UID)])) == [UID]
 
 
 def test_the_name_of_an_event_is_one_for_a_long_name_too() -> None:
     about = manifests.Subject(PodUID(UID), Namespace("team"), f"{'a' * (manifests.MAX_EVENT_STEM - 1)}-b")
-    made = manifests.event(about, reason="Any", message="", now=fakes.START)
+    made = manifests.event(about, node=fakes.NODE, reason="Any", message="", now=fakes.START)
     assert made["metadata"]["name"].startswith(f"{'a' * (manifests.MAX_EVENT_STEM - 1)}.")
 
 
@@ -83,7 +91,7 @@ async def test_overuse_without_eviction_is_only_told() -> None:
     )
     made.overused([over])
     await working(made)
-    assert (api.count("POST", EVICTION), len(api.objects)) == (0, 1)
+    assert (made.evict([PodUID(UID)]), len(api.objects)) == ({}, 1)
 
 
 async def test_culprit_and_victims_of_a_fault_are_told_apart() -> None:
@@ -95,6 +103,15 @@ async def test_culprit_and_victims_of_a_fault_are_told_apart() -> None:
     assert event["message"] == "caused a fatal fault of G (XID 31)"
 
 
+async def test_nobody_is_told_to_be_innocent_of_a_fault_whose_cause_is_not_known() -> None:
+    api, both = fakes.FakeCluster(), (PodUID(UID), PodUID("other"))
+    made = told(api)
+    made.faulted(GPUUID("G"), gpunode.Fault(id="1", time="t", victim_pod_uids=both, suspect_pod_uids=both))
+    await working(made)
+    (event,) = api.objects.values()
+    assert event["message"] == "was on G when a fatal fault hit it; which of its tenants caused it is not known"
+
+
 async def test_a_refusal_is_told_when_it_is_new() -> None:
     api = fakes.FakeCluster()
     made = told(api)
@@ -102,7 +119,7 @@ async def test_a_refusal_is_told_when_it_is_new() -> None:
     made.published(refused)
     made.published(refused)
     await working(made)
-    assert api.count("POST", "/api/v1/namespaces/team/events") == 1
+    assert api.count("POST", EVENTS) == 1
 
 
 async def test_what_the_api_server_refuses_is_given_up_after_a_while() -> None:
@@ -111,15 +128,14 @@ async def test_what_the_api_server_refuses_is_given_up_after_a_while() -> None:
     clock = fakes.FakeClock()
     made = incidents.Incidents(
         lambda _: SUBJECT,
-        events=actions.PodEvents(api, clock),
-        evictions=actions.Evictions(api),
+        events=actions.PodEvents(api, fakes.NODE, clock),
         retry=Retry(clock, random.Random(1), LOG),  # noqa: S311
-        evicted=ignored,
+        asked=ignored,
     )
     made.blocking(GPUUID("G"), [PodUID(UID)])
     task = asyncio.create_task(made.run())
     await clock.advance(60)
-    assert api.count("POST", EVICTION) == incidents.ATTEMPTS
+    assert api.count("POST", EVENTS) == incidents.ATTEMPTS
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -127,10 +143,9 @@ async def test_what_the_api_server_refuses_is_given_up_after_a_while() -> None:
 async def test_more_than_can_be_told_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     made = incidents.Incidents(
         lambda uid: manifests.Subject(uid, Namespace("team"), "p"),
-        events=actions.PodEvents(fakes.FakeCluster(), fakes.FakeClock()),
-        evictions=actions.Evictions(fakes.FakeCluster()),
+        events=actions.PodEvents(fakes.FakeCluster(), fakes.NODE, fakes.FakeClock()),
         retry=Retry(fakes.FakeClock(), random.Random(1), LOG),  # noqa: S311
-        evicted=ignored,
+        asked=ignored,
     )
     made.blocking(GPUUID("G"), [PodUID(str(number)) for number in range(incidents.MAX_WAITING + 1)])
     assert caplog.text.count("left out") == 1

@@ -60,6 +60,13 @@ def test_what_nvidias_own_plugin_offers_is_seen(allocatable: dict[str, str], off
     assert (store.container_runtime, store.offered, store.synced) == ("containerd://2.3.7", offered, True)
 
 
+def test_a_plugin_that_restarts_still_offers_what_it_is_going_to_offer_again() -> None:
+    store, read = surroundings.Node(), node(**{"nvidia.com/gpu": "0"})
+    read["status"]["capacity"] = {"nvidia.com/gpu": "4"}
+    store.replace([read])
+    assert store.offered == ("nvidia.com/gpu",)
+
+
 def test_a_node_that_reads_the_same_is_no_change() -> None:
     store, counter = surroundings.Node(), Counter()
     store.changed = counter.count
@@ -197,25 +204,26 @@ def test_a_pod_that_is_being_deleted_says_when_it_is_killed() -> None:
 
 async def test_an_event_names_the_pod_and_is_created_once() -> None:
     api = fakes.FakeCluster()
-    events = actions.PodEvents(api, fakes.FakeClock())
+    events = actions.PodEvents(api, fakes.NODE, fakes.FakeClock())
     for _ in range(2):
         await events.tell(SUBJECT, reason="GPUMemoryOveruse", message="m" * 2000)
     assert api.count("POST", EVENTS) == 1
     (made,) = (value for path, value in api.objects.items() if path.startswith(EVENTS))
     assert made["involvedObject"]["uid"] == "uid-train"
+    assert made["source"]["host"] == fakes.NODE
     assert (made["reason"], len(made["message"]), made["type"]) == ("GPUMemoryOveruse", 1024, "Warning")
 
 
 async def test_an_event_of_an_earlier_agent_is_not_told_again() -> None:
     api = fakes.FakeCluster()
     for _ in range(2):
-        await actions.PodEvents(api, fakes.FakeClock()).tell(SUBJECT, reason="R", message="m")
+        await actions.PodEvents(api, fakes.NODE, fakes.FakeClock()).tell(SUBJECT, reason="R", message="m")
     assert len([path for path in api.objects if path.startswith(EVENTS)]) == 1
 
 
 async def test_other_reasons_and_other_pods_of_the_name_are_told_too() -> None:
     api = fakes.FakeCluster()
-    events = actions.PodEvents(api, fakes.FakeClock())
+    events = actions.PodEvents(api, fakes.NODE, fakes.FakeClock())
     again = manifests.Subject(PodUID("uid-2"), SUBJECT.namespace, SUBJECT.name)
     for about, reason in ((SUBJECT, "R"), (SUBJECT, "S"), (again, "R")):
         await events.tell(about, reason=reason, message="m")
@@ -224,7 +232,7 @@ async def test_other_reasons_and_other_pods_of_the_name_are_told_too() -> None:
 
 async def test_only_the_latest_events_are_remembered() -> None:
     api = fakes.FakeCluster()
-    events = actions.PodEvents(api, fakes.FakeClock())
+    events = actions.PodEvents(api, fakes.NODE, fakes.FakeClock())
     for number in range(actions.TOLD_LIMIT + 1):
         await events.tell(SUBJECT, reason=f"R{number}", message="m")
     await events.tell(SUBJECT, reason="R0", message="m")
@@ -233,25 +241,5 @@ async def test_only_the_latest_events_are_remembered() -> None:
 
 def test_the_name_of_an_event_fits() -> None:
     long = manifests.Subject(PodUID("u"), Namespace("team"), "x" * 253)
-    made = manifests.event(long, reason="R", message="m", now=fakes.START)
+    made = manifests.event(long, node=fakes.NODE, reason="R", message="m", now=fakes.START)
     assert len(made["metadata"]["name"]) <= 253
-
-
-async def test_an_eviction_is_of_this_very_pod() -> None:
-    api = fakes.FakeCluster()
-    await actions.Evictions(api).evict(SUBJECT)
-    (made,) = api.objects.values()
-    assert (made["kind"], made["deleteOptions"]) == ("Eviction", {"preconditions": {"uid": "uid-train"}})
-
-
-async def test_a_pod_that_is_gone_is_evicted() -> None:
-    api = fakes.FakeCluster()
-    api.faults.append(fakes.Fault("POST", f"{POD}/eviction", cluster.NotFoundError("404")))
-    await actions.Evictions(api).evict(SUBJECT)
-
-
-async def test_a_budget_in_the_way_is_temporary() -> None:
-    api = fakes.FakeCluster()
-    api.faults.append(fakes.Fault("POST", f"{POD}/eviction", errors.TemporaryError("429", delay_seconds=10)))
-    with pytest.raises(errors.TemporaryError, match="429"):
-        await actions.Evictions(api).evict(SUBJECT)

@@ -11,7 +11,7 @@ from cotenant_api.names import GPUUID, Namespace, PodUID
 from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.gpus.hardware import ComputeMode, Readings
 from cotenant_deviceplugin.gpus.processes import Processes
-from cotenant_deviceplugin.mps import supervision
+from cotenant_deviceplugin.mps import proof, supervision
 from cotenant_deviceplugin.mps.backend import Server
 from cotenant_deviceplugin.node import looks, machines, usage
 from cotenant_deviceplugin.node.gate import WHOLE_EDITS, Gate
@@ -41,6 +41,7 @@ class Bench:
         self.standing: list[Grant] = []
         self.reserved: gpunode.Mode | None = None
         self.given_back = False
+        self.own: frozenset[int] = frozenset()
         self.ill: str | None = None
         self.took: list[supervision.Decision] = []
         doors = machines.Doors(
@@ -51,7 +52,7 @@ class Bench:
         )
         remembering = looks.Remembering(self.mps)
         self.modes = MemoryModes()
-        self.looks = looks.Looks(self.gpus, self.modes)
+        self.looks = looks.Looks(self.gpus, self.modes, own=lambda: self.own)
         self.machines = machines.Machines(
             remembering, self.looks, doors=doors, monotonic=self.time.now, policy=supervision.Policy()
         )
@@ -237,6 +238,69 @@ async def test_a_calm_gpu_is_looked_at_rarely_and_at_once_when_something_happens
     assert bench.machines.due() == (bench.gpus.listed[1].uuid,)
     bench.time.seconds += machines.CALM_SECONDS
     assert set(bench.machines.due()) == {device.uuid for device in bench.gpus.listed}
+
+
+def occupied(*clients: int, said: str | None = None) -> Server:
+    """A server with clients; `said`: by its daemon."""
+    return Server(state=gpunode.MPS.ACTIVE, pid=SERVER_PID, clients=clients, faults=() if said is None else (said,))
+
+
+async def seen(bench: Bench, server: Server) -> supervision.Decision:
+    """One look at a server."""
+    bench.mps.put(bench.gpu, server)
+    return await bench.machines.step(bench.gpu)
+
+
+async def test_a_gpu_of_which_a_fault_is_told_is_looked_at_again_soon_and_not_for_ever() -> None:
+    bench = Bench()
+    for gpu in bench.machines.due():
+        await bench.machines.settle(gpu)
+    assert (await seen(bench, occupied(51, said="fatal"))).ready
+    for _ in range(proof.LOOKS):
+        assert bench.machines.due() == ()
+        bench.time.seconds += machines.BUSY_SECONDS
+        assert bench.machines.due() == (bench.gpu,)
+        decision = await bench.machines.step(bench.gpu)
+    assert (decision.unproven, decision.ready) == (("fatal",), True)
+    bench.time.seconds += machines.BUSY_SECONDS
+    assert bench.machines.due() == ()
+
+
+@pytest.mark.parametrize("about_all", [True, False])
+async def test_a_fault_that_is_told_is_one_where_the_driver_tells_of_an_event(*, about_all: bool) -> None:
+    bench = Bench()
+    await bench.machines.settle(bench.gpu)
+    await seen(bench, occupied(51))
+    bench.machines.heard(bench.gpus.listed[1].uuid)
+    assert (await seen(bench, occupied(51, said="fatal"))).fault is None
+    bench.machines.heard(None if about_all else bench.gpu)
+    assert (await seen(bench, occupied(51))).fault is not None
+
+
+async def test_what_a_daemon_says_is_not_lost_while_the_driver_cannot_be_asked() -> None:
+    bench = Bench()
+    await bench.machines.settle(bench.gpu)
+    bench.mps.put(bench.gpu, occupied(51, said="fatal"))
+    bench.gpus.there = False
+    with pytest.raises(errors.TemporaryError):
+        await bench.machines.step(bench.gpu)
+    bench.gpus.there = True
+    bench.machines.heard(bench.gpu)
+    assert (await bench.machines.step(bench.gpu)).fault is not None
+
+
+@pytest.mark.parametrize("canary", [True, False])
+async def test_a_client_of_the_agents_own_or_that_it_ended_shows_no_fault(*, canary: bool) -> None:
+    bench = Bench()
+    await bench.machines.settle(bench.gpu)
+    bench.own = frozenset({51}) if canary else frozenset()
+    await seen(bench, occupied(51))
+    if not canary:
+        await bench.machines.terminate(bench.gpu, 51)
+    bench.own = frozenset()
+    assert (await seen(bench, occupied(said="fatal"))).fault is None
+    await seen(bench, occupied(52))
+    assert (await seen(bench, occupied(said="fatal"))).fault is not None
 
 
 async def test_what_a_server_says_of_its_gpus_health() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_api import errors, gpunode, placement
+from cotenant_api import errors, exposition, gpunode, placement
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
 from cotenant_deviceplugin import files
 from cotenant_deviceplugin.binding.grants import Grant
@@ -242,8 +242,9 @@ def test_metrics_have_prometheus_units_and_a_series_for_each_state() -> None:
     made = metrics.Metrics(NodeName("n1"), "1", lambda: gpunode.Status(gpus=(gpu,), simulated=True))
     made.called("Allocate", seconds=0.01, result="OK")
     made.xid(GPUUID("GPU-1"), 31)
-    made.evicted("GPUMemoryOveruse")
-    lines = made.text().decode().splitlines()
+    made.unproven_fault(GPUUID("GPU-1"))
+    made.asked_eviction("GPUMemoryOveruse")
+    lines = made.text(exposition.Audience.HOLDER).decode().splitlines()
     labels = 'gpu_index="0",gpu_model="Tesla-T4",gpu_uuid="GPU-1"'
     pod = f'gpu_uuid="GPU-1",namespace="team",pod="train",uid="{UID}"'
     for line in (
@@ -253,6 +254,7 @@ def test_metrics_have_prometheus_units_and_a_series_for_each_state() -> None:
         f'cotenant_gpu_health{{{labels},state="Suspect"}} 0.0',
         f"cotenant_tenant_info{{{pod}}} 1.0",
         f"cotenant_tenant_memory_limit_bytes{{{pod}}} 4.194304e+06",
+        'cotenant_mps_unproven_faults_total{gpu_uuid="GPU-1"} 1.0',
         'cotenant_gpu_xid_errors_total{gpu_uuid="GPU-1",xid="31"} 1.0',
         'cotenant_evictions_total{reason="GPUMemoryOveruse"} 1.0',
         'cotenant_device_plugin_rpc_duration_seconds_count{method="Allocate",result="OK"} 1.0',

@@ -12,6 +12,12 @@ def around(**changes: object) -> readiness.Surroundings:
     return readiness.Surroundings(**values)  # type: ignore[arg-type]
 
 
+def test_driver_that_is_too_old_closes_the_node_and_is_named() -> None:
+    seen = around(driver_fault="driver 550.163.01 is older than 570")
+    assert readiness.fault(seen) == readiness.Verdict(Reason.DRIVER_TOO_OLD, "driver 550.163.01 is older than 570")
+    assert readiness.closed(seen) == "DriverTooOld: driver 550.163.01 is older than 570"
+
+
 @pytest.mark.parametrize(
     "runtime", ["containerd://2.0.0", "containerd://2.3.7-k3s1", "containerd://v3.1", "cri-o://1.28.0", "cri-o://2.0.1"]
 )
@@ -44,7 +50,7 @@ def test_a_runtime_that_nobody_has_named_has_none() -> None:
 def test_a_containerd_1_7_is_believed_to_have_cdi_when_the_admin_says_so() -> None:
     fault = readiness.cdi_fault("containerd://1.7.29", said_to_have_it=False)
     assert fault is not None
-    assert "give the agent --runtime-has-cdi" in fault
+    assert "node.runtimeHasCDI=true" in fault
     assert readiness.cdi_fault("containerd://1.7.29", said_to_have_it=True) is None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import names
+from cotenant_api import names, rootless
 from cotenant_deviceplugin import pods
 from cotenant_deviceplugin.simulated import gpus as simulated
 from deviceplugin import fakes
@@ -36,6 +36,14 @@ def test_the_phase_tells_whether_it_runs_or_has_finished(phase: str, running: bo
     read = pods.read(fakes.pod(fakes.PodSpec(phase=phase)))
     assert read is not None
     assert (read.running, read.finished) == (running, finished)
+
+
+def test_a_pod_is_read_with_what_it_lacks_to_be_proven_not_to_be_root() -> None:
+    proven, bare = (pods.read(fakes.pod(fakes.PodSpec(security=each))) for each in (rootless.PROVEN, {}))
+    assert proven is not None
+    assert bare is not None
+    assert proven.may_be_root is None
+    assert str(bare.may_be_root).startswith("spec.containers[main].securityContext: may run as root")
 
 
 def test_a_placement_that_fits_is_accepted() -> None:

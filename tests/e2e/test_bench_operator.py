@@ -16,6 +16,7 @@ def entry(verb: str, resource: str, name: str, *, stage: str = "ResponseComplete
     return json.dumps(
         {
             "stage": stage,
+            "user": {"username": "system:serviceaccount:a:b"},
             "verb": verb,
             "requestURI": "/x",
             "objectRef": subject,

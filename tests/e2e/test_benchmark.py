@@ -1,13 +1,15 @@
 """What the benchmark makes of its rounds."""
 
+import datetime as dt
 import json
 
 import pytest
 
 from cotenant_api import names, pod, prediction
 from cotenant_api.names import NodeName
-from cotenant_e2e.benchmark import metrics, objects, results, tables, usage, world
+from cotenant_e2e.benchmark import blocking, crowd, metrics, objects, results, tables, usage, world
 from cotenant_e2e.benchmark.rounds import Contender, Round
+from cotenant_extender import records
 
 SPEEDS = {
     Contender.GATED_OURS: 80.0,
@@ -125,3 +127,21 @@ def test_a_placed_pod_asks_for_what_its_placement_books() -> None:
 @pytest.mark.parametrize("contender", list(Contender))
 def test_every_contender_says_whose_it_is(contender: Contender) -> None:
     assert contender.ours is ("ours" in contender)
+
+
+def test_the_longest_turns_have_a_table_with_a_row_for_each_placement_and_the_bar() -> None:
+    found = blocking.Blocks(lists=10.2, first_passes=46.4, placements={"FGD": 45.1}, order=28.0)
+    lines = tables.of_extender([], {5000: found})
+    assert "| longest turn of the event loop at 5000 nodes, while | ms |" in lines
+    assert "| `placement: FGD` comes into force | 45 |" in lines
+    assert lines[-1].endswith("Bar: 50 ms.")
+
+
+def test_the_crowd_is_made_of_pods_that_the_extender_can_read() -> None:
+    nodes = [NodeName(node["metadata"]["name"]) for node in objects.node_list(100)]
+    found = [records.pod_record(raw) for raw in crowd.pods(nodes, now=dt.datetime(2026, 6, 1, tzinfo=dt.UTC))]
+    tenants, waiting = found[: 8 * len(nodes)], found[8 * len(nodes) :]
+    assert {pod.invalid for pod in found} == {None}
+    assert all(pod.placement is not None and pod.phase == "Running" for pod in tenants)
+    assert (len(waiting), all(pod.gated for pod in waiting)) == (2 * len(nodes), True)
+    assert sum(pod.gang == waiting[0].gang for pod in waiting) == crowd.GANG

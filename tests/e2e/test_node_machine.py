@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_api import errors
-from cotenant_e2e import processes, supervisor
+from cotenant_e2e import processes, supervisor, waiting
 from cotenant_e2e.node import machine
 from cotenant_e2e.node.machine import Machine
 
@@ -66,6 +66,9 @@ def test_a_second_node_is_refused_with_the_remedy(here: Machine, tmp_path: Path)
     process = processes.start(["sleep", "600"], log=tmp_path / "log", environment={supervisor.MARK: str(other)})
     marked(here, other, new=tmp_path / "new")
     try:
+        # A process that has just begun shows no environment for a moment.
+        environment = Path(f"/proc/{process.pid}/environ")
+        waiting.wait_until(lambda: str(other) in environment.read_text(), "its environment", 30)
         with pytest.raises(errors.PermanentError, match=f"a node of {other}: stop it with `down --dir {other}`"):
             here.require_vacancy()
     finally:

@@ -51,6 +51,15 @@ def test_kubernetes_programs_are_built_with_their_version() -> None:
     assert "-X k8s.io/client-go/pkg/version.gitMinor=36" in flags
 
 
+def test_what_loads_libraries_of_the_driver_is_built_with_c() -> None:
+    assert [target.program for target in recipes.TARGETS if target.cgo] == [
+        "nvidia-ctk",
+        "nvidia-cdi-hook",
+        "nvidia-device-plugin",
+    ]
+    assert recipes.go_environment({}, cgo=True)["CGO_ENABLED"] == "1"
+
+
 def test_the_users_go_settings_do_not_change_what_is_built() -> None:
     environment = recipes.go_environment({"GOFLAGS": "-mod=vendor", "GOOS": "plan9", "CGO_ENABLED": "1", "GOROOT": "/"})
     assert environment["GOFLAGS"] == recipes.GO_FLAGS
@@ -80,6 +89,7 @@ def test_gos_own_cache_is_where_go_puts_it(environment: dict[str, str], folder: 
     [
         ("write /tmp/x: no space left on device", "no space left while building .*: free 6 GiB"),
         ('Get "https://proxy.example/x": dial tcp: lookup proxy.example: no such host', "check the network"),
+        ('cgo: C compiler "gcc" not found: exec: "gcc": executable file not found in $PATH', "install gcc"),
         ("main.go:1:1: syntax error", r"go build failed \('main.go:1:1: syntax error'\): the whole output is in /log"),
     ],
 )

@@ -10,9 +10,15 @@ Application = Callable[
 
 
 async def call(
-    application: Application, method: str, path: str, *parts: bytes, length: str | None = None
+    application: Application,
+    method: str,
+    path: str,
+    *parts: bytes,
+    length: str | None = None,
+    authorization: str | None = None,
 ) -> tuple[int, bytes]:
     """Status and body of the answer. `parts`: the request's body; `length`: what Content-Length says of it."""
+    named = {b"content-length": length, b"authorization": authorization}
     incoming: list[Message] = [
         {"type": "http.request", "body": part, "more_body": place < len(parts) - 1} for place, part in enumerate(parts)
     ] or [{"type": "http.request", "body": b"", "more_body": False}]
@@ -34,7 +40,7 @@ async def call(
         "raw_path": path.encode(),
         "query_string": b"",
         "root_path": "",
-        "headers": [] if length is None else [(b"content-length", length.encode())],
+        "headers": [(name, value.encode()) for name, value in named.items() if value is not None],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),
     }

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from cotenant_api import names, packingpolicy
+from cotenant_api import names, packingpolicy, rootless
 from cotenant_api import placement as placements
 from cotenant_api.names import NodeName
 from cotenant_extender import records
@@ -49,6 +49,11 @@ def prediction(**by_model: tuple[float, int, int]) -> str:
     )
 
 
+def container(resources: Object, **fields: Any) -> Object:
+    """The container of a pod; by its spec it cannot be root."""
+    return {"name": "main", "resources": resources, "securityContext": rootless.PROVEN, **fields}
+
+
 def pod(name: str, share: int = 40, **changes: Any) -> Object:
     """A gated pod that asks for a share. Changes: see `_apply`."""
     metadata: Object = {
@@ -69,7 +74,7 @@ def pod(name: str, share: int = 40, **changes: Any) -> Object:
     spec: Object = {
         "schedulerName": "cotenant",
         "priority": changes.pop("priority", 0),
-        "containers": [{"name": "main", "resources": resources}],
+        "containers": [container(resources)],
     }
     gates = changes.pop("gates", (names.PACKING_GATE,))
     if gates:
@@ -79,7 +84,7 @@ def pod(name: str, share: int = 40, **changes: Any) -> Object:
 
 
 def _apply(found: Object, changes: Object) -> Object:
-    """`node` binds, `deleting`, `unschedulable` (a message), `packed` (a reason); the rest goes into the spec."""
+    """`node` binds, `deleting`, `unschedulable`, `errored` (messages), `packed` (a reason); the spec gets others."""
     node = changes.pop("node", None)
     if node is not None:
         found["spec"]["nodeName"] = node
@@ -90,12 +95,21 @@ def _apply(found: Object, changes: Object) -> Object:
     unschedulable = changes.pop("unschedulable", None)
     if unschedulable is not None:
         reports.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unschedulable})
+    errored = changes.pop("errored", None)
+    if errored is not None:
+        reports.append({"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": errored})
     packed = changes.pop("packed", None)
     if packed is not None:
         reports.append({"type": names.PACKED, "status": "False", "reason": packed, "message": ""})
     found["status"]["conditions"] = reports
     found["spec"].update(changes)
     return found
+
+
+def of_job(raw: Object) -> Object:
+    """A pod, as one of a Job."""
+    raw["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
+    return raw
 
 
 def gang(name: str, size: int, *, across: bool = False) -> Object:

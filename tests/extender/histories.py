@@ -15,8 +15,8 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import drift, lists, views
 from cotenant_extender.packing import causes, fleet, placing, rules
-from cotenant_extender.queue import earmarking, order, planning, preempting, scene
-from extender import builders, forgetful
+from cotenant_extender.queue import earmarking, obstacles, order, planning, preempting, scene
+from extender import builders, forgetful, together
 from extender.builders import H200, NOW, T4
 
 Object = dict[str, Any]
@@ -39,7 +39,7 @@ class Histories(RuleBasedStateMachine):
         self.nodes: dict[str, tuple[int, str]] = {}
         self.listed: dict[str, set[str]] = {}
         self.services: set[str] = set()
-        self.spec: Object = {}
+        self.spec: Object = {"tenancy": "SameNamespace"}
         self.source = builders.cluster(nodes=0)
         self.queue = planning.Queue()
 
@@ -47,6 +47,8 @@ class Histories(RuleBasedStateMachine):
         spec=st.fixed_dictionaries(
             {
                 "placement": st.sampled_from(packingpolicy.Placement),
+                "maxGPUsPerNamespace": st.sampled_from([None, None, 1, 2, 4]),
+                "tenancy": st.sampled_from(["SameNamespace", "SameNamespace", "Any"]),
                 "queue": st.fixed_dictionaries(
                     {"maxWaitSeconds": st.sampled_from([10, 60, 3600]), "order": st.sampled_from(packingpolicy.Order)}
                 ),
@@ -82,11 +84,13 @@ class Histories(RuleBasedStateMachine):
                 {names.PREDICTION: PREDICTED},
                 {names.GPU_MODELS: T4},
                 {names.MINIMUM_RUN_SECONDS: "30"},
+                {names.SUSPECT_SECONDS: "20"},
             ]
         ),
         priority=st.sampled_from([0, 0, 0, 5, -3]),
         waited=st.sampled_from([0.0, 0.0, 9.0, 61.0]),
         size=st.sampled_from([1, 1, 1, 2, 3, 5]),
+        others=st.lists(st.tuples(st.sampled_from(SHARES), st.sampled_from([{}, {names.GPU_MODELS: T4}])), max_size=2),
         service=st.booleans(),
         spec=st.sampled_from([{}, {}, {"preemptionPolicy": "Never"}]),
     )
@@ -98,18 +102,25 @@ class Histories(RuleBasedStateMachine):
         priority: int,
         waited: float,
         size: int,
+        others: list[tuple[int, Object]],
         service: bool,
         spec: Object,
     ) -> MultipleResults[str]:
-        """A pod comes, or all pods of a gang; perhaps it joined the queue some time ago."""
+        """A pod comes, or all pods of a gang, alike or not; perhaps it joined the queue some time ago."""
         name = f"p{self.version}"
         notes = {**notes, names.QUEUED_SINCE: builders.timestamp(self.now - waited)}
         if size > 1:
             notes |= builders.gang(name, size)
         made = [name if size == 1 else f"{name}-{index}" for index in range(size)]
-        for each in made:
+        for each, (wanted, models) in zip(made, [*others[: size - 1], *[(share, {})] * size], strict=False):
             self.truth[each] = builders.pod(
-                each, share, namespace=namespace, annotations=dict(notes), priority=priority, created=self.now, **spec
+                each,
+                wanted,
+                namespace=namespace,
+                annotations=notes | models,
+                priority=priority,
+                created=self.now,
+                **spec,
             )
             self.tell(self.truth[each])
         if service:
@@ -150,7 +161,7 @@ class Histories(RuleBasedStateMachine):
             assert victim.priority < eviction.preemptor.priority
             raw = self.truth.get(victim.name)
             if refuses:
-                self.queue.refused(self.source, victim.uid, now=self.now)
+                self.queue.refused(self.source, victim, now=self.now)
                 return
             if raw is not None:
                 raw["metadata"]["deletionTimestamp"] = builders.timestamp(self.now)
@@ -163,7 +174,7 @@ class Histories(RuleBasedStateMachine):
             (first, *others), promised = entry.members, self.source.earmarks.get(entry.members[0].uid)
             if others or promised or first.priority <= max(placed):
                 continue
-            if planning.obstacle(self.source, entry, now=self.now) is None:
+            if obstacles.obstacle(self.source, entry, now=self.now) is None:
                 assert not rules.offers(seen, order.request_of(first), check_host=True).fits.any()
 
     def nobody_who_fits_is_left(self) -> None:
@@ -171,10 +182,9 @@ class Histories(RuleBasedStateMachine):
         for entry in self.queue.line.entries:
             if any(record.name not in self.truth or self.source.earmarks.get(record.uid) for record in entry.members):
                 continue
-            if planning.obstacle(self.source, entry, now=self.now):
+            if obstacles.obstacle(self.source, entry, now=self.now):
                 continue
-            play = scene.Scene(self.source, self.source.seen())
-            assert not all(play.place(request, self.source.known) for request in entry.requests)
+            assert not together.fit(self.source, entry.requests)
 
     @rule(name=pods, confirmed=st.booleans())
     def bind(self, name: str, confirmed: bool) -> None:
@@ -267,13 +277,15 @@ class Histories(RuleBasedStateMachine):
             tenants: dict[int, list[str]] = {}
             for pod in sorted(alive):
                 for uuid in self.gpus_of(pod):
-                    tenants.setdefault(int(uuid[-1]), []).append(pod)
+                    if int(uuid[-1]) < gpus:
+                        tenants.setdefault(int(uuid[-1]), []).append(pod)
             found.append(builders.gpunode(name, gpus=gpus, model=model, tenants=tenants))
         return found
 
     @rule()
     def read_gpunodes(self) -> None:
         """GPUNodes are read, after which nothing is in doubt."""
+        self.source.graves.ask()
         found = [records.gpunode_record(raw) for raw in self.gpunodes()]
         steps.finish(lists.gpunodes(self.source, found, version=1, now=self.now))
         assert self.source.graves.doubtful == {}
@@ -303,6 +315,15 @@ class Histories(RuleBasedStateMachine):
         raw = builders.node(name, gpus=self.nodes[name][0], unschedulable=cordoned)
         self.source.node(records.node_record(raw))
 
+    @rule(number=st.integers(0, 11))
+    def lose_a_gpu(self, number: int) -> None:
+        """The last GPU of a node is there no more, and never comes again."""
+        name = f"n{number % len(self.nodes)}"
+        gpus, model = self.nodes[name]
+        if gpus > 1:
+            self.nodes[name] = gpus - 1, model
+            self.tell_agents()
+
     @rule(
         utilization=st.sampled_from([70, 100, 150]),
         tenants=st.sampled_from([2, 3]),
@@ -314,7 +335,12 @@ class Histories(RuleBasedStateMachine):
         queue = {**self.spec["queue"], "maxWaitSeconds": wait}
         self.source.policy_changed(
             builders.in_force(
-                placement=placement, maxUtilizationPercent=utilization, maxTenantsPerGPU=tenants, queue=queue
+                placement=placement,
+                maxUtilizationPercent=utilization,
+                maxTenantsPerGPU=tenants,
+                maxGPUsPerNamespace=self.spec["maxGPUsPerNamespace"],
+                tenancy=self.spec["tenancy"],
+                queue=queue,
             )
         )
 
@@ -337,11 +363,25 @@ class Histories(RuleBasedStateMachine):
                 entries = [entry for claim in tenants.values() for entry in claim.bookings if entry.uuid == uuid]
                 assert sum(entry.share for entry in entries) <= 100
                 assert len(tenants) <= 3
-                assert len({claim.namespace for claim in tenants.values()}) == 1
+                assert self.spec["tenancy"] == "Any" or len({claim.namespace for claim in tenants.values()}) == 1
                 assert self.source.policy is not None
-                gpu = memory[uuid]
+                gpu = memory.get(uuid)
+                if gpu is None:
+                    continue
                 may = booking.bookable_mib(gpu.memory_mib, self.source.policy.packing(gpu.model))
                 assert sum(entry.memory_mib for entry in entries) <= may
+
+    @invariant()
+    def no_namespace_is_on_more_gpus_than_it_may(self) -> None:
+        """Each GPU that is there counts once for each namespace."""
+        held: dict[str, set[str]] = {}
+        for state in self.source.nodes.values():
+            there = [] if state.agent is None else [gpu.uuid for gpu in state.agent.gpus]
+            for uuid, tenants in [(uuid, state.tenants[uuid]) for uuid in there if uuid in state.tenants]:
+                for claim in tenants.values():
+                    held.setdefault(claim.namespace, set()).add(uuid)
+        most = self.spec.get("maxGPUsPerNamespace") or len(self.nodes) * 4
+        assert all(len(uuids) <= most for uuids in held.values())
 
     @invariant()
     def cached_views_are_what_a_fresh_one_would_be(self) -> None:

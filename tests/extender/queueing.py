@@ -109,3 +109,43 @@ def full(*, nodes: int = 1, shares: tuple[int, ...] = (50, 70), **spec: Any) -> 
             uuid = f"GPU-n{index}-{slot}"
             builders.put(source, builders.bound(f"b{index}{slot}", share, f"n{index}", uuid))
     return source
+
+
+def runs(source: ledger.Ledger, name: str, share: int, gpu: str = "GPU-n0-0", **changes: Any) -> None:
+    """A pod that runs since an hour, unless `started` says otherwise."""
+    started = changes.pop("started", NOW - 3600)
+    raw = builders.bound(name, share, gpu.split("-")[1], gpu, **changes)
+    raw["status"]["startTime"] = builders.timestamp(started)
+    builders.put(source, raw)
+
+
+def leaving(source: ledger.Ledger, name: str, *, until: float | None = None) -> None:
+    """A pod is being deleted, with a deletion timestamp."""
+    record = source.pods[PodUID(f"uid-{name}")]
+    source.pod(replace(record, deleting=True, tenure=replace(record.tenure, leaves=until)), now=NOW)
+
+
+def tenant(name: str, share: int, gpu: str, left: float, **changes: Any) -> dict[str, Any]:
+    """A bound pod that must have ended in so many seconds."""
+    raw = builders.bound(name, share, gpu.split("-")[1], gpu, activeDeadlineSeconds=left + 100_000, **changes)
+    raw["status"]["startTime"] = builders.timestamp(NOW - 100_000)
+    return raw
+
+
+def waiting_for(share: int, *tenants: dict[str, Any], nodes: int = 1, gpus: int = 1, **job: Any) -> ledger.Ledger:
+    """A cluster in which the pod `old` waits too long, and GPUs are held for it."""
+    source = builders.cluster(nodes=nodes, gpus=gpus, queue={"maxWaitSeconds": 60})
+    builders.put(source, *tenants, builders.pod("old", share, created=NOW - 61, **job))
+    assert lifted(source) == []
+    assert held(source) != []
+    return source
+
+
+def ran(source: ledger.Ledger, share: int, *seconds: float, ended: float = NOW, namespace: str = "team") -> None:
+    """Pods of a Job succeed that ran so long."""
+    for number, run_for in enumerate(seconds):
+        name = f"ran-{namespace}-{share}-{ended:.0f}-{number}"
+        raw = builders.of_job(builders.bound(name, share, "n0", "GPU-n0-0", phase="Succeeded", namespace=namespace))
+        raw["status"]["startTime"] = builders.timestamp(ended - run_for)
+        raw["status"]["containerStatuses"] = [{"state": {"terminated": {"finishedAt": builders.timestamp(ended)}}}]
+        builders.put(source, raw)

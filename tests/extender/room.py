@@ -5,7 +5,7 @@ It asks less than the search gives: only single pods on one GPU, and only victim
 
 from cotenant_extender.ledger import claims, ledger
 from cotenant_extender.packing import view
-from cotenant_extender.queue import order, planning, scene
+from cotenant_extender.queue import obstacles, order, planning, scene
 
 
 def denied(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[str]:
@@ -14,7 +14,7 @@ def denied(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[
     for entry in queue.line.entries if source.policy is not None and source.policy.places else ():
         if entry.gang is not None or entry.name in queue.preemptions or not entry.members[0].preempts:
             continue
-        if planning.obstacle(source, entry, now=now) is None:
+        if obstacles.obstacle(source, entry, now=now) is None:
             where = _room(source, queue, entry, now=now)
             found += [f"nobody leaves {where} for {entry.members[0].name}, which then would fit"] if where else []
     return found
@@ -47,7 +47,7 @@ def _may_leave(
         or record.priority >= entry.members[0].priority
     ):
         return False
-    if tenant.uid in queue.preemptions.staying(now=now):
+    if tenant.uid in queue.preemptions.staying(source, now=now):
         return False
     if kind is claims.Kind.EARMARK:
         return True

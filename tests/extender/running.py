@@ -49,15 +49,15 @@ def server(*, nodes: int = 1, gpus: int = 2, holder: str = HOLDER, **spec: Any) 
     return found
 
 
-def renew(to: Server, holder: str, *, now: float, behind: float = 0.0) -> None:
-    """Agents and kube-scheduler renew their Leases; the agents' clocks are so many seconds behind."""
+def renew(to: Server, holder: str, *, now: float, behind: float = 0.0, ahead: float = 0.0) -> None:
+    """Agents and kube-scheduler renew their Leases; the agents' clocks are so many seconds behind, its own is ahead."""
     for node in to.all(pods.NODES):
         name = node["metadata"]["name"]
         to.put(LEASES, builders.lease(f"node-{name}", name, renewed=now - behind))
     leases = (lease["spec"] for lease in to.all(LEASES) if lease["metadata"]["name"] == names.SCHEDULER_LEASE)
     standing: Object = next(leases, {})
     same = {"acquireTime": standing["acquireTime"]} if standing.get("holderIdentity") == holder else {}
-    to.put(LEASES, builders.lease(names.SCHEDULER_LEASE, holder, renewed=now, **same))
+    to.put(LEASES, builders.lease(names.SCHEDULER_LEASE, holder, renewed=now + ahead, **same))
 
 
 class Rig:
@@ -69,7 +69,7 @@ class Rig:
     """
 
     def __init__(self, to: Server, *, holder: str, assume_leader: bool, wall: Callable[[], float]) -> None:
-        self.server, self.holder, self.behind = to, holder, 0.0
+        self.server, self.holder, self.behind, self._wall = to, holder, 0.0, wall
         settings = service.Settings(identity=IDENTITY, assume_leader=assume_leader)
         self.extender = service.Extender(settings, to, clock=wall, stopwatch=clock)
 
@@ -93,7 +93,7 @@ class Rig:
         while True:
             await asyncio.sleep(2)
             if self.holder:
-                renew(self.server, self.holder, now=clock(), behind=self.behind)
+                renew(self.server, self.holder, now=clock(), behind=self.behind, ahead=self._wall() - clock())
 
 
 def wire_args(pod: Object, *nodes: str) -> bytes:

@@ -10,8 +10,8 @@ from cotenant_api import names, placement
 from cotenant_api.packingpolicy import Placement
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import placing
-from extender import builders
+from cotenant_extender.packing import best_fit, knowledge, placing
+from extender import builders, shapes
 
 BASELINES = (
     Placement.EXCLUSIVE,
@@ -90,7 +90,7 @@ def test_by_memory_only_busy_pods_share_a_gpu_until_its_memory_is_booked() -> No
         new = builders.pod(name, 1, annotations=predicted(90, memory_mib=half))
         found = placed(source, new)
         assert found is not None
-        assert (found.gpus[0].share, found.gpus[0].memory_mib) == (1, half)
+        assert (found.gpus[0].share, found.gpus[0].memory_mib) == (50, half)
         new["metadata"]["annotations"][names.PLACEMENT] = found.to_json()
         new["spec"] |= {"nodeName": "n0", "schedulingGates": []}
         builders.put(source, new)
@@ -109,6 +109,14 @@ def test_by_memory_only_the_gpu_with_least_free_memory_is_taken() -> None:
     for number, left in enumerate((5000, 3000, 1000)):
         builders.put(source, tenant(f"t{number}", 1, number, memory_mib=free - left))
     assert index(source, builders.pod("new", 1, annotations=predicted(50, memory_mib=2000))) == 1
+
+
+def test_by_memory_only_several_gpus_are_those_of_the_first_node() -> None:
+    source = builders.cluster(nodes=2, gpus=3, placement=Placement.MEMORY_ONLY)
+    builders.put(source, tenant("busy", 50, 1, memory_mib=9000))
+    found = placed(source, builders.pod("new", 200))
+    assert found is not None
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-n0-0", "GPU-n0-2"]
 
 
 def test_sm_percent_joins_the_busiest_partners() -> None:
@@ -177,3 +185,11 @@ def test_no_baseline_shares_a_gpu_across_namespaces(placement: Placement) -> Non
     source = builders.cluster(gpus=1, placement=placement)
     builders.put(source, tenant("a", 1, 0))
     assert placed(source, builders.pod("new", 1, namespace="other")) is None
+
+
+def test_a_gpu_that_a_node_does_not_have_is_no_room() -> None:
+    # Both have 20 hundredths free, so that the first in strict order is best; one free less would round otherwise.
+    source = shapes.nodes(shapes.node("n0", [10, 10], cpu=0), shapes.node("n1", [20], cpu=0))
+    found = placing.best(shapes.offered(source, shapes.request(3)), best_fit.score, knowledge.Knowledge())
+    assert found is not None
+    assert found.node.name == "n0"

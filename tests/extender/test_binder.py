@@ -178,8 +178,7 @@ async def test_a_binding_that_arrives_after_its_gpu_was_given_to_another_pod_is_
         assert await binding == "UnhealthyGPU: 1 GPU is not healthy"
         await until(lambda: "n1" in server.pod("a")["metadata"]["annotations"][names.EARMARK], "earmarked elsewhere")
         server.put(pods.GPUNODES, builders.gpunode("n0", gpus=1))
-        server.put(pods.PODS, builders.pod("b", 90, gates=()))
-        await until(lambda: "uid-b" in rig.extender.ledger.pods, "seen")
+        await with_pod(rig, "b", 90)
         assert await rig.bound("b", "n0") == ""
         assert [answer.status for answer in server.arrive()] == [409]
         assert booked(rig) == {"GPU-n0-0": 90, "GPU-n1-0": 90}

@@ -23,7 +23,7 @@ def serving(port: int = 80, share: int = 100, **details: Any) -> Object:
     """The spec of a container with a host port."""
     limits = {names.GPU_SHARE: str(share)} if share else {}
     ports = [{"containerPort": 1, "hostPort": port, **details}]
-    return {"containers": [{"name": "main", "ports": ports, "resources": {"limits": limits}}]}
+    return {"containers": [builders.container({"limits": limits}, ports=ports)]}
 
 
 def apart(selector: Object | None = None, **changes: Any) -> Object:
@@ -113,7 +113,9 @@ def test_the_job_is_tried_again_when_who_was_in_the_way_has_gone() -> None:
     refused(source, **serving(), priority=0)
     assert run(source).lifts == ()
     source.pod_gone(PodUID("uid-holder"))
-    source.gpunode(records.gpunode_record(builders.gpunode("n0", gpus=1, version=2)), now=NOW, fresh=True)
+    source.gpunode(
+        records.gpunode_record(builders.gpunode("n0", gpus=1, version=2)), now=NOW, tells_of=source.graves.doubtful
+    )
     assert [lift.record.name for lift in run(source).lifts] == ["high"]
 
 

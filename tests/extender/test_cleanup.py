@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import cleanup
 from extender import builders
@@ -65,9 +66,17 @@ def test_a_gang_that_became_whole_in_time_stays() -> None:
     assert due(cleaner, source, now=NOW + 120) == []
 
 
-def test_a_member_that_waits_behind_its_gate_splits_no_gang() -> None:
+def test_a_gang_of_which_a_pod_stays_behind_its_gate_is_evicted_and_that_pod_is_left_there() -> None:
     source, cleaner = builders.cluster(), cleanup.Cleaner()
     builders.put(source, bound_part("a"), builders.pod("b", annotations=builders.gang("g", 2)))
+    assert due(cleaner, source, now=NOW) + due(cleaner, source, now=NOW + 59) == []
+    assert due(cleaner, source, now=NOW + 60) == [("a", True)]
+
+
+def test_a_gang_stays_whose_lost_pod_is_replaced_by_one_behind_its_gate() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    again = builders.pod("b", annotations=builders.gang("g", 2), created=NOW)
+    builders.put(source, scheduled(bound_part("a"), NOW - cleanup.SETTLED_SECONDS - 1), again)
     assert due(cleaner, source, now=NOW) + due(cleaner, source, now=NOW + 600) == []
 
 
@@ -164,3 +173,59 @@ def test_when_it_was_queued_first_says_nothing_of_when_a_pod_was_created() -> No
     builders.put(source, builders.pod("b", gates=(), created=NOW + 500, annotations=notes))
     due(cleaner, source, now=NOW + 1000)
     assert due(cleaner, source, now=NOW + 1060) == []
+
+
+def asking(node: str, *pods: str, reason: str = "GPUMemoryOveruse", version: int = 2) -> records.GPUNode:
+    """A GPUNode whose agent wants pods evicted."""
+    raw = builders.gpunode(node, tenants={0: list(pods)}, version=version)
+    for tenant in raw["status"]["gpus"][0]["tenants"]:
+        tenant["evict"] = reason
+    return records.gpunode_record(raw)
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [("GPUMemoryOveruse", "more GPU memory than was booked"), ("BlocksGPURecovery", "keep a GPU from recovering")],
+)
+def test_whom_its_agent_wants_evicted_is_at_once_and_again_if_it_is_still_there(reason: str, why: str) -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    source.gpunode(asking("n0", "a", reason=reason), now=NOW)
+    (removal,) = cleaner.due(source, now=NOW)
+    assert (removal.record.name, removal.evict, removal.reason) == ("a", True, reason)
+    assert why in removal.message
+    assert due(cleaner, source, now=NOW + 29) == []
+    assert due(cleaner, source, now=NOW + 30) == [("a", True)]
+
+
+def test_an_agent_is_not_heard_of_pods_of_other_nodes() -> None:
+    source, cleaner = builders.cluster(nodes=2), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"), builders.pod("waits"))
+    source.gpunode(asking("n1", "a", "waits", "nobody"), now=NOW)
+    assert due(cleaner, source, now=NOW) + due(cleaner, source, now=NOW + 600) == []
+
+
+def test_an_agent_that_asks_for_a_pod_of_another_node_is_heard_of_its_own() -> None:
+    source, cleaner = builders.cluster(nodes=2), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"), builders.bound("b", 40, "n1", "GPU-n1-0"))
+    source.gpunode(asking("n1", "a", "b"), now=NOW)
+    assert due(cleaner, source, now=NOW) == [("b", True)]
+
+
+@pytest.mark.parametrize("changes", [{"deleting": True}, {"phase": "Succeeded"}])
+def test_who_leaves_or_is_over_is_not_evicted(changes: dict[str, Any]) -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", **changes))
+    source.gpunode(asking("n0", "a"), now=NOW)
+    assert due(cleaner, source, now=NOW) == []
+
+
+def test_what_an_agent_no_longer_asks_is_not_done() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    source.gpunode(asking("n0", "a"), now=NOW)
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", tenants={0: ["a"]}, version=3)), now=NOW)
+    assert due(cleaner, source, now=NOW) == []
+    source.gpunode(asking("n0", "a", version=4), now=NOW)
+    source.gpunode_gone(NodeName("n0"))
+    assert due(cleaner, source, now=NOW) == []

@@ -1,10 +1,13 @@
 """Node selectors, node affinity, taints and tolerations, as kube-scheduler judges them."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from cotenant_extender.packing import constraints
+from cotenant_api.names import NodeName
+from cotenant_extender.packing import constraints, nodeset
 
 Object = dict[str, Any]
 
@@ -76,3 +79,16 @@ def taint(effect: str = "NoSchedule", value: str = "") -> list[Object]:
 )
 def test_taints_and_tolerations(taints: list[Object], tolerations: list[Object], fits: bool) -> None:
     assert allowed({"tolerations": tolerations}, taints) is fits
+
+
+@pytest.mark.parametrize(("volumes", "refused"), [(True, False), (False, True), (True, True)])
+def test_what_stands_in_the_spec_is_neither_volumes_nor_what_was_refused(volumes: bool, refused: bool) -> None:
+    spec = constraints.of_pod({"nodeSelector": {"zone": "a"}})
+    found = replace(
+        spec,
+        volumes=((constraints.Term((), ()),),) if volumes else (),
+        refused=nodeset.NodeSet.of({NodeName("n"): 0}, np.array([True])) if refused else None,
+    )
+    assert found != spec
+    assert found.of_spec == spec
+    assert spec.of_spec is spec

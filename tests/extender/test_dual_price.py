@@ -3,12 +3,14 @@
 import numpy as np
 
 from cotenant_api.names import GPUModel
-from cotenant_extender.packing import dual_price, fleet, knowledge, mix, placing, prices, view
+from cotenant_extender.packing import dual_price, fleet, knowledge, mix, placing, prices, registry, view
 from extender import shapes
 from extender.shapes import A, B
 
 WHOLE, WIDE, HALF, THIRD = (mix.Demand(4000, share, memory_bytes=10**9) for share in (100, 81, 50, 33))
 USUAL = [WHOLE, WIDE, HALF, THIRD]
+
+SCORE = registry.ByRow(dual_price.basis, dual_price.scores)
 
 
 def learned(source: fleet.Fleet, demands: list[mix.Demand]) -> knowledge.Knowledge:
@@ -21,7 +23,7 @@ def learned(source: fleet.Fleet, demands: list[mix.Demand]) -> knowledge.Knowled
 
 def chosen(source: fleet.Fleet, asked: view.Request, known: knowledge.Knowledge) -> tuple[str, int]:
     """The node, and the index of the first GPU (-1: none)."""
-    found = placing.best(shapes.offered(source, asked), dual_price.score, known)
+    found = placing.best(shapes.offered(source, asked), SCORE, known)
     assert found is not None
     return found.node.name, found.gpus[0].index if found.gpus else -1
 
@@ -29,7 +31,7 @@ def chosen(source: fleet.Fleet, asked: view.Request, known: knowledge.Knowledge)
 def losses(source: fleet.Fleet, asked: view.Request, known: knowledge.Knowledge) -> list[list[float]]:
     """In hundredths of a GPU."""
     offers = shapes.offered(source, asked)
-    return np.where(offers.fits, -dual_price.score(offers, known), np.nan).tolist()  # type: ignore[no-any-return]
+    return np.where(offers.fits, -SCORE(offers, known), np.nan).tolist()  # type: ignore[no-any-return]
 
 
 def test_a_piece_that_nobody_else_can_use_is_taken_first() -> None:
@@ -70,6 +72,16 @@ def test_a_model_that_many_ask_for_by_name_is_kept_for_them() -> None:
     assert chosen(source, shapes.request(100), learned(source, [named, named, named, WHOLE])) == ("n1", 0)
 
 
+def test_a_piece_is_worth_what_those_pay_who_may_use_its_model() -> None:
+    halves, wholes = mix.Demand(0, 50, frozenset({B})), mix.Demand(0, 100, frozenset({A}))
+    gpus = (shapes.node(f"{model}{left}", [left], model=model) for model in (A, B) for left in (60, 100))
+    source = shapes.nodes(*gpus, maxTenantsPerGPU=3)
+    known = learned(source, [halves, halves, wholes])
+    # A: a whole GPU alone is of use. B: the half of a GPU is, too.
+    assert losses(source, shapes.request(20), known) == [[0], [100], [50], [50]]
+    assert losses(source, shapes.request(50), known) == [[0], [100], [50], [50]]
+
+
 def test_a_gpu_that_takes_its_last_tenant_loses_what_is_left() -> None:
     tight, loose = (shapes.nodes(shapes.node("n0", [60]), maxTenantsPerGPU=most) for most in (2, 3))
     assert losses(tight, shapes.request(10), learned(tight, [HALF])) == [[50]]
@@ -108,7 +120,7 @@ def test_first_fit_until_enough_have_come() -> None:
         assert chosen(source, shapes.request(33), known) == ("n0", 0)
     known.mix.add(WHOLE)
     for _ in range(100):
-        dual_price.score(shapes.offered(source, shapes.request(33)), known)
+        SCORE(shapes.offered(source, shapes.request(33)), known)
     assert chosen(source, shapes.request(33), known) == ("n1", 0)
 
 
@@ -176,10 +188,3 @@ def test_no_gpu_at_all_is_no_fault() -> None:
 def test_memory_and_cpu_that_nobody_asks_for_do_not_count() -> None:
     source = shapes.nodes(shapes.node("n0", [100], cpu=0, memory=0), shapes.node("n1", [40], cpu=0, memory=0))
     assert chosen(source, shapes.request(33), learned(source, [mix.Demand(0, 100), mix.Demand(0, 50)])) == ("n1", 0)
-
-
-def test_after_more_classes_than_are_kept_what_comes_next_still_counts() -> None:
-    found = mix.Mix(mix.Demand(number, 50) for number in range(mix.MAX_CLASSES + 1))
-    for _ in range(9):
-        found.add(WHOLE)
-    assert next(iter(found.weights())) == WHOLE

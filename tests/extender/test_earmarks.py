@@ -2,11 +2,12 @@
 
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import records, verbs
+from cotenant_extender.ledger import earmarks
 from cotenant_extender.queue import order
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, lift, lifted, run, told
+from extender.queueing import booked, evicted, lift, lifted, run, runs, told
 
 
 def test_an_earmark_ends_when_its_gpu_closes_and_the_pod_is_earmarked_elsewhere() -> None:
@@ -46,6 +47,51 @@ def test_after_kube_schedulers_refusal_the_pod_keeps_its_place_waits_and_then_tr
     assert booked(source) == {"GPU-n1-0": 40}
 
 
+def test_after_a_refused_binding_the_pod_waits_then_tries_another_node_and_no_node_counts_as_refused() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80), builders.pod("b", 80, created=NOW + 1))
+    assert lifted(source) == ["a", "b"]
+    lift(source, "a", errored="binding rejected: 403")
+    assert told(source, "a") == (
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+        "kube-scheduler could not place it: binding rejected: 403; 1st in the queue",
+    )
+    assert source.hosts.tries.silent() == []
+    builders.put(source, builders.pod("c", 80, created=NOW + 1))
+    assert lifted(source, now=NOW + 1) == ["c"]
+
+
+def test_victims_are_found_on_the_only_node_although_a_binding_failed_there() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.pod("a", 80, priority=5))
+    assert lifted(source) == ["a"]
+    lift(source, "a", priority=5, errored="binding rejected: 403")
+    runs(source, "low", 60)
+    assert evicted(source, now=NOW + 10) == ["low"]
+
+
+def test_an_error_that_kube_scheduler_reports_again_ends_the_next_earmark_in_its_time() -> None:
+    source = builders.cluster(gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80, gates=(), errored="binding rejected: 403"), builders.pod("b", 80))
+    assert lifted(source) == ["a"]
+    assert lifted(source, now=NOW + earmarks.STANDING_SECONDS) == ["b"]
+    assert source.hosts.tries.silent() == []
+
+
+def test_a_report_that_filter_had_no_earmark_ends_none_and_refuses_no_node() -> None:
+    source = builders.cluster(gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", gates=(), unschedulable="0/1 nodes are available: 1 GPU lacks share"))
+    assert lifted(source) == ["a"]
+    early = f"0/1 nodes are available: {': '.join(verbs.NOT_PROMISED)}"
+    lift(source, "a", unschedulable=early)
+    run(source, now=NOW + 1)
+    assert booked(source) == {"GPU-n0-0": 40}
+    assert source.hosts.tries.silent() == []
+
+
 def test_a_pod_without_gate_is_left_to_kube_scheduler_at_first() -> None:
     source = builders.cluster()
     builders.put(source, builders.pod("a", gates=()))
@@ -75,3 +121,11 @@ def test_a_pod_that_is_gone_leaves_neither_earmark_nor_setback() -> None:
     for name in "ab":
         source.pod_gone(PodUID(f"uid-{name}"))
     assert (len(source.earmarks), source.earmarks.setback(PodUID("uid-b"))) == (0, None)
+
+
+def test_of_what_kube_scheduler_says_256_characters_are_told() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.pod("a"))
+    run(source)
+    lift(source, "a", unschedulable="x" * 300)
+    assert told(source, "a")[1] == f"kube-scheduler found no node: {'x' * 256}; 1st in the queue"

@@ -1,12 +1,14 @@
 """When tenants are expected to end, by what is known of them."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cotenant_api import names
-from cotenant_api.names import PodUID
+from cotenant_api.names import Namespace, PodUID
 from cotenant_extender import records, tenures
 from cotenant_extender.ledger import ledger, runs
 from cotenant_extender.queue import ends, roster
@@ -14,6 +16,7 @@ from extender import builders
 from extender.builders import NOW
 
 OWNER = [{"kind": "Job", "controller": True}]
+LIKE = tenures.Likeness(Namespace("team"), ("Job", 40))
 
 
 def finished(name: str, seconds: float, **changes: Any) -> dict[str, Any]:
@@ -128,38 +131,39 @@ def test_only_who_succeeded_teaches_and_each_once() -> None:
     again["metadata"]["resourceVersion"] = "9"
     builders.put(source, again)
     source.pod_gone(PodUID("uid-old0"), last=records.pod_record(again))
-    assert source.runs.of(("team", "Job", 40)) is None
+    assert source.runs.of(LIKE) is None
     builders.put(source, finished("old2", 300))
-    assert source.runs.of(("team", "Job", 40)) == runs.Known(typical=200, longest=300)
+    assert source.runs.of(LIKE) == runs.Known(typical=200, longest=300)
 
 
 def test_who_is_gone_before_its_end_was_seen_teaches_too() -> None:
     source = knowing(100, 200)
     builders.put(source, running(9000))
     source.pod_gone(PodUID("uid-it"), last=records.pod_record(finished("it", 400)))
-    assert source.runs.of(("team", "Job", 40)) == runs.Known(typical=200, longest=400)
+    assert source.runs.of(LIKE) == runs.Known(typical=200, longest=400)
 
 
 def test_the_latest_run_times_count_and_the_oldest_kinds_are_forgotten() -> None:
     source = knowing(*[5000] * 3, *[100] * runs.KEPT)
-    assert source.runs.of(("team", "Job", 40)) == runs.Known(typical=100, longest=100)
+    assert source.runs.of(LIKE) == runs.Known(typical=100, longest=100)
     epoch = source.runs.epoch
     for number in range(runs.KINDS):
         raw = finished(f"other-{number}", 100)
         raw["metadata"]["namespace"] = f"team-{number}"
         source.runs.learn(records.pod_record(raw), None)
-    assert source.runs.of(("team", "Job", 40)) is None
+    assert source.runs.of(LIKE) is None
     assert source.runs.epoch == epoch + 1
 
 
 def test_kinds_of_which_nothing_is_learned_take_no_number_from_others() -> None:
     source = knowing(*[100] * 3)
     epoch = source.runs.epoch
-    numbers = {source.runs.number(("other", number)) for number in range(2 * runs.KINDS)}
+    kinds = [tenures.Likeness(Namespace(f"team-{number}"), "graph") for number in range(2 * runs.KINDS)]
+    numbers = {source.runs.number(kind) for kind in kinds}
     assert runs.NO_KIND in numbers
     assert len(numbers) <= runs.KINDS // 2 + 1
     assert source.runs.epoch == epoch
-    assert source.runs.of(("team", "Job", 40)) is not None
+    assert source.runs.of(LIKE) is not None
 
 
 def test_containers_that_still_run_or_do_not_say_when_they_ended_tell_no_end() -> None:
@@ -167,3 +171,39 @@ def test_containers_that_still_run_or_do_not_say_when_they_ended_tell_no_end() -
     raw["status"]["containerStatuses"].append({"state": {"running": {}}})
     assert records.pod_record(raw).tenure.ended is None
     assert records.pod_record(builders.pod("no-status")).tenure == tenures.UNKNOWN
+
+
+def test_kinds_of_one_namespace_make_room_for_each_other_alone() -> None:
+    source = knowing(*[100] * 3)
+    for number in range(2 * runs.KINDS_OF_NAMESPACE):
+        for owner in range(runs.FEWEST):
+            raw = finished(f"x{number}-{owner}", 100)
+            raw["metadata"]["namespace"] = "many"
+            raw["metadata"]["ownerReferences"] = [{"kind": f"Kind{number}", "controller": True}]
+            builders.put(source, raw)
+    kinds = [tenures.Likeness(Namespace("many"), (f"Kind{n}", 40)) for n in range(2 * runs.KINDS_OF_NAMESPACE)]
+    known = [number for number, kind in enumerate(kinds) if source.runs.of(kind) is not None]
+    assert known == list(range(runs.KINDS_OF_NAMESPACE, 2 * runs.KINDS_OF_NAMESPACE))
+    assert source.runs.of(LIKE) is not None
+
+
+def test_as_many_kinds_as_there_are_numbers_have_one_each_and_of_no_kind_nothing_is_known() -> None:
+    found, table = runs.Runs(), []
+    last = records.pod_record(finished("last", 500))
+    for number in range(runs.KINDS):
+        likeness = replace(last, namespace=Namespace(f"team-{number}"))
+        for _ in range(runs.FEWEST if number >= runs.KINDS - 2 else 1):
+            found.learn(likeness, None)
+        table.append(found.number(likeness.likeness))
+    assert sorted(table) == list(range(runs.KINDS))
+    assert found.of(likeness.likeness) == runs.Known(typical=500, longest=500)
+    assert found.of(None) is None
+    assert np.isnan(found.tables(np.array([runs.NO_KIND]))).all()
+
+
+def test_a_namespace_of_many_kinds_gets_no_number_for_another_that_only_runs() -> None:
+    found = runs.Runs()
+    kinds = [tenures.Likeness(Namespace("many"), f"graph-{number}") for number in range(runs.KINDS_OF_NAMESPACE + 1)]
+    assert sorted(map(found.number, kinds[:-1])) == list(range(runs.KINDS_OF_NAMESPACE))
+    assert found.number(kinds[-1]) == runs.NO_KIND
+    assert found.number(LIKE) == runs.KINDS_OF_NAMESPACE

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -25,9 +25,9 @@ def runs(to: Server, name: str, share: int, gpu: str = "GPU-n0-0", **changes: An
     to.put(pods.PODS, raw)
 
 
-def guard(to: Server, app: str) -> None:
-    """A budget that allows no disruption."""
-    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+def guard(to: Server, app: str, *, pods: int = 1) -> None:
+    """A budget that allows no disruption of so many pods."""
+    spec = {"minAvailable": pods, "selector": {"matchLabels": {"app": app}}}
     to.put(BUDGETS, {"metadata": {"name": app, "namespace": "team"}, "spec": spec})
 
 
@@ -120,6 +120,34 @@ async def test_a_budget_is_honoured_others_are_asked_and_nothing_is_deleted() ->
         assert not leaving(server, "guarded")
         assert value(rig, "evictions_total", result="refused") == 1
         assert server.sent("DELETE", "/pods/") == 0
+
+
+@virtual.time
+async def test_many_pods_of_one_budget_cost_one_request_before_another_is_asked() -> None:
+    server = running.server(nodes=3, gpus=4)
+    for index in range(11):
+        node = index // 4
+        runs(server, f"guarded{index}", 80, f"GPU-n{node}-{index % 4}", labels={"app": "web"})
+    runs(server, "low", 80, "GPU-n2-3", priority=1)
+    guard(server, "web", pods=11)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: leaving(server, "low"), "evicted")
+        assert server.sent("POST", "/eviction") == 2
+
+
+@virtual.time
+async def test_a_budget_that_cannot_be_read_protects_none_but_the_pod_that_was_asked() -> None:
+    server = running.server(gpus=2)
+    runs(server, "guarded", 80, labels={"app": "web"})
+    runs(server, "low", 80, "GPU-n0-1", priority=1)
+    guard(server, "web")
+    server.fault = lambda request: Fault.REFUSED if "/poddisruptionbudgets/" in request.path else None
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: leaving(server, "low"), "evicted")
 
 
 @virtual.time
@@ -367,3 +395,78 @@ async def test_a_gang_that_lost_a_pod_runs_on_while_another_waits_for_a_node_and
         await asyncio.sleep(600)
         assert not leaving(server, "a")
         assert not leaving(server, "b2")
+
+
+def slow(to: Server, befalls: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Evictions take three seconds; what happens while the first of them is under way."""
+    answer = to.request
+
+    async def slowly(request: transport.Request) -> transport.Answer:
+        if request.path.endswith("/eviction"):
+            if not to.sent("POST", "/eviction"):
+                await befalls()
+            await asyncio.sleep(3)
+        return await answer(request)
+
+    to.request = slowly  # type: ignore[method-assign]
+
+
+def three_victims(to: Server) -> None:
+    for number in range(3):
+        runs(to, f"low{number}", 33)
+    to.put(pods.PODS, builders.pod("high", 100, priority=5))
+
+
+@virtual.time
+async def test_no_more_victims_are_evicted_for_a_job_that_has_gone() -> None:
+    server = running.server(gpus=1)
+    three_victims(server)
+
+    async def gone() -> None:
+        server.remove(pods.PODS, "high", "team")
+
+    slow(server, gone)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await asyncio.sleep(60)
+        assert server.sent("POST", "/eviction") == 1
+
+
+@virtual.time
+async def test_no_more_victims_are_evicted_in_another_term() -> None:
+    server = running.server(gpus=1)
+    three_victims(server)
+    async with running.extender(server) as rig:
+
+        async def terms() -> None:
+            server.remove(pods.PODS, "high", "team")
+            for holder in ("other_1", running.HOLDER):
+                rig.holder = holder
+                running.renew(server, holder, now=running.clock())
+                await asyncio.sleep(4)
+
+        slow(server, terms)
+        await rig.serving()
+        await asyncio.sleep(60)
+        assert rig.extender.serving()
+        assert server.sent("POST", "/eviction") == 1
+
+
+@virtual.time
+async def test_a_victim_that_cannot_be_marked_after_a_lost_reply_is_left_alone_for_a_while() -> None:
+    server = running.server(gpus=1)
+    runs(server, "low", 80)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+
+    def chosen(request: transport.Request) -> Fault | None:
+        if request.path.endswith("/eviction"):
+            return Fault.NOT_SENT
+        return Fault.REFUSED if request.method == "PATCH" and request.path.endswith("/pods/low") else None
+
+    server.fault = chosen
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: value(rig, "evictions_total", result="failed") == 1, "given up")
+        assert server.sent("PATCH", "/pods/low") == writer.FENCE_TRIES
+        server.fault = lambda _: None
+        await until(lambda: leaving(server, "low"), "evicted in the end")

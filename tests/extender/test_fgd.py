@@ -7,22 +7,24 @@ import numpy as np
 import pytest
 
 from cotenant_api.names import GPUModel
-from cotenant_extender.packing import fgd, fleet, fragments, knowledge, mix, placing, view
+from cotenant_extender.packing import fgd, fleet, fragments, knowledge, mix, placing, registry, view
 from extender import shapes
 from extender.shapes import A, B
 
 HALF, WHOLE = mix.Demand(4000, 50), mix.Demand(4000, 100)
 
+SCORE = registry.ByRow(fgd.basis, fgd.scores)
+
 
 def scores(source: fleet.Fleet, asked: view.Request, known: knowledge.Knowledge) -> list[list[float]]:
     """Of each GPU or node; NaN where the pod does not fit."""
     offers = shapes.offered(source, asked)
-    found = np.where(offers.fits, fgd.score(offers, known), math.nan)
+    found = np.where(offers.fits, SCORE(offers, known), math.nan)
     return [[float(cell) for cell in row] for row in found]
 
 
 def node_chosen(source: fleet.Fleet, asked: view.Request, known: knowledge.Knowledge) -> str:
-    found = placing.best(shapes.offered(source, asked), fgd.score, known)
+    found = placing.best(shapes.offered(source, asked), SCORE, known)
     assert found is not None
     return found.node.name
 
@@ -59,6 +61,14 @@ def test_a_pod_that_takes_the_cpu_away_from_idle_gpus_goes_elsewhere() -> None:
     known = shapes.known([WHOLE])
     source = shapes.nodes(shapes.node("n0", [100], cpu=6000), shapes.node("n1", [10], cpu=6000))
     assert node_chosen(source, shapes.request(0, cpu=4000), known) == "n1"
+
+
+def test_what_is_left_of_a_gpu_that_takes_its_last_tenant_is_of_no_use() -> None:
+    known = shapes.known([HALF])
+    tight, loose = (shapes.nodes(shapes.node("n0", [60]), maxTenantsPerGPU=most) for most in (2, 3))
+    # 50 are left, of which no other pod makes use on a GPU that takes no other pod.
+    assert scores(tight, shapes.request(10), known) == [[math.trunc(100 / (1 + math.exp(0.5)))]]
+    assert scores(loose, shapes.request(10), known) == [[50]]
 
 
 def test_a_model_that_nobody_may_use_is_fragmented_already() -> None:
@@ -137,3 +147,15 @@ def test_a_fleet_with_another_model_gets_tables_of_its_own() -> None:
     scores(shapes.nodes(shapes.node("n0", [100])), shapes.request(100), known)
     both = shapes.nodes(shapes.node("n0", [100]), shapes.node("n1", [100], model=GPUModel("C")))
     assert node_chosen(both, shapes.request(100), known) == "n1"
+
+
+def test_what_is_typical_is_looked_at_again_when_half_as_many_more_have_come_or_128() -> None:
+    found, learned = fragments.Fragments(), mix.Mix()
+    made, standing = [], None
+    for count in range(1, 700):
+        learned.add(mix.Demand(1000, 50))
+        tables = found.tables(learned, (A,), 8)
+        if tables is not standing:
+            made.append(count)
+            standing = tables
+    assert made == [32, 64, 96, 144, 216, 324, 452, 580]

@@ -164,6 +164,7 @@ def test_many_namespaces_that_come_and_go_are_not_remembered_for_ever() -> None:
         builders.put(source, builders.bound(f"p{number}", 10, "n0", "GPU-n0-0", namespace=f"team-{number}"))
         assert source.seen().free.tolist() == [[90]]
         source.pod_gone(records.pod_record(builders.pod(f"p{number}")).uid)
+        source.graves.ask()
         listed = [records.gpunode_record(builders.gpunode("n0", gpus=1))]
         steps.finish(lists.gpunodes(source, listed, version=1, now=builders.NOW))
     assert not source.seen().crowded

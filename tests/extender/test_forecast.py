@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from cotenant_api import names
-from cotenant_api.names import PodUID
+from cotenant_api.names import Namespace, PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import rules
-from cotenant_extender.queue import ends, forecast, order, roster
+from cotenant_extender.queue import bounds, ends, forecast, order, roster
 from extender import builders, queueing
 from extender.builders import NOW, T4
 
@@ -27,19 +27,20 @@ def tenant(source: ledger.Ledger, name: str, share: int, gpu: str, left: float |
     builders.put(source, raw)
 
 
-def field(source: ledger.Ledger) -> forecast.Field:
-    """All GPUs."""
+def field(source: ledger.Ledger, namespace: Namespace) -> forecast.Field:
+    """All GPUs, for a job of a namespace."""
     seen, held = source.seen(), roster.Roster()
     while not held.update(source, seen):
         pass
-    return forecast.Field(seen, held, ends.expected(held, source.runs, now=NOW), seen.present)
+    bound = bounds.of(seen, held.share.shape, namespace)
+    return forecast.Field(seen, held, ends.expected(held, source.runs, now=NOW), seen.present, bound)
 
 
 def soonest(source: ledger.Ledger, *pods: Any) -> tuple[float, list[str]] | None:
     """In how many seconds these pods can start together, and on which GPUs."""
     builders.put(source, *pods)
     requests = [order.request_of(source.pods[PodUID(pod["metadata"]["uid"])]) for pod in pods]
-    found = forecast.soonest(field(source), requests, now=NOW)
+    found = forecast.soonest(field(source, requests[0].demand.namespace), requests, now=NOW)
     return None if found is None else (found.start - NOW, sorted(uuid for held in found.gpus.values() for uuid in held))
 
 
@@ -65,7 +66,7 @@ def test_memory_tenants_and_tenancy_count_as_for_the_rules() -> None:
     source = builders.cluster(gpus=2)
     tenant(source, "a", 10, "GPU-n0-0", 700, memory_mib=130_000)
     tenant(source, "b", 10, "GPU-n0-1", 800, namespace="others")
-    assert soonest(source, builders.pod("big", 20, annotations={names.GPU_MEMORY: "60Gi"})) == (700, ["GPU-n0-0"])
+    assert soonest(source, builders.pod("big", 45, annotations={names.GPU_MEMORY: "60Gi"})) == (700, ["GPU-n0-0"])
     assert soonest(source, builders.pod("other", 20, namespace="others")) == (0, ["GPU-n0-1"])
 
 
@@ -151,18 +152,23 @@ def test_looking_at_some_nodes_at_a_time_finds_what_looking_at_all_does(seed: in
     assert any(one is not None and one[0] > 0 for one in found)
 
 
+@pytest.mark.parametrize("most", [None, 1, 2])
+@pytest.mark.parametrize("tenancy", ["SameNamespace", "Any"])
 @pytest.mark.parametrize("seed", range(8))
 def test_when_those_have_left_who_are_expected_to_by_then_the_rules_take_the_pod_there_and_nowhere_before(
-    seed: int,
+    seed: int, tenancy: str, most: int | None
 ) -> None:
     chance = random.Random(seed)  # noqa: S311
-    source = builders.cluster(nodes=2, gpus=2)
+    source = builders.cluster(nodes=2, gpus=2, tenancy=tenancy, maxGPUsPerNamespace=most)
     left: dict[str, float] = {}
     for cell in range(4):
+        together = chance.choice(["team", "others"])
         for number in range(chance.randrange(1, 4)):
             name = f"t{cell}{number}"
             left[name] = chance.randrange(1, 9000)
-            tenant(source, name, chance.choice([10, 20, 30]), f"GPU-n{cell // 2}-{cell % 2}", left[name])
+            namespace = together if tenancy == "SameNamespace" else chance.choice(["team", "others"])
+            gpu = f"GPU-n{cell // 2}-{cell % 2}"
+            tenant(source, name, chance.choice([10, 20, 30]), gpu, left[name], namespace=namespace)
     wanted = builders.pod("it", chance.choice([80, 90, 100]))
     found = soonest(source, wanted)
     assert found is not None
@@ -174,3 +180,21 @@ def test_when_those_have_left_who_are_expected_to_by_then_the_rules_take_the_pod
         assert not takes.any(), f"fits before {found}"
         queueing.end(source, name)
     assert np.any(rules.offers(source.seen(), request, check_host=True).fits)
+
+
+def test_who_may_be_on_no_further_gpu_waits_until_its_namespace_leaves_one() -> None:
+    source = builders.cluster(nodes=3, gpus=1, maxGPUsPerNamespace=2)
+    tenant(source, "own", 60, "GPU-n0-0", 900)
+    tenant(source, "other", 50, "GPU-n1-0", 100, namespace="others")
+    tenant(source, "service", 60, "GPU-n2-0", None)
+    assert soonest(source, builders.pod("small", 30)) == (0, ["GPU-n0-0"])
+    assert soonest(source, builders.pod("big", 80)) == (900, ["GPU-n0-0"])
+    gang = [builders.pod(name, 50, annotations=builders.gang("g", 2)) for name in "ab"]
+    assert soonest(source, *gang) == (900, ["GPU-n0-0"])
+
+
+def test_who_may_be_on_no_further_gpu_and_whose_namespace_never_leaves_one_is_never_expected_to_start() -> None:
+    source = builders.cluster(nodes=2, gpus=1, maxGPUsPerNamespace=1)
+    tenant(source, "service", 60, "GPU-n0-0", None)
+    tenant(source, "other", 60, "GPU-n1-0", 100, namespace="others")
+    assert soonest(source, builders.pod("big", 80)) is None

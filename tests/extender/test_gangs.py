@@ -1,11 +1,17 @@
 """Gangs: all of their pods or none."""
 
+from typing import Any
+
+import pytest
+
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
+from cotenant_extender.packing import placing
+from cotenant_extender.queue import earmarking, seating
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import end, held, lift, lifted, member, ordered, queue, run, told
+from extender.queueing import booked, end, held, lift, lifted, member, ordered, queue, run, told
 
 
 def test_a_gang_waits_until_all_of_it_is_there() -> None:
@@ -152,6 +158,16 @@ def test_pods_of_two_controllers_are_two_gangs_whatever_they_are_called() -> Non
     assert lifted(source) == ["a", "b"]
 
 
+def test_a_pod_that_names_anothers_uid_under_a_kind_or_name_of_its_own_is_of_another_gang() -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "colleagues", "uid": "uid-job", "controller": True}
+    source = builders.cluster()
+    for name, owner in (("a", job), ("x", {**job, "kind": "Mine"}), ("y", {**job, "name": "mine"}), ("b", job)):
+        raw = member(name, 10, size=2)
+        raw["metadata"]["ownerReferences"] = [owner]
+        builders.put(source, raw)
+    assert lifted(source) == ["a", "b"]
+
+
 def test_a_gang_that_says_so_spans_controllers() -> None:
     source = builders.cluster()
     notes = builders.gang("g", 2, across=True)
@@ -170,3 +186,19 @@ def test_a_gang_above_the_policys_size_says_so_until_the_policy_allows_it() -> N
     assert lifted(source) == []
     source.policy_changed(builders.in_force(queue={"maxGangSize": 3}))
     assert lifted(source) == ["a", "b", "c"]
+
+
+def test_a_gang_of_which_one_pod_gets_no_place_in_the_end_is_promised_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = builders.cluster(nodes=2)
+    builders.put(source, member("a"), member("b"), member("c"))
+    chosen, places = placing.chosen, [True, False]
+
+    def found(*arguments: Any) -> placing.Choice | None:
+        return chosen(*arguments) if places.pop(0) else None
+
+    monkeypatch.setattr(placing, "chosen", found)
+    monkeypatch.setattr(earmarking, "fits_together", lambda *_: True)
+    found_seats = [seating.Seat(0, (0,)), seating.Seat(1, (0,)), seating.Seat(1, (0,))]
+    monkeypatch.setattr(seating, "seats", lambda *_, **__: found_seats)
+    assert lifted(source) == []
+    assert booked(source) == {}

@@ -12,23 +12,7 @@ from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import backfill, forecast, holds, planning
 from extender import builders, queueing
 from extender.builders import NOW
-from extender.queueing import booked, end, held, lift, lifted, run, told
-
-
-def tenant(name: str, share: int, gpu: str, left: float, **changes: Any) -> dict[str, Any]:
-    """A bound pod that must have ended in so many seconds."""
-    raw = builders.bound(name, share, gpu.split("-")[1], gpu, activeDeadlineSeconds=left + 100_000, **changes)
-    raw["status"]["startTime"] = builders.timestamp(NOW - 100_000)
-    return raw
-
-
-def waiting_for(share: int, *tenants: dict[str, Any], nodes: int = 1, gpus: int = 1, **job: Any) -> ledger.Ledger:
-    """A cluster in which the pod `old` waits too long, and GPUs are held for it."""
-    source = builders.cluster(nodes=nodes, gpus=gpus, queue={"maxWaitSeconds": 60})
-    builders.put(source, *tenants, builders.pod("old", share, created=NOW - 61, **job))
-    assert lifted(source) == []
-    assert held(source) != []
-    return source
+from extender.queueing import booked, end, held, lift, lifted, ran, run, tenant, told, waiting_for
 
 
 def test_who_ends_before_the_job_is_expected_to_start_may_use_its_gpus() -> None:
@@ -41,16 +25,8 @@ def test_who_ends_before_the_job_is_expected_to_start_may_use_its_gpus() -> None
 
 def test_who_is_known_to_run_shortly_may_without_a_deadline() -> None:
     source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
-    for number, seconds in enumerate((100, 200, 300)):
-        raw = builders.bound(f"done{number}", 30, "n0", "GPU-n0-0", phase="Succeeded")
-        raw["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
-        raw["status"]["startTime"] = builders.timestamp(NOW - 5000)
-        stopped = {"terminated": {"finishedAt": builders.timestamp(NOW - 5000 + seconds)}}
-        raw["status"]["containerStatuses"] = [{"state": stopped}]
-        builders.put(source, raw)
-    short = builders.pod("short", 30)
-    short["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
-    builders.put(source, short, builders.pod("unknown", 30))
+    ran(source, 30, 100, 200, 300)
+    builders.put(source, builders.of_job(builders.pod("short", 30)), builders.pod("unknown", 30))
     assert lifted(source) == ["short"]
 
 
@@ -80,9 +56,11 @@ def test_those_who_leave_room_do_so_together() -> None:
 
 
 def test_room_for_the_job_is_room_in_memory_and_tenancy_too() -> None:
-    notes = {names.GPU_MEMORY: "100Gi"}
-    source = waiting_for(60, tenant("t", 50, "GPU-n0-0", 1000), annotations=notes)
-    builders.put(source, builders.pod("much", 20, annotations={names.GPU_MEMORY: "40Gi"}))
+    notes = {names.GPU_MEMORY: "90Gi"}
+    # It was placed when a larger part of the memory was no larger share yet.
+    stays = builders.bound("stays", 5, "n0", "GPU-n0-0", memory_mib=30_000, restartPolicy="Always")
+    source = waiting_for(70, tenant("t", 50, "GPU-n0-0", 1000), stays, annotations=notes)
+    builders.put(source, builders.pod("much", 20, annotations={names.GPU_MEMORY: "20Gi"}))
     assert lifted(source) == []
     builders.put(source, builders.pod("little", 20, annotations={names.GPU_MEMORY: "4Gi"}))
     assert lifted(source) == ["little"]
@@ -259,6 +237,66 @@ def test_few_pods_of_a_large_gang_are_forecast_in_a_pass_and_the_next_goes_on(mo
     assert sorted(placed) == sorted(f"p{share}" for share in range(10, 26))
 
 
+@pytest.mark.parametrize(("is_late", "most"), [(True, 1), (False, 2)])
+def test_one_guest_is_let_in_where_the_time_of_a_pass_is_over_and_else_all(is_late: bool, most: int) -> None:
+    source = waiting_for(70, tenant("t", 50, "GPU-n0-0", 1000))
+    builders.put(source, *(builders.pod(f"p{share}", share) for share in (8, 9)))
+    policy, queue = source.policy, queueing.queue(source)
+    assert policy is not None
+
+    def late(part: float) -> bool:
+        return is_late and part >= 1
+
+    counts = [len(queue.plan(source, policy, now=NOW, late=late).lifts) for _ in range(9)]
+    assert (max(counts), sum(counts)) == (most, 2)
+
+
+def test_looks_at_guests_who_fit_on_one_gpu_alone_count_with_all_pods_of_the_gang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = 10
+    source = builders.cluster(gpus=size, queue={"maxWaitSeconds": 60})
+    builders.put(source, *(tenant(f"t{slot}", 100, f"GPU-n0-{slot}", 1000) for slot in range(1, size)))
+    builders.put(source, tenant("t0", 20, "GPU-n0-0", 1000))
+    builders.put(source, builders.bound("service", 20, "n0", "GPU-n0-0", restartPolicy="Always"))
+    builders.put(source, *(queueing.member(f"g{n}", 75, size=size, created=NOW - 61) for n in range(size)))
+    assert lifted(source) == []
+    builders.put(source, *(builders.pod(f"p{share}", share) for share in range(6, 20)))
+    asked: list[int] = []
+    real = forecast.soonest
+
+    def counted(*args: Any, **named: Any) -> forecast.Place | None:
+        asked.append(size)
+        return real(*args, **named)
+
+    monkeypatch.setattr(forecast, "soonest", counted)
+    passes = 0
+    while run(source).cut or not asked:
+        passes += 1
+        assert sum(asked) <= backfill.FORECASTS + 2 * size
+        asked.clear()
+    assert passes > 3
+
+
+def test_sixteen_kinds_of_guests_are_looked_at_in_a_pass_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    lasting = builders.bound("service", 20, "n0", "GPU-n0-0", restartPolicy="Always")
+    source = waiting_for(75, tenant("t", 20, "GPU-n0-0", 1000), lasting)
+    builders.put(source, *(builders.pod(f"p{share}", share) for share in range(6, 26)))
+    reservation, asked = queueing.queue(source).reservation, list[int]()
+    guests = reservation.guests
+
+    def counted(*arguments: Any, **named: Any) -> holds.Look:
+        asked.append(1)
+        return guests(*arguments, **named)
+
+    monkeypatch.setattr(reservation, "guests", counted)
+    counts = []
+    for _ in range(3):
+        counts.append((run(source).cut, len(asked)))
+        asked.clear()
+    assert counts == [(True, 16), (False, 4), (False, 0)]
+
+
 def test_guests_who_are_still_to_be_looked_at_hold_up_no_preemption() -> None:
     source = waiting_for(100, tenant("t", 50, "GPU-n0-0", 1000))
     builders.put(source, *(builders.pod(f"p{share}", share) for share in range(1, 31)))
@@ -270,8 +308,12 @@ def test_guests_who_are_still_to_be_looked_at_hold_up_no_preemption() -> None:
 
 def test_who_comes_later_in_the_queue_is_looked_at_although_held_nodes_change_in_every_pass() -> None:
     source = gang_that_waits(**{names.GPU_MEMORY: "100Gi"})
+    for place in [f"GPU-n{node}-{slot}" for node in range(2) for slot in range(11)][1:]:
+        # They were placed when a larger part of the memory was no larger share yet.
+        lasting = builders.bound(f"s{place}", 1, place.split("-")[1], place, memory_mib=30_000, restartPolicy="Always")
+        builders.put(source, lasting)
     assert lifted(source) == []
-    builders.put(source, builders.pod("much", 10, annotations={names.GPU_MEMORY: "45Gi"}, created=NOW - 1))
+    builders.put(source, builders.pod("much", 10, annotations={names.GPU_MEMORY: "10Gi"}, created=NOW - 1))
     builders.put(source, builders.pod("little", 10, annotations={names.GPU_MEMORY: "4Gi"}))
     placed: list[str] = []
     for number in range(holds.MOST_CELLS + 4):

@@ -3,7 +3,7 @@
 import hypothesis
 from hypothesis import strategies as st
 
-from cotenant_api import names, packingpolicy
+from cotenant_api import booking, names, packingpolicy
 from cotenant_extender import records
 from cotenant_extender.packing import causes, placing
 from extender import builders, histories
@@ -27,7 +27,7 @@ def test_a_pod_is_refused_only_where_no_gpu_takes_it(
         assert record.request is not None
         assert source.policy is not None
         found = placing.place(source.seen(), record.request, source.known)
-        takes = any(
+        takes = booking.memory_part(gib * 1024, 143771 * 95 // 100) <= share and any(
             gpu.share + share <= 100
             and gpu.booked_mib + gib * 1024 <= 143771 * 95 // 100
             and len(gpu.tenants) < 3

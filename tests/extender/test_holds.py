@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.queue import holds
+from cotenant_extender.queue import forecast, holds
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, full, held, lifted, member, run, told
@@ -173,3 +175,23 @@ def test_while_one_pod_is_bound_all_the_time_the_one_that_waits_is_placed_within
             break
     assert placed_at is not None
     assert 60 < placed_at - NOW <= 60 + 20 + 1
+
+
+def test_where_nothing_changes_it_is_forecast_again_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = full()
+    builders.put(source, builders.pod("old", 90, created=NOW - 61))
+    run(source)
+    run(source, now=NOW + 1)
+    asked: list[int] = []
+    real = forecast.soonest
+
+    def counted(*args: Any, **named: Any) -> forecast.Place | None:
+        asked.append(1)
+        return real(*args, **named)
+
+    monkeypatch.setattr(forecast, "soonest", counted)
+    for seconds in (2, 3, 4):
+        run(source, now=NOW + seconds)
+    assert asked == []
+    run(source, now=NOW + 1 + holds.REVIEW_SECONDS)
+    assert asked != []

@@ -6,14 +6,16 @@ import json
 from typing import Any
 
 import orjson
+import pytest
 
 from api_server.faults import Fault
 from api_server.server import Server
-from cotenant_api import names, placement
+from cotenant_api import exposition, names, placement
 from cotenant_api.names import PodUID
-from cotenant_extender import leadership, records
+from cotenant_extender import leader, leadership, records
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import claims
+from cotenant_extender.queue import cleanup
 from extender import builders, running, virtual
 from extender.builders import NOW
 from extender.running import until
@@ -90,7 +92,7 @@ async def test_while_another_leads_it_lifts_nothing_and_does_not_serve() -> None
         assert "other_1" in rig.extender.standing()
         assert server.sent("PATCH", "/pods/a") == 0
         # So that an alert can tell that pods wait and nobody leads.
-        assert b"cotenant_extender_queue_pods 1.0" in rig.extender.metrics.text()
+        assert b"cotenant_extender_queue_pods 1.0" in rig.extender.metrics.text(exposition.Audience.ANYBODY)
 
 
 @virtual.time
@@ -216,6 +218,25 @@ async def test_what_a_later_leader_has_marked_is_not_bound() -> None:
 
 
 @virtual.time
+async def test_who_wakes_beside_a_later_leader_neither_lifts_over_its_mark_nor_binds_and_steps_down() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        note = json.dumps({"v": 1, "node": "n0", "gpus": ["GPU-n0-1"], "attempt": 1, "leader": "other_1@1.000000"})
+        # It stood still, and its clock too, while another took the Lease, lifted the pod and marked it.
+        rig.holder = ""
+        server.slip(running.LEASES, builders.lease(names.SCHEDULER_LEASE, "other_1", renewed=running.clock()))
+        server.put(pods.PODS, builders.pod("a"))
+        server.slip(pods.PODS, builders.pod("a", gates=(), annotations={names.EARMARK: note}))
+        await until(lambda: server.sent("PATCH", "/pods/a") > 0, "lifted late")
+        await until(lambda: server.sent("GET", names.SCHEDULER_LEASE) > 0, "asked who leads")
+        await until(lambda: not rig.extender.serving(), "it knows that another leads")
+        assert json.loads(earmark_of(server))["leader"] == "other_1@1.000000"
+        assert server.sent("GET", names.SCHEDULER_LEASE) == 1
+        assert await rig.bound("a", "n0") == "the pod does not bear the mark of this extender"
+
+
+@virtual.time
 async def test_a_pod_that_a_former_leader_lifts_late_is_earmarked_again_and_bound() -> None:
     server = running.server()
     async with running.extender(server) as rig:
@@ -290,8 +311,8 @@ async def test_an_earmark_that_cannot_be_read_is_made_anew() -> None:
         await until(lambda: json.loads(earmark_of(server)).get("node") == "n0", "earmarked")
 
 
-def earmark_of(server: Server) -> str:
-    text = str(server.pod("a")["metadata"]["annotations"][names.EARMARK])
+def earmark_of(server: Server, name: str = "a") -> str:
+    text = str(server.pod(name)["metadata"]["annotations"][names.EARMARK])
     return text if text != "{" else "{}"
 
 
@@ -300,3 +321,174 @@ async def test_with_assume_leader_it_serves_without_a_lease() -> None:
     server = running.server(holder="other_1")
     async with running.extender(server, holder="other_1", assume_leader=True) as rig:
         await rig.serving()
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, -5.0, 5.0, 3600.0])
+@virtual.time
+async def test_a_clock_that_is_set_stops_neither_passes_nor_conditions_nor_chores(seconds: float) -> None:
+    ahead = 0.0
+    server = running.server(gpus=1)
+    server.put(pods.PODS, builders.bound("a", 90, "n0", "GPU-n0-0"))
+    async with running.extender(server, wall=lambda: running.clock() + ahead) as rig:
+        await rig.serving()
+        await asyncio.sleep(5)
+        ahead = seconds
+        await asyncio.sleep(5)
+        await rig.serving()
+        recounts = rig.extender.metrics.registry.get_sample_value("cotenant_extender_ledger_recounts_total")
+        server.put(pods.PODS, builders.pod("b", 90))
+        await until(lambda: reason(server, "b") != "", "told why it waits")
+        await asyncio.sleep(2 * leader.DRIFT_SECONDS)
+        later = rig.extender.metrics.registry.get_sample_value("cotenant_extender_ledger_recounts_total")
+        assert recounts is not None
+        assert later is not None
+        assert later > recounts
+        server.remove(pods.PODS, "a", "team")
+        await until(lambda: "schedulingGates" not in server.pod("b")["spec"], "lifted")
+
+
+@virtual.time
+async def test_a_setback_is_over_in_its_time_although_the_clock_was_set_back() -> None:
+    ahead = 0.0
+    server = running.server()
+    async with running.extender(server, wall=lambda: running.clock() + ahead) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+        refused = copy.deepcopy(server.pod("a"))
+        report = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+        refused["status"]["conditions"] = [report]
+        server.put(pods.PODS, refused)
+        first = earmark_of(server)
+        ahead = -3600.0
+        began = running.clock()
+        await until(lambda: earmark_of(server) != first, "earmarked again")
+        assert running.clock() - began < 30
+
+
+@virtual.time
+async def test_a_lease_that_nobody_renews_is_not_believed_for_longer_because_the_clock_was_set_back() -> None:
+    ahead = 0.0
+    server = running.server()
+    async with running.extender(server, wall=lambda: running.clock() + ahead) as rig:
+        await rig.serving()
+        rig.holder = ""
+        ahead = -3600.0
+        await asyncio.sleep(running.LEASE_SECONDS + 3)
+        assert not rig.extender.serving()
+
+
+@pytest.mark.parametrize("seconds", [0.2, 10.0, 3600.0])
+def test_a_renewal_counts_no_longer_because_the_clock_was_set_back(seconds: float) -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host_12ab"))
+    leading.clock_was_set(by=-seconds)
+    leading.observe(lease("host_12ab"))
+    assert leading.remaining_seconds(now=NOW + 9 - seconds) == pytest.approx(6)
+    assert not leading.leads(now=NOW + 15.001 - seconds)
+    leading.observe(lease("host_12ab", renewed=NOW + 16 - seconds))
+    assert leading.leads(now=NOW + 30 - seconds)
+
+
+def test_a_renewal_in_the_future_was_written_before_the_clock_was_set_back() -> None:
+    leading = leadership.Leadership("host", assume=False)
+    leading.observe(lease("host_12ab", renewed=NOW + 3600))
+    assert not leading.leads(now=NOW)
+    assert leading.leads(now=NOW + 3599)
+
+
+@virtual.time
+async def test_how_long_a_gang_was_bound_in_part_under_another_leader_counts_for_nobody() -> None:
+    server = running.server()
+    whole = {"annotations": builders.gang("g", 2)}
+    server.put(pods.PODS, builders.bound("a", 40, "n0", "GPU-n0-0", **whole))
+    server.put(pods.PODS, builders.pod("b", 40, gates=(), **whole))
+    async with running.extender(server) as rig:
+        # Nobody binds the second pod.
+        vars(rig.extender.leader)["_work"] = lambda: 0.0
+        await rig.serving()
+        await asyncio.sleep(cleanup.GRACE_SECONDS - 20)
+        rig.holder = "other_1"
+        await until(lambda: not rig.extender.serving(), "stepped down")
+        await asyncio.sleep(60)
+        rig.holder = running.HOLDER
+        await rig.serving()
+        await asyncio.sleep(cleanup.GRACE_SECONDS - 10)
+        assert server.sent("POST", "/eviction") == 0
+        await until(lambda: server.sent("POST", "/eviction") > 0, "evicted")
+
+
+def reason(server: Server, name: str) -> str:
+    conditions = server.pod(name)["status"].get("conditions") or []
+    return next((str(one["reason"]) for one in conditions if one["type"] == names.PACKED), "")
+
+
+def lifted_to(name: str, gpu: str, share: int = 60) -> Object:
+    """A pod that a former leader has lifted, with its promise."""
+    note = orjson.dumps({"v": 1, "node": "n0", "gpus": [gpu], "attempt": 1, "leader": "other_1@0.0"}).decode()
+    return builders.pod(name, share, gates=(), annotations={names.EARMARK: note})
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.FAILED])
+@virtual.time
+async def test_what_was_promised_to_a_pod_that_cannot_be_marked_is_kept_for_it(fault: Fault) -> None:
+    server = running.server(gpus=2)
+    server.put(pods.PODS, lifted_to("stuck", "GPU-n0-0"))
+    for pod in (builders.pod("other", 60, gates=()), builders.pod("third", 60)):
+        server.put(pods.PODS, pod)
+    late = sends(server, "stuck")
+    server.fault = lambda request: fault if patches(request, "stuck") else None
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert running.clock() - NOW < 10
+        await asyncio.sleep(600)
+        assert "GPU-n0-1" in earmark_of(server, "other")
+        assert kinds(rig, "third") == []
+        assert "not known" in await rig.bound("stuck", "n0")
+        assert server.sent("PATCH", "/pods/stuck") < 2000
+        assert (await server.request(late)).status == 201
+        await until(lambda: kinds(rig, "stuck") == [claims.Kind.BOUND], "the former leader's Binding counts")
+
+
+@virtual.time
+async def test_a_pod_that_cannot_be_marked_for_a_while_is_placed_after_that() -> None:
+    server = running.server(gpus=1)
+    server.put(pods.PODS, lifted_to("stuck", "GPU-n0-0"))
+    late = sends(server, "stuck")
+    server.fault = lambda request: Fault.FAILED if patches(request, "stuck") else None
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await asyncio.sleep(60)
+        server.fault = lambda _: None
+        await until(lambda: kinds(rig, "stuck") == [claims.Kind.EARMARK], "promised by this leader")
+        await until(lambda: "host_1234" in earmark_of(server, "stuck"), "marked")
+        assert (await server.request(late)).status == 409
+        assert await rig.bound("stuck", "n0") == ""
+
+
+@virtual.time
+async def test_a_pod_that_its_author_writes_all_the_time_keeps_no_leader_from_serving() -> None:
+    server = running.server(gpus=2)
+    server.put(pods.PODS, lifted_to("busy", "GPU-n0-0"))
+    server.put(pods.PODS, builders.pod("other", 60))
+
+    def writes(request: transport.Request) -> None:
+        if patches(request, "busy"):
+            raw = server.pod("busy")
+            raw["metadata"]["labels"] = {"count": str(server.sent("PATCH", "/pods/busy"))}
+            server.put(pods.PODS, raw)
+
+    server.fault = writes
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert running.clock() - NOW < 10
+        await until(lambda: "schedulingGates" not in server.pod("other")["spec"], "others are lifted")
+        assert kinds(rig, "busy") == [claims.Kind.RESERVED]
+
+
+def patches(request: transport.Request, name: str) -> bool:
+    return request.method == "PATCH" and request.path.endswith(f"/pods/{name}")
+
+
+def kinds(rig: running.Rig, name: str) -> list[claims.Kind]:
+    return [claim.kind for uid, claim in rig.extender.ledger.claims.items() if uid == f"uid-{name}"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import records, steps
+from cotenant_extender import feed, records, steps
 from cotenant_extender.ledger import claims, drift, earmarks, ledger, lists, views
 from cotenant_extender.packing.causes import Cause
 from extender import builders
@@ -93,7 +93,7 @@ def test_a_vanished_pod_that_was_not_listed_counts_until_its_gpunode_has_been_re
     listing(source, "n0")
     assert booked(source) == {"GPU-n0-0": 40}
     assert source.graves.doubtful == {"uid-a": "n0"}
-    source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, fresh=True)
+    source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, tells_of=source.graves.doubtful)
     assert booked(source) == {}
     assert source.graves.doubtful == {}
 
@@ -103,7 +103,7 @@ def test_a_gpunode_that_was_read_and_lists_a_vanished_pod_keeps_it() -> None:
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
     source.pod_gone(PodUID("uid-a"))
     read = builders.gpunode("n0", tenants={0: ["a"]}, version=9)
-    source.gpunode(records.gpunode_record(read), now=NOW, fresh=True)
+    source.gpunode(records.gpunode_record(read), now=NOW, tells_of=source.graves.doubtful)
     assert booked(source) == {"GPU-n0-0": 40}
     older = builders.gpunode("n0", version=8)
     source.gpunode(records.gpunode_record(older), now=NOW)
@@ -111,6 +111,48 @@ def test_a_gpunode_that_was_read_and_lists_a_vanished_pod_keeps_it() -> None:
     ended = builders.gpunode("n0", version=10)
     source.gpunode(records.gpunode_record(ended), now=NOW)
     assert booked(source) == {}
+
+
+def test_a_gpunode_that_was_asked_for_before_a_pod_vanished_tells_nothing_of_it() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"), builders.bound("b", 30, "n0", "GPU-n0-0"))
+    source.pod_gone(PodUID("uid-a"))
+    asked = source.graves.doubtful_on(NodeName("n0"))
+    source.pod_gone(PodUID("uid-b"))
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", version=9)), now=NOW, tells_of=asked)
+    assert booked(source) == {"GPU-n0-0": 30}
+
+
+def test_a_list_of_gpunodes_that_was_asked_for_before_a_pod_vanished_tells_nothing_of_it() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"), builders.bound("b", 30, "n0", "GPU-n0-0"))
+    source.pod_gone(PodUID("uid-a"))
+    gpunodes = feed.GPUNodes(source, lambda: NOW, lambda: None)
+    gpunodes.asked()
+    source.pod_gone(PodUID("uid-b"))
+    steps.finish(gpunodes.take([records.gpunode_record(builders.gpunode("n0", version=9))], 9))
+    assert booked(source) == {"GPU-n0-0": 30}
+
+
+def test_a_gpunode_that_is_older_than_what_is_known_tells_nothing_of_a_vanished_pod() -> None:
+    source = builders.cluster()
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", version=100)), now=NOW)
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    source.pod_gone(PodUID("uid-a"))
+    # After etcd was restored, before the watch lists again: the agent lists it in what is an old version by now.
+    restored = records.gpunode_record(builders.gpunode("n0", tenants={0: ["a"]}, version=50))
+    source.gpunode(restored, now=NOW, tells_of=source.graves.doubtful)
+    assert booked(source) == {"GPU-n0-0": 40}
+
+
+def test_an_event_that_a_gpunode_is_gone_tells_nothing_of_a_pod_that_was_listed_in_the_next_one() -> None:
+    source = builders.cluster()
+    builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0"))
+    source.pod_gone(PodUID("uid-a"))
+    source.gpunode_gone(NodeName("n0"))
+    assert list(source.claims) == ["uid-a"]
+    source.gpunode_gone(NodeName("n0"), tells_of=source.graves.doubtful_on(NodeName("n0")))
+    assert list(source.claims) == []
 
 
 def test_a_vanished_pod_ends_with_its_node() -> None:
@@ -128,7 +170,7 @@ def test_a_pod_that_a_list_lacks_is_gone_unless_it_is_younger_than_the_list() ->
     builders.put(source, builders.bound("a", 40, "n0", "GPU-n0-0", version=5))
     builders.put(source, builders.bound("b", 30, "n0", "GPU-n0-0", version=9))
     steps.finish(lists.pods(source, [], version=7, now=NOW))
-    source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, fresh=True)
+    source.gpunode(records.gpunode_record(builders.gpunode("n0")), now=NOW, tells_of=source.graves.doubtful)
     assert booked(source) == {"GPU-n0-0": 30}
 
 

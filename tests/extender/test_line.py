@@ -114,3 +114,31 @@ class Lines(RuleBasedStateMachine):
 
 Lines.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestLines = Lines.TestCase
+
+
+def test_of_pods_that_are_gone_no_times_are_kept_until_they_would_have_waited_long() -> None:
+    source, kept = builders.cluster(queue={"maxWaitSeconds": 3600}), line.Line()
+    assert source.policy is not None
+    rules = source.policy.spec.queue
+    for number in range(3 * line.SPARE_LOOKS):
+        builders.put(source, builders.pod(f"p{number}"))
+    kept.update(source, rules, set(source.pods), now=NOW)
+    assert kept.looks == 3 * line.SPARE_LOOKS
+    everybody = set(source.pods)
+    for uid in everybody:
+        source.pod_gone(uid)
+    kept.update(source, rules, everybody, now=NOW + 1)
+    assert kept.looks == 0
+
+
+def test_a_stream_of_pods_that_come_and_go_leaves_few_times_behind() -> None:
+    source, kept = builders.cluster(queue={"maxWaitSeconds": 3600}), line.Line()
+    assert source.policy is not None
+    for number in range(1000):
+        source.touched.clear()
+        builders.put(source, builders.pod(f"p{number}"))
+        kept.update(source, source.policy.spec.queue, set(source.touched), now=NOW + number)
+        source.touched.clear()
+        source.pod_gone(PodUID(f"uid-p{number}"))
+        kept.update(source, source.policy.spec.queue, set(source.touched), now=NOW + number)
+    assert kept.looks <= line.SPARE_LOOKS + 2

@@ -29,3 +29,11 @@ def test_equal_sets_of_the_same_rows_are_one_key_and_of_other_rows_are_not() -> 
     mask = np.array([True, False])
     one, same, different = (nodeset.NodeSet.of(given, mask) for given in (rows, rows, other))
     assert (one == same, hash(one) == hash(same), one == different) == (True, True, False)
+
+
+def test_a_node_is_in_the_set_if_it_was_there_and_chosen() -> None:
+    rows = {NodeName(f"n{row}"): row for row in range(20)}
+    found = nodeset.NodeSet.of(rows, np.arange(20) % 3 == 1)
+    assert found is not None
+    assert [name in found for name in rows] == [row % 3 == 1 for row in range(20)]
+    assert NodeName("later") not in found

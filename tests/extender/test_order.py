@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from cotenant_api import names
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.queue import planning
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, lifted, ordered, queue, run, teller, told
+from extender.queueing import booked, held, lifted, ordered, queue, run, teller, told, waiting_for
 
 Object = dict[str, Any]
 
@@ -30,6 +31,13 @@ def test_equal_shares_go_in_the_order_in_which_they_came() -> None:
     source = builders.cluster()
     builders.put(source, builders.pod("late", created=NOW), builders.pod("early", created=NOW - 5))
     assert ordered(source) == ["early", "late"]
+
+
+@pytest.mark.parametrize(("earlier", "expected"), [(99, ["large", "small"]), (101, ["small", "large"])])
+def test_a_share_counts_double_for_every_24th_of_the_longest_wait(earlier: float, expected: list[str]) -> None:
+    source = builders.cluster(queue={"maxWaitSeconds": 2400})
+    builders.put(source, builders.pod("small", 20, created=NOW - earlier), builders.pod("large", 40, created=NOW))
+    assert ordered(source) == expected
 
 
 def test_fifo_ignores_shares() -> None:
@@ -85,6 +93,22 @@ def test_what_does_not_fit_waits_and_is_told_why_and_its_position() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [(0, "1 GPU is promised to a job that is being bound"), (1, "1 GPU lacks 1.1 GiB;")],
+)
+def test_a_gpu_that_has_enough_memory_but_for_what_is_promised_is_said_to_be_promised(missing: int, said: str) -> None:
+    source = builders.cluster(gpus=1)
+    may = builders.MEMORY_MIB[builders.H200] * 95 // 100
+    before = may * 65 // 100
+    # Bound when a share did not have to be the memory's part.
+    builders.put(source, builders.bound("old", 10, "n0", "GPU-n0-0", memory_mib=before))
+    builders.put(source, builders.pod("a", 30, annotations={names.GPU_MEMORY: "1Gi"}))
+    assert lifted(source) == ["a"]
+    builders.put(source, builders.pod("b", 40, annotations={names.GPU_MEMORY: f"{may - before + missing}Mi"}))
+    assert told(source, "b")[1].startswith(said)
+
+
 def test_an_unreadable_request_is_never_lifted_and_told_why() -> None:
     source = builders.cluster()
     builders.put(source, builders.pod("a", annotations={"cotenant.dev/gpu-memory": "much"}))
@@ -129,3 +153,18 @@ def test_a_pod_is_tried_everywhere_though_its_like_was_placed_before_and_nothing
         builders.put(source, builders.pod(name, 40))
         assert lifted(source) == [name]
         assert lifted(source) == []
+
+
+@pytest.mark.parametrize("spec", [{"paused": True}, {"mode": "Observe"}])
+def test_nothing_is_held_while_the_policy_is_paused_or_observes(spec: Object) -> None:
+    source = waiting_for(60, builders.bound("b", 60, "n0", "GPU-n0-0"))
+    source.policy_changed(builders.in_force(generation=2, queue={"maxWaitSeconds": 60}, **spec))
+    run(source)
+    assert held(source) == []
+
+
+def test_a_node_that_lists_no_gpu_takes_nobody_and_is_no_fault() -> None:
+    source = builders.cluster(gpus=0)
+    builders.put(source, builders.pod("a"))
+    assert told(source, "a")[0] is not PackedReason.PLACED
+    assert booked(source) == {}

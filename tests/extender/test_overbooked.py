@@ -58,3 +58,18 @@ def test_more_tenants_than_the_policy_lets_are_a_fault_if_one_was_placed_under_i
     assert [record.placement is not None for record in source.pods.values()] == [True, True, True]
     assert told(source) == expected
     assert PodUID("uid-c") in source.pods
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_node_that_goes_between_two_steps_keeps_no_other_from_being_told_of(whole: bool) -> None:
+    source = builders.cluster(nodes=overbooked.NODES_PER_STEP + 1, gpus=1)
+    gone, last = source.order[-2:]
+    builders.put(source, *(builders.bound(name, 60, last, f"GPU-{last}-0") for name in "ab"))
+    work = overbooked.overbooked(source)
+    next(work)
+    source.gpunode_gone(gone)
+    if whole:
+        source.node_gone(gone)
+        source.lease_gone(gone, now=builders.NOW)
+    assert (gone in source.nodes) is not whole
+    assert [gpu.node for gpu in steps.finish(work)] == [last]

@@ -96,6 +96,12 @@ def test_a_model_that_more_is_asked_of_than_there_is_costs_more() -> None:
     assert program.prices() == pytest.approx([1.0, 0.0], abs=1e-3)
 
 
+def test_better_patterns_are_looked_for_in_every_group() -> None:
+    allowed = np.array([[False, False], [True, True]])
+    two = {"allowed": allowed, "supply": np.array([5.0, 10.0]), "most_gpus": np.array([8, 8])}
+    assert solved(market([60, 40], [10, 10], **two)).served() == pytest.approx(10, rel=1e-3)
+
+
 def test_a_job_on_more_gpus_than_any_node_has_is_not_served() -> None:
     program = solved(market([800], [5], most_gpus=np.array([4])))
     assert program.served() == pytest.approx(0, abs=1e-3)

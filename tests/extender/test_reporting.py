@@ -2,22 +2,21 @@
 
 from typing import Any
 
-from cotenant_api import places
+from cotenant_api import names, places
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import reporting
+from cotenant_extender.queue import budgets, reporting
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import run, teller
+from extender.queueing import queue, run, teller
 
 Object = dict[str, Any]
 
 
 def due(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, str]]:
     run(source, now=now)
-    assert source.policy is not None
-    waits = reporter.waiting(source, source.policy, teller(source), now=now)
+    waits = [report for report in reporter.waiting(source, teller(source), now=now) if report]
     reports = reporter.placed(source, now=now) + waits
     return [(report.record.name, report.reason) for report in reports]
 
@@ -51,9 +50,8 @@ def test_a_pod_that_waits_is_told_after_a_moment_and_not_again_for_the_same_reas
 def reports(reporter: reporting.Reporter, source: ledger.Ledger, *, now: float) -> list[tuple[str, int, int]]:
     """Name, place that is told, and how often an event told this reason."""
     run(source, now=now)
-    assert source.policy is not None
-    found = reporter.waiting(source, source.policy, teller(source), now=now)
-    return [(report.record.name, places.position(report.message) or 0, report.times) for report in found]
+    found = reporter.waiting(source, teller(source), now=now)
+    return [(report.record.name, places.position(report.message) or 0, report.times) for report in found if report]
 
 
 def test_a_pod_that_waits_longer_is_told_by_an_event_once() -> None:
@@ -114,10 +112,34 @@ def test_another_reason_is_told_after_the_interval_at_the_earliest() -> None:
     assert due(reporter, source, now=NOW + 31) == [("a", PackedReason.WAITING_FOR_TURN)]
 
 
+def test_a_budget_that_keeps_pods_of_lower_priority_is_told_when_it_becomes_known() -> None:
+    source, reporter = builders.cluster(gpus=1), reporting.Reporter()
+    stays = {names.MINIMUM_RUN_SECONDS: "30"}
+    builders.put(source, builders.bound("low", 100, "n0", "GPU-n0-0", packed="Placed", annotations=stays))
+    builders.put(source, builders.pod("a", priority=5))
+    due(reporter, source, now=NOW)
+    assert due(reporter, source, now=NOW + 1) == [("a", PackedReason.INSUFFICIENT_SHARE)]
+    budget = budgets.read({"metadata": {"namespace": "team", "name": "b"}, "spec": {"selector": {}}})
+    queue(source).refused(source, source.pods[PodUID("uid-low")], budget, now=NOW + 2)
+    later = NOW + 2 + reporting.INTERVAL_SECONDS
+    assert due(reporter, source, now=later) == [("a", PackedReason.INSUFFICIENT_SHARE)]
+
+
 def test_an_unreadable_request_is_told_at_once() -> None:
     source, reporter = builders.cluster(), reporting.Reporter()
     builders.put(source, builders.pod("a", annotations={"cotenant.dev/prediction": "{"}))
     assert due(reporter, source, now=NOW) == [("a", PackedReason.INVALID_REQUEST)]
+
+
+def test_while_a_queue_is_worked_off_only_who_asks_wrongly_is_told() -> None:
+    source, reporter = waiting("a"), reporting.Reporter()
+    builders.put(source, builders.pod("b", annotations={"cotenant.dev/prediction": "{"}))
+    run(source, now=NOW)
+    told = []
+    for now, calm in ((NOW, False), (NOW + 9, False), (NOW + 10, True), (NOW + 11, True)):
+        found = reporter.waiting(source, teller(source), now=now, calm=calm)
+        told.append([report.record.name for report in found if report is not None])
+    assert told == [["b"], [], [], ["a"]]
 
 
 def test_a_condition_that_could_not_be_written_is_written_soon_again() -> None:

@@ -54,7 +54,7 @@ def test_a_pod_that_was_deleted_and_is_in_a_list_again_is_back_and_counts_once(t
     listed(source, raw, version=60)
     assert booked(source) == {"GPU-n0-0": 40}
     assert (source.graves.pods, source.graves.doubtful) == ({}, {})
-    source.gpunode(records.gpunode_record(builders.gpunode("n0", version=2)), now=NOW, fresh=True)
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", version=2)), now=NOW, tells_of=source.graves.doubtful)
     assert booked(source) == {"GPU-n0-0": 40}
 
 
@@ -128,7 +128,7 @@ def test_a_gpunode_that_a_list_has_in_an_older_version_is_as_the_list_has_it() -
     source.gpunode(told(55, ready="False"), now=NOW)
     assert [node.closed for node in source.seen().nodes] == [None]
     source.news_of_gpunodes.begin()
-    source.gpunode(told(70, ready="False"), now=NOW, fresh=True)
+    source.gpunode(told(70, ready="False"), now=NOW, tells_of=source.graves.doubtful)
     steps.finish(lists.gpunodes(source, [told(50)], version=65, now=NOW))
     assert [node.closed is None for node in source.seen().nodes] == [False]
 

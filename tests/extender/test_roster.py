@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant_api import names
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from extender import builders, forgetful
@@ -30,17 +30,52 @@ def test_a_pod_that_started_after_it_was_looked_at_leaves_when_it_has_run_for_it
     assert evicted(source, now=NOW + 33) == ["low"]
 
 
-def test_a_gang_leaves_when_its_last_pod_on_any_node_has_run_for_its_least_time() -> None:
-    source = builders.cluster(nodes=2, gpus=1)
+def bound_gang(source: ledger.Ledger, *, least: tuple[str, str] = ("30", "30")) -> None:
+    """The pods a and b, each on a node of its own."""
     for index, name in enumerate("ab"):
-        note = LEAST | builders.gang("g", 2)
+        note = {names.MINIMUM_RUN_SECONDS: least[index]} | builders.gang("g", 2)
         builders.put(source, builders.bound(name, 80, f"n{index}", f"GPU-n{index}-0", annotations=note))
+
+
+def test_a_gang_leaves_when_it_has_run_since_its_first_pod_for_the_longest_of_its_least_times() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    bound_gang(source, least=("0", "30"))
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source, now=NOW) == []
+    started(source, "a", seconds=0)
+    assert evicted(source, now=NOW + 29) == []
+    started(source, "b", seconds=29)
+    assert evicted(source, now=NOW + 31) == ["a", "b"]
+
+
+def test_a_young_pod_of_an_old_gang_protects_nobody() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    bound_gang(source)
     started(source, "a", seconds=0)
     builders.put(source, builders.pod("high", 60, priority=5))
-    assert evicted(source, now=NOW + 60) == []
-    started(source, "b", seconds=61)
-    assert evicted(source, now=NOW + 90) == []
-    assert evicted(source, now=NOW + 93) == ["a", "b"]
+    assert evicted(source, now=NOW + 29) == []
+    started(source, "b", seconds=31)
+    assert evicted(source, now=NOW + 32) == ["a", "b"]
+
+
+def test_a_pod_that_comes_for_a_lost_one_protects_nobody_before_it_starts_either() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    bound_gang(source)
+    started(source, "a", seconds=0)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source, now=NOW + 31) == ["a", "b"]
+
+
+def test_a_pod_that_changes_on_a_node_that_nobody_lists_any_more_is_no_obstacle() -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    for index, name in enumerate(("low", "lost")):
+        builders.put(source, builders.bound(name, 80, f"n{index}", f"GPU-n{index}-0", annotations=LEAST))
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    source.gpunode_gone(NodeName("n1"))
+    started(source, "lost", seconds=0)
+    started(source, "low", seconds=0)
+    assert evicted(source, now=NOW + 30) == ["low"]
 
 
 @pytest.mark.parametrize("leaves", ["deleting", "deleted"])

@@ -72,7 +72,7 @@ def test_a_gpunode_that_lists_more_gpus_makes_another_kind_of_node() -> None:
     [
         {"share": 300},
         {"nodeSelector": {"zone": "none"}},
-        {"containers": [{"name": "main", "resources": {"requests": {"cpu": "65"}, "limits": {names.GPU_SHARE: "90"}}}]},
+        {"containers": [builders.container({"requests": {"cpu": "65"}, "limits": {names.GPU_SHARE: "90"}})]},
         {"annotations": {names.GPU_MEMORY: "200Gi"}},
         {"nodeSelector": {"kubernetes.io/hostname": "n0"}},
     ],
@@ -161,6 +161,13 @@ def test_so_many_are_shown_at_a_time_in_the_order_of_the_queue() -> None:
     for name in first:
         builders.put(source, waits(name, 90, gates=(), version=2))
     assert shown(source, now=NOW + 40) == []
+
+
+def test_those_whose_gates_are_being_lifted_count_already() -> None:
+    source = full()
+    builders.put(source, *(waits(f"p{number:03}") for number in range(showing.LIMIT + 3)))
+    assert len(shown(source)) == showing.LIMIT
+    assert shown(source, now=NOW + 3) == []
 
 
 def test_what_is_shown_keeps_its_place_says_so_and_is_earmarked_when_it_fits() -> None:
@@ -366,3 +373,10 @@ def test_a_gang_counts_with_all_of_its_pods() -> None:
     builders.put(source, *(member(f"g{number}", 60, size=size, created=NOW - 90) for number in range(size)))
     builders.put(source, *(waits(f"p{number}") for number in range(3)))
     assert len(shown(source)) == size + 1
+
+
+def test_nodes_are_looked_at_in_steps_and_again_only_when_that_is_due() -> None:
+    growth, source = scaleup.Growth(), builders.cluster(nodes=3 * scaleup.NODES_PER_STEP, gpus=1)
+    assert source.policy is not None
+    assert len(list(growth.prepare(source, source.policy, now=NOW))) > 3
+    assert list(growth.prepare(source, source.policy, now=NOW + 1)) == []

@@ -88,21 +88,36 @@ async def test_filter_makes_no_request_and_changes_nothing() -> None:
     server = running.server(nodes=2)
     async with running.extender(server) as rig:
         await rig.serving()
-        server.put(pods.PODS, builders.pod("a", gates=()))
-        await until(lambda: "uid-a" in rig.extender.ledger.pods, "known")
+        server.put(pods.PODS, builders.pod("a"))
+        await until(lambda: lifted(server, "a"), "lifted")
+        await until(lambda: not rig.extender.ledger.pods[PodUID("uid-a")].gates, "known")
         before, version = len(server.requests), rig.extender.ledger.version
         assert await rig.filtered("a", "n1", "n0") == ["n0"]
         assert (len(server.requests), rig.extender.ledger.version) == (before, version)
 
 
 @virtual.time
-async def test_a_pod_that_the_ledger_does_not_know_is_judged_from_the_request() -> None:
+async def test_a_pod_that_the_ledger_does_not_know_waits_for_the_queue() -> None:
     server = running.server()
     async with running.extender(server) as rig:
         await rig.serving()
-        rig.extender.ledger.pods.clear()
         server.slip(pods.PODS, builders.pod("a", gates=()))
+        assert await rig.filtered("a", "n0") == []
+
+
+@virtual.time
+async def test_a_pod_whose_gate_its_author_removed_is_placed_by_the_queue_after_kube_scheduler_asked() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", gates=()))
+        await until(lambda: "uid-a" in rig.extender.ledger.pods, "known")
+        assert await rig.filtered("a", "n0") == []
+        assert (await rig.bound("a", "n0")).startswith("WaitingForTurn: ")
+        server.put(pods.PODS, builders.pod("a", gates=(), version=2, unschedulable="0/1 nodes are available"))
+        await until(lambda: names.EARMARK in server.pod("a")["metadata"]["annotations"], "earmarked")
         assert await rig.filtered("a", "n0") == ["n0"]
+        assert await rig.bound("a", "n0") == ""
 
 
 @virtual.time
@@ -255,6 +270,24 @@ async def test_a_lift_that_is_refused_gives_its_gpus_back_and_is_tried_again() -
 
 
 @virtual.time
+async def test_an_earmark_whose_renewal_is_refused_is_written_later() -> None:
+    server = running.server(gpus=1)
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", 60))
+        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+        server.put(pods.NODES, builders.node("n0", gpus=1, unschedulable=True))
+        await until(lambda: not len(rig.extender.ledger.earmarks), "the earmark ends")
+        server.fault = lambda request: Fault.REFUSED if request.method == "PATCH" else None
+        server.put(pods.NODES, builders.node("n0", gpus=1))
+        patched = server.sent("PATCH", "/pods/a")
+        await until(lambda: server.sent("PATCH", "/pods/a") > patched, "refused")
+        server.fault = lambda _: None
+        await until(lambda: '"attempt":2' in server.pod("a")["metadata"]["annotations"][names.EARMARK], "written")
+        assert len(rig.extender.ledger.earmarks) == 1
+
+
+@virtual.time
 async def test_a_pod_that_another_replaced_under_its_name_is_not_lifted_in_its_place() -> None:
     server = running.server()
     async with running.extender(server) as rig:
@@ -264,6 +297,47 @@ async def test_a_pod_that_another_replaced_under_its_name_is_not_lifted_in_its_p
         await until(lambda: server.sent("PATCH", "/pods/a") > 0, "patched")
         await rig.extender.writer.finish()
         assert not lifted(server, "a")
+
+
+def about(server: Server, since: int) -> list[str]:
+    """Requests about the pod itself, since so many requests."""
+    return [method for method, path in server.requests[since:] if path.endswith("/pods/a")]
+
+
+@virtual.time
+async def test_a_lift_costs_one_request_and_another_read_and_patch_where_the_pod_was_written_meanwhile() -> None:
+    server = running.server()
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("b"))
+        await until(lambda: lifted(server, "b"), "lifted")
+        assert server.sent("PATCH", "/pods/b") == 1
+        since = len(server.requests)
+        server.put(pods.PODS, builders.pod("a"))
+        server.slip(pods.PODS, builders.pod("a", annotations={"seen": "yes"}))
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert about(server, since) == ["PATCH", "GET", "PATCH"]
+        assert await rig.bound("a", "n0") == ""
+
+
+@virtual.time
+async def test_a_pod_that_changes_each_time_is_lifted_when_it_rests() -> None:
+    server = running.server()
+    count = 0
+
+    def touches(request: transport.Request) -> None:
+        nonlocal count
+        if request.method == "PATCH" and request.path.endswith("/pods/a") and count < 7:
+            count += 1
+            server.put(pods.PODS, builders.pod("a", annotations={"seen": str(count)}))
+
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a"))
+        server.fault = touches
+        await until(lambda: lifted(server, "a"), "lifted")
+        assert server.sent("PATCH", "/pods/a") == 8
+        assert await rig.bound("a", "n0") == ""
 
 
 @virtual.time

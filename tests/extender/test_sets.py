@@ -27,7 +27,9 @@ def preempting_gang(waits: str, promised: str) -> ledger.Ledger:
     builders.put(source, *(member(name, 60, size=2, priority=5) for name in (waits, promised)))
     assert sorted(evicted(source)) == ["low0", "low1"]
     source.pod_gone(PodUID("uid-low0"))
-    source.gpunode(records.gpunode_record(builders.gpunode("n0", gpus=1, version=2)), now=NOW, fresh=True)
+    source.gpunode(
+        records.gpunode_record(builders.gpunode("n0", gpus=1, version=2)), now=NOW, tells_of=source.graves.doubtful
+    )
     record = source.pods[PodUID(f"uid-{promised}")]
     source.earmark(record.uid, builders.place(source, record), now=NOW)
     return source

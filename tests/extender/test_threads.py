@@ -196,3 +196,13 @@ def test_alone_a_newcomer_gets_nearly_what_the_free_split_gives_it(own: predicti
     found = chosen(jobs.Joining(newcomer, ()), ThreadPartition.THROUGHPUT)
     assert found <= free
     assert at(jobs.Joining(newcomer, ()), found)[0] >= at(jobs.Joining(newcomer, ()), free)[0] - threads.NEAR
+
+
+@pytest.mark.parametrize("partition", BY_SPEED)
+def test_of_whom_nothing_is_predicted_keeps_its_share_beside_others_who_are_looked_at_together(
+    partition: ThreadPartition,
+) -> None:
+    known = jobs.Joining(job(figures(20.0), 30), (job(figures(60.0), 40),))
+    unknown = known._replace(newcomer=job(None, 30))
+    together = threads.percentages([unknown, known], partition, speeds.Predicted(SpeedModel()))
+    assert together == [30, chosen(known, partition)]

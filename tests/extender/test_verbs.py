@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from cotenant_api import placement
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
@@ -18,9 +20,22 @@ def filtered(source: ledger.Ledger, raw: Object, *nodes: str) -> verbs.Filtered:
 
 
 def test_the_first_fit_among_the_offered_nodes_is_chosen_whatever_their_order() -> None:
-    found = filtered(builders.cluster(nodes=3), builders.pod("a", gates=()), "n2", "n1")
+    source, raw = earmarked("n0")
+    found = filtered(source, raw, "n2", "n1")
     assert found.chosen == ("n1",)
     assert found.failed == {}
+
+
+@pytest.mark.parametrize("leaves", verbs.Leaves)
+def test_a_pod_that_the_queue_has_promised_nothing_waits_for_its_turn_on_every_node(leaves: verbs.Leaves) -> None:
+    source = builders.cluster(nodes=2, gpus=1)
+    builders.put(source, builders.pod("a", gates=()), builders.bound("b", 90, "n0", "GPU-n0-0"))
+    found = verbs.filter_nodes(
+        source, records.pod_record(builders.pod("a", gates=())), [NodeName("n0"), NodeName("n1")], leaves=leaves
+    )
+    assert found.chosen == ()
+    assert found.reason is PackedReason.WAITING_FOR_TURN
+    assert {reason.partition(":")[0] for reason in found.failed.values()} == {"WaitingForTurn"}
 
 
 def test_every_node_is_rejected_with_its_own_reason() -> None:
@@ -74,23 +89,23 @@ def all_filtered(source: ledger.Ledger, raw: Object, *nodes: str) -> verbs.Filte
 
 
 def test_prioritize_puts_packings_choice_far_ahead_of_the_others_that_fit() -> None:
-    source = builders.cluster(nodes=4)
+    source, raw = earmarked("n0", nodes=4)
     builders.put(source, builders.bound("b", 100, "n2", "GPU-n2-0"), builders.bound("c", 100, "n2", "GPU-n2-1"))
-    found = scores(source, builders.pod("a", gates=()), "n2", "n1", "n3", "n0", "cpu-only")
+    found = scores(source, raw, "n2", "n1", "n3", "n0", "cpu-only")
     assert found == {"n2": 0, "n1": 4, "n3": 2, "n0": 10, "cpu-only": 0}
 
 
 def test_prioritize_follows_the_placement_of_the_policy() -> None:
-    source = builders.cluster(nodes=3, gpus=1, placement="BestFit")
+    source, raw = earmarked("n1", gpus=1, placement="BestFit")
     builders.put(source, builders.bound("b", 50, "n1", "GPU-n1-0"), builders.bound("c", 20, "n2", "GPU-n2-0"))
-    found = scores(source, builders.pod("a", gates=()), "n0", "n1", "n2")
+    found = scores(source, raw, "n0", "n1", "n2")
     assert found["n1"] == 10
     assert found["n2"] > found["n0"]
 
 
-def earmarked(node: str) -> tuple[ledger.Ledger, Object]:
-    """A ledger of three nodes, and a pod that is promised a GPU of one of them."""
-    source, raw = builders.cluster(nodes=3), builders.pod("a", gates=())
+def earmarked(node: str, *, nodes: int = 3, **cluster: Any) -> tuple[ledger.Ledger, Object]:
+    """A ledger of some nodes, and a pod that is promised a GPU of one of them."""
+    source, raw = builders.cluster(nodes=nodes, **cluster), builders.pod("a", gates=())
     builders.put(source, raw)
     record = records.pod_record(raw)
     assert record.request is not None

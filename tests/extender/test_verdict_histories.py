@@ -98,7 +98,7 @@ class World:
         spec: Object = {}
         if number % 2:
             limits = {names.GPU_SHARE: str(self.shares[number])}
-            spec = {"containers": [{"name": "main", "ports": PORTS, "resources": {"limits": limits}}]}
+            spec = {"containers": [builders.container({"limits": limits}, ports=PORTS)]}
         raw = builders.pod(f"p{number}", self.shares[number], gates=gates, version=self.version, **spec, **changes)
         builders.put(self.source, raw, now=self.now)
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import pytest
+
 from api_server.faults import Fault
 from api_server.server import Server
 from cotenant_extender import steps
@@ -63,9 +65,75 @@ async def test_a_cut_watch_goes_on_where_it_was() -> None:
     server = Server()
     async with watching(server) as (watch, sink):
         await watch.listed()
-        server.break_watches()
         server.put(pods.NODES, builders.node("a"))
         await until(lambda: "a" in sink.known, "delivered")
+        server.break_watches()
+        server.put(pods.NODES, builders.node("b"))
+        server.remove(pods.NODES, "a")
+        await until(lambda: set(sink.known) == {"b"}, "delivered")
+        assert sink.lists == 1
+
+
+@virtual.time
+async def test_deletions_before_a_cut_are_told_once_more_and_change_nothing() -> None:
+    server = Server()
+    server.put(pods.NODES, builders.node("a"))
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.put(pods.NODES, builders.node("b"))
+        server.remove(pods.NODES, "a")
+        await until(lambda: set(sink.known) == {"b"}, "delivered")
+        server.break_watches()
+        server.put(pods.NODES, builders.node("c"))
+        await until(lambda: set(sink.known) == {"b", "c"}, "delivered")
+        assert sink.lists == 1
+
+
+@virtual.time
+async def test_a_cut_watch_that_brought_nothing_is_followed_by_a_list() -> None:
+    server = Server()
+    server.put(pods.NODES, builders.node("a"))
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        await until(lambda: server.sent("WATCH", pods.NODES) == 1, "watched")
+        await asyncio.sleep(1)
+        server.break_watches()
+        await watch.listed(2)
+        assert set(sink.known) == {"a"}
+
+
+@pytest.mark.parametrize("meanwhile", [0, 1, 2, 3, 30])
+@virtual.time
+async def test_after_a_restore_all_is_listed_again_however_far_versions_have_come_since(meanwhile: int) -> None:
+    server = Server()
+    server.put(pods.NODES, builders.node("a"))
+    saved = server.store.snapshot()
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.put(pods.NODES, builders.node("b"))
+        server.put(pods.NODES, builders.node("a", labels={"seen": "yes"}))
+        await until(lambda: sink.known["a"]["metadata"]["labels"].get("seen") == "yes", "delivered")
+        server.fault = lambda _: Fault.NOT_SENT
+        server.restore(saved)
+        await asyncio.sleep(1)
+        # With two writes the same object has the very version that was reached, and another content.
+        for number in range(meanwhile):
+            server.put(pods.NODES, builders.node("a", labels={"count": str(number)}))
+        server.fault = lambda _: None
+        await until(lambda: set(sink.known) == {"a"}, "what was restored")
+        assert sink.known["a"] == server.all(pods.NODES)[0]
+
+
+@virtual.time
+async def test_after_a_restore_of_what_was_delivered_the_watch_goes_on() -> None:
+    server = Server()
+    async with watching(server) as (watch, sink):
+        await watch.listed()
+        server.put(pods.NODES, builders.node("a"))
+        await until(lambda: set(sink.known) == {"a"}, "delivered")
+        server.restore(server.store.snapshot())
+        server.put(pods.NODES, builders.node("b"))
+        await until(lambda: set(sink.known) == {"a", "b"}, "delivered")
         assert sink.lists == 1
 
 
@@ -171,7 +239,7 @@ async def test_a_list_that_the_api_server_is_too_busy_for_is_tried_again() -> No
 
 
 class _Pages:
-    """Answers a list in two pages, a watch with a bookmark and a cut line, and how far the history has come."""
+    """Answers a list in two pages, and a watch with an object, a deletion, a bookmark and a cut line."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -179,8 +247,8 @@ class _Pages:
     async def request(self, request: transport.Request) -> transport.Answer:
         await asyncio.sleep(0)
         self.paths.append(request.path)
-        if request.path.endswith("?limit=1"):
-            return transport.Answer(200, {}, b'{"metadata":{"resourceVersion":"9"},"items":[]}')
+        if "resourceVersionMatch=Exact" in request.path:
+            return transport.Answer(200, {}, b'{"items":[{"metadata":{"name":"c","resourceVersion":"8"}}]}')
         if "continue=next" in request.path:
             return transport.Answer(
                 200, {}, b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b"}}]}'
@@ -192,7 +260,12 @@ class _Pages:
     async def stream(self, request: transport.Request) -> AsyncIterator[transport.Stream]:
         await asyncio.sleep(0)
         self.paths.append(request.path)
-        yield _Lines(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n', b'{"type":"ADD')
+        yield _Lines(
+            b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"c","resourceVersion":"8"}}}\n',
+            b'{"type":"DELETED","object":{"kind":"Node","metadata":{"name":"a","resourceVersion":"9"}}}\n',
+            b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"10"}}}\n',
+            b'{"type":"ADD',
+        )
 
 
 class _Lines:
@@ -208,13 +281,14 @@ class _Lines:
 
 
 @virtual.time
-async def test_pages_are_one_list_and_bookmarks_keep_the_version_young() -> None:
+async def test_pages_are_one_list_and_a_watch_goes_on_from_the_last_object_that_it_brought() -> None:
     pages = _Pages()
     async with watching(pages) as (watch, sink):
         await watch.listed()
         assert set(sink.known) == {"a", "b"}
         await until(lambda: sum("watch=1" in path for path in pages.paths) == 2, "watched again")
-        assert [path.rpartition("=")[2] for path in pages.paths if "watch=1" in path] == ["7", "9"]
+        assert [path.rpartition("=")[2] for path in pages.paths if "watch=1" in path] == ["7", "8"]
+        assert set(sink.known) == {"b", "c"}
 
 
 @virtual.time

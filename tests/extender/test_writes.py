@@ -28,16 +28,13 @@ def bound() -> Object:
     "preconditions",
     [
         bound,
+        lambda: pods.lift(RECORD, None)["metadata"],
         lambda: pods.fence(RECORD, NOTE)["metadata"],
         lambda: pods.eviction(RECORD)["deleteOptions"]["preconditions"],
         lambda: pods.deletion(RECORD)["preconditions"],
     ],
-    ids=["binding", "fence", "eviction", "deletion"],
+    ids=["binding", "lift", "fence", "eviction", "deletion"],
 )
 def test_what_may_arrive_late_names_the_uid_and_the_version_of_the_pod(preconditions: Callable[[], Object]) -> None:
     found = preconditions()
     assert (found["uid"], found["resourceVersion"]) == ("uid-a", "7")
-
-
-def test_a_lift_names_the_uid_and_no_version_so_that_a_status_written_meanwhile_does_not_refuse_it() -> None:
-    assert pods.lift(RECORD, None)["metadata"] == {"uid": "uid-a"}

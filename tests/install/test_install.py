@@ -5,6 +5,7 @@ import pytest
 import cotenant_api
 from cotenant_api import names
 from cotenant_e2e import waiting
+from cotenant_e2e.client import Json
 from install import team as teams
 from install.site import Site
 from install.team import Team
@@ -20,16 +21,25 @@ def installed(site: Site) -> None:
     site.have(cotenant_api.__version__)
 
 
+def _statuses(site: Site) -> dict[str, Json]:
+    """Of each container of ours, by its name."""
+    return {status["name"]: status for pod in site.pods() for status in pod["status"].get("containerStatuses", ())}
+
+
 def test_every_component_runs_from_its_own_image_and_has_not_restarted(site: Site) -> None:
-    found = {
-        status["name"]: (status["image"], status["restartCount"], status["ready"])
-        for pod in site.pods()
-        for status in pod["status"]["containerStatuses"]
-    }
     ours = {"operator": "operator", "extender": "extender", "agent": "node", "daemons": "node"}
+    parts = {*ours, "kube-scheduler"}
+
+    def ready() -> dict[str, Json]:
+        found = _statuses(site)
+        return found if all(found.get(name, {}).get("ready") for name in parts) else {}
+
+    # helm waits for no pod of a DaemonSet on a single node, as one may be unavailable.
+    found = waiting.wait_until(ready, "every component ready", teams.SECONDS)
     wanted = {name: f"docker.io/cotenant/{image}:{cotenant_api.__version__}" for name, image in ours.items()}
-    assert {name: found[name] for name in wanted} == {name: (image, 0, True) for name, image in wanted.items()}
-    assert found["kube-scheduler"][1:] == (0, True)
+    assert {name: found[name]["image"] for name in wanted} == wanted
+    # Not of kube-scheduler: on a machine too busy to renew its Lease in time it ends, and begins again, by design.
+    assert {name: found[name]["restartCount"] for name in ours} == dict.fromkeys(ours, 0)
 
 
 def test_the_node_offers_its_gpus_through_the_agents_container(site: Site) -> None:

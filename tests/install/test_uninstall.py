@@ -41,6 +41,7 @@ def left(site: Site) -> dict[str, object]:
 
 def test_what_runs_is_left_to_its_end_and_then_nothing_is_left(installed: Site, team: Team, tmp_path: Path) -> None:
     finish = tmp_path / "finish"
+    tmp_path.chmod(0o755)
     for kind in teams.KINDS:
         team.submit(kind, until=finish)
     for kind in teams.KINDS:

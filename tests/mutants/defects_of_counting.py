@@ -162,22 +162,22 @@ DEFECTS: Final = (
     Defect(
         "a doubtful pod believed gone",
         "ledger/graves.py",
-        "elif fresh or uid not in self.doubtful:",
+        "elif listed is None or uid not in self.doubtful:",
         "else:",
         "a pod counts until a GPUNode read after its deletion lacks it",
     ),
     Defect(
         "an agent's Lease never expires",
         "ledger/liveness.py",
-        "return now < self._expiry.get(name, -math.inf)",
+        "return now < self._expiry.at.get(name, -math.inf)",
         "return name in self._renewal",
         "a node whose agent is silent is closed",
     ),
     Defect(
         "an agent's clock counts",
         "ledger/liveness.py",
-        "self._expiry[name] = now + gpunode.LEASE_SECONDS",
-        "self._expiry[name] = renewed + gpunode.LEASE_SECONDS",
+        "self._expiry.put(name, now + gpunode.LEASE_SECONDS)",
+        "self._expiry.put(name, renewed + gpunode.LEASE_SECONDS)",
         "a clock that is wrong closes no node, and opens none for longer",
     ),
     Defect(

@@ -7,14 +7,14 @@ from mutants.defects import Defect
 DEFECTS: Final = (
     Defect(
         "an earmark not ended when its GPU closes",
-        "queue/planning.py",
+        "queue/earmarking.py",
         "        for gpu in node.gpus\n        if gpu.closed is None\n",
         "        for gpu in node.gpus\n",
         "no earmark stays on a GPU that closed",
     ),
     Defect(
         "an earmark not ended at a cordon",
-        "queue/planning.py",
+        "queue/earmarking.py",
         "if node.closed is None and node.host.schedulable\n",
         "if node.closed is None\n",
         "no earmark stays on a cordoned node",
@@ -22,8 +22,8 @@ DEFECTS: Final = (
     Defect(
         "the policy's pause ignored",
         "queue/planning.py",
-        "        if policy.places:\n            self._place(this)",
-        "        if True:\n            self._place(this)",
+        "        if policy.places:\n            self._memory",
+        "        if True:\n            self._memory",
         "nothing is lifted while the policy is paused",
     ),
     Defect(
@@ -35,7 +35,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "an incomplete gang tried",
-        "queue/planning.py",
+        "queue/obstacles.py",
         "if entry.gang is not None and not entry.complete:",
         "if False and entry.gang is not None:",
         "a gang waits for all of its pods",
@@ -57,15 +57,15 @@ DEFECTS: Final = (
     Defect(
         "preemption does nothing",
         "queue/planning.py",
-        "            self._preempt(this)\n",
-        "",
+        "(self._place, self._preempt, self._show)",
+        "(self._place, self._show)",
         "a job of higher priority gets room",
     ),
     Defect(
         "minimum run time ignored",
         "queue/roster.py",
-        "return record.started + least",
-        "return record.started",
+        "return started + least",
+        "return started",
         "nobody is evicted before its minimum run time",
     ),
     Defect(
@@ -78,7 +78,7 @@ DEFECTS: Final = (
     Defect(
         "aged jobs hold nothing",
         "queue/planning.py",
-        "self.reservation.keep(this.source, self._roster, entry, now=this.now)",
+        "self.reservation.keep(this.source, self._roster, entry, now=this.now, late=this.late)",
         "False",
         "the bound on waiting",
     ),
@@ -90,17 +90,26 @@ DEFECTS: Final = (
         "an aged job goes before others of its priority alone",
     ),
     Defect(
+        "a wake-up lost",
+        "queue/memory.py",
+        "        refused = self._active & ~self._possible\n"
+        "        self._clocks[refused] = np.maximum(self._clocks[refused], self._screened)",
+        "        refused = self._active & (self._out | ~self._possible)\n"
+        "        self._clocks[refused] = 0 if self._seen is None else self._seen.clock",
+        "who did not fit is tried again when a GPU was freed in the middle of a pass",
+    ),
+    Defect(
         "a split gang stays",
         "queue/cleanup.py",
-        "elif 0 < len(bound) < len(lifted) and not self._was_whole(key, lifted):",
+        "elif 0 < len(bound) < len(alive) and not self._was_whole(key, alive):",
         "elif len(bound) < 0:",
         "a gang that was bound in part starts again",
     ),
     Defect(
         "an eviction refused is asked again at once",
-        "queue/preempting.py",
-        "self._staying[uid] = _Stay(count, now + delay)",
-        "self._staying[uid] = _Stay(count, now)",
+        "queue/budgets.py",
+        "return min(BACKOFF_SECONDS * 2.0 ** min(count - 1, 16), BACKOFF_LIMIT_SECONDS)",
+        "return 0.0",
         "a pod that a budget keeps is left alone for a while",
     ),
     Defect(
@@ -148,9 +157,44 @@ DEFECTS: Final = (
     Defect(
         "UID of a lift not named",
         "kube/pods.py",
-        'change: Object = {"metadata": {"uid": record.uid}}',
+        'change: Object = {"metadata": _preconditions(record)}',
         'change: Object = {"metadata": {}}',
         "a lift never meets another pod of the same name",
+    ),
+    Defect(
+        "version of a lift not named",
+        "kube/pods.py",
+        'change: Object = {"metadata": _preconditions(record)}',
+        'change: Object = {"metadata": {"uid": record.uid}}',
+        "a late lift never takes the mark of a later leader",
+    ),
+    Defect(
+        "a foreign mark overwritten unasked",
+        "writer.py",
+        "                await self._check_term(record)\n",
+        "",
+        "who woke beside a later leader writes no mark over its own",
+    ),
+    Defect(
+        "a Lease lasts longer when the clock is set back",
+        "leadership.py",
+        "renewed = lease.renewed - self._set_back_seconds",
+        "renewed = lease.renewed",
+        "a Lease that nobody renews runs out, whatever the clock",
+    ),
+    Defect(
+        "a clock that was set not followed",
+        "leader.py",
+        "            self._follow_clock()\n",
+        "",
+        "times that were remembered before the clock was set mean nothing after it",
+    ),
+    Defect(
+        "a watch continued unasked",
+        "kube/watches.py",
+        "if not await self._confirmed():",
+        "if not self._version:",
+        "after a restore of etcd all is listed again",
     ),
     Defect(
         "a lost Binding not fenced",
@@ -190,8 +234,8 @@ DEFECTS: Final = (
     Defect(
         "a reservation released too early",
         "binder.py",
-        "if self._clock() + delay > until:\n                    return",
-        "if self._clock() + delay > until:\n                    self._forget(record.uid)\n                    return",
+        "_stopwatch() + delay > until:\n                    return",
+        "_stopwatch() + delay > until:\n                    self._forget(record.uid)\n                    return",
         "a reservation stands until the end of its Binding is known",
     ),
     Defect(

@@ -19,6 +19,7 @@ class Mutant:
         first, last: numbers of the lines whose execution the edit can change.
         old, new: the text that is replaced, and its replacement.
         number: which of the equal edits of its function this is, from 1.
+        constant: the name in the module whose value is another; empty: none.
         content: the whole file after the edit.
     """
 
@@ -31,6 +32,7 @@ class Mutant:
     new: str
     content: str
     number: int = 1
+    constant: str = ""
 
     @property
     def key(self) -> str:

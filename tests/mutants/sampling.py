@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mutants import mutation
+from mutants import constants, mutation
 
 PACKAGES: Final = ("packing", "ledger", "queue")
 RIM: Final = "leadership, binder, fencing, takeover"
@@ -73,13 +73,16 @@ def _ranked(group: str, file: str, source: str) -> Iterator[tuple[str, mutation.
             mutation.Mutant(
                 group=group, name=edit.function, file=file, first=first, last=last, old=old, new=edit.new,
                 content=content, number=seen[what],
+                constant=constants.name(edit.around) if edit.function == "module" else "",
             ),
         )  # fmt: skip
 
 
 def _lines(edit: _Edit) -> tuple[int, int]:
-    """Lines of the edit itself, or of the whole statement where that is a simple one."""
+    """Lines of the edit itself; of the whole statement where that is a simple one; of the body for a default."""
     here = edit.node if hasattr(edit.around, "body") else edit.around
+    if isinstance(edit.around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return edit.around.body[0].lineno, edit.around.end_lineno or here.lineno
     return here.lineno, here.end_lineno or here.lineno
 
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mutants import equivalent, mutation, running, sampling, stages
+from mutants import equivalent, kept, mutation, sampling, stages
 
 HEADER = (
-    "| mutants | tried | at import | by tests | by simulation | no change | live, not simulated | survive | killed |",
-    "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    "| mutants | tried | by tests | by slow tests | by simulation | timeout | no change | open | survive | killed |",
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
-EQUIVALENT, OPEN, SURVIVES = "equivalent", "open", "survives"
+LATE, EQUIVALENT, OPEN, SURVIVES = "timeout", "equivalent", "open", "survives"
 GROUPS = (*sampling.PACKAGES, sampling.RIM)
 
 
@@ -18,12 +18,12 @@ class Found(NamedTuple):
     """A mutant, and what came of it."""
 
     mutant: mutation.Mutant
-    result: running.Result
+    result: kept.Result
 
 
 def table(found: Sequence[Found]) -> list[str]:
     """Return a row for the planted defects, one for each group of the sample, and one for the sample."""
-    ended = [some for some in found if some.result.tried]
+    ended = [some for some in found if some.result.tried or equivalent.reason(some.mutant) is not None]
     sampled = [some for some in ended if some.mutant.group != mutation.PLANTED]
     planted = [some for some in ended if some.mutant.group == mutation.PLANTED]
     rows = [("planted by hand", planted)]
@@ -35,9 +35,9 @@ def table(found: Sequence[Found]) -> list[str]:
 def _row(name: str, found: Sequence[Found]) -> str:
     count = Counter(_end(some) for some in found)
     killed = sum(count[stage] for stage in stages.Stage)
-    alive = count[OPEN] + count[SURVIVES]
+    alive = count[LATE] + count[OPEN] + count[SURVIVES]
     share = f"{100 * killed / (killed + alive):.1f} %" if killed + alive else "-"
-    numbers = *(count[stage] for stage in stages.Stage), count[EQUIVALENT], count[OPEN], count[SURVIVES]
+    numbers = (count[end] for end in (*stages.Stage, LATE, EQUIVALENT, OPEN, SURVIVES))
     return f"| {name} | {len(found)} | {' | '.join(map(str, numbers))} | {share} |"
 
 
@@ -46,6 +46,8 @@ def _end(found: Found) -> str:
         return found.result.stage
     if equivalent.reason(found.mutant) is not None:
         return EQUIVALENT
+    if found.result.late:
+        return LATE
     return SURVIVES if found.result.survived else OPEN
 
 
@@ -64,19 +66,29 @@ def survivors(found: Sequence[Found]) -> Iterator[str]:
             yield f"{mutant.place} ({mutant.name}): {mutant.edit}: {_unkilled(result)}"
     for mutant, result in found:
         why = equivalent.reason(mutant)
-        if not result.stage and why is not None:
-            yield f"{mutant.place} ({mutant.name}): {mutant.edit}: changes no behaviour: {why}"
+        if why is not None:
+            said = f"is said to change nothing, but is killed by {result.killer}" if result.stage else "changes nothing"
+            yield f"{mutant.place} ({mutant.name}): {mutant.edit}: {said}: {why}"
 
 
-def _unkilled(result: running.Result) -> str:
-    return (
-        "survives" if result.survived else f"not tried to the end; lives after {', '.join(result.lived) or 'nothing'}"
-    )
+def _unkilled(result: kept.Result) -> str:
+    if result.late:
+        return f"runs out of CPU time in {result.late}"
+    tried = ", ".join(result.lived) or "nothing"
+    return "survives" if result.survived else f"not tried to the end; lives after {tried}"
 
 
 def good(found: Sequence[Found]) -> bool:
-    """Return whether every planted defect was killed, and nine in ten of the sample."""
+    """Return whether every planted defect was killed, nine in ten of the sample, and none that changes nothing."""
     ends = [(some.mutant.group == mutation.PLANTED, _end(some)) for some in found if some.result.tried]
-    alive = [by_hand for by_hand, end in ends if end in (OPEN, SURVIVES)]
+    alive = [by_hand for by_hand, end in ends if end in (LATE, OPEN, SURVIVES)]
     sampled = [end for by_hand, end in ends if not by_hand and end != EQUIVALENT]
-    return True not in alive and 10 * len(alive) <= len(sampled)
+    wrong = [some for some in found if some.result.stage and equivalent.reason(some.mutant) is not None]
+    return not wrong and True not in alive and 10 * len(alive) <= len(sampled)
+
+
+def cost(found: Sequence[Found]) -> str:
+    """Tell the CPU time of what was tried."""
+    seconds = [some.result.seconds for some in found if some.result.tried]
+    each = sum(seconds) / max(len(seconds), 1)
+    return f"{len(seconds)} mutants took {sum(seconds) / 60:.0f} minutes of a core, {each:.1f} s each"

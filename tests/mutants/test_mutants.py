@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from mutants import cli, defects, equivalent, mutation, planted, running, sampling, stages, tables
+from mutants import cli, defects, equivalent, kept, mutation, planted, sampling, stages, tables
 
 SOURCE = '''
 import logging
@@ -72,28 +72,34 @@ def test_whatever_is_said_to_change_nothing_has_a_reason_of_its_own() -> None:
     assert all(entry.reason for entry in equivalent.EQUIVALENT)
 
 
+def test_whatever_is_said_to_change_nothing_is_an_edit_of_the_sources_as_they_are() -> None:
+    edits = {(one.file, one.name, one.old, one.new, one.number) for one in sampling.candidates()}
+    assert [entry for entry in equivalent.EQUIVALENT if entry[:5] not in edits] == []
+
+
 def found(group: str, **result: object) -> tables.Found:
     mutant = mutation.Mutant(group=group, name="f", file="x.py", first=1, last=1, old="a", new="b", content=str(result))
-    made = running.Result()
+    made = kept.Result()
     for field, value in result.items():
         setattr(made, field, value)
     return tables.Found(mutant, made)
 
 
 def test_a_table_counts_what_killed_and_what_survives() -> None:
-    lived = [str(stage) for stage in stages.TRIED]
+    lived: dict[str, set[str]] = {stage: set() for stage in stages.Stage}
     some = [
         found(mutation.PLANTED, stage="simulation", killer="seed 3"),
-        found("queue", stage="import", killer="x"),
+        found("queue", lived=lived, survived=True, late="t"),
         found("queue", stage="tests that run the line", killer="t"),
-        found("queue", lived=lived),
-        found("queue", lived=lived[:1]),
+        found("queue", lived=lived, survived=True),
+        found("queue", lived={stages.Stage.TESTS: set()}),
     ]
     assert tables.table(some)[2:] == [
-        "| planted by hand | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 100.0 % |",
-        "| sampled: queue | 4 | 1 | 1 | 0 | 0 | 1 | 1 | 50.0 % |",
-        "| all of the sample | 4 | 1 | 1 | 0 | 0 | 1 | 1 | 50.0 % |",
+        "| planted by hand | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 100.0 % |",
+        "| sampled: queue | 4 | 1 | 0 | 0 | 1 | 0 | 1 | 1 | 25.0 % |",
+        "| all of the sample | 4 | 1 | 0 | 0 | 1 | 0 | 1 | 1 | 25.0 % |",
     ]
     assert not tables.good(some)
-    assert tables.good(some[:3])
-    assert next(tables.survivors(some)) == "x.py:1 (f): a  ->  b: survives"
+    assert tables.good([some[0], some[2]])
+    told = list(tables.survivors(some))
+    assert told[:2] == ["x.py:1 (f): a  ->  b: runs out of CPU time in t", "x.py:1 (f): a  ->  b: survives"]

@@ -21,12 +21,14 @@ MEMORY_MIB = 512
 
 def template(tenants: Tenants, finish: Path) -> Json:
     """A pod with this machine's PyTorch, on the host's network: the API server is on loopback there."""
+    finish.parent.chmod(0o755)
     server = urlsplit(tenants.cluster.settings.server)
     volumes, mounts = host_python.volumes(FOLDER, finish.parent)
     job = f"exec {host_python.python()} {FOLDER}/training_job.py {kit.PIPE} {MEMORY_MIB} {finish}"
     container = {
         "name": "main",
         "image": agents.CLIENT_IMAGE,
+        "securityContext": agents.CLIENT_USER,
         "command": ["sh", "-c", kit.SHOW + kit.GPU + job],
         "workingDir": str(FOLDER),
         "env": [

@@ -17,7 +17,12 @@ echo "attempt $COTENANT_ATTEMPT has enough"
 
 
 def template() -> Json:
-    container = {"name": "main", "image": agents.CLIENT_IMAGE, "command": ["sh", "-c", PROGRAM]}
+    container = {
+        "name": "main",
+        "image": agents.CLIENT_IMAGE,
+        "securityContext": agents.CLIENT_USER,
+        "command": ["sh", "-c", PROGRAM],
+    }
     grace = {"terminationGracePeriodSeconds": kit.GRACE_SECONDS, "automountServiceAccountToken": False}
     return {"spec": {"containers": [container], **grace}}
 

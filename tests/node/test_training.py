@@ -23,6 +23,7 @@ def listed(tenants: Tenants, pod: Json, of: str) -> Json:
 
 def test_a_pytorch_job_trains_within_its_share_and_leaves_its_peak(tenants: Tenants, tmp_path: Path) -> None:
     finish = tmp_path / "finish"
+    tmp_path.chmod(0o755)
     volumes, mounts = host_python.volumes(JOB.parent, tmp_path)
     script = f"exec {host_python.python()} {JOB} {','.join(LIMITS)} {MEMORY_MIB} {finish}"
     tenants.create("train", 30, script=script, annotations={names.GPU_MEMORY: "3Gi"}, volumes=volumes, mounts=mounts)

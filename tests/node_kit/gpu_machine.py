@@ -75,8 +75,12 @@ class Machine:
         return layout.pipe(self.mps_root, self.uuid(index))
 
     def log(self, index: int = 0) -> Path:
-        """Of one GPU's control daemon."""
+        """The log directory of one GPU's control daemon."""
         return layout.log(self.mps_root, self.uuid(index))
+
+    def said(self, index: int = 0) -> str:
+        """What one GPU's control daemon and its servers have said."""
+        return layout.output(self.mps_root, self.uuid(index)).read_text()
 
     def control_daemon(self, index: int = 0, *, multiuser: bool = True) -> "subprocess.Popen[bytes]":
         """Start a GPU's control daemon; it answers when this returns."""
@@ -89,7 +93,8 @@ class Machine:
             CUDA_VISIBLE_DEVICES=self.uuid(index),
         )
         users = ["-multiuser-server"] if multiuser else []
-        process = subprocess.Popen([*self.program, "-f", *users], env=environment)
+        with layout.output(self.mps_root, self.uuid(index)).open("ab") as output:
+            process = subprocess.Popen([*self.program, "-f", *users], env=environment, stdout=output)
         self._cleanup.callback(_kill, process)
         while not mps_control.answers(self.pipe(index)):
             if process.poll() is not None:
@@ -109,6 +114,14 @@ class Machine:
             timeout=quick.PATIENCE_SECONDS,
         )
         return ran.stdout
+
+    def start_server(self, index: int = 0) -> int:
+        """Start the server; it is ACTIVE when this returns: its PID."""
+        self.control("start_server -uid 0", index=index)
+        server = self.server(index)
+        while self.control(f"get_server_status {server}", index=index) == "INITIALIZING\n":
+            pass
+        return server
 
     def server(self, index: int = 0) -> int:
         """PID of the one server."""

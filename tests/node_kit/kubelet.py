@@ -255,7 +255,7 @@ class Kubelet:
     async def _within(self, seconds: float, call: Awaitable[object]) -> None:
         """By the clock of the test. Who is too late is cancelled, as a gRPC call is."""
         working = asyncio.ensure_future(call)
-        waiting = asyncio.ensure_future(self._clock.sleep(seconds))
+        waiting = asyncio.ensure_future(self._patience(seconds))
         try:
             await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -264,6 +264,10 @@ class Kubelet:
         finally:
             waiting.cancel()
             working.cancel()
+
+    async def _patience(self, seconds: float) -> None:
+        """Wait until a call has taken too long."""
+        await self._clock.sleep(seconds)
 
 
 def _container(pod: Pod, name: str) -> Container:

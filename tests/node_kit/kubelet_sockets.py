@@ -97,6 +97,10 @@ class SocketKubelet(Kubelet):
             await _serve(paths.registry(self._dir), "v1beta1.Registration", self._registry()),
         ]
 
+    async def _patience(self, seconds: float) -> None:
+        """Real seconds, as the calls are real ones: a busy machine is not a plugin that hangs."""
+        await asyncio.sleep(seconds)
+
     async def end(self) -> None:
         """Close every connection and stop serving."""
         for server in self._servers:

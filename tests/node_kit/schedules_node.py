@@ -5,7 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
-from cotenant_api import errors
+from cotenant_api import errors, packingpolicy
 from cotenant_api.names import NodeName, PodUID
 from cotenant_deviceplugin.binding.late_binding import LateBinding, Surroundings
 from cotenant_deviceplugin.kubelet.plugin import CDIName, Token, Tokens
@@ -175,6 +175,7 @@ class Node:
             specifications=LifeSpecifications(life),
             clock=self.clock,
             nonces=life.mint,
+            tenant_user=lambda: packingpolicy.TenantUser.NON_ROOT,
         )
         self.life, self.binding = life, self._build(NODE, surroundings)
         life.tenants = self.binding.tenants

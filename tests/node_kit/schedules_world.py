@@ -227,10 +227,6 @@ class Life:
 
     # Specifications
 
-    async def missing(self, _gpus: Mapping[GPUUID, int]) -> frozenset[GPUUID]:
-        """None."""
-        return frozenset()
-
     async def write(self, nonce: Nonce, gpus: Mapping[GPUUID, int], edits: Edits) -> None:
         """Have it resolve."""
         await self._step()
@@ -276,7 +272,7 @@ class LifeSpecifications:
 
     def __init__(self, life: Life) -> None:
         self._life = life
-        self.missing, self.write, self.remove, self.names = life.missing, life.write, life.remove, life.resolved
+        self.write, self.remove, self.names = life.write, life.remove, life.resolved
 
 
 class TurnClock:

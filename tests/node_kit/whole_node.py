@@ -12,6 +12,7 @@ from typing import Any
 
 from cotenant_api import errors, gpunode, placement
 from cotenant_api.names import GPUUID, GPUModel
+from cotenant_deviceplugin.binding import toolkit
 from cotenant_deviceplugin.gpus import hardware
 from cotenant_deviceplugin.gpus.processes import Processes
 from cotenant_deviceplugin.kube import cluster
@@ -41,6 +42,7 @@ class MemoryGPUs:
 
     def __init__(self, count: int) -> None:
         self.there = True
+        self.version = "580.65.06"
         self.listed = simulated.devices(fakes.NODE, model=models.MODELS[GPUModel("Tesla-T4")], count=count)
         self.states = {device.uuid: hardware.Readings() for device in self.listed}
         self.processes: dict[GPUUID, dict[int, int]] = {device.uuid: {} for device in self.listed}
@@ -53,7 +55,7 @@ class MemoryGPUs:
     async def driver(self) -> hardware.Driver:
         """A version."""
         self._ask()
-        return hardware.Driver(driver_version="580.65.06", cuda_version="13.0")
+        return hardware.Driver(driver_version=self.version, cuda_version="13.0")
 
     async def devices(self) -> tuple[hardware.Device, ...]:
         """All of them."""
@@ -140,7 +142,7 @@ class MemoryMPS:
         """As it stands; what its log told is told once."""
         self._dirty.discard(gpu)
         seen = self.servers.get(gpu, Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server"))
-        self.servers[gpu] = replace(seen, faults=(), culprits=())
+        self.servers[gpu] = replace(seen, faults=())
         return seen
 
     async def answers(self, _: GPUUID) -> bool:
@@ -200,6 +202,7 @@ class WholeNode:
             kubelet_dir=folder / "kubelet",
             cdi_dir=folder / "cdi",
             base_cdi_dirs=(folder / "cdi",),
+            driver=toolkit.Places(folder / "driver", toolkit=folder / "toolkit"),
             mps_root=folder / "mps",
         )
         for made in ("kubelet", "state", "cdi", "proc"):

@@ -1,5 +1,6 @@
 """Requests and refusals at the boundary to the API server."""
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -166,3 +167,73 @@ async def test_what_is_chosen_by_a_label_is_not_counted() -> None:
     send = Answers([])
     assert await api.API(send).count(Kind.POD) is None
     assert send.requests == []
+
+
+async def test_page_that_is_too_large_is_asked_for_again_in_halves() -> None:
+    asked: list[int] = []
+
+    async def send(request: api.Request) -> tuple[int, Any]:
+        limit = int(request.query["limit"])
+        asked.append(limit)
+        if limit > 100:
+            raise api.TooLargeError("more than there is room for")
+        return 200, {"items": [{}] * limit, "metadata": {"continue": "" if len(asked) > 5 else "more"}}
+
+    pages = [len(page) async for page in api.API(send).pages(Kind.DLJOB)]
+    assert asked == [500, 250, 125, 62, 78, 98]
+    assert pages == [62, 78, 98]
+
+
+async def test_object_that_is_too_large_is_named_and_those_beside_it_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    items = [{"metadata": {"namespace": "evil", "name": f"j{number}"}} for number in range(20)]
+
+    async def send(request: api.Request) -> tuple[int, Any]:
+        begin = int(request.query.get("continue", 0))
+        end = min(begin + int(request.query["limit"]), len(items))
+        if begin <= 13 < end and not request.metadata_only:
+            raise api.TooLargeError("more than there is room for")
+        return 200, {"items": items[begin:end], "metadata": {"continue": str(end) if end < len(items) else ""}}
+
+    found = [item["metadata"]["name"] async for page in api.API(send).pages(Kind.JOB) for item in page]
+    assert found == [f"j{number}" for number in range(20) if number != 13]
+    assert "evil/j13: has more bytes than are read at once" in caplog.text
+
+
+async def test_page_is_gone_when_the_next_one_is_asked_for() -> None:
+    class Item(dict[str, Any]):
+        """An item that can be watched."""
+
+    alive: list[weakref.ref[Item]] = []
+
+    async def send(request: api.Request) -> tuple[int, Any]:
+        assert not any(ref() for ref in alive), request
+        item = Item(metadata={})
+        alive.append(weakref.ref(item))
+        return 200, {"items": [item], "metadata": {"continue": "" if len(alive) > 2 else "more"}}
+
+    async for page in api.API(send).pages(Kind.JOB):
+        page.clear()
+    assert len(alive) == 3
+
+
+async def test_what_may_be_discarded_is_read_page_by_page_and_of_the_dljob_alone(cluster: Cluster) -> None:
+    """A tenant may give as many objects as he likes the labels of an extraction."""
+    asked: list[api.Request] = []
+
+    async def send(request: api.Request) -> tuple[int, Any]:
+        asked.append(request)
+        number = len(asked)
+        if request.method == "DELETE":
+            return 200, {}
+        owners = [{"uid": "u1" if number == 2 else "another", "controller": True}]
+        metadata = {"namespace": "team", "name": f"c{number}", "uid": f"c{number}", "ownerReferences": owners}
+        item = {"metadata": {**metadata, "creationTimestamp": "2026-01-01T00:00:00Z"}}
+        return 200, {"items": [item], "metadata": {"continue": "" if number == 3 else "more"}}
+
+    work = executor.Executor(api.API(send), cluster.store, now=cluster.time.now)
+    await work.execute(TRAIN, actions.Discard(kind=Kind.CONFIG_MAP, selector="a=b", owner_uid="u1", renew=None))
+    *listed, deleted = asked
+    assert [(one.query["limit"], one.query["labelSelector"], one.metadata_only) for one in listed] == [
+        (str(api.PAGE), "a=b", True)
+    ] * 3
+    assert (deleted.method, deleted.path) == ("DELETE", "/api/v1/namespaces/team/configmaps/c2")

@@ -42,12 +42,12 @@ async def test_exclusive_asks_for_a_whole_gpu_and_tells_what_is_predicted(cluste
     assert cluster.condition(dljob.PREDICTED)["status"] == "True"
 
 
-async def test_by_memory_only_the_share_is_the_least_there_is(cluster: Cluster) -> None:
+async def test_by_memory_only_the_share_is_the_part_of_the_memory(cluster: Cluster) -> None:
     cluster.set_policy(placement="MemoryOnly")
     cluster.apply(objects.dljob())
     await cluster.run(*LIFE)
     share, predicted = asked(cluster.server.find("jobs", "train-1"))
-    assert (share, predicted is not None) == ("1", True)
+    assert (share, predicted is not None) == ("2", True)
 
 
 @pytest.mark.parametrize("missing", list(packingpolicy.OnMissingPrediction))

@@ -112,6 +112,7 @@ def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
                         {
                             "name": "main",
                             "image": "busybox",
+                            "securityContext": {"runAsNonRoot": True, "allowPrivilegeEscalation": False},
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                             "env": [
                                 {"name": "COTENANT_ATTEMPT", "value": "1"},

@@ -161,7 +161,9 @@ def test_a_victim_that_goes_on_is_left_alone() -> None:
 
 
 def test_a_fault_that_the_job_caused_itself_is_its_own_failure() -> None:
-    assert cause(observed(CRASHED, gpu=fault(culpritPodUID="p", victimPodUIDs=["p"])))[0] is Cause.FAILED
+    found, words = cause(observed(CRASHED, gpu=fault(culpritPodUID="p", victimPodUIDs=["p"])))
+    assert found is Cause.FAILED
+    assert words.endswith("unspecified launch failure; it caused a fault on GPU GPU-1 of node n1 (Xid 31)")
 
 
 def test_who_is_no_victim_failed_by_itself_and_its_last_words_are_told() -> None:

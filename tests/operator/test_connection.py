@@ -33,6 +33,8 @@ class APIServer:
             request.transport.close() if request.transport else None
         if request.headers.get("Authorization", "").split()[-1] != self.token:
             return web.json_response({"message": "Unauthorized"}, status=401)
+        if request.path.endswith("/large"):
+            return web.Response(body=b" " * (connection.MAX_BYTES + 1))
         if request.path.endswith("/html"):
             return web.Response(text="<html>", status=502)
         return web.json_response({"items": []})
@@ -148,3 +150,9 @@ async def test_missing_credentials_name_the_remedy(tmp_path: Path, text: str | N
 async def test_outside_of_a_cluster_a_kubeconfig_is_needed() -> None:
     with pytest.raises(errors.PermanentError, match="--kubeconfig"):
         await connection.load(None)
+
+
+async def test_answer_is_not_read_beyond_the_bound(server: APIServer, send: Connection) -> None:
+    with pytest.raises(api.TooLargeError, match="GET /large: more than"):
+        await send(api.Request(method="GET", path="/large", query={}))
+    assert (await send(REQUEST))[0] == 200

@@ -76,7 +76,7 @@ async def test_nothing_starts_before_all_that_the_pod_needs_is_there(cluster: Cl
 async def test_images_are_pulled_with_the_secrets_of_the_users_account(cluster: Cluster, account: str) -> None:
     secrets = [{"name": f"registry-of-{account}"}]
     cluster.apply({"metadata": {"name": account}, "imagePullSecrets": secrets}, plural="serviceaccounts")
-    inner = {"containers": [{"name": "main", "image": "busybox"}]}
+    inner = {"containers": [dict(objects.CONTAINER)]}
     named = {} if account == "default" else {"serviceAccountName": account}
     cluster.apply(extractions.dljob(template={"spec": inner | named}))
     await cluster.settle()
@@ -267,7 +267,7 @@ def set_policy(cluster: Cluster, spec: Json) -> None:
 async def test_changed_spec_tries_a_failed_extraction_again(cluster: Cluster) -> None:
     set_policy(cluster, {"queue": {"onMissingPrediction": "Hold"}})
     await failed(cluster, extractions.fail)
-    set_spec(cluster, template={"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}})
+    set_spec(cluster, template=objects.template(image="busybox:2"))
     await extractions.go_on(cluster)
     assert attempts(cluster) == ["train-1"]
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from cotenant_operator.graphs import onnx_files
-from cotenant_operator.state import outcomes
+from cotenant_api import errors
+from cotenant_operator.parsing import onnx_files, tasks
 from cotenant_operator.state.extractions import job as read_job
 from cotenant_predictor.extraction import onnx_strip
+from cotenant_predictor.extraction.onnx_reader import document, wire
 from operator_kit import extractions
 from operator_kit.cluster import Cluster
 from predictor_kit import onnx_models as onnx
@@ -63,7 +64,7 @@ async def test_open_dimension_is_told_in_words_of_the_spec_and_a_shape_mends_it(
         packed()[:-9],
         gzip.compress(b"", mtime=0),
         gzip.compress(b"hello", mtime=0),
-        gzip.compress(b"\0" * (onnx_files.MAX_BYTES + 1), mtime=0),
+        gzip.compress(b"\0" * (wire.MAX_BYTES + 1), mtime=0),
         b"\x1f\x8b" + b"0" * (512 * 1024),
     ],
 )
@@ -73,15 +74,11 @@ async def test_what_is_no_such_file_is_unreadable_and_not_an_error(cluster: Clus
     assert [job["metadata"]["name"] for job in cluster.attempts()] == ["train-1"]
 
 
-def test_fault_of_the_reader_is_told_and_not_raised() -> None:
-    class Broken:
-        batch_size = 1
-        precision = None
+def test_fault_of_the_library_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RecursionError("too deep")
 
-        @property
-        def workload_type(self) -> None:
-            raise RecursionError("too deep")
-
-    found = onnx_files.document(packed(), Broken(), name="x")  # type: ignore[arg-type]
-    assert isinstance(found, outcomes.Missing)
-    assert "RecursionError: 'too deep'" in found.message
+    monkeypatch.setattr(document, "extract", fail)
+    wanted = tasks.ONNX(name="x", batch_size=1, mode="Training", precision="fp32")
+    with pytest.raises(errors.InvalidInputError, match="RecursionError: 'too deep'"):
+        onnx_files.graph_of(packed(), wanted, source="x")

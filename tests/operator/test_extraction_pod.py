@@ -38,6 +38,7 @@ TEMPLATE: Json = {
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"key": "gpu"}],
         "runtimeClassName": "kata",
+        "hostUsers": False,
         "securityContext": {"fsGroup": 7},
         "priorityClassName": "high",
         "schedulerName": "cotenant",
@@ -71,6 +72,7 @@ def test_pod_has_what_the_users_code_needs_and_nothing_else() -> None:
         "nodeSelector": {"disk": "fast"},
         "tolerations": [{"key": "gpu"}],
         "runtimeClassName": "kata",
+        "hostUsers": False,
         "securityContext": {"fsGroup": 7},
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
@@ -162,7 +164,7 @@ def test_account_may_patch_the_one_result_and_nothing_else() -> None:
         {"precision": "bf16"},
         {"workloadType": "Inference"},
         {"model": {"entrypoint": {"callable": "models:other"}}},
-        {"template": {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}},
+        {"template": objects.template(image="busybox:2")},
     ],
 )
 def test_what_changes_the_graph_changes_the_digest(change: Json) -> None:

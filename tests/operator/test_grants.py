@@ -204,7 +204,8 @@ def test_what_fits_nowhere_or_was_stated_waits_and_says_so(
     needs = granting.Needs(gpu_memory_mib=gpu_memory_mib)
     found = granting.decide(spec(**fields), policy(), predicted(NVIDIA_H200=55), needs)
     assert isinstance(found, grants.Grant)
-    assert (found.share, found.gpu_memory) == (55, memory)
+    assert (found.share, found.gpu_memory) == (100, memory)
+    assert found.prediction is not None
 
 
 def test_a_bound_workload_keeps_its_share_and_gets_the_memory_that_the_user_changed() -> None:

@@ -20,7 +20,16 @@ Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
 PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap", "count_quota")
-ENDS = ("crash", "never_start", "run_out_of_memory", "kill_for_host_memory", "fault", "evict", "enforce_deadlines")
+ENDS = (
+    "crash",
+    "never_start",
+    "run_out_of_memory",
+    "kill_for_host_memory",
+    "fault",
+    "fault_of_unknown_cause",
+    "evict",
+    "enforce_deadlines",
+)
 MEMORY = ("outgrow", "evict_servers", "use_more", "overuse")
 STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from cotenant_operator.kube import api
-from operator_kit import objects
+from operator_kit import extractions, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -166,3 +166,59 @@ async def test_a_deletion_that_arrives_after_its_time_was_put_off_is_refused(clu
     assert cluster.server.arrive() == CONFLICT
     await cluster.settle()
     assert cluster.dljob()
+
+
+def deletes(plural: str) -> Callable[[api.Request], bool]:
+    """Whether a request deletes an object of a kind."""
+    return lambda request: request.method == "DELETE" and f"/{plural}/" in request.path
+
+
+async def test_the_deletion_of_a_result_that_arrives_after_its_extraction_was_wanted_again_is_refused(
+    cluster: Cluster,
+) -> None:
+    cluster.apply(objects.policy(), plural="packingpolicies")
+    cluster.apply(objects.gpu_node(), plural="gpunodes")
+    cluster.apply(extractions.dljob())
+    await cluster.settle()
+    delay(cluster, deletes("configmaps"))
+
+    def asks(callable_: str) -> None:
+        model = {"entrypoint": {"callable": callable_, "args": {"depth": "50"}}}
+        cluster.server.change("dljobs", "train", lambda value: value["spec"].update(model=model))
+
+    asks("models:other")
+    await cluster.deliver()
+    while not cluster.server.late:
+        await cluster.step()
+        await cluster.deliver()
+    asks("models:build")
+    await cluster.settle()
+    await cluster.advance(60)
+    extractions.start(cluster)
+    assert cluster.server.arrive() == CONFLICT
+    extractions.write(cluster)
+    extractions.succeed(cluster)
+    await cluster.advance(60)
+    assert len(cluster.attempts()) == 1
+
+
+async def test_an_account_that_arrives_when_its_job_is_gone_is_in_the_way_until_it_is_collected(
+    cluster: Cluster,
+) -> None:
+    cluster.apply(objects.policy(), plural="packingpolicies")
+    cluster.apply(objects.gpu_node(), plural="gpunodes")
+    cluster.apply(extractions.dljob())
+    await cluster.deliver()
+    delay(cluster, creates("serviceaccounts"))
+    while not cluster.server.late:
+        await cluster.step()
+        await cluster.deliver()
+    (job,) = extractions.jobs(cluster)
+    cluster.server.delete("jobs", job["metadata"]["name"])
+    assert cluster.server.arrive() == CREATED
+    await cluster.settle()
+    await cluster.advance(60)
+    assert [each["spec"]["suspend"] for each in extractions.jobs(cluster)] == [True]
+    cluster.server.collect()
+    await cluster.advance(400)
+    assert [each["spec"]["suspend"] for each in extractions.jobs(cluster)] == [False]

@@ -7,38 +7,25 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import measurement, names, prediction
+from cotenant_api import names, prediction
 from cotenant_api.names import GPUModel, GraphDigest
+from cotenant_operator import labels
 from cotenant_operator.kube import api
-from cotenant_operator.learning import ledger
+from cotenant_operator.learning import collecting, ledger
+from cotenant_operator.loop import keeper
+from cotenant_operator.state import measured
 from cotenant_predictor.datasets import measurements
 from operator_kit import objects
 from operator_kit.cluster import Cluster
+from operator_kit.measuring import line
 from operator_kit.server import Crashed, Fault
 
 Json = dict[str, Any]
 
+RELEASE = names.RELEASE_NAMESPACE
+NAME = ledger.name_of("team")
 LIFE = ("create_pods", "place", "run_pods")
 DIGEST = objects.toy_graph().digest
-
-
-def line(name: str, *, graph: str = "sha256:a", peak_mib: int | None = 1000, **fields: Any) -> measurement.Measurement:
-    values = measurement.Values(memory_peak_mib=peak_mib, utilization=fields.pop("utilization", None))
-    missing = [key for key, value in values.model_dump(by_alias=True).items() if value is None]
-    content: Json = {
-        "id": name,
-        "group": graph,
-        "graph": GraphDigest(graph),
-        "gpu_model": GPUModel("NVIDIA-H200"),
-        "mechanism": measurement.Mechanism.ALONE,
-        "duration_seconds": 60.0,
-        "outcome": measurement.Outcome.OK,
-        "simulated": False,
-        "values": values,
-        "reasons": dict.fromkeys(missing, "no agent sees it"),
-        "environment": measurement.Environment(driver="d", cuda="c", torch="t", cpu="x", commit="y"),
-    }
-    return measurement.Measurement(**(content | fields))
 
 
 def tell(cluster: Cluster, *, seconds: int = 75, percent: int = 33, peak_mib: int = 9000, **status: Any) -> None:
@@ -75,8 +62,13 @@ async def keep(cluster: Cluster, seconds: float = 31) -> None:
 
 def writes(request: api.Request) -> bool:
     """Whether a request writes measurements."""
-    named = ledger.NAME in request.path or (request.body or {}).get("metadata", {}).get("name") == ledger.NAME
+    named = NAME in request.path or (request.body or {}).get("metadata", {}).get("name") == NAME
     return request.method != "GET" and named
+
+
+def found_in(cluster: Cluster) -> Json | None:
+    """The ConfigMap of the namespace's measurements."""
+    return cluster.server.find("configmaps", NAME, namespace=RELEASE)
 
 
 async def life(cluster: Cluster, name: str = "train", *, end: str = "succeed", **spec: Any) -> None:
@@ -87,7 +79,7 @@ async def life(cluster: Cluster, name: str = "train", *, end: str = "succeed", *
 
 
 def kept(cluster: Cluster) -> ledger.Ledger:
-    return ledger.read(cluster.server.find("configmaps", ledger.NAME))
+    return ledger.read(found_in(cluster))
 
 
 def booked(cluster: Cluster, name: str) -> str | None:
@@ -103,7 +95,7 @@ async def test_a_finished_job_leaves_a_measurement_and_its_graph(cluster: Cluste
     assert (found.graph, found.gpu_model, found.outcome) == (DIGEST, objects.MODEL, "Ok")
     assert (found.values.utilization, found.values.memory_peak_mib, found.duration_seconds) == (33, 9000, 75)
     assert (found.mechanism, found.thread_percentage, found.memory_limit_mib) == ("MPS", 25, 2085)
-    config_map = cluster.server.find("configmaps", ledger.NAME) or {}
+    config_map = found_in(cluster) or {}
     assert list(ledger.graphs(config_map)) == [DIGEST]
     assert "ownerReferences" not in config_map["metadata"]
 
@@ -207,20 +199,31 @@ async def test_lines_of_another_writer_are_kept(cluster: Cluster) -> None:
     await life(cluster)
     await keep(cluster)
     other = kept(cluster).with_lines([line("other")])
-    found = cluster.server.find("configmaps", ledger.NAME) or {}
-    data = ledger.manifest("team", other, ledger.graphs(found))["data"]
-    cluster.server.change("configmaps", ledger.NAME, lambda value: value.update(data=data))
+    found = found_in(cluster) or {}
+    data = ledger.manifest("team", other, ledger.graphs(found), release=RELEASE)["data"]
+    cluster.server.change("configmaps", NAME, lambda value: value.update(data=data), namespace=RELEASE)
     await life(cluster, "again")
     await keep(cluster)
     assert len(kept(cluster).lines) == 3
 
 
+async def test_what_a_tenant_writes_in_its_namespace_is_not_believed(cluster: Cluster) -> None:
+    lines = ledger.EMPTY.with_lines([line("forged", graph=DIGEST, peak_mib=1, utilization=1)])
+    for name in ("cotenant-measurements", NAME):
+        forged = ledger.manifest("team", lines, {}, release="team")
+        cluster.apply(forged | {"metadata": forged["metadata"] | {"name": name}}, plural="configmaps")
+    cluster.restart()
+    await cluster.work.keeper.read_all()
+    assert cluster.work.keeper.learned("team", DIGEST) == measured.NOTHING
+
+
 async def test_a_config_map_of_somebody_else_is_left_alone(cluster: Cluster) -> None:
-    cluster.apply({"metadata": {"name": ledger.NAME}, "data": {"mine": "1"}}, plural="configmaps")
-    before = cluster.server.find("configmaps", ledger.NAME)
+    body = {"metadata": {"name": NAME, "namespace": RELEASE}, "data": {"mine": "1"}}
+    cluster.apply(body, plural="configmaps")
+    before = found_in(cluster)
     await life(cluster)
     await keep(cluster)
-    assert cluster.server.find("configmaps", ledger.NAME) == before
+    assert found_in(cluster) == before
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ def test_a_config_map_stays_within_its_bounds() -> None:
     lines = [line(f"{number:05}", graph=f"sha256:{number:064x}") for number in range(2000)]
     found = ledger.EMPTY.with_lines(lines)
     documents = {each.graph: base64.b64encode(bytes(9000)).decode() for each in lines}
-    written = ledger.manifest("team", found, documents)
+    written = ledger.manifest("team", found, documents, release=RELEASE)
     assert len(written["data"][ledger.KEY]) <= ledger.MAX_LINES_BYTES
     assert sum(map(len, written["binaryData"].values())) <= ledger.MAX_GRAPHS_BYTES
     assert found.lines[-1].id == "01999"
@@ -289,6 +292,26 @@ def test_a_config_map_stays_within_its_bounds() -> None:
 def test_a_line_that_cannot_be_read_is_left_out() -> None:
     text = f"{line('a').to_json()}\nnonsense\n"
     assert [each.id for each in ledger.read({"data": {ledger.KEY: text}}).lines] == ["a"]
+
+
+async def test_operator_that_starts_skips_lines_that_somebody_else_wrote_and_says_how_many(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = ledger.EMPTY.with_lines([line("a"), line("b", peak_mib=3000)])
+    content = ledger.manifest("team", lines, {}, release=RELEASE)
+    content["data"][ledger.KEY] += "nonsense\n" + '{"v":99}\n'
+    cluster.apply(content, plural="configmaps")
+    await cluster.work.keeper.read_all()
+    assert cluster.work.keeper.learned("team", GraphDigest("sha256:a")).memory_mib == 3300
+    assert f"ConfigMap {RELEASE}/{NAME}: 2 lines are skipped" in caplog.text
+
+
+def test_of_too_many_lines_the_newest_whole_ones_are_read() -> None:
+    text = "".join(f"{number:09}\n" for number in range(100_000))
+    found = ledger.text({"data": {ledger.KEY: text}}).decode().splitlines()
+    assert found[-1] == "000099999"
+    assert all(len(each) == 9 for each in found)
+    assert len(found) * 10 <= ledger.MAX_LINES_BYTES
 
 
 def test_the_newest_measurement_alone_counts_and_the_largest_peak() -> None:
@@ -303,7 +326,37 @@ async def test_what_is_exported_is_what_training_reads(cluster: Cluster, tmp_pat
     await life(cluster)
     await keep(cluster)
     file = tmp_path / "all.jsonl"
-    file.write_text("\n".join(ledger.collected([cluster.server.find("configmaps", ledger.NAME) or {}])))
+    found = await collecting.collected([found_in(cluster) or {}], cluster.parser.ask)
+    assert found.skipped == []
+    file.write_text("\n".join(found.text()))
     read = measurements.load([file])
     assert (read.groups, read.gpu_models) == (("toy",), (objects.MODEL,))
+    assert [record.namespace for record in read.records] == ["team"]
     assert json.loads(gzip.decompress(objects.toy_graph().packed()))["digest"] == read.records[0].graph
+
+
+async def test_spoilt_graph_of_a_finished_job_leaves_its_measurement_and_the_operator(cluster: Cluster) -> None:
+    await life(cluster)
+    cluster.server.change("jobs", "train-1", lambda job: job["metadata"]["annotations"].update({labels.GRAPH: ""}))
+    await cluster.settle()
+    await keep(cluster)
+    assert [found.graph for found in kept(cluster).lines] == [DIGEST]
+
+
+@pytest.mark.parametrize("error", [ValueError("spoilt"), RecursionError("deep")])
+async def test_fault_with_one_namespace_leaves_the_others_and_the_operator(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    await life(cluster)
+    pending = cluster.work.keeper._pending
+    pending["evil"], pending["team"] = keeper._Pending(since=0.0, specs=pending["team"].specs), pending.pop("team")
+    name_of = ledger.name_of
+
+    def named(namespace: str) -> str:
+        if namespace == "evil":
+            raise error
+        return name_of(namespace)
+
+    monkeypatch.setattr(ledger, "name_of", named)
+    await keep(cluster)
+    assert len(kept(cluster).lines) == 1

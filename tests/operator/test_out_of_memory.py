@@ -9,7 +9,7 @@ import pytest
 from cotenant_api import names
 from cotenant_api.names import GPUUID
 from cotenant_operator import labels
-from operator_kit import faults, objects
+from operator_kit import ends, faults, objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
 
@@ -184,8 +184,8 @@ async def test_a_preemption_of_one_that_used_more_than_was_booked_is_none(cluste
     cluster.server.requests.clear()
     await cluster.run("evict", *END)
     await cluster.advance(30)
-    asked = [request.query.get("fieldSelector", "") for request in cluster.server.requests]
-    assert len([selector for selector in asked if names.GPU_MEMORY_OVERUSE in selector]) == replicas
+    asked = [request for request in cluster.server.requests if request.path.endswith(f"/gpunodes/{objects.NODE}")]
+    assert len(asked) == replicas
     await cluster.run(*START, "succeed")
     assert cluster.dljob()["status"]["phase"] == "Succeeded"
     assert [memory(cluster, name) for name in jobs(cluster)] == [None] * (1 if replicas == 1 else 2)
@@ -193,14 +193,19 @@ async def test_a_preemption_of_one_that_used_more_than_was_booked_is_none(cluste
     assert not any("memory" in message for message in told)
 
 
-async def test_what_somebody_else_tells_of_a_pods_memory_is_no_evidence(cluster: Cluster) -> None:
+async def test_what_another_nodes_agent_tells_of_a_pods_memory_is_no_evidence(cluster: Cluster) -> None:
     cluster.set_policy(memoryOveruse="Evict")
     cluster.apply(objects.dljob())
     await cluster.run(*START)
     publish(cluster, 6000)
-    cluster.overuse()
-    for event in cluster.server.all("events"):
-        cluster.server.change("events", event["metadata"]["name"], lambda value: value.update(source={}))
+    (pod,) = cluster.server.all("pods")
+    forged = {
+        "podUID": pod["metadata"]["uid"],
+        "memoryPeakMiB": 9000,
+        "time": cluster.time.text(),
+        "evict": ends.OVERUSE,
+    }
+    cluster.server.put("gpunodes", objects.gpu_node("n2", ended=[forged]))
     await cluster.run("evict", *END)
     assert jobs(cluster) == ["train-1"]
 

@@ -152,7 +152,7 @@ async def test_on_the_largest_gpu_it_stays_and_says_so_until_it_is_ready(cluster
 async def test_a_smaller_job_after_giving_up_is_not_said_to_have_run_out(cluster: Cluster) -> None:
     await serve(cluster, sharing="Exclusive")
     await cluster.run("outgrow")
-    set_spec(cluster, template={"spec": {"containers": [{"name": "main", "image": "smaller"}]}})
+    set_spec(cluster, template=objects.template(image="smaller"))
     await cluster.settle()
     assert shortage(cluster)["givenUp"] is False
     assert ready(cluster) == ("False", "PodsNotReady")
@@ -173,7 +173,7 @@ async def test_what_was_learned_stays_with_another_image_and_scale_and_goes_with
     set_spec(cluster, replicas=3)
     await cluster.run(*ROLL)
     assert memory(cluster) == "3128Mi"
-    set_spec(cluster, template={"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}})
+    set_spec(cluster, template=objects.template(image="busybox:2"))
     await cluster.run(*ROLL)
     assert memory(cluster) == "3128Mi"
     set_spec(cluster, batchSize=1)

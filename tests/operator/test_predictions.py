@@ -13,10 +13,11 @@ from cotenant_api import dljob, documents, errors, graph
 from cotenant_api.names import GPUModel
 from cotenant_operator import reasons
 from cotenant_operator.graphs import predictions, sources
+from cotenant_operator.parsing import tasks
 from cotenant_operator.state import outcomes, views
 from cotenant_predictor import devices
-from cotenant_predictor.jobs import prediction as jobs
 from operator_kit import objects
+from operator_kit.parsing import Inline
 
 Json = dict[str, Any]
 
@@ -44,18 +45,8 @@ class ConfigMaps:
         return self.found.get(key.name)
 
 
-class Counting(predictions.Predictor):
-    """Counts how often it has to predict."""
-
-    predicted = 0
-
-    def _predict(self, data: bytes, source: str, cpu_cores: float | None) -> Any:
-        self.predicted += 1
-        return super()._predict(data, source, cpu_cores)
-
-
 async def outcome_of(*config_maps: Json, present: tuple[GPUModel, ...] = (), **fields: Any) -> outcomes.Outcome:
-    predictor = predictions.Predictor(ConfigMaps(*config_maps), devices=KNOWN, knowledge=jobs.FORMULA)
+    predictor = predictions.Predictor(ConfigMaps(*config_maps), parser=Inline(KNOWN))
     return await predictor.outcome(KEY, spec(**fields), present=present)
 
 
@@ -101,17 +92,19 @@ async def test_inline_graph_that_is_too_large_says_where_to_put_it() -> None:
 
 async def test_graph_is_predicted_once_in_a_namespace() -> None:
     read = ConfigMaps(objects.config_map())
-    predictor = Counting(read, devices=KNOWN, knowledge=jobs.FORMULA)
+    parser = Inline(KNOWN)
+    predictor = predictions.Predictor(read, parser=parser)
     for namespace in ("team", "team", "other"):
         await predictor.outcome(views.Key(namespace, "train"), spec(), present=())
-    assert predictor.predicted == 2
+    assert parser.count(tasks.Kind.PREDICTION) == 2
     assert read.reads == 3
 
 
 async def test_who_asks_for_the_same_while_it_is_predicted_waits_for_it() -> None:
-    predictor = Counting(ConfigMaps(objects.config_map()), devices=KNOWN, knowledge=jobs.FORMULA)
+    parser = Inline(KNOWN)
+    predictor = predictions.Predictor(ConfigMaps(objects.config_map()), parser=parser)
     found = await asyncio.gather(*(predictor.outcome(KEY, spec(), present=()) for _ in range(8)))
-    assert predictor.predicted == 1
+    assert parser.count(tasks.Kind.PREDICTION) == 1
     assert all(one == found[0] for one in found)
 
 
@@ -180,7 +173,7 @@ async def test_temporary_trouble_is_not_taken_for_a_missing_graph() -> None:
         raise errors.TemporaryError("no answer", delay_seconds=1)
 
     with pytest.raises(errors.TemporaryError, match="no answer"):
-        await predictions.Predictor(unreachable, devices=KNOWN, knowledge=jobs.FORMULA).outcome(KEY, spec(), present=())
+        await predictions.Predictor(unreachable, parser=Inline(KNOWN)).outcome(KEY, spec(), present=())
 
 
 @pytest.mark.parametrize(
@@ -215,14 +208,73 @@ async def test_declared_requests_fill_in_what_a_graph_leaves_open(
     stored = objects.toy_graph().model_copy(update={"mode": graph.Mode(mode), "inference": load}).sealed()
     asked = spec(workloadType="Inference", slo={"requestsPerSecond": "20"})
     config_maps = ConfigMaps(objects.config_map(data=stored.packed()))
-    predictor = Counting(config_maps, devices=KNOWN, knowledge=jobs.FORMULA)
-    data = await predictor.document(KEY, asked, result=None)
-    assert isinstance(data, bytes)
-    found = graph.Graph.read(data, source="test").inference
+    parser = Inline(KNOWN)
+    predictor = predictions.Predictor(config_maps, parser=parser)
+    document = await predictor.document(KEY, asked, result=None)
+    assert isinstance(document, tasks.Answer)
+    found = graph.Graph.read(base64.b64decode(document.packed or ""), source="test").inference
     assert (None if found is None else found.requests_per_second) == expected
     first = await predictor.outcome(KEY, asked, present=(H200,))
     assert await predictor.outcome(KEY, asked, present=(H200,)) == first
-    assert predictor.predicted == 1
+    assert parser.count(tasks.Kind.PREDICTION) == 1
+
+
+async def test_refused_graph_is_not_read_again_by_an_operator_that_finds_it_in_the_status() -> None:
+    first, again = Inline(KNOWN), Inline(KNOWN)
+    read = ConfigMaps(objects.config_map(data=b"{}"))
+    found = missing(await predictions.Predictor(read, parser=first).outcome(KEY, spec(), present=()))
+    assert found.refused is not None
+    known = dljob.RefusedGraph(digest=found.refused, message=found.message)
+    later = predictions.Predictor(read, parser=again)
+    assert await later.outcome(KEY, spec(), present=(), refused=known) == found
+    assert again.asked == []
+
+
+async def test_refused_graph_that_has_changed_is_read() -> None:
+    parser = Inline(KNOWN)
+    known = dljob.RefusedGraph(digest="sha256:0", message="it was refused")
+    predictor = predictions.Predictor(ConfigMaps(objects.config_map()), parser=parser)
+    assert models(await predictor.outcome(KEY, spec(), present=(), refused=known)) == COMPUTE_BF16
+    assert len(parser.asked) == 1
+
+
+async def test_other_release_reads_again_what_the_former_refused() -> None:
+    found = []
+    for version in ("1", "2"):
+        parser = Inline(KNOWN)
+        parser.ready = parser.ready.model_copy(update={"version": version})
+        predictor = predictions.Predictor(ConfigMaps(objects.config_map(data=b"{}")), parser=parser)
+        found.append(missing(await predictor.outcome(KEY, spec(), present=())).refused)
+    assert found[0] != found[1]
+
+
+async def test_fault_of_ours_is_no_verdict() -> None:
+    class Faulty(Inline):
+        async def ask(self, namespace: str, task: tasks.Task, data: bytes) -> tasks.Answer:
+            await super().ask(namespace, task, data)
+            return tasks.failed("no memory on the node")
+
+    parser = Faulty(KNOWN)
+    predictor = predictions.Predictor(ConfigMaps(objects.config_map()), parser=parser)
+    for _ in range(2):
+        found = missing(await predictor.outcome(KEY, spec(), present=()))
+        assert (found.message, found.may_come, found.refused) == ("no memory on the node", True, None)
+    assert len(parser.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "remedy"),
+    [
+        (b"\x1f\x8b" + b"0" * graph.MAX_COMPRESSED_BYTES, "may have 131072: extract a smaller part of the model"),
+        (b"{" + b" " * sources.MAX_PLAIN_BYTES, "may have 262144: store it gzipped, in binaryData"),
+    ],
+)
+async def test_document_that_is_too_large_is_not_even_looked_at(data: bytes, remedy: str) -> None:
+    parser = Inline(KNOWN)
+    predictor = predictions.Predictor(ConfigMaps(objects.config_map(data=data)), parser=parser)
+    found = missing(await predictor.outcome(KEY, spec(), present=()))
+    assert f"key graph.json.gz: is {len(data)} bytes and {remedy}" in found.message
+    assert parser.asked == []
 
 
 async def test_fewer_requests_take_less_of_a_gpu() -> None:

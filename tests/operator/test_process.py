@@ -11,7 +11,7 @@ import kopf
 import pytest
 
 from cotenant_api import errors
-from cotenant_operator import command, service
+from cotenant_operator import command, probes
 from cotenant_operator.kube import api
 from cotenant_operator.loop import controller
 from cotenant_operator.state.kinds import WATCHED, Kind
@@ -76,13 +76,13 @@ async def test_events_that_are_refused_keep_no_status_back(cluster: Cluster) -> 
     assert cluster.dljob()["status"]["phase"] == "Queued"
 
 
-def test_port_in_use_is_told_with_the_remedy(unused_port: int) -> None:
-    service.check_port(unused_port)
+async def test_port_in_use_is_told_with_the_remedy() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", unused_port))
+        taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(errors.PermanentError, match="--liveness-port"):
-            service.check_port(unused_port)
+            async with probes.serving(taken.getsockname()[1], str):
+                pass
 
 
 def test_missing_credentials_end_the_command_at_once(tmp_path: Path, kept_levels: None) -> None:

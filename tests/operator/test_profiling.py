@@ -177,7 +177,7 @@ async def test_a_deployment_is_measured_and_rolled_once(cluster: Cluster) -> Non
     cluster.server.requests.clear()
     await cluster.advance(100)
     assert cluster.server.find("deployments", "serve") == rolled
-    edited = {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}
+    edited = objects.template(image="busybox:2")
     cluster.server.change("dljobs", "serve", lambda value: value["spec"].update(template=edited))
     await cluster.settle()
     again = cluster.server.find("deployments", "serve") or {}

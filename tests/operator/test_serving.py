@@ -61,7 +61,7 @@ async def test_changed_replicas_scale_without_a_new_template(serving: Cluster) -
 
 
 async def test_changed_template_rolls_the_deployment(serving: Cluster) -> None:
-    set_spec(serving, template={"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}})
+    set_spec(serving, template=objects.template(image="busybox:2"))
     await serving.settle()
     assert deployment(serving)["spec"]["template"]["spec"]["containers"][0]["image"] == "busybox:2"
     assert serving.events() == ["Created", "Updated"]
@@ -72,7 +72,7 @@ async def test_share_stays_when_only_the_policy_changed_while_pods_are_bound(ser
     serving.server.change(
         "packingpolicies", "default", lambda value: value.update(spec={"maxUtilizationPercent": 50}), namespace=""
     )
-    set_spec(serving, template={"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}})
+    set_spec(serving, template=objects.template(image="busybox:2"))
     await serving.settle()
     assert share(deployment(serving)) == before
 
@@ -94,7 +94,7 @@ async def test_pods_of_the_former_spec_go_on_while_the_new_one_cannot_be_made(se
         namespace="",
     )
     before = deployment(serving)
-    set_spec(serving, model=None, template={"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}})
+    set_spec(serving, model=None, template=objects.template(image="busybox:2"))
     await serving.settle()
     assert deployment(serving) == before
     assert serving.dljob("serve")["status"]["phase"] == "Running"

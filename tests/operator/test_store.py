@@ -1,7 +1,13 @@
 """The observed state: late, repeated and lost events, and which DLJobs an event concerns."""
 
+import gc
+import json
+import sys
+from types import FunctionType, ModuleType
 from typing import Any
 
+from cotenant_api.names import NodeName
+from cotenant_operator.state import reading
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.store import NOBODY, Store
 from cotenant_operator.state.views import Key
@@ -164,3 +170,67 @@ async def test_sweep_spares_what_came_while_it_listed(cluster: Cluster) -> None:
     await cluster.relist()
     await cluster.settle()
     assert cluster.store.keys() == {Key("team", "first"), Key("team", "second")}
+
+
+def large(size: int, **fields: Any) -> Json:
+    """A DLJob whose spec has so many bytes and more, all in its template."""
+    template = {"spec": {"containers": [{"name": "main", "image": "x", "args": ["a" * size]}]}}
+    return objects.dljob(template=template, **fields)
+
+
+def test_spec_beyond_the_bound_is_refused_with_size_and_remedy_and_not_kept() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(large(reading.MAX_SPEC_BYTES)))
+    job = store.dljob(TRAIN)
+    assert job is not None
+    assert job.spec is None
+    assert job.problem is not None
+    assert f"may have {reading.MAX_SPEC_BYTES}: put a graph into a ConfigMap" in job.problem
+
+
+def test_large_dljobs_cost_little_memory() -> None:
+    """60 of 0.9 MB, as the API server takes them; by a count of bytes, which no load changes."""
+    store = Store()
+    annotations = {f"a{index}": "x" * 1000 for index in range(200)}
+    dense = {"spec": {"containers": [{"name": "main", "image": "x", "args": ["a" * 100_000], "x": [[]] * 5000}]}}
+    text = json.dumps(stored(objects.dljob(template=dense), annotations=annotations))
+    larger = json.dumps(stored(large(900_000), annotations=annotations))
+    before = bytes_kept(store)
+    for number in range(60):
+        value = json.loads(text if number % 2 else larger)
+        value["metadata"] |= {"uid": f"u{number}", "name": f"j{number}"}
+        store.put(Kind.DLJOB, value)
+    assert len(store.keys()) == 60
+    assert bytes_kept(store) - before < 10 * 1024 * 1024
+
+
+def bytes_kept(store: Store) -> int:
+    """Bytes of all that the store refers to, each object once."""
+    seen: set[int] = set()
+    waiting: list[object] = [store]
+    size = 0
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen or isinstance(found, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(found))
+        size += sys.getsizeof(found)
+        waiting += gc.get_referents(found)
+    return size
+
+
+def test_what_another_node_says_of_a_pods_gpu_is_not_believed() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob()))
+    labels = {"cotenant.dev/dljob": "train", "cotenant.dev/dljob-uid": "u1"}
+    pod = stored({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{}]}}, uid="p1", labels=labels)
+    pod["metadata"]["annotations"] = {"cotenant.dev/placement": objects.placed_on(pod, node=NodeName("n1"))}
+    store.put(Kind.POD, pod)
+    store.put(Kind.GPU_NODE, stored(objects.gpu_node("n1"), namespace="", uid="n1"))
+    tenant = {"podUID": "p1", "namespace": "team", "pod": "p", "memoryPeakMiB": 140_000}
+    store.put(Kind.GPU_NODE, stored(objects.gpu_node("n2", tenants=(tenant,)), namespace="", uid="n2"))
+    seen = store.observe(TRAIN, outcome=None, refusal=None)
+    assert seen is not None
+    (gpu,) = seen.gpus.values()
+    assert gpu.seen is not None
+    assert gpu.seen.tenants == ()

@@ -16,6 +16,7 @@ SELECTOR = {"cotenant.dev/gpu": "true"}
 GATING = "DELETE mutatingadmissionpolicybindings/cotenant-pods"
 SCALE = "PATCH deployments/cotenant-operator/scale"
 POLICY = "PATCH packingpolicies/default"
+AS_READ = {"uid": "uid-1", "resourceVersion": "7"}
 
 
 def gpu(**changes: Any) -> Json:
@@ -41,6 +42,7 @@ class Release:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.writes: list[str] = []
+        self.bodies: list[Json] = []
         self.lists: dict[str, list[Json]] = {"gpunodes": [], "nodes": [], "pods": [], "tenants": []}
         self.pods_of: dict[str, list[str]] = {}
         self.answers: dict[str, list[tuple[int, Json]]] = {}
@@ -50,12 +52,16 @@ class Release:
         """Answer as told, else as what is there."""
         what = "/".join(part for part in request.path.split("/")[-3:] if part not in {"v1", "v1alpha1"})
         what = what.removeprefix("cotenant-system/").removeprefix("admissionregistration.k8s.io/")
-        said = f"{request.method} {what.removeprefix('api/').removeprefix('cotenant.dev/')}"
+        what = what.removeprefix("api/").removeprefix("cotenant.dev/")
+        said = f"{request.method} {what}"
         if self.answers.get(said):
             return self.answers[said].pop(0)
+        if request.method == "GET" and any(what == write.partition(" ")[2] for write in (GATING, SCALE, POLICY)):
+            return 200, {"metadata": {"name": "there", **AS_READ}}
         if request.method == "GET":
             return 200, {"items": self._listed(request)}
         self.writes.append(said)
+        self.bodies.append(dict(request.body or {}))
         if said.startswith("PATCH nodes/"):
             self._patch(said.rpartition("/")[2], dict(request.body or {}))
         return 200, {}
@@ -96,6 +102,26 @@ async def test_admission_is_stopped_before_nodes_are_given_back_and_the_gates_po
     release.lists["nodes"] = [node("n1", **SELECTOR)]
     await release.ended()
     assert release.writes == [SCALE, POLICY, "PATCH nodes/n1", GATING]
+
+
+async def test_every_write_names_what_was_read_so_that_a_late_one_does_nothing_to_a_later_installation(
+    release: Release,
+) -> None:
+    release.lists["nodes"] = [node("n1", **SELECTOR)]
+    await release.ended()
+    bodies = dict(zip(release.writes, release.bodies, strict=True))
+    assert bodies[SCALE] == {"metadata": AS_READ, "spec": {"replicas": 0}}
+    assert bodies[POLICY] == {"metadata": AS_READ, "spec": {"mode": "Observe"}}
+    assert bodies[GATING] == {"preconditions": AS_READ}
+    assert bodies["PATCH nodes/n1"]["metadata"]["resourceVersion"] == "1"
+
+
+async def test_nodes_that_changed_meanwhile_keep_no_other_from_being_given_back(release: Release) -> None:
+    names_of = [f"n{number}" for number in range(2 * uninstalling.ATTEMPTS)]
+    release.lists["nodes"] = [node(name, **SELECTOR) for name in names_of]
+    for name in names_of:
+        release.answers[f"PATCH nodes/{name}"] = [(409, {"message": "changed"})]
+    assert set((await release.ended()).changed) == set(names_of)
 
 
 async def test_sharing_goes_on_until_the_operator_has_ended(release: Release) -> None:
@@ -181,9 +207,11 @@ async def test_a_node_that_changed_meanwhile_is_read_again(release: Release) -> 
 
 
 async def test_what_is_gone_already_is_no_fault(release: Release) -> None:
-    for what in (GATING, SCALE, POLICY, "GET gpunodes"):
-        release.answers[what] = [(404, {"message": "not found"})]
+    for what in (GATING, SCALE, POLICY):
+        release.answers[f"GET {what.partition(' ')[2]}"] = [(404, {"message": "not found"})]
+    release.answers["GET gpunodes"] = [(404, {"message": "not found"})]
     outcome = await release.ended()
+    assert release.writes == []
     assert "No pod waits for a share." in plan.lines(outcome)
 
 

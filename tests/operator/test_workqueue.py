@@ -82,3 +82,15 @@ def test_time_to_the_next_key_is_known() -> None:
     assert queue.due_in(9) == 0
     queue.take(9)
     assert queue.due_in(9) is None
+
+
+def test_namespaces_take_turns_however_many_keys_one_has_due() -> None:
+    queue = WorkQueue()
+    for number in range(1500):
+        queue.add(Key("evil", str(number)), at=0)
+    queue.add(A, at=1)
+    queue.add(B, at=1)
+    found = [queue.take(2) for _ in range(5)]
+    assert found == [Key("evil", "0"), A, Key("evil", "1"), B, Key("evil", "2")]
+    assert queue.due_in(2) == 0
+    assert len(queue) == 1502

@@ -6,15 +6,12 @@ from typing import Any, Final
 from cotenant_api import names
 from cotenant_api.names import GPUUID
 from cotenant_operator import labels
-from cotenant_operator.graphs import predictions
 from cotenant_operator.kube import api
 from cotenant_operator.loop import controller
 from cotenant_operator.state.kinds import LABELLED, Kind
 from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync
-from cotenant_predictor import devices
-from cotenant_predictor.jobs import prediction as jobs
-from operator_kit import ends, objects, quotas
+from operator_kit import ends, objects, parsing, quotas
 from operator_kit.server import Crashed, Server, Time, Watched
 
 Json = dict[str, Any]
@@ -38,7 +35,8 @@ class Cluster(ends.Ends):
         down_seconds: how long it takes after a crash until the operator is there again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parser: parsing.Inline | None = None) -> None:
+        self.parser = parser or parsing.Inline()
         self.time = Time()
         self.server = Server(self.time)
         self.delivered = self.down_seconds = 0
@@ -48,11 +46,14 @@ class Cluster(ends.Ends):
         """Another operator process in the place of the former; it knows nothing until `start`."""
         self.client = api.API(self.server)
         self.store = Store()
-        predictor = predictions.Predictor(self.client.config_map, devices=devices.load(), knowledge=jobs.FORMULA)
         clock = controller.Clock(now=self.time.now, monotonic=self.time.monotonic)
         # Every change of a status is seen, without waiting for the next second.
         self.work = controller.Controller(
-            store=self.store, client=self.client, predictor=predictor, clock=clock, urgent_seconds=0
+            store=self.store,
+            client=self.client,
+            parser=self.parser,
+            clock=clock,
+            options=controller.Options(urgent_seconds=0),
         )
         self.sweeper = resync.Sweeper(self.client, self.store, enqueue=self.work.enqueue)
 

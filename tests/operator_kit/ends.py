@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from cotenant_api import names
+from cotenant_api import gpunode
 from operator_kit import objects
 from operator_kit.server import Server, Time
 
@@ -15,6 +15,7 @@ CUDA: Final = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 2.04 GiB\n"
 )
 STRANGER: Final = "uid-of-a-stranger"
+OVERUSE: Final = gpunode.EvictionReason.MEMORY_OVERUSE.value
 
 
 class Ends:
@@ -68,6 +69,21 @@ class Ends:
         self.server.change("gpunodes", objects.NODE, lambda node: _with_fault(node, named), namespace="")
         self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="CUDA error: unknown\n"))
 
+    def fault_of_unknown_cause(self) -> None:
+        """Somebody breaks the GPU, a stranger or not: every pod of a Job on it fails, and servers start again."""
+        hit = [pod["metadata"]["uid"] for pod in self.server.all("pods") if _running(pod)]
+        fault = {"id": f"f{len(self.server.watched)}", "time": self.time.text(), "xid": 31}
+        named = {**fault, "victimPodUIDs": [*hit, STRANGER], "suspectPodUIDs": [*hit, STRANGER]}
+        self.server.change("gpunodes", objects.NODE, lambda node: _with_fault(node, named), namespace="")
+        self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="CUDA error: unknown\n"))
+
+    def fault_alone(self) -> None:
+        """Every running pod of a Job breaks the GPU that it has to itself, and is named for it."""
+        (culprit,) = (pod["metadata"]["uid"] for pod in self._jobs_pods() if _running(pod))
+        named = {"id": f"f{len(self.server.watched)}", "time": self.time.text(), "culpritPodUID": culprit}
+        self.server.change("gpunodes", objects.NODE, lambda node: _with_fault(node, named), namespace="")
+        self._end(_running, lambda pod: _terminated(pod, exitCode=1, reason="Error", message="CUDA error: unknown\n"))
+
     def evict(self) -> None:
         """Every running pod of a Job is evicted by the Eviction API."""
 
@@ -87,13 +103,16 @@ class Ends:
         )
 
     def overuse(self) -> None:
-        """The agent's watchdog tells of every running pod that it uses too much GPU memory; it evicts it next."""
-        for pod in self.server.all("pods"):
-            name = f"{pod['metadata']['name']}.overuse"
-            if _running(pod) and self.server.find("events", name) is None:
-                about = {"kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-                told = {"metadata": {"name": name}, "involvedObject": about, "reason": names.GPU_MEMORY_OVERUSE}
-                self.server.put("events", {**told, "source": {"component": names.NODE_AGENT_ACCOUNT}})
+        """The agent wants every running pod evicted, for it uses too much GPU memory."""
+        running = [pod["metadata"]["uid"] for pod in self.server.all("pods") if _running(pod)]
+
+        def ask(node: Json) -> None:
+            gpu = node["status"]["gpus"][0]
+            told = {entry["podUID"]: entry for entry in gpu.get("ended", ())}
+            new = {uid: told.get(uid, {"podUID": uid, "time": self.time.text()}) for uid in running}
+            gpu["ended"] = [*(told | {uid: {**entry, "evict": OVERUSE} for uid, entry in new.items()}).values()]
+
+        self.server.change("gpunodes", objects.NODE, ask, namespace="")
 
     def count_failures(self) -> None:
         """What the Job controller does: count failed pods, and give up a Job with too many."""

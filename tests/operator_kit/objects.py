@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cotenant_api import graph, names, packingpolicy, placement
+from cotenant_api import graph, names, packingpolicy, placement, rootless
 from cotenant_api.names import GPUUID, NodeName, PodUID
 
 Json = dict[str, Any]
@@ -12,6 +12,8 @@ Json = dict[str, Any]
 GPU: Final = GPUUID("GPU-1")
 NODE: Final = NodeName("n1")
 MODEL: Final = "NVIDIA-H200"
+CONTAINER: Final = {"name": "main", "image": "busybox", "securityContext": rootless.PROVEN}
+"""The container of a job that may share a GPU."""
 
 
 def toy_graph(name: str = "toy", *, flops: int = 2**28) -> graph.Graph:
@@ -54,7 +56,7 @@ def dljob(name: str = "train", **spec: Any) -> Json:
         "workloadType": "Training",
         "replicas": 1,
         "model": {"configMapRef": {"name": "toy", "key": "graph.json.gz"}},
-        "template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}},
+        "template": template(),
         **spec,
     }
     return {
@@ -63,6 +65,11 @@ def dljob(name: str = "train", **spec: Any) -> Json:
         "metadata": {"name": name},
         "spec": {key: value for key, value in content.items() if value is not None},
     }
+
+
+def template(**container: Any) -> Json:
+    """A pod template of one container that may share a GPU, and may be changed."""
+    return {"spec": {"containers": [{**CONTAINER, **container}]}}
 
 
 def policy(**spec: Any) -> Json:

@@ -84,6 +84,7 @@ class Server:
     fault: Callable[[api.Request], Fault | None] = lambda _: None
     late: list[api.Request] = field(default_factory=list)
     _objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
+    _applied: dict[tuple[str, str, str], dict[str, set[str]]] = field(default_factory=dict)
     _version: int = 0
 
     async def __call__(self, request: api.Request) -> tuple[int, Any]:
@@ -147,6 +148,14 @@ class Server:
                 self._objects[(plural, namespace, name)]["status"]["phase"] = "Failed"
                 self.delete(plural, name, namespace=namespace)
 
+    def collect(self) -> None:
+        """What garbage collection does: what was made for an owner that is gone by then goes, too; pods are reaped."""
+        there = {value["metadata"]["uid"] for value in self._objects.values()}
+        for (plural, namespace, name), value in list(self._objects.items()):
+            owners = value["metadata"].get("ownerReferences") or ()
+            if plural != "pods" and owners and not any(owner["uid"] in there for owner in owners):
+                self.delete(plural, name, namespace=namespace)
+
     def _owned_by(self, uid: str) -> Iterable[tuple[str, str, str]]:
         return [
             key
@@ -206,16 +215,23 @@ class Server:
     def _apply(self, key: tuple[str, str, str], body: Json, *, force: bool) -> tuple[int, Any]:
         found, uid = self._objects.get(key), body["metadata"].pop("uid", None)
         version = body["metadata"].pop("resourceVersion", None)
+        applied = {name: set(body["metadata"].get(name) or {}) for name in ("labels", "annotations")}
         if found is None:
-            return (409, {"message": "uid mismatch"}) if uid else (201, self._create(key[0], body))
+            if uid:
+                return 409, {"message": "uid mismatch"}
+            self._applied[key] = applied
+            return 201, self._create(key[0], body)
         if (uid and uid != found["metadata"]["uid"]) or not force:
             return 409, {"message": "conflict with another manager"}
         if version and version != found["metadata"]["resourceVersion"]:
             return 409, {"message": "the object has been modified"}
         found = copy.deepcopy(found)
         found["spec"] = body["spec"]
+        before, self._applied[key] = self._applied.get(key, {}), applied
         for name in ("labels", "annotations"):
-            found["metadata"][name] = {**(found["metadata"].get(name) or {}), **(body["metadata"].get(name) or {})}
+            gone = before.get(name, set()) - applied[name]
+            kept = {own: text for own, text in (found["metadata"].get(name) or {}).items() if own not in gone}
+            found["metadata"][name] = {**kept, **(body["metadata"].get(name) or {})}
         return 200, self._store(key, found)
 
     def _merge(self, key: tuple[str, str, str], patch: Json, subresource: str) -> tuple[int, Any]:

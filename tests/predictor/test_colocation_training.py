@@ -115,6 +115,8 @@ def test_lines_that_share_an_id_are_one_run_of_jobs_that_are_known_alone(
     lines = [
         line(first, run="alone", values={"utilization": 40.0}),
         line(first, run="alone again", repeat=1, values={"utilization": 50.0}),
+        # What a job does while a tenant is measured is no measure of everybody's pairs.
+        line(first, run="of a tenant", namespace="team", group="forged", values={"utilization": 1.0}),
         line(first, others=[second], speed=0.8, threadPercentage=50, clientPriority=1),
         line(second, others=[first], speed=0.6),
     ]
@@ -122,6 +124,7 @@ def test_lines_that_share_an_id_are_one_run_of_jobs_that_are_known_alone(
     (run,) = found.runs
     assert [(tenant.speed, tenant.threads, tenant.priority) for tenant in run.tenants] == [(0.8, 0.5, 1), (0.6, 1.0, 0)]
     assert found.jobs[run.tenants[0].job].alone["utilization"] == pytest.approx(45.0)
+    assert "forged" not in {job.group for job in found.jobs}
     assert not found.jobs[run.tenants[1].job].alone
 
 

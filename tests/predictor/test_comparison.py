@@ -2,12 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cotenant_predictor.commands import train
 from cotenant_predictor.datasets import measurements
 from cotenant_predictor.evaluation import comparison
+from cotenant_predictor.jobs import features
+from cotenant_predictor.jobs.guarded import Guarded
+from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.models import store
+from cotenant_predictor.models.store import Model
 from predictor_kit import synthetic
 from predictor_kit.commands import called
 
@@ -77,3 +82,35 @@ def test_one_network_alone_proves_nothing(tmp_path: Path, capsys: pytest.Capture
     arguments = (str(file), "--simulated", "--only-if-better", "--out", str(tmp_path / "out"))
     assert called(train, *arguments) == train.NOT_BETTER
     assert "at least 2 labels" in capsys.readouterr().out
+
+
+def active(*, median: float, upper: float, knows: bool) -> Model:
+    """A model in use that says so many times what the formula says of utilization, of all jobs or of none."""
+    columns = len(features.NAMES)
+    says = Residual(
+        physics_column=0, slope=1.0, offset=float(np.log(median)), trees=None, trust_near=0.0, trust_far=0.0,
+        center=np.zeros(columns), scale=np.ones(columns), reference=np.full((1, columns), -1e3),
+        near=0.0, far=1.0, outside=1e9 if knows else -1.0,
+        width_near=float(np.log(upper / median)), width_far=float(np.log(upper / median)),
+    )  # fmt: skip
+    return Model(name="in-use", jobs={"utilization": Guarded(members=(says,))})
+
+
+def compared(data: Path, model: Model) -> dict[str, comparison.Comparison]:
+    """The scores of utilization, by metric."""
+    found = comparison.compare(measurements.load([data], simulated=True), model)
+    return {each.metric: each for each in found if each.target == "utilization"}
+
+
+def test_better_medians_with_worse_bounds_are_not_better(data: Path) -> None:
+    found = compared(data, active(median=0.4, upper=1.1, knows=True))
+    medians, bounds = found["rmsle"], found[comparison.BOOKING]
+    assert medians.candidate < comparison.BETTER * medians.active
+    assert bounds.active < comparison.BETTER * bounds.candidate
+    assert not comparison.is_better(list(found.values()))
+
+
+def test_a_model_that_knows_the_jobs_that_run_is_better_than_one_that_does_not(few: Path) -> None:
+    found = compared(few, active(median=0.85, upper=1.1, knows=False))[comparison.OUT_OF_DOMAIN]
+    assert (found.active, found.rows) == (1.0, 16)
+    assert found.candidate < 0.2

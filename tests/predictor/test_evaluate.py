@@ -177,6 +177,7 @@ def test_the_worst_group_is_named_and_groups_of_few_rows_do_not_count() -> None:
         model="cotenant",
         measured=measured,
         floor=np.full(13, np.nan),
+        capacity=np.full(13, 100.0),
         predicted=Predicted(median=np.full(13, 20.0), upper=np.full(13, 50.0)),
         groups=groups,
         held_out=("shuffle 0",) * 13,

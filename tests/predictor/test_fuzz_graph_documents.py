@@ -5,16 +5,17 @@ import json
 import tracemalloc
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant_api import errors
-from cotenant_api.graph import MAX_BYTES, Graph
+from cotenant_api.graph import MAX_BYTES, MAX_COUNT, Graph
 from cotenant_api.measurement import Measurement
 from cotenant_api.prediction import Prediction
 from cotenant_predictor import devices
-from cotenant_predictor.jobs import prediction
+from cotenant_predictor.jobs import features, prediction
 
 OPERATOR = {
     "class": "conv",
@@ -150,6 +151,13 @@ def test_every_graph_that_is_read_can_be_predicted(data: st.DataObject) -> None:
     if accepted(Graph, text):
         found = prediction.predict(Graph.read(text, source="x"), devices.select(["NVIDIA-H200"]))
         assert accepted(Prediction, found.to_json().encode())
+
+
+def test_the_largest_amounts_have_finite_features() -> None:
+    most = dict.fromkeys(("flops", "bytesRead", "bytesWritten", "outputElements", "repeat"), MAX_COUNT)
+    text = json.dumps(GRAPH | {"operators": [OPERATOR | most], "savedActivationBytes": MAX_COUNT})
+    step = prediction.step_of(Graph.read(text.encode(), source="x"), devices.select(["NVIDIA-H200"]))
+    assert np.isfinite(features.rows_of(step)).all()
 
 
 @pytest.mark.parametrize("depth", [*range(900, 1000, 5), 10_000, 1_000_000])

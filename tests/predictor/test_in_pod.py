@@ -86,7 +86,7 @@ def test_file_that_cannot_be_used_is_named(pod: Pod, path: str, words: str) -> N
 
 
 def test_document_that_is_too_large_says_what_to_do() -> None:
-    with pytest.raises(in_pod.FailedError, match=r"at most 512 fit.*spec\.sharing: Exclusive"):
+    with pytest.raises(in_pod.FailedError, match=r"at most 128 fit.*spec\.sharing: Exclusive"):
         in_pod._packed(bytes((n * n * 2654435761 >> 13) & 255 for n in range(700_000)), what="entrypoint")
 
 

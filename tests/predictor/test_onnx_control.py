@@ -66,7 +66,7 @@ def test_functions_that_double_one_another_are_bounded() -> None:
     for level in range(1, 39):
         call = [node(f"F{level - 1}", "a", "c", domain="own"), node(f"F{level - 1}", "c", "b", domain="own")]
         made.append(function(f"F{level}", *call))
-    with pytest.raises(errors.InvalidInputError, match="must unfold to at most 50000 nodes"):
+    with pytest.raises(errors.InvalidInputError, match="must unfold to at most 10000 nodes"):
         extracted(model([node("F38", "x", "y", domain="own")], {"x": ["n", 8]}, functions=made))
 
 

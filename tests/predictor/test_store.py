@@ -12,17 +12,18 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_predictor.jobs import features
-from cotenant_predictor.jobs.residual import Residual
+from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.models import parts, store
 from cotenant_predictor.models.store import Model
 
 
-def residual(columns: int = len(features.NAMES)) -> Residual:
+def residual(columns: int = len(features.NAMES)) -> Guarded:
     from cotenant_predictor.training.jobs import JobRegressor
 
     random = np.random.default_rng(0)
     rows = random.normal(size=(40, columns))
-    return JobRegressor(n_estimators=5).fit(rows, np.exp(rows[:, 0]), groups=np.arange(40) % 5).model_
+    learned = JobRegressor(n_estimators=5).fit(rows, np.exp(rows[:, 0]), groups=np.arange(40) % 5).model_
+    return Guarded(members=(learned,))
 
 
 def plain(value: Any) -> Any:
@@ -45,7 +46,9 @@ def test_a_model_is_read_back_as_it_was_written(tmp_path: Path, model: Model) ->
     rows = np.random.default_rng(1).normal(size=(9, len(features.NAMES)))
     assert read.reference == written.reference == f"test-1@{written.digest}"
     assert read.learned == {"lines": 40}
-    assert read.jobs["utilization"].median(rows).tolist() == model.jobs["utilization"].median(rows).tolist()
+    formula = {"median": np.ones(9), "upper": np.ones(9)}
+    medians = [of.jobs["utilization"].of(rows, **formula).median.tolist() for of in (read, model)]
+    assert medians[0] == medians[1]
     assert read.to_bytes() == (tmp_path / "new" / store.FILE).read_bytes()
 
 

@@ -40,10 +40,13 @@ def test_training_twice_gives_the_same_bytes(data: Path, trained: Path, tmp_path
 def test_a_model_read_back_predicts_what_training_learned(data: Path, trained: Path) -> None:
     alone = measurements.load([data], simulated=True).alone()
     rows = table.of(alone, knowledge=store.load().kernel_knowledge())
-    learned = run.residual(rows, "utilization", np.arange(len(alone)))
+    learned = run.guarded(rows, "utilization", np.arange(len(alone)))
+    assert learned is not None
     read = store.load(trained).jobs["utilization"]
-    assert read.median(rows.rows).tolist() == learned.median(rows.rows).tolist()
-    assert read.upper(rows.rows).tolist() == learned.upper(rows.rows).tolist()
+    formula = {"median": rows.medians["utilization"], "upper": rows.uppers["utilization"]}
+    found, expected = read.of(rows.rows, **formula), learned.of(rows.rows, **formula)
+    assert found.median.tolist() == expected.median.tolist()
+    assert found.upper.tolist() == expected.upper.tolist()
 
 
 def test_a_model_says_what_it_was_learned_from_and_that_it_was_simulated(trained: Path) -> None:
@@ -71,6 +74,55 @@ def test_simulated_data_are_refused_unless_asked_for_and_nothing_is_written(
     assert called(train, str(data), "--out", str(tmp_path / "out")) == 1
     assert "--simulated" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def bad_lines(folder: Path) -> Path:
+    """Good lines, and one of each kind that cannot be used."""
+    good = list(synthetic.alone(GRAPHS, targets=("utilization", "memoryPeakMiB")))
+    first = good[0].to_object()
+    slow = GRAPHS[0].host.model_copy(update={"samples_per_second": 5e-324})
+    endless = GRAPHS[0].model_copy(update={"host": slow, "digest": ""}).sealed()
+    bad = [
+        "nonsense",
+        '{"v":1}',
+        json.dumps(first | {"id": "gpu", "gpuModel": "NVIDIA-Unheard-Of"}),
+        json.dumps(first | {"id": "graph", "graph": "sha256:00"}),
+        json.dumps(first | {"id": "real", "simulated": False}),
+        json.dumps(first | {"id": "busy", "namespace": "team", "values": first["values"] | {"utilization": 101}}),
+        json.dumps(first | {"id": "big", "namespace": "team", "values": first["values"] | {"memoryPeakMiB": 10**9}}),
+        good[0].to_json(),
+        endless.to_json(),
+        json.dumps(first | {"id": "endless", "graph": endless.digest}),
+    ]
+    file = synthetic.write(folder / "bad.jsonl", GRAPHS, good)
+    file.write_text(file.read_text() + "\n".join(bad))
+    return file
+
+
+def test_lines_that_cannot_be_used_are_skipped_and_counted_where_asked_for(
+    tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (str(bad_lines(tmp_path)), "--simulated", "--out", str(tmp_path), "--name", "mine-1")
+    assert called(train, *options) == 1
+    capsys.readouterr()
+    assert called(train, *options, "--skip-bad-lines") == 0
+    written = capsys.readouterr()
+    assert "skipped: 9 lines, runs and graphs that cannot be used" in written.out.splitlines()
+    for field in ("bad.jsonl:13", "gpuModel: ", "values.utilization: ", "values.memoryPeakMiB: "):
+        assert field in written.err
+    assert store.load(tmp_path).jobs.keys() == store.load(trained).jobs.keys()
+    assert (tmp_path / store.FILE).read_bytes() == (trained / store.FILE).read_bytes()
+
+
+def test_a_night_of_bad_lines_alone_is_a_night_without_a_better_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text("nonsense\n")
+    options = (str(file), "--out", str(tmp_path / "out"), "--skip-bad-lines")
+    assert called(train, *options, "--only-if-better") == train.NOT_BETTER
+    assert "skipped: 1 lines" in capsys.readouterr().out
+    assert called(train, *options) == 1
 
 
 def test_too_few_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,8 +106,8 @@ def test_what_a_stand_in_does_not_know_is_a_reason_and_no_figure(labs: Labs) -> 
 def test_the_modelled_device_names_what_it_does_otherwise(labs: Labs) -> None:
     column = report.Column(report.SIMULATED, tuple(labs.modelled.results()))
     assert [line.partition(": ")[0].split(", ")[1] for line in report.summary([column])] == [
-        "`kill-terminated`",
         "`fault`",
+        "`kill-terminated`",
     ]
 
 

@@ -20,6 +20,10 @@ EVERY_SECONDS = (0.7, 1.5, 3.0, 6.0)
 ARRIVAL_SECONDS = 3.0
 SERVED = 0.4
 """How many worlds have services, which only jobs of a higher priority move. No budget guards them."""
+CLOCKS_SET = 0.4
+"""In how many worlds the clocks of hosts are set, forth and back."""
+CLOCK_SECONDS = 8.0
+AHEAD_SECONDS = (-3600.0, -90.0, -12.0, -2.5, 0.0, 2.5, 12.0, 90.0, 3600.0)
 
 Action = Callable[[], None]
 
@@ -65,6 +69,8 @@ class Chaos:
         self._every_seconds = self._rng.choice(EVERY_SECONDS)
         self._users = world.rng("services")
         self._services = self._users.random() < SERVED
+        self._clocks = world.rng("clocks")
+        self._sets_clocks = self._clocks.random() < CLOCKS_SET
 
     def begin(self, *, trouble: float, late: float, jobs_first: int) -> None:
         """From now on."""
@@ -76,6 +82,8 @@ class Chaos:
             host.on_call = functools.partial(self._at_a_call, host)
         self._next()
         self._arrive()
+        if self._sets_clocks:
+            self._set_clock()
 
     def heal(self) -> None:
         """It is over: whatever lasts ends, and everything that is down starts."""
@@ -86,6 +94,8 @@ class Chaos:
             if link.partitioned:
                 link.heal()
         for host in world.hosts:
+            if self._sets_clocks:
+                host.set_clock(ahead=0.0)
             for process in (host.extender_process, host.scheduler_process):
                 if process is not None and process.paused:
                     process.resume()
@@ -95,6 +105,14 @@ class Chaos:
                 site.sicken(uuid, sick=False)
         world.change_policy(**{"paused": False, **world.policy})
         world.say("chaos is over")
+
+    def _set_clock(self) -> None:
+        """Somebody sets a host's clock, for a while."""
+        if self._over:
+            return
+        host = self._clocks.choice(self._world.hosts)
+        host.set_clock(ahead=self._clocks.choice(AHEAD_SECONDS))
+        self._world.later(self._clocks.expovariate(1.0 / CLOCK_SECONDS), self._set_clock)
 
     def _at_a_slow_binding(self, sender: network.Link, request: transport.Request) -> None:
         """The worst moment to lose a leader, or the GPU: a Binding is under way."""

@@ -6,17 +6,16 @@ A defect is a subclass that is put in the place of a part's class, after the ext
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from cotenant_api import placement
-from cotenant_api.names import NodeName, PodUID
+from cotenant_api.names import PodUID
 from cotenant_extender import binder, fencing, leader, leadership, records, service, takeover, writer
-from cotenant_extender.kube import client
-from cotenant_extender.ledger import graves, ledger, nodes
-from cotenant_extender.packing import view
-from cotenant_extender.queue import cleanup, memory, planning, preempting
+from cotenant_extender.kube import client, pods, transport
+from cotenant_extender.ledger import graves, ledger
+from cotenant_extender.queue import cleanup, earmarking, memory, planning, preempting
+from extender import defective
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +53,8 @@ class _BelievesDeletions(graves.Graves):
 class _GivesUpEarly(binder.Binder):
     """A Binding without reply did not happen, and what was promised is free again."""
 
-    async def _resolve(self, record: records.Pod) -> str | None:
+    async def _resolve(self, record: records.Pod, *, patience_seconds: float = binder.PATIENCE_SECONDS) -> str | None:
+        del patience_seconds
         self._forget(record.uid)
         self._ledger.end_earmark(record.uid)
         return "no reply"
@@ -76,6 +76,14 @@ class _FencesNothing(takeover.TakeOver):
         return still()
 
 
+class _WaitsForAll(takeover.TakeOver):
+    """A pod that cannot be marked is waited for."""
+
+    async def _fence(self, record: records.Pod, slots: asyncio.Semaphore) -> PodUID | None:
+        found = await super()._fence(record, slots)
+        return None if record.uid in self._ledger.earmarks.unmarked else found
+
+
 class _MissesEnds(ledger.Ledger):
     """Pods that succeeded count on."""
 
@@ -92,20 +100,43 @@ class _LeavesTheUnplaced(cleanup.Cleaner):
         return []
 
 
+class _Untidy(leader.Leader):
+    """It removes nothing, in every term."""
+
+    async def _report(self) -> None:
+        self._cleaner.__class__ = _LeavesTheUnplaced
+        await super()._report()
+
+
+class _LiftsOverMarks(writer.Writer):
+    """Lifts whatever a pod is by then, and asks nobody who leads."""
+
+    async def _lifted(self, lift: earmarking.Lift, record: records.Pod, *, attempts: int = 1) -> Any:
+        change = pods.lift(record, lift.earmark)
+        change["metadata"] = {key: value for key, value in change["metadata"].items() if key != "resourceVersion"}
+        path = pods.pod_path(record.namespace, record.name)
+        LOG.info("lifts %s, attempt %d", record.name, attempts)
+        return await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
+
+
 class _EvictsBlindly(writer.Writer):
     """What a budget keeps is deleted."""
 
     async def _evict(self, victim: records.Pod) -> str:
-        found = await super()._evict(victim)
-        return await self._delete(self._ledger.pods[victim.uid]) if found == "refused" else found
+        try:
+            return await super()._evict(victim)
+        except client.BudgetError:
+            return await self._delete(self._ledger.pods[victim.uid])
 
 
 class _AsksAgainAtOnce(writer.Writer):
     """What a budget keeps is asked again in the next pass."""
 
     async def _evict(self, victim: records.Pod) -> str:
-        found = await super()._evict(victim)
-        return "changed" if found == "refused" else found
+        try:
+            return await super()._evict(victim)
+        except client.BudgetError:
+            return "changed"
 
 
 class _StampsAhead(memory.Memory):
@@ -124,18 +155,11 @@ class _Oversleeps(leader.Leader):
         return super()._work()
 
 
-class _SearchesNobody(planning.Queue):
-    """Looks for no victims."""
-
-    def _preempt(self, this: Any) -> None:
-        LOG.info("%s jobs wait for ever at %s", len(self.line.entries), this.now)
-
-
 class _Patient(leader.Leader):
     """Its queue waits until there is room, in every term."""
 
     def _work(self) -> float:
-        self._queue.__class__ = _SearchesNobody
+        self._queue.__class__ = defective.SearchesNobody
         return super()._work()
 
 
@@ -144,25 +168,6 @@ class _PreemptsNobody(writer.Writer):
 
     async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
         LOG.info("%s waits for ever (%s)", eviction.preemptor.name, queue)
-
-
-class _CountsOneTooFew(nodes.NodeState):
-    """A GPU with tenants has one hundredth more than it has."""
-
-    __slots__ = ()
-
-    def _gpu(self, *arguments: Any) -> view.GPU:
-        found = super()._gpu(*arguments)
-        return replace(found, share=max(found.share - 1, 0))
-
-
-class _Overbooks(ledger.Ledger):
-    """Books one hundredth too much."""
-
-    def _state(self, name: NodeName) -> nodes.NodeState:
-        if name not in self.nodes:
-            self.nodes[name] = _CountsOneTooFew(name, self._fleets.stale)
-        return super()._state(name)
 
 
 class _BindsByName(client.Client):
@@ -208,12 +213,20 @@ def _fences_nothing(extender: service.Extender) -> None:
     extender.leader._fencing.__class__ = _FencesNothing
 
 
+def _waits_for_all(extender: service.Extender) -> None:
+    extender.leader._fencing.__class__ = _WaitsForAll
+
+
 def _misses_ends(extender: service.Extender) -> None:
     extender.ledger.__class__ = _MissesEnds
 
 
 def _leaves_the_unplaced(extender: service.Extender) -> None:
-    extender.leader._cleaner.__class__ = _LeavesTheUnplaced
+    extender.leader.__class__ = _Untidy
+
+
+def _lifts_over_marks(extender: service.Extender) -> None:
+    extender.leader._writes.__class__ = _LiftsOverMarks
 
 
 def _evicts_blindly(extender: service.Extender) -> None:
@@ -237,7 +250,7 @@ def _preempts_nobody(extender: service.Extender) -> None:
 
 
 def _overbooks(extender: service.Extender) -> None:
-    extender.ledger.__class__ = _Overbooks
+    extender.ledger.__class__ = defective.Overbooks
 
 
 def _binds_by_name(extender: service.Extender) -> None:
@@ -256,8 +269,10 @@ DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
         "gives up early": _gives_up_early,
         "believes in time": _believes_in_time,
         "fences nothing": _fences_nothing,
+        "waits for all": _waits_for_all,
         "misses ends": _misses_ends,
         "leaves the unplaced": _leaves_the_unplaced,
+        "lifts over marks": _lifts_over_marks,
         "evicts blindly": _evicts_blindly,
         "asks again at once": _asks_again_at_once,
         "oversleeps": _oversleeps,

@@ -34,15 +34,18 @@ class Election:
 
     Args:
         identity: its holder identity.
-        clock: seconds since the epoch, as its host has it.
+        clock: seconds since the epoch, as its host has it: what it writes.
+        stopwatch: seconds, by a clock that is never set: what it judges by.
 
     Attributes:
         leading: whether it holds the Lease, as far as it knows.
         changed: is called when it takes it.
     """
 
-    def __init__(self, link: network.Link, identity: str, clock: Callable[[], float]) -> None:
-        self._link, self.identity, self._clock = link, identity, clock
+    def __init__(
+        self, link: network.Link, identity: str, clock: Callable[[], float], stopwatch: Callable[[], float]
+    ) -> None:
+        self._link, self.identity, self._clock, self._stopwatch = link, identity, clock, stopwatch
         self._seen: Object = {}
         self._seen_at = 0.0
         self.leading = False
@@ -56,11 +59,11 @@ class Election:
             await asyncio.sleep(RETRY_SECONDS * self._link.rng.uniform(0.8, 1.2))
         self.leading = True
         self.changed()
-        renewed = self._clock()
-        while self._clock() - renewed < RENEW_DEADLINE_SECONDS:
+        renewed = self._stopwatch()
+        while self._stopwatch() - renewed < RENEW_DEADLINE_SECONDS:
             await asyncio.sleep(RETRY_SECONDS)
             if await self._try():
-                renewed = self._clock()
+                renewed = self._stopwatch()
         self.leading = False
 
     async def give_back(self) -> None:
@@ -82,11 +85,11 @@ class Election:
             return False
         spec = lease["spec"]
         if spec != self._seen.get("spec"):
-            self._seen_at = self._clock()
+            self._seen_at = self._stopwatch()
         self._seen = lease
         holder = spec.get("holderIdentity")
         held_until = self._seen_at + spec.get("leaseDurationSeconds", DURATION_SECONDS)
-        if holder and holder != self.identity and held_until > self._clock():
+        if holder and holder != self.identity and held_until > self._stopwatch():
             return False
         return await self._put({**lease, "spec": self._spec(spec, mine=holder == self.identity)})
 
@@ -98,7 +101,7 @@ class Election:
         except transport.UnansweredError:
             return False
         if code == 201:
-            self._seen, self._seen_at = lease, self._clock()
+            self._seen, self._seen_at = lease, self._stopwatch()
         return code == 201
 
     async def _put(self, lease: Object) -> bool:
@@ -107,7 +110,7 @@ class Election:
         except transport.UnansweredError:
             return False
         if code == 200:
-            self._seen, self._seen_at = stored, self._clock()
+            self._seen, self._seen_at = stored, self._stopwatch()
         return code == 200
 
     def _spec(self, old: Object, *, mine: bool) -> Object:

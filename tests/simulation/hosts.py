@@ -18,7 +18,7 @@ class World(Protocol):
     network: network.Network
 
     def clock(self) -> float:
-        """Seconds since the epoch."""
+        """Seconds since the epoch, as the API server has it."""
 
     def say(self, text: str) -> None:
         """For the history."""
@@ -58,6 +58,11 @@ class Host:
         """Seconds since the epoch, by this host."""
         return self.world.clock() + self._skew
 
+    def set_clock(self, *, ahead: float) -> None:
+        """Set its clock, forth or back; from now on it is so many seconds ahead."""
+        self.world.say(f"the clock of {self.name} is set by {ahead - self._skew:+.1f} s")
+        self._skew = ahead
+
     def start(self) -> None:
         """Both containers."""
         self.start_extender()
@@ -93,7 +98,8 @@ class Host:
         process = processes.Process(asyncio.get_running_loop(), f"{self.name}/scheduler")
         self.scheduler_process = process
         self.scheduler_link = link = self.world.network.link(process.name, self.rng)
-        elected = election.Election(link, f"{self.name}_{self._count}", self.clock)
+        stopwatch = asyncio.get_running_loop().time
+        elected = election.Election(link, f"{self.name}_{self._count}", self.clock, stopwatch)
         self.scheduler = scheduling.Scheduler(link, process, elected, call=self.call, say=self.world.say)
         process.start(self._run_scheduler(process, self.scheduler))
 

@@ -222,6 +222,10 @@ class Jobs:
         return self._world.handling.answer(transport.Request(method, path, orjson.dumps(body), kind)).status
 
 
+LEAST_SHARES = {"4Gi": 3, "30Gi": 23, "70Gi": 53, "120Gi": 90}
+"""What a pod has to request to use so much memory of an H200."""
+
+
 def as_service(job: Job) -> Job:
     """Return the service that a user might run instead: of the lowest priority, and without an end of its own."""
     return replace(job, priority=LOWEST, service=True, run_seconds=SERVICE_SECONDS)
@@ -238,6 +242,7 @@ def random_job(rng: random.Random, name: str, *, big_gpus: int, all_gpus: int) -
     feasible = True
     if kind < 0.25:
         notes[names.GPU_MEMORY] = rng.choice(["4Gi", "30Gi", "70Gi", "120Gi"])
+        share = max(share, LEAST_SHARES[notes[names.GPU_MEMORY]])
     elif kind < 0.5 and share <= 100:
         upper = float(rng.choice([share, min(share + 20, 100)]))
         notes[names.PREDICTION] = builders.prediction(h200=(upper, 20_000, 50), t4=(min(2 * upper, 100.0), 9_000, 80))
@@ -246,6 +251,8 @@ def random_job(rng: random.Random, name: str, *, big_gpus: int, all_gpus: int) -
         feasible = False
     if rng.random() < 0.2:
         notes[names.WORKLOAD_TYPE] = "Inference"
+    if rng.random() < 0.15:
+        notes[names.SUSPECT_SECONDS] = rng.choice(["1", "5", "30"])
     return Job(
         name=name,
         namespace=rng.choice(NAMESPACES),

@@ -1,4 +1,7 @@
-"""Bindings that arrive at the worst moment: when their sender counts them no longer, or when another extender serves.
+"""Bindings and lifts that arrive at the worst moment.
+
+A Binding: when its sender counts it no longer, or when another extender serves. A lift: when another has marked its
+pod.
 
 A random delay seldom hits that moment. Nothing stops a real network from doing so.
 """
@@ -9,7 +12,7 @@ from typing import Protocol
 import orjson
 
 from cotenant_extender.kube import transport
-from simulation import hosts, network
+from simulation import hosts, marks, network
 
 LOOK_SECONDS = 0.1
 LONGEST_SECONDS = 200.0
@@ -20,6 +23,7 @@ class World(Protocol):
     """What latecomers need of the world."""
 
     network: network.Network
+    marks: marks.Marks
 
     @property
     def hosts(self) -> Sequence[hosts.Host]:
@@ -52,7 +56,9 @@ class Latecomers:
         self._world.later(LOOK_SECONDS, self.look)
 
     def _due(self, sender: network.Link, request: transport.Request) -> bool:
-        """Return whether a Binding would do the most harm now."""
+        """Return whether a request would do the most harm now."""
+        if request.method == "PATCH":
+            return self._world.marks.overtaken(request)
         uid = orjson.loads(request.body or b"{}")["metadata"]["uid"]
         for host in self._world.hosts:
             extender, process = host.extender, host.extender_process

@@ -15,11 +15,12 @@ _ALONE = rf"(\d+ of the gang's \d+ waiting pods fit; for the next )?{_TALLY}"
 _EMPTY = r"all GPUs together, if empty, have room for \d+ of the gang's \d+ waiting pods"
 _HELD = r"(1 GPU is|\d+ GPUs are) held for it, to start about \d{4}-\d\d-\d\d \d\d:\d\d UTC \(an estimate\)"
 _OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as none that it could use is expected to become free))?"
+_GUARDED = r"(; pods of lower priority are kept by PodDisruptionBudgets? \S+(, \S+)*( and \d+ more)?)?"
 _WAITING = (
-    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|others go first){_OUTLOOK}",
+    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|others go first){_GUARDED}{_OUTLOOK}",
     r"waits for \S+(, \S+)*( and \d+ more)? to leave",
     r"\d+ of the gang's \d+ pods are here",
-    r"kube-scheduler found no node: .*",
+    r"kube-scheduler (found no node|could not place it): .*",
     r"PackingPolicy default (has mode \w+|is paused): nothing is placed",
 )
 _PLACE = re.compile(r"on node \S+: GPU-\S+ \(\d+ hundredths, \d+ MiB\)(, GPU-\S+ \(\d+ hundredths, \d+ MiB\))*")

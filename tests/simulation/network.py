@@ -26,6 +26,8 @@ LATENCY_SECONDS = 0.004
 LATE_SECONDS = 20.0
 VERY_LATE_SECONDS = (4.0, 20.0, 150.0)
 """How late a request of an extender may arrive, at most; one of these is drawn for each."""
+PATH_OF_POD = 6
+"""Slashes in the path of a pod, without a subresource."""
 AFTER_HEAL_SECONDS = 8.0
 """Retransmissions back off: what was sent during a partition arrives so long after its end, at most."""
 
@@ -36,7 +38,7 @@ class Weather:
 
     Attributes:
         trouble: chance that something befalls a request.
-        late: chance that a Binding is withheld until it does the most harm (see `latecomers`).
+        late: chance that a Binding, or a lift, is withheld until it does the most harm (see `latecomers`).
         down: whether the API server answers nobody.
     """
 
@@ -56,7 +58,9 @@ class Network:
     """Links to one API server. What happens in it happens in no process.
 
     Attributes:
-        withheld: Bindings that arrive when `latecomers` says so.
+        withheld: Bindings and lifts that arrive when `latecomers` says so.
+        lifts: by which it is drawn whether a lift is withheld.
+        failing: paths of pods whose changes are all answered 500: a webhook of their namespace is down.
         on_binding: is told whose Binding took effect, and the Binding.
         on_slow: is told whose Binding will take effect late, or without a reply, and the Binding.
         on_arrival: is told whose request is about to take effect, and says who is to be told of the answer.
@@ -67,10 +71,12 @@ class Network:
         self.weather = Weather()
         self.links: list[Link] = []
         self.withheld: list[Withheld] = []
+        self.failing: set[str] = set()
         self.on_binding: Callable[[Link, Object], None] = lambda *_: None
         self.on_slow: Callable[[Link, transport.Request], None] = lambda *_: None
         self.on_arrival: Callable[[Link, transport.Request], Judge | None] = lambda *_: None
         self.outside = contextvars.Context()
+        self.lifts = random.Random()  # noqa: S311
 
     def link(self, name: str, rng: random.Random) -> "Link":
         """A way for another client."""
@@ -182,8 +188,14 @@ class Link:
         elif "/binding" in request.path and self.rng.random() < self.network.weather.late:
             self.network.withheld.append(Withheld(self, request))
             self._slow(request)
+        elif self._lifts(request) and self.network.lifts.random() < self.network.weather.late:
+            self.network.withheld.append(Withheld(self, request))
         else:
             self._befalls(request, reply)
+
+    def _lifts(self, request: transport.Request) -> bool:
+        """Return whether a request of an extender lifts a gate, or writes an earmark."""
+        return request.method == "PATCH" and self.name.endswith("/extender") and request.path.count("/") == PATH_OF_POD
 
     def _befalls(self, request: transport.Request, reply: asyncio.Future[transport.Answer]) -> None:
         rng, trouble = self.rng, self.network.weather.trouble
@@ -232,7 +244,10 @@ class Link:
                 self._later(self.rng.uniform(0.2, LATE_SECONDS), self._arrive, request, reply, fate)
             return
         judge = self.network.on_arrival(self, request)
-        answer = self.network.handling.answer(request)
+        if request.method == "PATCH" and request.path in self.network.failing:
+            answer = answers.RefusedError(500, "failed calling webhook: connection refused").answer
+        else:
+            answer = self.network.handling.answer(request)
         if judge is not None:
             judge(answer)
         if answer.status == 201 and "/binding" in request.path:

@@ -85,6 +85,7 @@ async def _live(world: World) -> None:
     rng = world.rng("run")
     bad = chaos.Chaos(world)
     world.start()
+    world.webhook.start()
     keeper = asyncio.create_task(_restart(world))
     try:
         await world.rest(3.0)
@@ -107,6 +108,7 @@ async def _work_off(world: World) -> None:
         world.say(f"user deletes service {name}")
         world.jobs.delete(name)
     await _done(world, above=jobs.LOWEST - 1)
+    world.webhook.stop()
 
 
 async def _done(world: World, *, above: int) -> None:

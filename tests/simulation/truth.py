@@ -31,12 +31,17 @@ class Placed:
     namespace: str
     labels: Mapping[str, str]
     document: placement.Placement
+    suspect_seconds: float
+    job: str
 
 
 class World(Protocol):
     """What the rules are about."""
 
     objects: store.Store
+
+    def clock(self) -> float:
+        """Return the time."""
 
     @property
     def sites(self) -> Sequence[sites.Site]:
@@ -51,12 +56,14 @@ class Truth:
 
     Attributes:
         placed: by UID.
+        runs_since: of pods that run.
         policies: every generation of the policy that there was.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.placed: dict[PodUID, Placed] = {}
+        self.runs_since: dict[PodUID, float] = {}
         self.policies: dict[int, policies.InForce] = {}
         world.objects.listeners.append(self._heard)
 
@@ -81,7 +88,10 @@ class Truth:
         finished = (value.get("status") or {}).get("phase") in pods.FINISHED
         if change.kind == "DELETED" or finished:
             self.placed.pop(uid, None)
+            self.runs_since.pop(uid, None)
             return
+        if value["status"].get("phase") == "Running":
+            self.runs_since.setdefault(uid, self._world.clock())
         node = value["spec"].get("nodeName")
         if node is None or uid in self.placed:
             return
@@ -89,9 +99,11 @@ class Truth:
         if document is not None:
             metadata = value["metadata"]
             labels = metadata.get("labels") or {}
-            self.placed[uid] = Placed(metadata["name"], metadata["namespace"], labels, document)
+            seconds, job = float((metadata.get("annotations") or {}).get(names.SUSPECT_SECONDS, 0)), _job(metadata)
+            self.placed[uid] = Placed(metadata["name"], metadata["namespace"], labels, document, seconds, job)
             for gpu in document.gpus:
                 self.check(gpu.uuid)
+                self._check_suspects(uid, gpu.uuid)
         elif value["status"].get("phase") == "Running":
             self._world.fail(f"{value['metadata']['name']} runs without a placement")
 
@@ -148,6 +160,17 @@ class Truth:
             self._world.fail(f"{uuid} has {booked} MiB booked, {may} may be")
         self._check_tenancy(uuid, list(here.values()))
 
+    def _check_suspects(self, newcomer: PodUID, uuid: GPUUID) -> None:
+        """No two that may have caused a fault are put together before one of them has run for long enough."""
+        if not self.placed[newcomer].suspect_seconds:
+            return
+        job = self.placed[newcomer].job
+        others = {uid: placed for uid, placed in self.placed.items() if placed.job != job and _books(placed, uuid)}
+        for uid, placed in others.items():
+            ran = self._world.clock() - self.runs_since.get(uid, self._world.clock())
+            if ran < placed.suspect_seconds:
+                self._world.fail(f"{uuid} is shared by suspects {self.placed[newcomer].name} and {placed.name}")
+
     def _check_tenancy(self, uuid: GPUUID, here: list[Placed]) -> None:
         for index, one in enumerate(here):
             for other in here[index + 1 :]:
@@ -155,6 +178,12 @@ class Truth:
                     _together(one, other, self.policies[placed.document.policy_generation]) for placed in (one, other)
                 ):
                     self._world.fail(f"{uuid} is shared by {one.name} and {other.name}, which tenancy forbids")
+
+
+def _job(metadata: Object) -> str:
+    """Its controller; itself where it has none."""
+    owners = (owner["uid"] for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
+    return str(next(owners, metadata["uid"]))
 
 
 def _evictions(value: Object) -> int:

@@ -51,4 +51,4 @@ class WakeUps:
         if not source.index.pending or self._judged.get(host.name) == as_of:
             return ()
         self._judged[host.name] = as_of
-        return forgetful.held_back(source, queue, now=host.clock())
+        return forgetful.held_back(source, queue, now=extender.clock())

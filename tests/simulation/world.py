@@ -15,7 +15,7 @@ from api_server import handlers, store
 from cotenant_api import packingpolicy
 from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
-from cotenant_extender.ledger import drift
+from cotenant_extender.ledger import drift, ledger
 from extender import builders
 from simulation import (
     budgets,
@@ -24,12 +24,14 @@ from simulation import (
     hosts,
     jobs,
     latecomers,
+    marks,
     network,
     preconditions,
     ranks,
     sites,
     truth,
     wakeups,
+    webhooks,
 )
 
 Object = dict[str, Any]
@@ -84,9 +86,12 @@ class World:
         self.jobs = jobs.Jobs(self, self.rng("jobs"))
         self.budgets = budgets.Budgets(self, self.rng("budgets"))
         self.network.on_arrival = self._arrives
+        self.network.lifts = self.rng("lifts")
+        self.marks = marks.Marks(self)
         self.latecomers = latecomers.Latecomers(self)
         self.truth = truth.Truth(self)
         self.ranks, self.wakeups = ranks.Ranks(self), wakeups.WakeUps(self)
+        self.webhook = webhooks.Webhook(self)
         self.network.on_binding = self._bound
         self.max_wait_seconds = rng.choice([15, 30, 60])
         self.policy: Object = {
@@ -202,10 +207,13 @@ class World:
     def _arrives(self, sender: network.Link, request: transport.Request) -> network.Judge | None:
         """A request is about to take effect; who is to be told of its answer."""
         preconditions.check(self, sender, request)
-        return self.budgets.arrives(sender, request)
+        return self.budgets.arrives(sender, request) or self.marks.arrives(request)
 
     def _bound(self, sender: network.Link, binding: Object) -> None:
-        """A Binding took effect, however late: its sender must count it, and nobody else may serve."""
+        """A Binding took effect, however late: its sender must count it, and nobody else may serve.
+
+        Who serves because the pod could not be marked keeps for it what its former leader promised it.
+        """
         holder = self.holder()
         for host in self.hosts:
             process, extender = host.extender_process, host.extender
@@ -215,8 +223,16 @@ class World:
                     self.fail(f"{sender.name} does not count {binding['metadata']['name']}, which it bound")
             if host.extender_link is sender or extender is None or process is None or process.paused:
                 continue
+            if self._keeps(extender.ledger, binding):
+                continue
             if process.alive and holder.startswith(f"{host.name}_") and extender.serving():
                 self.fail(f"a Binding of {sender.name} took effect while {process.name} served")
+
+    def _keeps(self, source: ledger.Ledger, binding: Object) -> bool:
+        """Return whether a ledger reserves for a pod, which it could not mark, GPUs of the node that it is bound to."""
+        uid = binding["metadata"]["uid"]
+        claim = source.claims.get(uid) if uid in source.earmarks.unmarked else None
+        return claim is not None and claim.node == binding["target"]["name"]
 
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.fail(f"unhandled: {context.get('message')}: {context.get('exception')!r}")

@@ -15,13 +15,13 @@ from cotenant_simulator.waits import experiment, report
 from predictor_kit.commands import called
 from simulator import jobs_kit
 
-FIFO, DEFAULT = experiment.ORDERS
+FIFO, DEFAULT, SIZE_ALONE = experiment.Way
 
 
 def mix() -> Mapping[str, prediction.Prediction]:
     """Four models, one of each size."""
     found = {
-        name: jobs_kit.needs(percent, upper=1.2 * percent, memory_mib=2000)
+        name: jobs_kit.needs(percent, upper=1.2 * percent, memory_mib=1000)
         for name, percent in {"small": 10.0, "middle": 35.0, "large": 55.0, "whole": 82.0}.items()
     }
     return {
@@ -30,8 +30,8 @@ def mix() -> Mapping[str, prediction.Prediction]:
     }
 
 
-def ran(order: str, *, seed: int = 1, load: float = 0.95) -> experiment.Figures:
-    key = experiment.Key(order=experiment.FIFO if order == FIFO else DEFAULT, load=load, count=150, seed=seed)
+def ran(way: experiment.Way, *, seed: int = 1, load: float = 0.95) -> experiment.Figures:
+    key = experiment.Key(way=way, load=load, count=150, seed=seed)
     return experiment.run(key, mix(), speeds.SpeedModel())
 
 
@@ -61,12 +61,13 @@ def figures(*waits: Sequence[float], makespan: float = 100.0) -> experiment.Figu
 
 
 def results(default_small: float) -> report.Results:
-    def key(order: str) -> experiment.Key:
-        return experiment.Key(order=experiment.FIFO if order == FIFO else DEFAULT, load=0.95, count=4, seed=1)
+    def key(way: experiment.Way) -> experiment.Key:
+        return experiment.Key(way=way, load=0.95, count=4, seed=1)
 
     return {
         key(FIFO): figures([100.0], [200.0], [300.0], []),
         key(DEFAULT): figures([default_small], [100.0], [300.0], []),
+        key(SIZE_ALONE): figures([900.0], [100.0], [300.0], [], makespan=90.0),
     }
 
 
@@ -82,7 +83,21 @@ def test_the_page_has_a_row_for_each_class_and_order() -> None:
     assert [row[0] for row in first.rows] == ["1-25", "26-50", "51-75", "76-100"]
     assert first.rows[0][1:] == [1.0, 100.0, 100.0, 150.0, 150.0, 1.5]
     assert first.rows[3][1:] == [0.0, None, 0.0, None, 0.0, 1.0]
-    assert [row[1] for row in second.rows] == [page.Estimate(100.0, 100.0, 100.0)] * 2
+    assert [row[1] for row in second.rows] == [page.Estimate(value, value, value) for value in (100.0, 100.0, 90.0)]
+
+
+def test_makespans_are_compared_with_the_default_order_of_the_same_jobs() -> None:
+    _, makespans = report.page_of(results(150.0), command="c").tables
+    fifo, default, alone = (row[2] for row in makespans.rows)
+    assert fifo == page.Estimate(0.0, 0.0, 0.0)
+    assert default is None
+    assert isinstance(alone, page.Estimate)
+    assert alone.mean == pytest.approx(-10.0)
+
+
+def test_with_size_alone_nobody_is_helped_for_having_waited() -> None:
+    assert experiment.Way.SIZE_ALONE.queue.max_wait_seconds > experiment.Way.DEFAULT.queue.max_wait_seconds
+    assert experiment.Way.SIZE_ALONE.queue.order is experiment.Way.DEFAULT.queue.order
 
 
 def test_percentiles_are_by_nearest_rank() -> None:

@@ -82,7 +82,7 @@ def test_a_job_that_no_gpu_takes_is_named_with_the_extenders_reason(what_if: Wha
 
 
 def test_a_job_that_no_shared_gpu_can_hold_under_the_proposal_needs_one_to_itself(what_if: WhatIf) -> None:
-    whole = kit.packing([large(kit.GPU_MIB * 3 // 4), *waiting(1)])
+    whole = kit.packing([large(kit.GPU_MIB * 3 // 5), *waiting(1)])
     found = what_if(whole, memoryHeadroomPercent=50)
     assert [plan["rejected"] for plan in found["plans"]] == [[], []]
     assert [seed["neededGPUs"] for seed in seeds(found)] == [1, 2]

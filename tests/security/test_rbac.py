@@ -41,7 +41,6 @@ RELEASE = names.RELEASE_NAMESPACE
         (AGENT, "watch", "packingpolicies.cotenant.dev"),
         (AGENT, "watch", "resourceslices.resource.k8s.io"),
         (AGENT, "create", "events"),
-        (AGENT, "create", "pods/eviction"),
     ],
 )
 def test_an_account_may_do_its_work(cluster: Cluster, account: str, verb: str, resource: str) -> None:
@@ -97,6 +96,22 @@ def test_no_account_may_reach_beyond_its_work(cluster: Cluster, account: str, ve
         (AGENT, "patch", "gpunodes.cotenant.dev"),
         (AGENT, "get", "configmaps"),
         (AGENT, "patch", "events"),
+        (AGENT, "create", "pods/eviction"),
+        (AGENT, "update", "gpunodes.cotenant.dev/status"),
+        (AGENT, "update", "nodes"),
+        (AGENT, "get", "leases.coordination.k8s.io"),
+        (OPERATOR, "update", "jobs.batch"),
+        (OPERATOR, "update", "deployments.apps"),
+        (OPERATOR, "update", "dljobs.cotenant.dev/status"),
+        (OPERATOR, "patch", "serviceaccounts"),
+        (OPERATOR, "patch", "services"),
+        (OPERATOR, "delete", "services"),
+        (OPERATOR, "create", "daemonsets.apps"),
+        (OPERATOR, "delete", "deployments.apps"),
+        (OPERATOR, "patch", "events"),
+        (OPERATOR, "get", "pods"),
+        (OPERATOR, "list", "namespaces"),
+        (OPERATOR, "patch", "nodes"),
         (AGENT, "patch", "packingpolicies.cotenant.dev/status"),
     ],
 )
@@ -122,6 +137,7 @@ def test_the_operator_sets_the_annotations_by_which_a_pod_gains_and_the_other_ac
 
 
 def test_leases_elsewhere_are_nobodys(cluster: Cluster) -> None:
+    """kube-scheduler's own role gives the scheduler's account more; admission narrows it (test_scheduler_objects)."""
     for account in (OPERATOR, AGENT):
         assert not may(cluster, account, "update", "leases.coordination.k8s.io", namespace="kube-system")
 

@@ -1,0 +1,52 @@
+"""Whom the agent wants evicted, as its GPUNode tells it."""
+
+from datetime import timedelta
+
+import pytest
+
+from cotenant_api import gpunode, placement
+from cotenant_api.names import GPUUID, GPUModel, Namespace, PodUID
+from cotenant_deviceplugin.publishing import status, tenants
+from deviceplugin import fakes
+
+UID = PodUID("uid-train")
+OVERUSE, BLOCKS = gpunode.EvictionReason.MEMORY_OVERUSE, gpunode.EvictionReason.BLOCKS_RECOVERY
+
+
+def gpu(*uids: str, evict: gpunode.EvictionReason | None = None) -> gpunode.GPU:
+    listed = tuple(gpunode.Tenant(pod_uid=PodUID(uid), namespace="team", pod=uid, evict=evict) for uid in uids)
+    return gpunode.GPU(
+        uuid=GPUUID("GPU-1"),
+        index=0,
+        model=GPUModel("Tesla-T4"),
+        memory_mib=15360,
+        health=gpunode.Health.HEALTHY,
+        tenants=listed,
+    )
+
+
+def test_who_ended_is_told_of_with_the_reason() -> None:
+    (ended,) = tenants.with_ended(gpu(), gpu(UID, evict=OVERUSE), fakes.START).ended
+    assert ended.evict is OVERUSE
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "then"), [(None, None, None), (None, BLOCKS, BLOCKS), (BLOCKS, None, BLOCKS)]
+)
+def test_what_was_asked_for_stands_also_after_a_restart(
+    before: gpunode.EvictionReason | None,
+    wanted: gpunode.EvictionReason | None,
+    then: gpunode.EvictionReason | None,
+) -> None:
+    asked = {} if wanted is None else {UID: wanted}
+    found = gpu(UID, evict=before)
+    booked = placement.Placement.from_object(fakes.placement(fakes.PodSpec()), source="test")
+    holder = tenants.Holder(uid=UID, namespace=Namespace("team"), pod="train", booked=booked)
+    (told,) = tenants.tenants([(holder, holder.booked.gpus[0])], {}, found, alone={}, evict=asked)
+    assert told.evict is then
+
+
+def test_that_somebody_should_go_is_written_at_once() -> None:
+    old, new = (gpunode.Status(gpus=(gpu(UID, evict=reason),)) for reason in (None, OVERUSE))
+    now = fakes.START + timedelta(seconds=1)
+    assert status.worth_writing(old, new, last_written=fakes.START, now=now)

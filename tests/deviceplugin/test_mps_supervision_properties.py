@@ -1,0 +1,149 @@
+"""Whatever is seen in whatever order, a supervisor keeps its promises. What is seen rests on NVIDIA's answers."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant_api.gpunode import MPS, Mode
+from cotenant_deviceplugin.gpus.hardware import ComputeMode
+from cotenant_deviceplugin.mps import control, supervision
+from cotenant_deviceplugin.mps.backend import Server
+from mps_kit import programs, session
+
+POLICY = supervision.Policy()
+PIDS = st.integers(min_value=100, max_value=104)
+CLIENTS = st.frozensets(st.integers(min_value=1, max_value=3), max_size=3).map(lambda pids: tuple(sorted(pids)))
+
+
+def _states() -> list[MPS]:
+    """Of a server, as NVIDIA's programs were heard to tell them, and the one that none could show without a GPU."""
+    told = {"ACTIVE"}
+    for driver in programs.DRIVERS:
+        for each in session.kept(driver)["exchanges"]:
+            if len(each.get("commands", ())) == 5 and "SERVER" in each["output"]:
+                told.add(control.parse(each["output"].replace("SERVER", "100")).status)
+    names = {"ACTIVE": MPS.ACTIVE, "INITIALIZING": MPS.STARTING, "FAULT": MPS.FAULT}
+    return [names[status] for status in sorted(told)]
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> Server:
+    """Any that can be observed."""
+    if draw(st.booleans()) and draw(st.booleans()):
+        return Server(state=MPS.STOPPED, reason="the control daemon has no server")
+    state = draw(st.sampled_from(_STATES))
+    fatal = draw(st.booleans()) and draw(st.booleans())
+    return Server(
+        state=state,
+        pid=draw(PIDS),
+        clients=() if state is MPS.STARTING else draw(CLIENTS),
+        reason=None if state is MPS.ACTIVE else f"it says {state}",
+        faults=("Client process 1 encountered a fatal GPU error.",) if fatal else (),
+        initializes=state is MPS.STARTING,
+    )
+
+
+_STATES = _states()
+SEEN = st.builds(
+    supervision.Seen,
+    server=servers(),
+    compute_mode=st.sampled_from(list(ComputeMode)),
+    processes=st.frozensets(st.integers(min_value=1, max_value=4), max_size=2),
+    before=st.sampled_from([None, ComputeMode.DEFAULT]),
+    event=st.booleans(),
+)
+WANTED = st.sampled_from([Mode.SHARED, Mode.WHOLE, Mode.EXCLUDED, None])
+HISTORY = st.lists(st.tuples(SEEN, WANTED, st.floats(min_value=0, max_value=70)), min_size=1, max_size=12)
+
+
+def decided(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> list[tuple[supervision.Seen, Mode | None, supervision.Decision]]:
+    """One supervisor's decisions."""
+    state, now, made = supervision.State(), 1000.0, []
+    for seen, wanted, after in history:
+        now += after
+        decision = supervision.decide(state, seen, wanted, now=now, policy=POLICY)
+        state = decision.state
+        made.append((seen, wanted, decision))
+    return made
+
+
+def test_recordings_show_what_a_server_says_before_it_serves() -> None:
+    assert set(_STATES) == {MPS.ACTIVE, MPS.STARTING, MPS.FAULT}
+
+
+@given(HISTORY)
+def test_nothing_is_changed_under_a_process_that_uses_the_gpu(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> None:
+    changes = supervision.StartServer | supervision.StopServer | supervision.SetComputeMode
+    for seen, _, decision in decided(history):
+        assert not (seen.users and any(isinstance(action, changes) for action in decision.actions))
+
+
+@given(HISTORY)
+def test_shared_gpu_is_ready_only_behind_an_active_server_and_a_closed_mode(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> None:
+    for seen, wanted, decision in decided(history):
+        if wanted is Mode.SHARED and decision.ready:
+            assert seen.server.state is MPS.ACTIVE
+            assert seen.compute_mode is ComputeMode.EXCLUSIVE_PROCESS
+            assert not decision.actions
+
+
+@given(HISTORY)
+def test_whole_gpu_is_ready_only_without_a_server(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> None:
+    for seen, wanted, decision in decided(history):
+        if wanted is Mode.WHOLE and decision.ready:
+            assert (seen.server.pid, seen.compute_mode) == (None, ComputeMode.DEFAULT)
+
+
+@given(HISTORY)
+def test_what_is_not_ready_says_why_or_does_something(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> None:
+    for _, _, decision in decided(history):
+        assert decision.ready or decision.reason or decision.actions
+
+
+@given(HISTORY)
+def test_only_clients_of_the_server_are_ended_through_it_and_only_whom_a_fault_hit_is_named_for_eviction(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> None:
+    for seen, _, decision in decided(history):
+        for action in decision.actions:
+            if isinstance(action, supervision.TerminateClients):
+                assert action.pids <= frozenset(seen.server.clients)
+            if isinstance(action, supervision.EvictStayers):
+                assert action.pids <= seen.users
+
+
+@given(HISTORY)
+def test_server_that_initializes_is_waited_for_and_only_it(
+    history: list[tuple[supervision.Seen, Mode | None, float]],
+) -> None:
+    for seen, _, decision in decided(history):
+        if decision.starts:
+            assert seen.server.initializes
+            assert not decision.ready
+
+
+@given(st.lists(st.floats(min_value=0.1, max_value=5), min_size=60, max_size=60))
+def test_server_that_never_gets_ready_is_replaced_within_a_bound(steps: list[float]) -> None:
+    stuck = supervision.Seen(
+        server=Server(state=MPS.STARTING, pid=100, reason="server 100 says INITIALIZING", initializes=True),
+        compute_mode=ComputeMode.EXCLUSIVE_PROCESS,
+    )
+    state, now = supervision.State(), 1000.0
+    for step in [*steps, POLICY.starting_seconds]:
+        decision = supervision.decide(state, stuck, Mode.SHARED, now=now, policy=POLICY)
+        if decision.actions:
+            assert decision.actions == (supervision.StopServer(),)
+            assert now - 1000.0 <= POLICY.starting_seconds + 5
+            return
+        state, now = decision.state, now + step
+    decision = supervision.decide(state, stuck, Mode.SHARED, now=now, policy=POLICY)
+    assert decision.actions == (supervision.StopServer(),)

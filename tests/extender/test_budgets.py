@@ -1,0 +1,93 @@
+"""Victims that a PodDisruptionBudget keeps: one refusal counts for all of its pods, and others leave."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_api.names import PodUID
+from cotenant_extender import records
+from cotenant_extender.queue import budgets
+from extender import builders
+from extender.builders import NOW
+from extender.queueing import end, evicted, member, queue, run, runs, words
+
+
+def guard(name: str = "guard", **labels: str) -> budgets.Budget:
+    """A PodDisruptionBudget."""
+    spec = {"selector": {"matchLabels": labels}}
+    return budgets.read({"metadata": {"namespace": "team", "name": name}, "spec": spec})
+
+
+def test_one_refusal_of_a_budget_is_enough_for_all_pods_that_it_selects() -> None:
+    source = builders.cluster(nodes=2, gpus=4)
+    for index in range(7):
+        uuid = f"GPU-n{index // 4}-{index % 4}"
+        runs(source, f"guarded{index}", 80, uuid, labels={"app": "kept"})
+    runs(source, "low", 80, "GPU-n1-3", started=NOW - 7200)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    (first,) = evicted(source)
+    assert first.startswith("guarded")
+    queue(source).refused(source, source.pods[PodUID(f"uid-{first}")], guard(app="kept"), now=NOW)
+    assert evicted(source) == ["low"]
+
+
+def test_who_is_kept_by_a_budget_is_named_to_whom_it_keeps_waiting_and_asked_again_later() -> None:
+    source = builders.cluster(gpus=2)
+    for index in range(2):
+        runs(source, f"guarded{index}", 80, f"GPU-n0-{index}", labels={"app": "kept"})
+    builders.put(source, builders.pod("high", 60, priority=5), builders.pod("equal", 60))
+    (first,) = evicted(source)
+    queue(source).refused(source, source.pods[PodUID(f"uid-{first}")], guard(app="kept"), now=NOW)
+    told_it = "2 GPUs lack 40 hundredths; pods of lower priority are kept by PodDisruptionBudget team/guard"
+    assert words(source, "high")[1] == f"{told_it}; 1st in the queue"
+    assert "PodDisruptionBudget" not in words(source, "equal")[1]
+    assert evicted(source, now=NOW + budgets.BACKOFF_SECONDS - 1) == []
+    assert evicted(source, now=NOW + budgets.BACKOFF_SECONDS + 2) != []
+
+
+def test_each_refusal_is_waited_for_twice_as_long_as_the_last() -> None:
+    assert [budgets.delay(count) for count in (1, 2, 3, 5, 6, 99)] == [10, 20, 40, 160, 300, 300]
+
+
+@pytest.mark.parametrize(("lowest", "named"), [(4, True), (3, False)])
+def test_a_gang_is_told_of_budgets_below_the_lowest_priority_of_its_pods(lowest: int, named: bool) -> None:
+    source = builders.cluster(gpus=1)
+    runs(source, "guarded", 80, priority=3, labels={"app": "kept"})
+    gang = (member(name, 60, size=2, priority=priority) for name, priority in (("a", 9), ("b", lowest)))
+    builders.put(source, *gang)
+    queue(source).refused(source, source.pods[PodUID("uid-guarded")], guard(app="kept"), now=NOW)
+    run(source)
+    assert ("PodDisruptionBudget team/guard" in words(source, "a")[1]) is named
+
+
+def test_a_budget_whose_pods_have_all_gone_is_named_no_longer() -> None:
+    source = builders.cluster(gpus=2)
+    for index in range(2):
+        runs(source, f"guarded{index}", 80, f"GPU-n0-{index}", labels={"app": "kept"})
+    builders.put(source, builders.pod("high", 60, priority=5))
+    (first,) = evicted(source)
+    queue(source).refused(source, source.pods[PodUID(f"uid-{first}")], guard(app="kept"), now=NOW)
+    assert "PodDisruptionBudget team/guard" in words(source, "high")[1]
+    for index in range(2):
+        end(source, f"guarded{index}")
+        runs(source, f"another{index}", 80, f"GPU-n0-{index}", priority=5)
+    assert "PodDisruptionBudget" not in words(source, "high")[1]
+
+
+@pytest.mark.parametrize(
+    ("selector", "covers"),
+    [
+        (None, False),
+        ({}, True),
+        ({"matchLabels": {"app": "kept"}}, True),
+        ({"matchLabels": {"app": "other"}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["kept"]}]}, False),
+    ],
+)
+def test_a_budget_covers_the_pods_of_its_namespace_that_its_selector_matches(selector: Any, covers: bool) -> None:
+    budget = budgets.read({"metadata": {"namespace": "team", "name": "b"}, "spec": {"selector": selector}})
+    mine = records.pod_record(builders.pod("a", labels={"app": "kept"}))
+    assert budget.covers(mine) is covers
+    others = records.pod_record(builders.pod("a", labels={"app": "kept"}, namespace="others"))
+    assert not budget.covers(others)

@@ -1,0 +1,112 @@
+"""Work that is late ends its turn: what is decided in the end is the same, and however slow it is, it gets done."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cotenant_extender.ledger import ledger
+from cotenant_extender.queue import earmarking, order, planning, reporting
+from extender import builders
+from extender.builders import NOW
+from extender.queueing import held, run, runs, teller
+
+PASSES = 200
+ON_N0 = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
+        }
+    }
+}
+OLD = {"created": NOW - 4000}
+
+
+def always(_part: float) -> bool:
+    """There is no time at all."""
+    return True
+
+
+def crowd() -> ledger.Ledger:
+    """Two GPUs are full; a gang fits on others, an aged job waits, one of higher priority may evict, small ones fit."""
+    source = builders.cluster(nodes=8, gpus=2)
+    runs(source, "low", 90, "GPU-n0-0")
+    runs(source, "other", 90, "GPU-n0-1", priority=9)
+    builders.put(source, builders.pod("old", 800, **OLD), builders.pod("aged", 200, priority=3, **OLD))
+    builders.put(source, *(builders.pod(f"g{number}", 40, annotations=builders.gang("g", 4)) for number in range(4)))
+    builders.put(source, *(builders.pod(f"s{number}", 10 + number) for number in range(12)))
+    builders.put(source, *(builders.pod(f"high{number}", 100, priority=8) for number in range(8)))
+    builders.put(source, builders.pod("there", 100, priority=7, affinity=ON_N0))
+    return source
+
+
+def decided(source: ledger.Ledger, *, late: bool) -> tuple[set[str], set[str], list[str]]:
+    """Who is lifted, who is evicted, and what is held in the end."""
+    queue, policy = planning.Queue(), source.policy
+    assert policy is not None
+    lifted, evicted = set(), set()
+    for number in range(PASSES):
+        now = NOW + 0.3 * number
+        plan = queue.plan(source, policy, now=now, late=always) if late else queue.plan(source, policy, now=now)
+        lifted |= {lift.record.name for lift in plan.lifts}
+        evicted |= {victim.name for eviction in plan.evictions for victim in eviction.victims}
+    return lifted, evicted, held(source)
+
+
+def test_passes_that_are_always_late_decide_in_the_end_what_others_do() -> None:
+    found = decided(crowd(), late=True)
+    assert found == decided(crowd(), late=False)
+    assert {"g0", "s0", "high0"} <= found[0]
+    assert found[1] == {"low"}
+
+
+def gang_of_four() -> ledger.Ledger:
+    source = builders.cluster(nodes=2)
+    builders.put(source, *(builders.pod(f"g{number}", 100, annotations=builders.gang("g", 4)) for number in range(4)))
+    return source
+
+
+def passes(source: ledger.Ledger, between: Callable[[int], None], *, count: int) -> list[int]:
+    """How many pods each of so many passes that are late lifts; a first that is late tries nobody, the next does."""
+    queue, policy, found = planning.Queue(), source.policy, []
+    assert policy is not None
+    for number in range(count):
+        found.append(len(queue.plan(source, policy, now=NOW, late=always).lifts))
+        between(number)
+    return found
+
+
+def test_a_late_pass_that_found_that_a_gang_fits_leaves_the_rest_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[order.Entry] = []
+    fits = earmarking.fits_together
+
+    def counted(source: ledger.Ledger, entry: order.Entry) -> bool:
+        asked.append(entry)
+        return fits(source, entry)
+
+    monkeypatch.setattr(earmarking, "fits_together", counted)
+    assert passes(gang_of_four(), lambda _: None, count=4) == [0, 0, 0, 4]
+    assert len(asked) == 1
+
+
+def test_a_gang_is_not_put_off_again_although_the_ledger_changes_after_each_pass() -> None:
+    source = gang_of_four()
+
+    def change(number: int) -> None:
+        builders.put(source, builders.pod(f"new{number}", 800))
+
+    assert sum(passes(source, change, count=8)) == 4
+
+
+def test_who_changes_while_a_late_reporter_lets_others_have_their_turn_is_not_told() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("big", 100, "n0", "GPU-n0-0"))
+    builders.put(source, *(builders.pod(name) for name in ("a", "b")))
+    reporter, told = reporting.Reporter(), []
+    run(source)
+    why = teller(source)
+    assert list(reporter.waiting(source, why, now=NOW)) == []
+    for report in reporter.waiting(source, why, now=NOW + reporting.FIRST_SECONDS, late=always):
+        if report is not None:
+            told.append(report.record.name)
+            builders.put(source, builders.pod("b", gates=(), version=2))
+    assert told == ["a"]

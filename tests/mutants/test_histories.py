@@ -1,0 +1,47 @@
+"""Random histories notice queues and ledgers with a defect, within so many histories."""
+
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+from hypothesis.stateful import run_state_machine_as_test
+
+from cotenant_extender.queue import memory
+from extender import crowds, defective, histories
+
+Plant = Callable[[histories.Histories], None]
+
+
+class _StampsLate(memory.Memory):
+    """What did not fit is stamped with the clock at the end of the pass: rows that were freed in it seem looked at."""
+
+    def end(self) -> None:
+        assert self._seen is not None
+        self._clocks[self._active & (self._out | ~self._possible)] = self._seen.clock
+
+
+def _loses_wake_ups(machine: histories.Histories) -> None:
+    machine.queue._memory.__class__ = _StampsLate
+
+
+def _preempts_nobody(machine: histories.Histories) -> None:
+    machine.queue.__class__ = defective.SearchesNobody
+
+
+def _overbooks(machine: histories.Histories) -> None:
+    machine.source.__class__ = defective.Overbooks
+
+
+@pytest.mark.parametrize(("plant", "most"), [(_loses_wake_ups, 500), (_overbooks, 50), (_preempts_nobody, 50)])
+def test_a_planted_defect_is_found(plant: Plant, most: int) -> None:
+    class Wrong(crowds.Crowds):
+        def __init__(self) -> None:
+            super().__init__()
+            plant(self)
+
+    settings = hypothesis.settings(
+        max_examples=most, stateful_step_count=12, deadline=None, derandomize=True, database=None,
+        phases=[hypothesis.Phase.generate],
+    )  # fmt: skip
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Wrong, settings=settings)

@@ -1,0 +1,179 @@
+"""A job that always breaks its GPU, among others: by the real queue and the operator's rule, in virtual time.
+
+Nobody ever knows whose a fault was, unless a tenant was alone. Each job that a fault hits is made again at once.
+"""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from cotenant_api import names
+from cotenant_api.names import NodeName, PodUID
+from cotenant_extender.ledger import ledger
+from cotenant_operator.state import suspicions
+from cotenant_operator.state.suspicions import Suspicion
+from extender import builders, queueing
+
+TENANTS = 3
+BOUND = 2 * (TENANTS - 1)
+"""Neighbours that one poisonous job takes down: those of its first fault, and those of its second."""
+STEP = 5.0
+
+
+@dataclass
+class Job:
+    """One job, as it is made again and again.
+
+    Attributes:
+        poison: it breaks its GPU after so many seconds; None: never.
+        runs_for: when it is done.
+        began: since when it runs; None: it waits.
+        named: how often a fault was shown to be its own.
+    """
+
+    name: str
+    share: int
+    runs_for: float
+    poison: float | None = None
+    suspicion: Suspicion | None = None
+    attempt: int = 0
+    began: float | None = None
+    gpu: str | None = None
+    named: int = 0
+
+    @property
+    def pod(self) -> str:
+        """Name of the pod of its attempt."""
+        return f"{self.name}-{self.attempt}"
+
+
+class World:
+    """GPUs that are always full of jobs.
+
+    Attributes:
+        restarts: of jobs that did nothing, by the poisonous job that did it.
+        blamed: jobs that were named for a fault.
+    """
+
+    def __init__(self, seed: int, *, gpus: int, poisonous: int) -> None:
+        self.rng, self.now, self.count = random.Random(seed), builders.NOW, 0  # noqa: S311
+        self.source: ledger.Ledger = builders.cluster(nodes=1, gpus=gpus)
+        self.jobs: list[Job] = []
+        self.restarts: dict[str, int] = {}
+        self.blamed: set[str] = set()
+        for _ in range(poisonous):
+            self.submit(poison=self.rng.uniform(10, 300))
+
+    def submit(self, *, poison: float | None = None) -> None:
+        """A user creates a job."""
+        self.count += 1
+        name = f"bad{self.count}" if poison else f"good{self.count}"
+        job = Job(name, self.rng.choice([10, 20, 30, 33]), self.rng.uniform(50, 2000), poison)
+        self.jobs.append(job)
+        self.make(job)
+
+    def make(self, job: Job) -> None:
+        """A pod of the next attempt, as the operator asks for it."""
+        job.attempt, job.began, job.gpu = job.attempt + 1, None, None
+        alone = job.suspicion is not None and job.suspicion.alone
+        raw = builders.pod(job.pod, 100 if alone else job.share, annotations=self.notes(job), created=self.now)
+        builders.put(self.source, raw, now=self.now)
+
+    def step(self) -> None:
+        """Time passes: jobs end, GPUs break, and the queue places who fits."""
+        self.now += STEP
+        self.source.lease(NodeName("n0"), self.now, now=self.now)
+        self.source.tick(now=self.now)
+        while sum(job.began is None for job in self.jobs) < 2:
+            self.submit()
+        for job in list(self.jobs):
+            if job.began is not None and job.poison is None and self.now - job.began >= job.runs_for:
+                self.leave(job)
+                self.jobs.remove(job)
+        for job in list(self.jobs):
+            if job.began is not None and job.poison is not None and self.now - job.began >= job.poison:
+                self.fault(job)
+        self.place()
+
+    def fault(self, culprit: Job) -> None:
+        """All tenants of the GPU fail."""
+        hit = [job for job in self.jobs if job.gpu == culprit.gpu and job.began is not None]
+        for job in hit:
+            ran = int(self.now - (job.began or self.now))
+            self.leave(job)
+            if len(hit) == 1:
+                job.named += 1
+                self.blamed.add(job.name)
+            else:
+                job.suspicion = suspicions.after(job.suspicion, f"f{self.now}", ran)
+            if job is not culprit:
+                self.restarts[culprit.name] = self.restarts.get(culprit.name, 0) + 1
+        for job in hit:
+            self.make(job)
+
+    def leave(self, job: Job) -> None:
+        """Its pod ends, and is deleted."""
+        raw = builders.bound(job.pod, job.share, "n0", str(job.gpu), phase="Failed", version=3)
+        builders.put(self.source, raw, now=self.now)
+        self.source.pod_gone(PodUID(f"uid-{job.pod}"))
+
+    def place(self) -> None:
+        """A pass of the queue; what it lifts runs at once."""
+        for lift in queueing.run(self.source, now=self.now).lifts:
+            if lift.earmark is None:
+                continue
+            job = next(job for job in self.jobs if job.pod == lift.record.name)
+            (booked,) = lift.earmark.placed.gpus
+            self.check(job, booked.uuid)
+            job.began, job.gpu = self.now, booked.uuid
+            raw = builders.bound(job.pod, booked.share, "n0", booked.uuid)
+            raw["metadata"]["annotations"] |= self.notes(job)
+            raw["metadata"]["resourceVersion"] = "2"
+            builders.put(self.source, raw, now=self.now)
+
+    def notes(self, job: Job) -> dict[str, str]:
+        """What the operator writes on its pods."""
+        held = job.suspicion
+        return {names.SUSPECT_SECONDS: str(held.apart_seconds)} if held is not None and not held.alone else {}
+
+    def check(self, job: Job, gpu: str) -> None:
+        """Two suspects of one GPU: one of them has run for as long as it had to."""
+        for other in self.jobs:
+            if other is job or other.gpu != gpu or other.began is None or job.suspicion is None:
+                continue
+            assert not job.suspicion.alone
+            if other.suspicion is not None:
+                assert self.now - other.began >= other.suspicion.apart_seconds
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_poisonous_job_is_alone_after_it_has_met_two_sets_of_neighbours(seed: int) -> None:
+    world = World(seed, gpus=3, poisonous=1)
+    for _ in range(600):
+        world.step()
+    (bad,) = (job for job in world.jobs if job.poison)
+    assert world.restarts.get(bad.name, 0) <= BOUND
+    # Who waits for a GPU to itself takes nobody down.
+    assert bad.named or (bad.suspicion is not None and bad.suspicion.alone)
+    assert world.blamed <= {bad.name}
+
+
+def test_most_poisonous_jobs_are_named_for_their_fault_within_an_hour() -> None:
+    named = 0
+    for seed in range(20):
+        world = World(seed, gpus=3, poisonous=1)
+        for _ in range(720):
+            world.step()
+        named += len(world.blamed)
+    assert named >= 15
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_of_several_poisonous_jobs_is_found_and_nobody_else_is_blamed(seed: int) -> None:
+    world = World(seed, gpus=5, poisonous=3)
+    for _ in range(900):
+        world.step()
+    bad = {job.name for job in world.jobs if job.poison}
+    assert world.blamed <= bad
+    assert sum(world.restarts.values()) <= BOUND * len(bad)
