@@ -89,8 +89,8 @@ MET: Final = {
     "a change of a pod, a lifted gate": (Request("UPDATE", "pods", labels=OURS), {PODS}),
     "a status, most of them by kubelet": (Request("UPDATE", "pods/status", labels=OURS), {PODS}),
     "a deleted pod": (Request("DELETE", "pods", labels=OURS), {"cotenant-scheduler-deletes"}),
-    "a Binding": (Request("CREATE", "pods/binding"), {"cotenant-placements", "cotenant-scheduler-binds"}),
-    "an eviction": (Request("CREATE", "pods/eviction"), {"cotenant-scheduler-binds"}),
+    "a Binding": (Request("CREATE", "pods/binding"), {"cotenant-bindings"}),
+    "an eviction": (Request("CREATE", "pods/eviction"), {"cotenant-bindings"}),
     "an ephemeral container": (Request("UPDATE", "pods/ephemeralcontainers"), {PODS, SECURITY}),
     "a status of a node": (Request("UPDATE", "nodes/status", namespace=None), set()),
     "a change of a node": (
@@ -101,10 +101,8 @@ MET: Final = {
         Request("UPDATE", "leases", "coordination.k8s.io"),
         {"cotenant-node-agent-writes", "cotenant-scheduler-objects"},
     ),
-    "an event": (
-        Request("CREATE", "events"),
-        {"cotenant-node-agent-events", "cotenant-operator-events", "cotenant-scheduler-events"},
-    ),
+    "an event": (Request("CREATE", "events"), {"cotenant-events"}),
+    "an event of kube-scheduler": (Request("CREATE", "events", "events.k8s.io"), {"cotenant-events"}),
     "a status of a Job": (Request("UPDATE", "jobs/status", "batch"), {"cotenant-attempts"}),
     "a new pod of kube-system": (Request("CREATE", "pods", namespace=KUBE_SYSTEM), set()),
     "a status in kube-system": (
@@ -127,7 +125,7 @@ def test_only_new_pods_meet_a_policy_that_changes_them(request_: Request, _polic
 
 @pytest.mark.parametrize(
     "name",
-    ["cotenant-placements", "cotenant-scheduler-writes", "cotenant-scheduler-deletes", "cotenant-scheduler-binds"],
+    ["cotenant-bindings", "cotenant-events", "cotenant-scheduler-writes", "cotenant-scheduler-deletes"],
 )
 def test_where_the_condition_is_the_rule_what_it_matches_is_refused(name: str) -> None:
     assert POLICIES[f"{VALIDATING}/{name}"]["validations"][-1]["expression"] == "false"

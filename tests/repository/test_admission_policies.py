@@ -1,5 +1,6 @@
 """What every admission policy must be, so that none of them ever stops what is not ours."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,7 +10,10 @@ from repository.policies import BINDINGS, POLICIES, documents
 
 LABELLED: Final = {"matchLabels": {"cotenant.dev/asks": "gpu-share"}}
 NOT_KUBE_SYSTEM: Final = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-ACCOUNT: Final = "request.userInfo.username == 'system:serviceaccount:cotenant-system:"
+ACCOUNTS: Final = re.compile(
+    r"request\.userInfo\.username (?:== |in \[)('system:serviceaccount:cotenant-system:[^]&]*)"
+)
+"""The beginning of a condition by which some of our accounts alone are held to a policy."""
 
 
 def is_of_ours(spec: Mapping[str, Any]) -> bool:
@@ -17,9 +21,10 @@ def is_of_ours(spec: Mapping[str, Any]) -> bool:
     return all(rule["apiGroups"] == ["cotenant.dev"] for rule in spec["matchConstraints"]["resourceRules"])
 
 
-def is_of_an_account(spec: Mapping[str, Any]) -> bool:
-    """Whether one of our accounts alone is held to it."""
-    return any(condition["expression"].startswith(ACCOUNT) for condition in spec.get("matchConditions", ()))
+def accounts(spec: Mapping[str, Any]) -> set[str]:
+    """Which of our accounts alone are held to it; empty: it is for everybody."""
+    found = (ACCOUNTS.match(condition["expression"]) for condition in spec.get("matchConditions", ()))
+    return {name for match in found if match for name in re.findall(r"cotenant-system:([\w-]+)'", match[1])}
 
 
 def bound_to(binding: Mapping[str, Any]) -> str:
@@ -39,7 +44,7 @@ def test_a_policy_with_a_parameter_looks_at_nobody_elses_objects(spec: Mapping[s
 @pytest.mark.parametrize(("name", "spec"), POLICIES.items(), ids=list(POLICIES))
 def test_a_policy_for_everybody_leaves_kube_system_alone(name: str, spec: Mapping[str, Any]) -> None:
     constraints = spec["matchConstraints"]
-    narrow = is_of_ours(spec) or is_of_an_account(spec) or constraints.get("objectSelector") == LABELLED
+    narrow = is_of_ours(spec) or bool(accounts(spec)) or constraints.get("objectSelector") == LABELLED
     resources = [binding["spec"].get("matchResources", {}) for binding in BINDINGS if bound_to(binding) == name]
     selected = [one.get("namespaceSelector", {}).get("matchExpressions", ()) for one in resources]
     assert narrow or all(NOT_KUBE_SYSTEM in expressions for expressions in selected)
@@ -73,9 +78,7 @@ def judged(account: str) -> set[tuple[str, str]]:
     return {
         (group, resource)
         for spec in POLICIES.values()
-        if any(
-            condition["expression"].startswith(f"{ACCOUNT}{account}'") for condition in spec.get("matchConditions", ())
-        )
+        if account in accounts(spec)
         for rule in spec["matchConstraints"]["resourceRules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -7,6 +7,7 @@ ratio look better. GPUNodes and Leases are written once as agents would have wri
 import contextlib
 import datetime as dt
 import functools
+import http
 import http.client
 import re
 import threading
@@ -55,6 +56,7 @@ class Field:
             name = namespace["metadata"]["name"]
             account = clients.path_of("serviceaccounts", namespace=name, name="default")
             waiting.wait_until(functools.partial(self.client.find, account), f"default ServiceAccount of {name}")
+        waiting.wait_until(self._exempt, "a namespace without Cotenant's admission")
         for name in (components.CONTROLLER_MANAGER, components.KWOK, components.DEFAULT_SCHEDULER):
             self.cluster.stop_process(name)
         gpunodes = [objects.gpunode(node, now=_now()) for node in self._nodes]
@@ -64,6 +66,17 @@ class Field:
             for node, body in zip(self._nodes, gpunodes, strict=True)
         )
         self.traffic.create(LEASES, [objects.lease(node, now=_now()) for node in self._nodes])
+
+    def _exempt(self) -> bool:
+        """Whether the API server judges by the changed bindings: some time passes before it does."""
+        pod = objects.pod(0, namespace=objects.PLAIN, scheduler="none", gated=False)
+        try:
+            self.client.create(f"{clients.path_of('pods', namespace=objects.PLAIN)}?dryRun=All", pod)
+        except clients.APIError as error:
+            if error.code != http.HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            return False
+        return True
 
     @contextlib.contextmanager
     def agents(self) -> Iterator["Agents"]:
