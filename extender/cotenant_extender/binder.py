@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import context, fencing, leadership, locks, records, verbs, wire
+from cotenant_extender import bursts, context, fencing, leadership, locks, records, verbs, wire
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import views
 from cotenant_extender.packing import causes, placing, policies, view
@@ -64,6 +64,7 @@ class Binder:
         self._fences = fencing.Fences(shared)
         self._locks = locks.Locks()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._bursts = bursts.Bursts(shared.stopwatch, shared.api.sleep)
         self._sent: dict[PodUID, int] = {}
         self._answered: set[PodUID] = set()
 
@@ -171,6 +172,7 @@ class Binder:
         term = self._leader.served
         async with self._slots:
             with self._urgency.urgent():
+                await self._bursts.turn()
                 return await self._send(record, chosen, term)
 
     def _choose(self, record: records.Pod, asked: wire.BindingArgs) -> placement.Placement | str:
