@@ -273,6 +273,15 @@ def test_what_reads_the_measurements_of_tenants_holds_no_token_and_what_holds_on
     assert next(mount for mount in learning["volumeMounts"] if mount["name"] == "work")["readOnly"] is True
 
 
+def test_what_learns_writes_no_model_that_is_in_use() -> None:
+    made = rendering.one("everything", "CronJob", "cotenant-retraining")["spec"]
+    (learning,) = made["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    written = {
+        (mount["name"], mount.get("subPath")) for mount in learning["volumeMounts"] if not mount.get("readOnly", False)
+    }
+    assert written == {("models", "candidate")}
+
+
 def test_a_driver_on_the_nodes_themselves_is_seen_elsewhere_and_can_only_be_read() -> None:
     pod = rendering.one("everything", "DaemonSet", "cotenant-node-agent")["spec"]["template"]["spec"]
     (agent,) = pod["containers"]
