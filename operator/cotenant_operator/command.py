@@ -28,6 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="predict by the model that `cotenant train` wrote there; default: the one that ships",
     )
+    parser.add_argument(
+        "--devices",
+        type=Path,
+        metavar="FILE",
+        help="rows of further GPU models, as the predictor's devices.yaml has them",
+    )
     shared.add_release(parser)
     parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
 
@@ -48,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         liveness_port=arguments.liveness_port,
         namespace=arguments.namespace,
         model=arguments.model,
+        devices=arguments.devices,
     )
     asyncio.run(service.serve(options))
     return 0

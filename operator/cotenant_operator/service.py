@@ -36,12 +36,14 @@ class Options:
         liveness_port: None: no endpoint.
         namespace: of the release, where measurements are kept.
         model: None: what ships.
+        devices: a file with rows of further GPU models; None: none.
     """
 
     kubeconfig: Path | None
     liveness_port: int | None
     namespace: str
     model: Path | None = None
+    devices: Path | None = None
 
 
 def utc_now() -> datetime:
@@ -56,7 +58,7 @@ async def serve(options: Options) -> None:
         PermanentError: no credentials, the port is taken, or graphs cannot be read with this model or on this machine.
     """
     confinement.forbid_tracing()
-    parser = process.Process(model=options.model)
+    parser = process.Process(model=options.model, devices=options.devices)
     # Before credentials are read: nothing of them is in its memory.
     await parser.start()
     try:

@@ -1,13 +1,16 @@
 """What the chart renders: the objects of three sets of values, and what must hold of all of them."""
 
+import json
 import re
 
 import pytest
 import yaml
+from pydantic.alias_generators import to_camel
 
 from chart import rendering
 from chart.rendering import Object
 from cotenant_e2e import charts
+from cotenant_predictor import devices
 
 EVERY = pytest.mark.parametrize("name", rendering.VALUES)
 ROOTS = {"cotenant-node-agent", "cotenant-mps"}
@@ -271,6 +274,31 @@ def test_what_reads_the_measurements_of_tenants_holds_no_token_and_what_holds_on
     assert "cotenant train" not in fetching["command"][-1]
     assert "cotenant measurements" not in learning["command"][-1]
     assert next(mount for mount in learning["volumeMounts"] if mount["name"] == "work")["readOnly"] is True
+
+
+def test_rows_of_gpu_models_reach_the_operator_as_it_reads_them() -> None:
+    written = rendering.one("everything", "ConfigMap", "cotenant-devices")["data"]["devices.yaml"]
+    (found,) = devices.parse(written, source="devices.yaml").values()
+    assert (found.name, found.compute_capability, found.peak_teraflops) == (
+        "NVIDIA-H999",
+        "9.9",
+        {"fp32": 10, "bf16": 40},
+    )
+    given, without = (
+        rendering.one(name, "Deployment", "cotenant-operator")["spec"]["template"] for name in ("everything", "default")
+    )
+    assert "--devices=/etc/cotenant/devices.yaml" in given["spec"]["containers"][0]["args"]
+    assert "checksum/devices" in given["metadata"]["annotations"]
+    assert not any("--devices" in argument for argument in without["spec"]["containers"][0]["args"])
+
+
+def test_the_values_take_every_field_of_a_gpu_model_and_no_other() -> None:
+    schema = json.loads((charts.CHART / charts.SCHEMA).read_text())
+    row = schema["properties"]["operator"]["properties"]["devices"]["items"]
+    fields = {field.alias or to_camel(name): field for name, field in devices.Device.model_fields.items()}
+    assert row["properties"].keys() == fields.keys()
+    assert set(row["required"]) == {name for name, field in fields.items() if field.is_required()}
+    assert row["properties"]["peakTeraflops"]["properties"].keys() == set(devices.PEAK_TYPES)
 
 
 def test_what_learns_writes_no_model_that_is_in_use() -> None:

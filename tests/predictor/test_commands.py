@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cotenant_api import cli, errors
+from cotenant_api.names import GPUModel
 from cotenant_api.prediction import Prediction
+from cotenant_predictor import devices
 from cotenant_predictor.commands import extract, predict
 
 
@@ -32,6 +35,16 @@ def test_predict_writes_a_prediction_document_a_line(graph_file: Path, capsys: p
     prediction = Prediction.from_json(lines[0], source="line")
     assert set(prediction.by_gpu) == {"NVIDIA-H200"}
     assert set(json.loads(lines[0])) == {"v", "graph", "source", "model", "byGPU"}
+
+
+def test_predict_knows_the_gpu_models_of_a_file(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = devices.load()[GPUModel("NVIDIA-H200")].to_object() | {"name": "NVIDIA-H999"}
+    file = tmp_path / "more.yaml"
+    file.write_text(yaml.safe_dump([row]))
+    assert cli.main(["predict", str(graph_file), "--gpu-model", "NVIDIA-H999", "--devices", str(file)]) == 0
+    assert set(Prediction.from_json(capsys.readouterr().out, source="line").by_gpu) == {"NVIDIA-H999"}
 
 
 def test_predict_reads_gzipped_documents(tmp_path: Path, build: Any, capsys: pytest.CaptureFixture[str]) -> None:

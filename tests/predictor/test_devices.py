@@ -1,5 +1,7 @@
 """GPU models are rows of data: read, checked, named as NVIDIA's feature discovery names them."""
 
+from pathlib import Path
+
 import pytest
 
 from cotenant_api import errors
@@ -15,7 +17,14 @@ ROW = """
 
 def test_known_models_bear_the_names_of_feature_discovery() -> None:
     expected = {
+        "NVIDIA-B200",
+        "NVIDIA-GB200",
+        "NVIDIA-GeForce-RTX-5090",
+        "NVIDIA-H20",
         "NVIDIA-H200",
+        "NVIDIA-L20",
+        "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
+        "NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition",
         "NVIDIA-A100-SXM4-40GB",
         "NVIDIA-A100-80GB-PCIe",
         "NVIDIA-H100-80GB-HBM3",
@@ -38,6 +47,7 @@ def test_every_row_has_plausible_units() -> None:
 
 def test_peaks_follow_from_multiprocessors_and_clock() -> None:
     cores = {"3.7": 192, "6.0": 64, "6.1": 128, "7.0": 64, "7.5": 64, "8.0": 64, "8.6": 128, "8.9": 128, "9.0": 128}
+    cores |= {"10.0": 128, "12.0": 128}
     for device in devices.load().values():
         computed = 2e-6 * device.sm_count * cores[device.compute_capability] * device.clock_mhz
         assert device.peak_teraflops["fp32"] == pytest.approx(computed, rel=0.02), device.name
@@ -71,6 +81,33 @@ def test_wrong_row_is_refused_by_its_field(change: tuple[str, str], field: str) 
 def test_row_that_is_there_twice_is_refused() -> None:
     with pytest.raises(errors.InvalidInputError, match="twice"):
         devices.parse(ROW + ROW, source="more.yaml")
+
+
+def test_rows_of_a_file_come_beside_those_of_the_release_and_before_them(tmp_path: Path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text(ROW + ROW.replace("NVIDIA-X", "Tesla-T4"))
+    known = devices.with_file(file)
+    assert known.keys() == devices.load().keys() | {"NVIDIA-X"}
+    assert list(known) == sorted(known)
+    assert known[GPUModel("Tesla-T4")].sm_count == 10
+    assert devices.load()[GPUModel("Tesla-T4")].sm_count == 40
+
+
+def test_without_a_file_those_of_the_release_are_known() -> None:
+    assert devices.with_file(None) is devices.load()
+
+
+@pytest.mark.parametrize("content", [b"- {name: [", b"\xff\xfe\x00"])
+def test_file_that_cannot_be_read_is_refused_by_its_name(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_bytes(content)
+    with pytest.raises(errors.InvalidInputError, match=r"more\.yaml"):
+        devices.with_file(file)
+
+
+def test_file_that_is_not_there_is_refused_by_the_option(tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidInputError, match="--devices"):
+        devices.with_file(tmp_path / "none.yaml")
 
 
 def test_file_that_is_no_list_is_refused() -> None:

@@ -12,6 +12,8 @@ import pytest
 from cotenant_api import errors
 from cotenant_api.graph import Graph, Mode, OperatorClass
 from cotenant_api.measurement import Measurement, Values
+from cotenant_api.names import GPUModel
+from cotenant_predictor import devices
 from cotenant_predictor.datasets import measurements, shipped
 from predictor_kit import synthetic
 
@@ -76,7 +78,7 @@ def test_a_pretty_printed_document_is_one_document(write: Callable[..., Path], t
         ('{"v":1}', r"runs\.jsonl:5.*must be a graph document .* or a measurement"),
         (changed(LINES[0], durationSeconds=-1), r"runs\.jsonl:5\.durationSeconds"),
         (changed(LINES[0], v=9), r"runs\.jsonl:5\.v.*upgrade"),
-        (changed(LINES[0], gpuModel="NVIDIA-Unheard-Of"), r"runs\.jsonl:5\.gpuModel.*add its row to devices\.yaml"),
+        (changed(LINES[0], gpuModel="NVIDIA-Unheard-Of"), r"runs\.jsonl:5\.gpuModel.*give its row by --devices"),
         (changed(LINES[0], graph="sha256:00"), r"runs\.jsonl:5\.graph.*sha256:00.*add the file or the folder"),
         (changed(LINES[0], simulated=False), r"runs\.jsonl:5\.simulated.*simulated lines alone"),
         (changed(LINES[0], outcome="Fine"), r"runs\.jsonl:5\.outcome"),
@@ -127,6 +129,14 @@ def test_measured_lines_are_refused_where_simulated_ones_are_asked_for_and_the_o
     with pytest.raises(errors.InvalidInputError, match=r"--simulated"):
         measurements.load([path])
     assert load(path).simulated
+
+
+def test_lines_may_name_the_gpu_models_that_are_given(write: Callable[..., Path]) -> None:
+    row = next(iter(devices.load().values())).model_copy(update={"name": GPUModel("NVIDIA-H999")})
+    path = write(changed(LINES[0], gpuModel="NVIDIA-H999"))
+    read = measurements.load([path], known={row.name: row}, simulated=True)
+    assert read.gpu_models == ("NVIDIA-H999",)
+    assert read.known == {row.name: row}
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00cut", b"no gzip"])

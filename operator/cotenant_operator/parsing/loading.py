@@ -1,16 +1,18 @@
 """Loads what answering tasks needs, and uses each part of it once: what is imported at first use is there then."""
 
 import gzip
+import hashlib
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import onnx
 from onnx import TensorProto, helper
 
-from cotenant_api import errors, graph
+from cotenant_api import documents, errors, graph
+from cotenant_api.names import GPUModel
 from cotenant_operator.parsing import tasks, work
 from cotenant_predictor import devices
 from cotenant_predictor.models import store as models
@@ -33,17 +35,18 @@ _ENCODINGS: Final = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "
 _IMPORTED_LATE: Final = ("encodings.idna", "numpy.linalg", "unicodedata")
 
 
-def load(model: Path | None) -> tuple[tasks.Ready, Callable[[tasks.Task, bytes], tasks.Answer]]:
+def load(model: Path | None, more: Path | None) -> tuple[tasks.Ready, Callable[[tasks.Task, bytes], tasks.Answer]]:
     """What the process says of itself, and what answers.
 
     Args:
         model: the folder of the model that predicts; None: the one that ships.
+        more: a file with rows of further GPU models; None: none.
 
     Raises:
-        InvalidInputError: the model cannot be used.
+        InvalidInputError: the model, or the file, cannot be used.
         PermanentError: what was loaded does not work.
     """
-    learned, known = models.load(model), devices.load()
+    learned, known = models.load(model), devices.with_file(more)
     reader = work.Reader(devices=known, knowledge=learned.knowledge())
     for name in _IMPORTED_LATE:
         importlib.import_module(name)
@@ -52,8 +55,14 @@ def load(model: Path | None) -> tuple[tasks.Ready, Callable[[tasks.Task, bytes],
         if answer.problem is not None or answer.fault is not None:
             raise errors.PermanentError(f"{task.source}: {answer.problem or answer.fault}")
     release, library = (importlib.metadata.version(name) for name in ("cotenant", "onnx"))
-    version = f"cotenant {release}, onnx {library}, {learned.reference}"
+    version = f"cotenant {release}, onnx {library}, {learned.reference}, {_digest(known)}"
     return tasks.Ready(version=version, model=learned.reference, devices=tuple(sorted(known))), reader.answer
+
+
+def _digest(known: Mapping[GPUModel, devices.Device]) -> str:
+    """What predictions rest on besides the model: with other GPU models they are made anew."""
+    rows = "\n".join(documents.canonical(device.to_object()) for device in known.values())
+    return "devices sha256:" + hashlib.sha256(rows.encode()).hexdigest()
 
 
 def _questions() -> Iterator[tuple[tasks.Task, bytes]]:

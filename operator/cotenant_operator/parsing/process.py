@@ -85,12 +85,15 @@ class Process:
 
     Args:
         model: the folder of the model that predicts; None: the one that ships.
+        devices: a file with rows of further GPU models; None: none.
         command: what is run in its place; it gets the number of its socket as one more argument.
     """
 
-    def __init__(self, *, model: Path | None = None, command: Sequence[str] | None = None) -> None:
-        self._command = tuple(command or (sys.executable, "-m", _MODULE))
-        self._arguments = () if model is None else (str(model),)
+    def __init__(
+        self, *, model: Path | None = None, devices: Path | None = None, command: Sequence[str] | None = None
+    ) -> None:
+        files = ("" if path is None else str(path) for path in (model, devices))
+        self._command = tuple(command or (sys.executable, "-m", _MODULE, *files))
         self._running: _Running | None = None
         self._turns = turns.Turns()
         self.faults: remembering.Remembered[_Faults] = remembering.Remembered(REMEMBERED)
@@ -218,18 +221,18 @@ class Process:
         running = self._running
         if running is None or running.process.poll() is not None:
             await self.close()
-            running, self.ready = await _started((*self._command,), self._arguments)
+            running, self.ready = await _started(self._command)
             self._running = running
         return running
 
 
-async def _started(command: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[_Running, tasks.Ready]:
+async def _started(command: tuple[str, ...]) -> tuple[_Running, tasks.Ready]:
     """Raises PermanentError, TemporaryError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     with theirs:
         process = subprocess.Popen(  # noqa: ASYNC220 - our own program; it forks at once
-            [*command, str(theirs.fileno()), *arguments],
+            [*command, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env=_ENVIRONMENT,

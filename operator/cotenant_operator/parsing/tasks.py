@@ -93,7 +93,7 @@ class Ready(_Message):
     """What the reading process says of itself when it has loaded everything.
 
     Attributes:
-        version: of all that an answer depends on beside the bytes: release, onnx and model.
+        version: of all that an answer depends on beside the bytes: release, onnx, model and GPU models.
         model: reference of the model that predicts.
         devices: the GPU models that are known.
         error: why it cannot serve; empty: it can.

@@ -161,26 +161,28 @@ def _keep_only(descriptor: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m cotenant_operator.parsing.zygote DESCRIPTOR [MODEL]`."""
-    control = socket.socket(fileno=int(argv[0]))
+    """`python -m cotenant_operator.parsing.zygote MODEL DEVICES DESCRIPTOR`; an empty path: what ships."""
+    *files, descriptor = argv
+    control = socket.socket(fileno=int(descriptor))
     confinement.die_with_parent()
     confinement.forbid_tracing()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable()
-    ready, work = _loaded(Path(argv[1]) if len(argv) > 1 else None)
+    model, devices = (Path(path) if path else None for path in files)
+    ready, work = _loaded(model, devices)
     control.send(ready.text())
     if work is not None:
         serve(control, work)
     return 0
 
 
-def _loaded(model: Path | None) -> tuple[tasks.Ready, Work | None]:
+def _loaded(model: Path | None, devices: Path | None) -> tuple[tasks.Ready, Work | None]:
     """Everything that a child needs: it can load nothing any more."""
     from cotenant_api import errors
     from cotenant_operator.parsing import loading
 
     try:
-        return loading.load(model)
+        return loading.load(model, devices)
     except errors.CotenantError as error:
         return tasks.Ready(error=str(error)), None
 

@@ -51,6 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what of single jobs is scored (repeat for more); default: every value that was measured",
     )
     parser.add_argument("--learning-curve", action="store_true", help="score and fit time against training size, too")
+    parser.add_argument(
+        "--devices", type=Path, metavar="FILE", help="rows of further GPU models, as devices.yaml has them"
+    )
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
     parser.add_argument("--model", metavar="DIR", help="whose learned kernels are used; default: the model that ships")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random split (default: 0)")
@@ -88,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _evaluations(arguments: argparse.Namespace, request: "Request") -> "list[Evaluation]":
+    from cotenant_predictor import devices
     from cotenant_predictor.datasets import joint, measurements, shipped
     from cotenant_predictor.evaluation import run as evaluation
     from cotenant_predictor.models import store
@@ -96,7 +100,7 @@ def _evaluations(arguments: argparse.Namespace, request: "Request") -> "list[Eva
     model = store.load(arguments.model)
     found = [evaluation.of_set(name, request, model=model.kernels, progress=_progress) for name in names]
     if paths:
-        read = measurements.load(paths, simulated=arguments.simulated)
+        read = measurements.load(paths, known=devices.with_file(arguments.devices), simulated=arguments.simulated)
         if alone := read.alone():
             found.append(evaluation.of_jobs(alone, request, knowledge=model.kernel_knowledge(), progress=_progress))
         if read.joint():

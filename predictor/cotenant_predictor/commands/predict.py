@@ -41,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="predict for this GPU model only (repeat for more); default: every known one",
     )
+    parser.add_argument(
+        "--devices", type=Path, metavar="FILE", help="rows of further GPU models, as devices.yaml has them"
+    )
     parser.add_argument("--cpu-cores", type=float, metavar="N", help="cores that load the job's input; default: enough")
     parser.add_argument(
         "--format", choices=("json", "table"), default="json", help="one JSON document a line, or a table"
@@ -54,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_predictor.models import store
 
     knowledge = store.load(arguments.model).knowledge()
-    gpus = devices.select(arguments.gpu_model)
+    gpus = devices.select(arguments.gpu_model, devices.with_file(arguments.devices))
     if arguments.format == "table":
         _write(_COLUMNS.format("GRAPH", "GPU", "UTIL %", "SM %", "MEMORY MiB", "STEP ms", "THREADS", "REGIME"))
     for graph in _graphs(arguments.graphs):

@@ -51,6 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out lines and graphs that cannot be used, which end the training else, and count them",
     )
+    parser.add_argument(
+        "--devices", type=Path, metavar="FILE", help="rows of further GPU models, as devices.yaml has them"
+    )
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
 
 
@@ -65,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     names, paths = shipped.told_apart(arguments.data)
     skipped = Skipped()
     try:
-        read = _read(paths, skipped if arguments.skip_bad_lines else None, simulated=arguments.simulated)
+        read = _read(paths, skipped if arguments.skip_bad_lines else None, arguments)
     except errors.InvalidInputError as error:
         if not (arguments.only_if_better and skipped.count):
             raise
@@ -102,16 +105,18 @@ class Skipped:
         return f"skipped: {self.count} lines, runs and graphs that cannot be used"
 
 
-def _read(paths: Sequence[Path], skipped: Skipped | None, *, simulated: bool) -> "Measurements | None":
+def _read(paths: Sequence[Path], skipped: Skipped | None, arguments: argparse.Namespace) -> "Measurements | None":
     """The measurements; what cannot be used ends the training where nobody counts it."""
+    from cotenant_predictor import devices
     from cotenant_predictor.datasets import files, measurements
     from cotenant_predictor.training import table
 
     if not paths:
         return None
+    known = devices.with_file(arguments.devices)
     if skipped is None:
-        return measurements.load(paths, simulated=simulated, on_bad=files.refuse)
-    found = measurements.load(paths, simulated=simulated, on_bad=skipped)
+        return measurements.load(paths, known=known, simulated=arguments.simulated, on_bad=files.refuse)
+    found = measurements.load(paths, known=known, simulated=arguments.simulated, on_bad=skipped)
     return table.predictable(found, on_bad=skipped)
 
 

@@ -19,6 +19,7 @@ from cotenant_predictor import devices
 from cotenant_predictor.colocation import profiles
 from cotenant_predictor.datasets import measurements as files
 from cotenant_predictor.datasets.measurements import Measurements
+from cotenant_predictor.devices import Device
 from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs import step as steps
 from cotenant_predictor.jobs.coefficients import Coefficients
@@ -75,14 +76,15 @@ class Joint:
     runs: tuple[Run, ...]
     coefficients: Coefficients = constants.FORMULA_1
     simulated: bool = False
+    known: Mapping[GPUModel, Device] = dataclasses.field(default_factory=devices.load)
+    """The GPU models that are known; every job's is."""
 
     @functools.cached_property
     def profiles(self) -> Array:
         """What each job is alone, shape (n_jobs, n_columns), columns as `colocation.profiles.COLUMNS`."""
-        known = devices.load()
         rows = []
         for job in self.jobs:
-            step = steps.of(job.graph, (known[job.gpu_model],), coefficients=self.coefficients)
+            step = steps.of(job.graph, (self.known[job.gpu_model],), coefficients=self.coefficients)
             rows.append(profiles.of_step(step, 0, job.alone))
         return np.array(rows).reshape(len(rows), len(profiles.COLUMNS))
 
@@ -171,7 +173,13 @@ def of_measurements(measured: Measurements, *, coefficients: Coefficients = cons
         return positions[key]
 
     runs = [_run(lines, position) for lines in _lines_of_runs(measured)]
-    return Joint(jobs=tuple(jobs), runs=tuple(runs), coefficients=coefficients, simulated=measured.simulated)
+    return Joint(
+        jobs=tuple(jobs),
+        runs=tuple(runs),
+        coefficients=coefficients,
+        simulated=measured.simulated,
+        known=measured.known,
+    )
 
 
 def _alone(measured: Measurements) -> dict[tuple[GraphDigest, GPUModel], dict[str, float]]:

@@ -21,6 +21,7 @@ from cotenant_api.measurement import Distribution, Measurement, Mechanism, Outco
 from cotenant_api.names import GPUModel, GraphDigest
 from cotenant_predictor import devices
 from cotenant_predictor.datasets import files
+from cotenant_predictor.devices import Device
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -47,6 +48,8 @@ class Measurements:
     records: tuple[Measurement, ...]
     graphs: Mapping[GraphDigest, Graph]
     """Every graph that was read, by digest; every job and co-tenant of `records` has its own."""
+    known: Mapping[GPUModel, Device] = dataclasses.field(default_factory=devices.load)
+    """The GPU models that are known; every line's is."""
 
     def __len__(self) -> int:
         return len(self.records)
@@ -100,11 +103,10 @@ class Measurements:
 
     def memory_floor_mib(self) -> Array:
         """What a job that ended out of memory needed at least, shape (n_lines,); NaN for the other lines."""
-        known = devices.load()
         floors = np.full(len(self.records), np.nan)
         for index in np.flatnonzero(self.out_of_memory):
             record = self.records[index]
-            available = known[record.gpu_model].memory_mib
+            available = self.known[record.gpu_model].memory_mib
             floors[index] = available if record.memory_limit_mib is None else min(available, record.memory_limit_mib)
         return floors
 
@@ -159,12 +161,19 @@ def family_of(graph: Graph) -> str:
     return f"{kind}-{'training' if graph.mode is Mode.TRAINING else 'inference'}"
 
 
-def load(paths: Sequence[Path | str], *, simulated: bool = False, on_bad: files.OnBad = files.refuse) -> Measurements:
+def load(
+    paths: Sequence[Path | str],
+    *,
+    known: Mapping[GPUModel, Device] | None = None,
+    simulated: bool = False,
+    on_bad: files.OnBad = files.refuse,
+) -> Measurements:
     """Read files, and the files of directories, that hold measurements and graph documents.
 
     Args:
         paths: `*.jsonl`, `*.json`, each also with `.gz`, or directories that hold such files at any depth. A
             file that is named twice is read once.
+        known: the GPU models that lines may name; None: those of this release.
         simulated: read simulated lines, and no others; without it they are refused.
         on_bad: told of what cannot be used, a line, a run or a graph: a line is no document of a known kind or not
             valid, its graph is missing, it is there twice, its GPU model is not known, or it is simulated where
@@ -174,13 +183,15 @@ def load(paths: Sequence[Path | str], *, simulated: bool = False, on_bad: files.
         InvalidInputError: a file cannot be read, or no line is left.
     """
     found = files.documents_in(paths, on_bad=on_bad)
-    return collect(found, source=", ".join(str(path) for path in paths), simulated=simulated, on_bad=on_bad)
+    source = ", ".join(str(path) for path in paths)
+    return collect(found, source=source, known=known, simulated=simulated, on_bad=on_bad)
 
 
 def collect(
     found: Iterable[tuple[str, files.Content]],
     *,
     source: str,
+    known: Mapping[GPUModel, Device] | None = None,
     simulated: bool = False,
     on_bad: files.OnBad = files.refuse,
 ) -> Measurements:
@@ -188,6 +199,7 @@ def collect(
 
     Lines come in one order whatever the order of files and lines, so that the same data give the same model.
     """
+    known = devices.load() if known is None else known
     graphs: dict[GraphDigest, Graph] = {}
     placed: list[tuple[str, Measurement]] = []
     for place, content in found:
@@ -203,7 +215,10 @@ def collect(
     usable = []
     for place, record in placed:
         try:
+            _check_gpu(place, record, known)
             _check(place, record, graphs, simulated=simulated)
+            if record.namespace is not None:
+                _check_of_namespace(place, record, memory_mib=known[record.gpu_model].memory_mib)
         except errors.InvalidInputError as error:
             on_bad(error)
         else:
@@ -211,7 +226,7 @@ def collect(
     records = sorted(_whole_runs(usable, on_bad), key=_order)
     if not records:
         raise errors.InvalidInputError("DATA", source, "holds no measurement: give files with measurement lines")
-    return Measurements(records=tuple(records), graphs=types.MappingProxyType(graphs))
+    return Measurements(records=tuple(records), graphs=types.MappingProxyType(graphs), known=known)
 
 
 def _document(place: str, content: files.Content) -> Graph | Measurement:
@@ -227,11 +242,13 @@ def _mean(times: Distribution | None) -> float | None:
     return None if times is None else times.mean
 
 
-def _check(place: str, record: Measurement, graphs: Mapping[GraphDigest, Graph], *, simulated: bool) -> None:
-    known = devices.load()
+def _check_gpu(place: str, record: Measurement, known: Mapping[GPUModel, Device]) -> None:
     if record.gpu_model not in known:
-        remedy = f"is not known: add its row to devices.yaml, or write one of {', '.join(known)}"
+        remedy = f"is not known: give its row by --devices FILE, or write one of {', '.join(known)}"
         raise errors.InvalidInputError(f"{place}.gpuModel", record.gpu_model, remedy)
+
+
+def _check(place: str, record: Measurement, graphs: Mapping[GraphDigest, Graph], *, simulated: bool) -> None:
     named = {"graph": record.graph}
     named |= {f"coTenants[{index}].graph": tenant.graph for index, tenant in enumerate(record.co_tenants)}
     for field, digest in named.items():
@@ -248,8 +265,6 @@ def _check(place: str, record: Measurement, graphs: Mapping[GraphDigest, Graph],
         raise errors.InvalidInputError(f"{place}.simulated", record.simulated, remedy)
     if record.mechanism is Mechanism.ALONE and record.co_tenants:
         raise errors.InvalidInputError(f"{place}.mechanism", record.mechanism, "a job alone has no coTenants")
-    if record.namespace is not None:
-        _check_of_namespace(place, record, memory_mib=known[record.gpu_model].memory_mib)
 
 
 def _check_of_namespace(place: str, record: Measurement, *, memory_mib: int) -> None:

@@ -1,13 +1,14 @@
 """What is known of each GPU model: one row of `devices.yaml` each, read once and checked.
 
-Names are those of NVIDIA's feature discovery (`NVIDIA-H200`). Adding a GPU is adding a row: no code may
-compare names.
+Names are those of NVIDIA's feature discovery (`NVIDIA-H200`). Adding a GPU is adding a row, here or in a file of one's
+own: no code may compare names.
 """
 
 import functools
 import importlib.resources
 import types
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import yaml
@@ -58,13 +59,31 @@ def load() -> Mapping[GPUModel, Device]:
     return parse(text, source=FILE)
 
 
+def with_file(path: Path | None) -> Mapping[GPUModel, Device]:
+    """The GPU models that this release knows, and those of a file, which count where both have a row; by name, sorted.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or as `parse`.
+    """
+    if path is None:
+        return load()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidInputError("--devices", str(path), f"cannot be read: {error}") from error
+    return types.MappingProxyType(dict(sorted({**load(), **parse(text, source=str(path))}.items())))
+
+
 def parse(text: str, *, source: str) -> Mapping[GPUModel, Device]:
     """Read rows of the shape of `devices.yaml`.
 
     Raises:
         InvalidInputError: no list of rows, a field is wrong, a name occurs twice or `fp32` is missing.
     """
-    rows = yaml.safe_load(text)
+    try:
+        rows = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise errors.InvalidInputError(source, text[:64], f"must be YAML: {error}") from error
     if not isinstance(rows, list):
         raise errors.InvalidInputError(source, rows, "must be a list of GPU models")
     found: dict[GPUModel, Device] = {}

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from cotenant_api import errors
-from cotenant_predictor import devices
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import baselines, scores, splits
 from cotenant_predictor.evaluation.scores import Predicted, Scored
@@ -149,8 +148,7 @@ def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tu
 def _capacity(measurements: Measurements, target: str) -> Array:
     """How much of a target the GPU of each line has, shape (n_lines,)."""
     if target == scores.MEMORY:
-        known = devices.load()
-        return np.array([float(known[model].memory_mib) for model in measurements.gpu_models])
+        return np.array([float(measurements.known[model].memory_mib) for model in measurements.gpu_models])
     return np.full(len(measurements), 100.0 if target in features.PERCENT_TARGETS else np.inf)
 
 

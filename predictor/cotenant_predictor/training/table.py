@@ -7,7 +7,6 @@ import numpy as np
 
 from cotenant_api import errors
 from cotenant_api.names import GPUModel, GraphDigest
-from cotenant_predictor import devices
 from cotenant_predictor.datasets import files
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.jobs import features, prediction
@@ -36,7 +35,7 @@ class Table:
 
 def predictable(measurements: Measurements, *, on_bad: files.OnBad) -> Measurements:
     """The lines from whose graphs finite times follow; `on_bad` is told of the others, once a graph."""
-    known = devices.load()
+    known = measurements.known
     models: dict[GraphDigest, set[GPUModel]] = {}
     for record in measurements.records:
         models.setdefault(record.graph, set()).add(record.gpu_model)
@@ -66,7 +65,7 @@ def of(
     Raises:
         InvalidInputError: a graph holds amounts from which no finite time follows.
     """
-    known = devices.load()
+    known = measurements.known
     lines: dict[GraphDigest, list[int]] = {}
     for index, record in enumerate(measurements.records):
         lines.setdefault(record.graph, []).append(index)
