@@ -3,6 +3,9 @@
 How the pairs shared a GPU is not recorded; they are a pool of their own. A pair of zeros did not run (it found no
 memory, or failed). A pair that the file holds in both orders is one pair; a job beside itself is one too.
 
+Most of them were measured a second time, by the same people (`load_again`): how far the two agree says how fine a
+figure of either can be.
+
 A job's group and its family are both its model without the batch size, 7 of them: published comparisons call a family
 unseen where every batch size of the target's model was removed. So ResNet-50 is judged with ResNet-18 known.
 """
@@ -14,7 +17,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from cotenant_api.graph import Graph
 from cotenant_api.names import GPUModel
@@ -25,6 +28,7 @@ from cotenant_predictor.jobs.coefficients import Coefficients
 
 FOLDER: Final = Path(__file__).with_name("gavel")
 FILE: Final = FOLDER / "simulation_throughputs.json.gz"
+AGAIN_FILE: Final = FOLDER / "motivation_throughputs.json.gz"
 GPU_MODELS: Final[Mapping[str, GPUModel]] = {
     "k80": GPUModel("Tesla-K80"),
     "p100": GPUModel("Tesla-P100-PCIE-16GB"),
@@ -32,17 +36,32 @@ GPU_MODELS: Final[Mapping[str, GPUModel]] = {
 }
 """What the file's names mean; which board of that kind it was is not recorded."""
 
+_Table: TypeAlias = dict[str, dict[str, tuple[float, ...]]]
 _SINGLE_GPU: Final = 1
 _MODEL = re.compile(r"^(?P<model>[\w-]+)(?: \(batch size \d+\))?$")
 
 
 def load(*, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
     """All pairs on one GPU, of all GPU models; groups, which are the families too, are the 7 models."""
-    content = json.loads(gzip.decompress(FILE.read_bytes()))
+    content = _content(FILE)
+    return _joint({short: _single(content[short]) for short in GPU_MODELS}, coefficients)
+
+
+def load_again(*, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
+    """The pairs of the second measurement, of jobs of the same names."""
+    content = _content(AGAIN_FILE)
+    return _joint({short: _plain(content[short]) for short in GPU_MODELS}, coefficients)
+
+
+def _content(file: Path) -> Any:
+    return json.loads(gzip.decompress(file.read_bytes()))
+
+
+def _joint(tables: Mapping[str, _Table], coefficients: Coefficients) -> Joint:
     jobs: list[Job] = []
     runs: list[Run] = []
-    for short, gpu_model in GPU_MODELS.items():
-        table = _single(content[short])
+    for short, table in tables.items():
+        gpu_model = GPU_MODELS[short]
         start = len(jobs)
         jobs += [_job(name, gpu_model, alone=beside["null"][0]) for name, beside in table.items()]
         runs += _runs(table, start)
@@ -64,9 +83,9 @@ def _graph(path: Path) -> Graph:
     return Graph.read(gzip.decompress(path.read_bytes()), source=str(path))
 
 
-def _single(table: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, tuple[float, ...]]]:
+def _single(table: Mapping[str, Mapping[str, object]]) -> _Table:
     """Steps per second of jobs on one GPU: alone under `null`, else (its own, the neighbour's) by neighbour."""
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    found: _Table = {}
     for key, beside in table.items():
         name, gpus = ast.literal_eval(key)
         if gpus != _SINGLE_GPU:
@@ -77,6 +96,14 @@ def _single(table: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, tu
             if neighbour_gpus == _SINGLE_GPU:
                 found[name][neighbour] = tuple(value) if isinstance(value, list) else (float(str(value)),)
     return found
+
+
+def _plain(table: Mapping[str, Mapping[str, Any]]) -> _Table:
+    """The same of a table whose jobs are all on one GPU."""
+    return {
+        name: {other: tuple(value) if isinstance(value, list) else (float(value),) for other, value in beside.items()}
+        for name, beside in table.items()
+    }
 
 
 def _job(name: str, gpu_model: GPUModel, *, alone: float) -> Job:
@@ -92,7 +119,7 @@ def _job(name: str, gpu_model: GPUModel, *, alone: float) -> Job:
     )
 
 
-def _runs(table: Mapping[str, Mapping[str, tuple[float, ...]]], start: int) -> list[Run]:
+def _runs(table: _Table, start: int) -> list[Run]:
     names = list(table)
     runs = []
     for first, name in enumerate(names):

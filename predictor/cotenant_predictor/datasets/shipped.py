@@ -10,6 +10,7 @@ from cotenant_api import errors
 KERNELS: Final = "kernels"
 LANGUAGE_MODELS: Final = "language-models"
 GAVEL: Final = "gavel"
+GAVEL_AGAIN: Final = "gavel-again"
 MISO: Final = "miso"
 
 SETS: Final[Mapping[str, str]] = types.MappingProxyType(
@@ -17,6 +18,7 @@ SETS: Final[Mapping[str, str]] = types.MappingProxyType(
         KERNELS: "latency of single kernels on five GPU models (NeuSight)",
         LANGUAGE_MODELS: "latency of whole language models (NeuSight); scored, never learned from",
         GAVEL: "speed of pairs of training jobs on three GPU models (Gavel)",
+        GAVEL_AGAIN: "speed of the same pairs, measured a second time (Gavel); shows how far the two agree",
         MISO: "speed of training jobs on parts of a GPU (MISO)",
     }
 )

@@ -304,9 +304,9 @@ def _partner_rows(found: Sequence[Scores], split: str, *, group: str | None) -> 
         def row(metric: str, name: str = name) -> Row:
             return Row(target=PARTNER, split=split, model=name, metric=metric, value=0.0, n=len(groups), group=group)
 
-        rows_found.append(report.scored(row("shareOfOracle"), _mean, [share[name]], list(groups)))
+        rows_found.append(report.scored(row("shareOfOracle"), metrics.mean, [share[name]], list(groups)))
         won = (share[name] >= rivals - 1e-9).astype(np.float64)
-        rows_found.append(report.scored(row("wins"), _mean, [won], list(groups)))
+        rows_found.append(report.scored(row("wins"), metrics.mean, [won], list(groups)))
         arrays = [share[name], share[partners.RANDOM]]
         rows_found.append(report.scored(row("gapClosed"), _gap_closed, arrays, list(groups)))
     return rows_found
@@ -332,10 +332,6 @@ def _speed_rows(found: Sequence[Scores], split: str, *, group: str | None) -> li
         worst = min(held, key=held.__getitem__)
         rows_found.append(dataclasses.replace(row, metric="worstGroupCoverage", value=held[worst], worst=worst))
     return rows_found
-
-
-def _mean(values: Array) -> float:
-    return float(np.mean(values))
 
 
 def _gap_closed(share: Array, chance: Array) -> float:

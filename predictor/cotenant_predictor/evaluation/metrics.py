@@ -24,6 +24,18 @@ def rmsle(measured: Array, predicted: Array) -> float:
     return float(np.sqrt(np.mean(difference**2)))
 
 
+def mean(values: Array) -> float:
+    """Of scores."""
+    return float(np.mean(values))
+
+
+def correlation(measured: Array, predicted: Array) -> float:
+    """Pearson's; NaN where one of them is the same everywhere."""
+    if len(measured) < 2 or not (np.ptp(measured) and np.ptp(predicted)):
+        return float("nan")
+    return float(np.corrcoef(measured, predicted)[0, 1])
+
+
 def mae(measured: Array, predicted: Array) -> float:
     """Mean absolute error, in the unit of the target."""
     return float(np.mean(np.abs(predicted - measured)))

@@ -131,7 +131,11 @@ def scores(pairs: Pairs, wanted: Array) -> Array:
         wanted: how much a way wants each partner (second axis) for each target, shape (n_jobs, n_jobs); not finite
             where it has nothing to say: such a partner is not a candidate.
     """
-    actual = pairs.matrix(pairs.total)
+    return shares(pairs.matrix(pairs.total), wanted)
+
+
+def shares(actual: Array, wanted: Array) -> Array:
+    """The same by sums of speeds with each partner (second axis), shape (n_jobs, n_jobs), NaN where there is none."""
     found = np.full(len(actual), np.nan)
     for target, (sums, liking) in enumerate(zip(actual, wanted, strict=True)):
         here = np.isfinite(sums) & np.isfinite(liking)

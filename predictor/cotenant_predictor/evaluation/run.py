@@ -10,6 +10,7 @@ from cotenant_predictor.datasets import gavel, shipped
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.evaluation import (
+    agreement,
     colocation,
     colocation_curve,
     curves,
@@ -116,11 +117,13 @@ def of_set(
     Raises:
         InvalidInputError: the set cannot be split as was asked for.
     """
-    if name == shipped.LANGUAGE_MODELS:
+    if name in (shipped.LANGUAGE_MODELS, shipped.GAVEL_AGAIN):
         if request.splits:
-            remedy = "is no split of language models, of which nothing is learned: leave it out"
+            remedy = f"is no split of {name}, of which nothing is learned: leave it out"
             raise errors.InvalidInputError("--split", ", ".join(request.splits), remedy)
-        return Evaluation(rows=tuple(language_models.rows(model, progress=progress)))
+        if name == shipped.LANGUAGE_MODELS:
+            return Evaluation(rows=tuple(language_models.rows(model, progress=progress)))
+        return Evaluation(rows=tuple(agreement.rows(gavel.load(), gavel.load_again(), progress=progress)))
     if name == shipped.GAVEL:
         return of_pairs(gavel.load(), request, progress=progress)
     rows, kinds = _SETS[name]
