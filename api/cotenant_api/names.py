@@ -47,7 +47,7 @@ QUEUED_SINCE: Final = f"{GROUP}/queued-since"
 MINIMUM_RUN_SECONDS: Final = f"{GROUP}/minimum-run-seconds"
 SUSPECT_SECONDS: Final = f"{GROUP}/suspect-seconds"
 """Its job may have caused a fault: until it has run for so long, the pod shares no GPU with one of another job that
-says so. Nobody gains by writing it; who takes it away is alone on a GPU after the next fault."""
+says so. Written by the operator alone: others keep off a suspect's GPU."""
 RESERVED_ANNOTATIONS: Final = (PREDICTION, QUEUED_SINCE)
 """Who writes these needs the permission to `set` them, as a name of `POD_ANNOTATIONS`; the operator has it."""
 POD_ANNOTATIONS: Final = "podannotations"

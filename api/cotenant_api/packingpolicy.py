@@ -183,8 +183,8 @@ class Spec(Packing):
     """The pod label whose equal values may share a GPU, with tenancy Label."""
     tenant_user: TenantUser = TenantUser.NON_ROOT
     """Whom the containers of pods that share a GPU may run as. NonRoot: with `runAsNonRoot: true` (or another
-    `runAsUser` than 0) and `allowPrivilegeEscalation: false`, or in pods with `hostUsers: false`. Any: also as root,
-    whom the GPU's MPS control daemon obeys."""
+    `runAsUser` than 0), `allowPrivilegeEscalation: false` and `capabilities: {drop: [ALL]}` (or `[SETUID]`), or in pods
+    with `hostUsers: false`. Any: also as root, whom the GPU's MPS control daemon obeys."""
     max_gpus_per_namespace: Annotated[int, Field(ge=1, le=100000)] | None = Field(
         default=None, alias="maxGPUsPerNamespace"
     )

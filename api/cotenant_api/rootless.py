@@ -4,11 +4,12 @@ A tenant of a shared GPU has the socket of its MPS control daemon. The daemon as
 connects, and obeys root (docs/operations/security.md). A pod is proven where
 
 - `hostUsers: false` gives it a user namespace of its own: its root is no root to the daemon; or
-- each container runs as another user than 0, and with `allowPrivilegeEscalation: false`, without which a program of the
-  image with the set-user-ID bit (sudo, su) or file capabilities makes it root.
+- each container runs as another user than 0, with `allowPrivilegeEscalation: false`, without which a program of the
+  image with the set-user-ID bit (sudo, su) makes it root, and without the capability SETUID. What a runtime gives by
+  default has it: a program with file capabilities, which any volume may carry, then takes root in spite of the second.
 
 All containers that run beside the one with the share count, as that one can hand the connected socket to each of them.
-An init container has ended before; what it leaves in a volume gains no user without privilege escalation.
+An init container has ended before; what it leaves in a volume gains no user without privilege escalation and SETUID.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +17,9 @@ from typing import Any, Final
 
 Object = Mapping[str, Any]
 
-PROVEN: Final = {"runAsNonRoot": True, "allowPrivilegeEscalation": False}
+PROVEN: Final = {"runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 """The securityContext of a container that may share a GPU, where its image names a user by number."""
+_WITH_SETUID: Final = frozenset({"ALL", "SETUID"})
 MAX_NAME: Final = 63
 """Characters of a container's name: a template may hold what the API server has yet to refuse."""
 
@@ -61,6 +63,12 @@ def _missing(of_pod: Object, own: Object) -> list[str]:
         lines.append("add runAsNonRoot: true (and runAsUser: 1000 where the image's user is root)")
     if own.get("allowPrivilegeEscalation") is not False:
         lines.append("add allowPrivilegeEscalation: false")
+    capabilities = _mapping(own.get("capabilities"))
+    if _WITH_SETUID.isdisjoint(capabilities.get("drop") or ()):
+        lines.append("add capabilities: {drop: [ALL]}")
+    # Some runtimes take a capability's name with its prefix, too.
+    if not _WITH_SETUID.isdisjoint(str(name).upper().removeprefix("CAP_") for name in capabilities.get("add") or ()):
+        lines.append("remove SETUID from capabilities.add")
     return lines
 
 

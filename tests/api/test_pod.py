@@ -39,7 +39,10 @@ def test_a_share_that_cannot_be_served_is_refused(share: str) -> None:
 def test_a_demand_says_whether_a_container_may_be_root() -> None:
     bare, proven = a_pod("40"), a_pod("40")
     proven["spec"]["securityContext"] = {"runAsUser": 1000}
-    proven["spec"]["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False}
+    proven["spec"]["containers"][0]["securityContext"] = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
     assert pod.demand(bare).may_be_root.startswith("spec.containers[c0].securityContext: may run as root")
     assert pod.demand(proven).may_be_root == ""
 

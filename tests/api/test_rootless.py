@@ -7,6 +7,7 @@ import pytest
 from cotenant_api import rootless
 
 PROVEN = rootless.PROVEN
+BOUND = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def spec(container: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -17,12 +18,14 @@ def spec(container: dict[str, Any] | None = None, **fields: Any) -> dict[str, An
     "proven",
     [
         spec(PROVEN),
-        spec({"runAsUser": 1000, "allowPrivilegeEscalation": False}),
-        spec({"runAsUser": 1000, "runAsNonRoot": False, "allowPrivilegeEscalation": False}),
-        spec({"allowPrivilegeEscalation": False}, securityContext={"runAsNonRoot": True}),
-        spec({"allowPrivilegeEscalation": False}, securityContext={"runAsUser": 1000}),
-        spec({"runAsUser": 1000, "allowPrivilegeEscalation": False}, securityContext={"runAsUser": 0}),
+        spec({"runAsUser": 1000, **BOUND}),
+        spec({"runAsUser": 1000, "runAsNonRoot": False, **BOUND}),
+        spec(BOUND, securityContext={"runAsNonRoot": True}),
+        spec(BOUND, securityContext={"runAsUser": 1000}),
+        spec({"runAsUser": 1000, **BOUND}, securityContext={"runAsUser": 0}),
         spec(PROVEN, securityContext={"runAsNonRoot": False}),
+        spec(PROVEN | {"capabilities": {"drop": ["NET_RAW", "SETUID"]}}),
+        spec(PROVEN | {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}}),
         spec(hostUsers=False),
         spec({"runAsUser": 0}, hostUsers=False),
         spec(PROVEN, initContainers=[{"name": "prepare", "securityContext": {"runAsUser": 0}}]),
@@ -43,9 +46,25 @@ def test_a_pod_whose_containers_cannot_be_root_is_proven(proven: dict[str, Any])
         (spec(PROVEN | {"runAsNonRoot": False}), "spec.containers[train]", "NonRoot; add runAsNonRoot: true"),
         (spec(PROVEN, securityContext={"runAsUser": 0}), "spec.containers[train]", "set runAsUser to another user"),
         (
-            spec({"runAsNonRoot": False, "allowPrivilegeEscalation": False}, securityContext={"runAsNonRoot": True}),
+            spec({"runAsNonRoot": False, **BOUND}, securityContext={"runAsNonRoot": True}),
             "spec.containers[train]",
             "add runAsNonRoot: true",
+        ),
+        # A program with file capabilities takes root by this one, in spite of allowPrivilegeEscalation.
+        (
+            spec({"runAsUser": 1000, "allowPrivilegeEscalation": False}),
+            "spec.containers[train]",
+            "NonRoot; add capabilities: {drop: [ALL]}",
+        ),
+        (spec(PROVEN | {"capabilities": {}}), "spec.containers[train]", "add capabilities: {drop: [ALL]}"),
+        (spec(PROVEN | {"capabilities": {"drop": ["NET_RAW"]}}), "spec.containers[train]", "drop: [ALL]"),
+        *(
+            (
+                spec(PROVEN | {"capabilities": {"drop": ["ALL"], "add": [name]}}),
+                "spec.containers[train]",
+                "NonRoot; remove SETUID from capabilities.add",
+            )
+            for name in ("SETUID", "CAP_SETUID", "setuid", "ALL", "cap_all")
         ),
         # It runs beside the one with the share, which can hand it the socket.
         (

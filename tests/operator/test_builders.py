@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import dljob, names, pod
+from cotenant_api import dljob, names, pod, rootless
 from cotenant_operator import labels
 from cotenant_operator.state import carried, grants, reading, views
 from cotenant_operator.workloads import builders
@@ -112,7 +112,7 @@ def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
                         {
                             "name": "main",
                             "image": "busybox",
-                            "securityContext": {"runAsNonRoot": True, "allowPrivilegeEscalation": False},
+                            "securityContext": rootless.PROVEN,
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                             "env": [
                                 {"name": "COTENANT_ATTEMPT", "value": "1"},

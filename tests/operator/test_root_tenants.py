@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import names
+from cotenant_api import names, rootless
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 
@@ -14,8 +14,8 @@ BARE = objects.template(securityContext=None)
 TOLD = (
     "spec.template.spec.containers[main].securityContext: may run as root, whom MPS obeys, and tenantUser of the "
     "PackingPolicy is NonRoot; add runAsNonRoot: true (and runAsUser: 1000 where the image's user is root) and add "
-    "allowPrivilegeEscalation: false, or set spec.template.spec.hostUsers: false, or spec.sharing: Exclusive for whole "
-    "GPUs"
+    "allowPrivilegeEscalation: false and add capabilities: {drop: [ALL]}, or set spec.template.spec.hostUsers: false, "
+    "or spec.sharing: Exclusive for whole GPUs"
 )
 
 
@@ -55,7 +55,7 @@ async def test_the_job_is_made_when_the_policy_lets_anybody_in(cluster: Cluster)
 
 
 async def test_the_users_security_context_is_left_as_it_is(cluster: Cluster) -> None:
-    context = {"runAsUser": 1234, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
+    context = {**rootless.PROVEN, "runAsUser": 1234, "readOnlyRootFilesystem": True}
     cluster.apply(objects.dljob(template=objects.template(securityContext=context)))
     await cluster.settle()
     assert job(cluster)["spec"]["template"]["spec"]["containers"][0]["securityContext"] == context

@@ -182,6 +182,37 @@ def test_who_may_make_no_pods_borrows_nothing_of_the_namespace(
     assert "needs the permission to create pods" in message
 
 
+def of_model(model: Json) -> Json:
+    found = dljob(OWN)
+    found["spec"] |= {"model": model, "batchSize": 8}
+    return found
+
+
+def test_who_may_make_no_pods_has_no_volume_mounted_for_extraction(author: Tenant, refused: Refused) -> None:
+    made = of_model({"onnx": {"path": "m.onnx", "claimName": "payroll"}})
+    message = refused(lambda: author.client.create(author.workspace.dljobs(), made))
+    assert "spec.model.onnx.claimName: payroll: needs the permission to create pods" in message
+
+
+def test_who_may_not_read_a_config_map_has_the_operator_read_none(author: Tenant, refused: Refused) -> None:
+    made = of_model({"configMapRef": {"name": "theirs", "key": "db.yaml"}})
+    message = refused(lambda: author.client.create(author.workspace.dljobs(), made))
+    assert "spec.model.configMapRef: theirs: needs the permission to read this ConfigMap" in message
+
+
+def test_a_dljob_that_is_there_is_not_pointed_to_a_config_map_later(author: Tenant, refused: Refused) -> None:
+    path = author.workspace.dljobs()
+    name = author.client.create(path, dljob(OWN))["metadata"]["name"]
+    patch = {"spec": {"model": {"configMapRef": {"name": "theirs"}}}}
+    assert "spec.model.configMapRef: theirs" in refused(lambda: author.client.patch(f"{path}/{name}", patch))
+
+
+def test_who_may_read_a_config_map_may_name_it(author: Tenant) -> None:
+    author.grant("configmaps", "get")
+    made = of_model({"configMapRef": {"name": "mine"}})
+    author.client.create(f"{author.workspace.dljobs()}?dryRun=All", made)
+
+
 ORDINARY: dict[str, Json] = {
     "nothing": {},
     "the default account": {"serviceAccountName": "default"},

@@ -20,6 +20,7 @@ Refused = Callable[[Callable[[], Any]], str]
 LONG_AGO = {names.QUEUED_SINCE: "2001-01-01T00:00:00Z"}
 FORGED = {names.PREDICTION: builders.prediction(h200=(0.5, 100, 100))}
 FOR_EVER = {names.MINIMUM_RUN_SECONDS: "999999999"}
+SUSPECT = {names.SUSPECT_SECONDS: "600"}
 HUGE = {names.GANG: json.dumps({"v": 1, "name": "colleagues", "size": 1024})}
 HELD = "example.org/hold"
 KINDS = (
@@ -68,6 +69,19 @@ def test_a_tenants_pod_grants_itself_nothing(
     assert remedy in message
 
 
+def test_nobody_makes_a_pod_a_suspect_that_others_keep_off(tenant: Tenant, refused: Refused) -> None:
+    message = refused(lambda: tenant.client.create(tenant.workspace.pods(), pod_object("p", annotations=SUSPECT)))
+    assert f"metadata.annotations[{names.SUSPECT_SECONDS}]: only the operator may change it" in message
+
+
+def test_no_suspect_clears_itself(tenant: Tenant, refused: Refused) -> None:
+    space = tenant.workspace
+    space.client.create(space.pods(), pod_object("p", annotations=SUSPECT, schedulingGates=[{"name": HELD}]))
+    for value in (None, "1"):
+        patch = {"metadata": {"annotations": {names.SUSPECT_SECONDS: value}}}
+        assert names.SUSPECT_SECONDS in refused(lambda patch=patch: tenant.client.patch(space.pods("p"), patch))  # type: ignore[misc]
+
+
 HIDDEN = {
     "escaped": '{"v":1,"name":"a","si\\u007ae":1000000}',
     "twice": '{"v":1,"name":"a","size":1,"size":1000000}',
@@ -92,7 +106,7 @@ def test_a_made_up_controller_lifts_no_bound(tenant: Tenant, refused: Refused, k
     assert f"metadata.annotations[{names.MINIMUM_RUN_SECONDS}]: 999999999 is above" in message
 
 
-@pytest.mark.parametrize("annotations", [LONG_AGO, FORGED], ids=lambda notes: next(iter(notes)))
+@pytest.mark.parametrize("annotations", [LONG_AGO, FORGED, SUSPECT], ids=lambda notes: next(iter(notes)))
 @pytest.mark.parametrize(("plural", "group", "kind"), KINDS, ids=[kind for _, _, kind in KINDS])
 def test_no_template_of_a_tenant_grants_its_pods_anything(
     tenant: Tenant, refused: Refused, plural: str, group: str, kind: str, annotations: Json
@@ -105,7 +119,7 @@ def test_no_template_of_a_tenant_grants_its_pods_anything(
     assert f"{where}.metadata.annotations[{field}]: " in message
 
 
-@pytest.mark.parametrize("annotations", [LONG_AGO, FORGED], ids=lambda notes: next(iter(notes)))
+@pytest.mark.parametrize("annotations", [LONG_AGO, FORGED, SUSPECT], ids=lambda notes: next(iter(notes)))
 def test_what_only_the_operator_writes_is_refused_on_every_later_way_in(
     tenant: Tenant, refused: Refused, annotations: Json
 ) -> None:
@@ -122,7 +136,7 @@ def test_what_only_the_operator_writes_is_refused_on_every_later_way_in(
 
 
 def test_a_template_of_a_dljob_grants_its_pods_nothing(tenant: Tenant, refused: Refused) -> None:
-    for annotations in (LONG_AGO, FORGED):
+    for annotations in (LONG_AGO, FORGED, SUSPECT):
         body = {
             "apiVersion": names.API_VERSION,
             "kind": "DLJob",
@@ -173,7 +187,7 @@ def test_who_is_granted_an_annotation_in_a_namespace_may_set_that_one_there(tena
     assert names.PREDICTION in refused(lambda: tenant.client.create(dry, pod_object("p", annotations=FORGED)))
 
 
-@pytest.mark.parametrize("name", ["queued-since", "prediction", "finalizers"])
+@pytest.mark.parametrize("name", ["queued-since", "prediction", "suspect-seconds", "finalizers"])
 def test_the_admin_of_a_namespace_grants_nobody_what_he_does_not_hold(
     tenant: Tenant, refused: Refused, name: str
 ) -> None:

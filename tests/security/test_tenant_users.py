@@ -61,12 +61,19 @@ def strict(workspace: Workspace) -> None:
     becomes(workspace, refused=True)
 
 
+BOUND: Json = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 UNPROVEN: dict[str, Json] = {
     "nothing": pod(),
     "no privilege escalation alone": pod({"allowPrivilegeEscalation": False}),
     "not root, and sudo": pod({"runAsNonRoot": True}),
     "a user, and sudo": pod({"runAsUser": 1000, "allowPrivilegeEscalation": True}),
-    "root": pod({"runAsUser": 0, "allowPrivilegeEscalation": False}),
+    "a user, and file capabilities": pod({"runAsUser": 1000, "allowPrivilegeEscalation": False}),
+    "a user, and SETUID again": pod({"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["ALL"], "add": ["SETUID"]}}),
+    "a user, and SETUID by its prefix": pod(
+        {"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["ALL"], "add": ["cap_setuid"]}}
+    ),
+    "another capability dropped": pod({"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["NET_RAW"]}}),
+    "root": pod({"runAsUser": 0, **BOUND}),
     "root, who must not be root": pod({"runAsUser": 0, **rootless.PROVEN}),
     "root over the pod's user": pod({"runAsUser": 0}, **secured(runAsUser=1000)),
     "root of the pod": pod(dict(rootless.PROVEN), **secured(runAsUser=0)),
@@ -89,10 +96,11 @@ def test_a_tenant_shares_no_gpu_as_root_and_is_told_the_line_to_add(
 
 PROVEN: dict[str, Json] = {
     "not root": pod(dict(rootless.PROVEN)),
-    "a user": pod({"runAsUser": 1000, "allowPrivilegeEscalation": False}),
-    "the pod's user": pod({"allowPrivilegeEscalation": False}, **secured(runAsUser=1000)),
-    "the pod's not root": pod({"allowPrivilegeEscalation": False}, **secured(runAsNonRoot=True)),
-    "a user over the pod's root": pod({"runAsUser": 1000, "allowPrivilegeEscalation": False}, **secured(runAsUser=0)),
+    "a user": pod({"runAsUser": 1000, **BOUND}),
+    "a user without SETUID": pod({"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["SETUID"]}}),
+    "the pod's user": pod(BOUND, **secured(runAsUser=1000)),
+    "the pod's not root": pod(BOUND, **secured(runAsNonRoot=True)),
+    "a user over the pod's root": pod({"runAsUser": 1000, **BOUND}, **secured(runAsUser=0)),
     "root of its own users": pod({"runAsUser": 0}, hostUsers=False),
     "an init container is root": pod(dict(rootless.PROVEN), initContainers=[{**PLACEHOLDER, **secured(runAsUser=0)}]),
     "a whole GPU": pod(share=100),

@@ -13,7 +13,7 @@ from cotenant_deviceplugin.binding.grants import Grant
 from cotenant_deviceplugin.mps import endings
 from cotenant_deviceplugin.node.machines import Machines
 from cotenant_deviceplugin.node.usage import Sampled
-from cotenant_deviceplugin.retry import Log
+from cotenant_deviceplugin.retry import Log, side_by_side
 
 
 class Ending:
@@ -51,8 +51,8 @@ class Ending:
             for gpu in grant.booked.gpus
             if now >= endings.due_at(_ending(grant, bound, gpu.uuid, frozenset()))
         }
-        for gpu in sorted(near):
-            await self._end_on(gpu, coming, now)
+        # A daemon that does not answer keeps its GPU alone waiting: the others' clients are ended in time.
+        await side_by_side(self._end_on(gpu, coming, now) for gpu in sorted(near))
 
     async def _end_on(self, gpu: GPUUID, coming: Iterable[tuple[Grant, pods.BoundPod]], now: datetime) -> None:
         clients = await self._machines.clients(gpu)

@@ -17,6 +17,7 @@ from cotenant_deviceplugin.mps import supervision, v2, versions
 from cotenant_deviceplugin.node import watchdog
 from cotenant_deviceplugin.node.agent import NodeAgent
 from cotenant_deviceplugin.node.machines import Machines
+from cotenant_deviceplugin.retry import side_by_side
 
 DRIVER_SECONDS = 10.0
 SUPERVISE_SECONDS = 1.0
@@ -169,8 +170,8 @@ class Tasks:
         if machines is None or not (due := machines.due()):
             return
         async with self._of.looks.round():
-            for gpu in due:
-                await self._step(machines, gpu)
+            # A daemon that does not answer keeps its GPU alone waiting.
+            await side_by_side(self._step(machines, gpu) for gpu in due)
 
     async def _step(self, machines: Machines, gpu: GPUUID) -> None:
         """One GPU's trouble is no other's: it shows in its health."""
@@ -202,9 +203,9 @@ class Tasks:
         """Weigh what the driver and MPS say of each GPU; what a supervisor has found comes first."""
         of = self._of
         async with self._examining:
-            for gpu in of.health.waiting():
-                if of.machines is not None and gpu in of.devices:
-                    await self._step(of.machines, gpu)
+            if (machines := of.machines) is not None:
+                heard = [gpu for gpu in of.health.waiting() if gpu in of.devices]
+                await side_by_side(self._step(machines, gpu) for gpu in heard)
             try:
                 readings = await of.gpus.readings()
             except errors.TemporaryError:

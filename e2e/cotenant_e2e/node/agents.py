@@ -33,7 +33,7 @@ SERVICES: Final = (DRIVER, MPS_DAEMONS, AGENT)
 """In the order in which they start; none needs that order."""
 
 CLIENT_IMAGE: Final = "localhost/cuda-client:1"
-CLIENT_USER: Final = {"runAsUser": 65534, "allowPrivilegeEscalation": False}
+CLIENT_USER: Final = {"runAsUser": 65534, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 """The securityContext of a container of that image, which names no user."""
 """Busybox, and `cuda-client`: a stand-in for a CUDA program, which says in one line what limits it really has."""
 STANDIN: Final = Path("/run/cotenant-standin")
