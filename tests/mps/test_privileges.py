@@ -3,14 +3,18 @@
 Of the stand-in nothing is asked here: another user cannot run its Python everywhere.
 """
 
+import contextlib
 import os
 import shutil
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cotenant_deviceplugin.mps import client_pipe, layout, versions
+from cotenant_api import gpunode
+from cotenant_deviceplugin.mps import client_pipe, layout, presence, versions
 from mps_kit import programs
 from mps_kit.place import GPU, Place
 from node_kit import quick
@@ -61,6 +65,37 @@ async def test_a_tenant_who_is_not_root_ends_no_server_and_no_daemon(serving: Pl
     assert tenant.ask(f"shutdown_server {pid}{force}").startswith(f"Insufficient privileges for UID {NOBODY}.")
     assert tenant.ask("quit") == "Not enough privilege to execute quit command"
     assert (await backend.observe(GPU)).pid == pid
+
+
+def _connected(place: Place) -> socket.socket:
+    """A connection of the kind that NVIDIA's library makes, over which nothing was said yet."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    found.connect(str(layout.client_pipe(place.root, GPU) / "control"))
+    return found
+
+
+async def test_a_connection_that_says_nothing_keeps_all_others_waiting_while_it_lasts(serving: Place) -> None:
+    backend = serving.backend()
+    await backend.start(GPU)
+    pid = (await backend.observe(GPU)).pid
+    with _connected(serving):
+        held = await backend.observe(GPU)
+        assert held.state is not gpunode.MPS.ACTIVE
+        assert "did not answer" in held.reason
+    assert (await backend.observe(GPU)).pid == pid
+
+
+async def test_a_command_that_is_too_long_ends_the_daemon(serving: Place) -> None:
+    assert presence.found(serving.pipe) is not None
+    with _connected(serving) as connection, contextlib.suppress(ConnectionError):
+        connection.recv(9)
+        user = struct.pack("3i", os.getpid(), os.getuid(), os.getgid())
+        connection.sendmsg([b"OUTBCRED\0"], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, user)])
+        command = b"x" * 4500 + b"\0"
+        for part in (struct.pack("<i", 4), struct.pack("<q", len(command)), command, struct.pack("<q", 0)):
+            connection.send(part)
+        await quick.until(lambda: presence.found(serving.pipe) is None)
+    assert presence.found(serving.pipe) is None
 
 
 async def test_a_tenant_who_is_root_ends_the_server_of_all(serving: Place) -> None:
