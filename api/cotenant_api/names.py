@@ -48,7 +48,7 @@ MINIMUM_RUN_SECONDS: Final = f"{GROUP}/minimum-run-seconds"
 SUSPECT_SECONDS: Final = f"{GROUP}/suspect-seconds"
 """Its job may have caused a fault: until it has run for so long, the pod shares no GPU with one of another job that
 says so. Written by the operator alone: others keep off a suspect's GPU."""
-RESERVED_ANNOTATIONS: Final = (PREDICTION, QUEUED_SINCE)
+RESERVED_ANNOTATIONS: Final = (PREDICTION, QUEUED_SINCE, SUSPECT_SECONDS)
 """Who writes these needs the permission to `set` them, as a name of `POD_ANNOTATIONS`; the operator has it."""
 POD_ANNOTATIONS: Final = "podannotations"
 """A resource that RBAC knows and nobody serves: `podannotations.cotenant.dev/queued-since`."""

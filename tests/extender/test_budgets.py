@@ -6,6 +6,7 @@ import pytest
 
 from cotenant_api.names import PodUID
 from cotenant_extender import records
+from cotenant_extender.packing import constraints
 from cotenant_extender.queue import budgets
 from extender import builders
 from extender.builders import NOW
@@ -47,6 +48,14 @@ def test_who_is_kept_by_a_budget_is_named_to_whom_it_keeps_waiting_and_asked_aga
 
 def test_each_refusal_is_waited_for_twice_as_long_as_the_last() -> None:
     assert [budgets.delay(count) for count in (1, 2, 3, 5, 6, 99)] == [10, 20, 40, 160, 300, 300]
+
+
+def test_a_budget_of_more_expressions_than_can_be_judged_in_time_stands_for_its_whole_namespace() -> None:
+    many = [{"key": f"k{index}", "operator": "DoesNotExist"} for index in range(constraints.MAX_PARTS + 1)]
+    spec = {"selector": {"matchExpressions": many}}
+    found = budgets.read({"metadata": {"namespace": "team", "name": "huge"}, "spec": spec})
+    assert found.selects == ()
+    assert found.covers(records.pod_record(builders.pod("any", 60, labels={"k0": "there"})))
 
 
 @pytest.mark.parametrize(("lowest", "named"), [(4, True), (3, False)])

@@ -82,6 +82,14 @@ async def test_what_must_not_be_sent_twice_is_sent_once() -> None:
     assert [request.path for request in carrier.requests] == ["/bind"]
 
 
+@virtual.time
+async def test_an_eviction_that_two_budgets_are_against_was_answered_and_not_lost() -> None:
+    said = b'{"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource .."}'
+    with pytest.raises(client.BudgetError) as refused:
+        await client.Client(_Scripted(transport.Answer(500, {}, said))).post_once("/e", {}, timeout_seconds=1)
+    assert refused.value.budget == ""
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"a":'])
 def test_an_answer_that_is_cut_is_none(body: bytes) -> None:
     @virtual.time

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cotenant_api import errors
 from cotenant_api.names import NodeName
 from cotenant_extender.packing import constraints, nodeset
 
@@ -92,3 +93,16 @@ def test_what_stands_in_the_spec_is_neither_volumes_nor_what_was_refused(volumes
     assert found != spec
     assert found.of_spec == spec
     assert spec.of_spec is spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (affinity(expression("zone", "In", *map(str, range(constraints.MAX_PARTS)))), "spec.affinity.nodeAffinity"),
+        ({"nodeSelector": {f"k{index}": "v" for index in range(constraints.MAX_PARTS + 1)}}, "spec.nodeSelector"),
+        ({"tolerations": [{"key": f"k{index}"} for index in range(constraints.MAX_PARTS + 1)]}, "spec.tolerations"),
+    ],
+)
+def test_constraints_that_cannot_be_judged_in_time_are_refused_by_their_field(spec: Object, field: str) -> None:
+    with pytest.raises(errors.InvalidInputError, match=rf"{field}: .*may be {constraints.MAX_PARTS} in all"):
+        constraints.of_pod(spec)

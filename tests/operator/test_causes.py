@@ -151,6 +151,17 @@ def test_a_pod_that_failed_with_the_gpu_under_it_is_a_victim() -> None:
     assert "another tenant's fault on GPU GPU-1 of node n1 (Xid 31)" in words
 
 
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [("2026-01-01T00:01:40Z", 100), ("2026-01-01t00:01:40z", 100), ("2026-01-01T00:01:40x1z", 0), ("soon", 0)],
+)
+def test_a_time_that_cannot_be_read_clears_no_suspect(time: str, seconds: int) -> None:
+    seen = observed(CRASHED, gpu=fault(suspectPodUIDs=["p", "other"], time=time))
+    found = causes.suspected_of(seen, seen.pods[0])
+    assert found is not None
+    assert found.seconds == seconds
+
+
 def test_a_fault_of_the_hardware_makes_victims_too() -> None:
     assert cause(observed(CRASHED, gpu=fault()))[0] is Cause.VICTIM_OF_FAULT
 

@@ -184,12 +184,13 @@ def test_who_may_make_no_pods_borrows_nothing_of_the_namespace(
 
 def of_model(model: Json) -> Json:
     found = dljob(OWN)
-    found["spec"] |= {"model": model, "batchSize": 8}
+    found["spec"]["model"] = model
     return found
 
 
 def test_who_may_make_no_pods_has_no_volume_mounted_for_extraction(author: Tenant, refused: Refused) -> None:
     made = of_model({"onnx": {"path": "m.onnx", "claimName": "payroll"}})
+    made["spec"]["batchSize"] = 8
     message = refused(lambda: author.client.create(author.workspace.dljobs(), made))
     assert "spec.model.onnx.claimName: payroll: needs the permission to create pods" in message
 

@@ -7,7 +7,7 @@ answer 5xx, or none, may have been: it is retried only where that is harmless; a
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -53,8 +53,12 @@ class BusyError(errors.TemporaryError):
     """The API server answered 429 or 5xx until the attempts were used up."""
 
 
+MANY_BUDGETS: Final = "more than one PodDisruptionBudget"
+"""Of the answer to an Eviction of a pod that several select."""
+
+
 class BudgetError(BusyError):
-    """A PodDisruptionBudget is against an eviction now.
+    """A PodDisruptionBudget is against an eviction now, or several select the pod.
 
     Args:
         budget: its name; empty: the API server did not say it as this knows it.
@@ -118,6 +122,9 @@ class Client:
 
     async def _once(self, request: transport.Request) -> Object:
         answer = await self.carrier.request(request)
+        if answer.status >= 500 and MANY_BUDGETS in message_of(answer):
+            # No reply was lost: the API server evicts no such pod, and says so by 500.
+            raise BudgetError(f"{answer.status}: {message_of(answer)}", delay_seconds=FIRST_DELAY_SECONDS, budget="")
         if answer.status >= 500:
             raise transport.UnansweredError(f"{answer.status}: {message_of(answer)}")
         return result(answer)

@@ -7,13 +7,16 @@ topology spread, host ports, other extended resources) is known by the nodes tha
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+from cotenant_api import errors
 from cotenant_extender.packing import nodeset
 
 Object = Mapping[str, Any]
 
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
+MAX_PARTS: Final = 1000
+"""Terms, expressions and values of a pod's constraint, or a selector, at most: each is looked at for each node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +133,33 @@ class Constraints:
 
 
 def of_pod(spec: Object) -> Constraints:
-    """The constraints in a pod's spec."""
+    """The constraints in a pod's spec.
+
+    Raises:
+        InvalidInputError: they are so many that judging all nodes by them would keep everybody else waiting.
+    """
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return Constraints(
+    found = Constraints(
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
         terms=None if required is None else terms(required),
         tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
     )
+    parts = sum(size((*term.expressions, *term.fields)) + 1 for term in found.terms or ())
+    for field, count in (
+        ("spec.affinity.nodeAffinity", parts),
+        ("spec.nodeSelector", len(found.selector)),
+        ("spec.tolerations", len(found.tolerations)),
+    ):
+        if count > MAX_PARTS:
+            remedy = f"may be {MAX_PARTS} in all: name a label that all nodes of a pool have"
+            raise errors.InvalidInputError(field, f"{count} terms, expressions and values", remedy)
+    return found
+
+
+def size(found: tuple[Expression, ...]) -> int:
+    """How many expressions and values there are."""
+    return sum(1 + len(expression.values) for expression in found)
 
 
 def terms(selector: Object) -> tuple[Term, ...]:

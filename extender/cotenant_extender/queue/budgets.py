@@ -40,9 +40,15 @@ class Budget(NamedTuple):
 
 
 def read(raw: Mapping[str, Any]) -> Budget:
-    """Return a PodDisruptionBudget as the API server gives it."""
+    """Return a PodDisruptionBudget as the API server gives it.
+
+    One with more than `constraints.MAX_PARTS` expressions and values counts as one for all pods of its namespace: to
+    judge each by them would keep everybody else waiting.
+    """
     metadata, selector = raw["metadata"], (raw.get("spec") or {}).get("selector")
     selects = None if selector is None else constraints.labelled(selector)
+    if selects is not None and constraints.size(selects) > constraints.MAX_PARTS:
+        selects = ()
     return Budget(Namespace(metadata["namespace"]), metadata["name"], selects)
 
 

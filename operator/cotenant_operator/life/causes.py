@@ -235,11 +235,19 @@ def suspected_of(observed: Observed, pod: views.Pod) -> Suspected | None:
         if views.pod_uid(pod) not in fault.suspect_pod_uids:
             continue
         began = pod.scheduled_at or pod.meta.created
-        seconds = max(int((datetime.fromisoformat(fault.time) - began).total_seconds()), 0)
+        seconds = _seconds(began, fault.time)
         where = _where(gpu, pod, fault)
         words = f"pod {name} was on {where} when a fault hit it; which of its tenants caused it is not known"
         return Suspected(fault=fault.id, seconds=seconds, words=words)
     return None
+
+
+def _seconds(began: datetime, text: str) -> int:
+    """From one time to another, which an agent wrote; 0 where it cannot be read: what is not known clears nobody."""
+    try:
+        return max(int((datetime.fromisoformat(text.upper()) - began).total_seconds()), 0)
+    except (TypeError, ValueError):
+        return 0
 
 
 def _fault(observed: Observed, pod: views.Pod) -> str | None:

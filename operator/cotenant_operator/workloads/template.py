@@ -88,8 +88,7 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
 
 def _of_user(found: Mapping[str, str]) -> dict[str, str]:
     """Return the user's annotations without those that count only because the operator wrote them."""
-    ours = (*names.RESERVED_ANNOTATIONS, names.SUSPECT_SECONDS)
-    return {key: text for key, text in found.items() if key not in ours}
+    return {key: text for key, text in found.items() if key not in names.RESERVED_ANNOTATIONS}
 
 
 def service_name(owner: views.DLJob) -> str:
