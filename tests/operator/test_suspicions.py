@@ -149,6 +149,15 @@ async def test_service_that_may_have_caused_a_fault_is_rolled_once_for_each(clus
     assert any("it gets a GPU to itself" in text for text in told(cluster))
 
 
+async def test_the_pod_of_before_leaves_before_a_suspect_service_has_another(cluster: Cluster) -> None:
+    """It would go on among new neighbours until the new one can start, and that one waits for its place."""
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await cluster.run(*START)
+    assert "strategy" not in deployment(cluster)["spec"]
+    await cluster.run("fault_of_unknown_cause", *ROLL)
+    assert deployment(cluster)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
 async def test_another_program_of_a_service_is_no_suspect(cluster: Cluster) -> None:
     cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
     await cluster.run(*START)

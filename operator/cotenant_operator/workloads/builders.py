@@ -128,6 +128,8 @@ def deployment(
         metadata["annotations"][labels.SHORTAGE] = lessons.shortage.to_json()
     if lessons.suspicion is not None:
         metadata["annotations"][labels.SUSPICION] = lessons.suspicion.to_json()
+        # A pod of before would go on among new neighbours, no suspect, until one of these can start.
+        content["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
 
 
