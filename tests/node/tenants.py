@@ -19,7 +19,7 @@ from cotenant_e2e.node import agents, machine, parts
 from cotenant_e2e.node.agents import GPUs
 from cotenant_e2e.watching import Follower
 
-SECONDS: Final = 30
+SECONDS: Final = 120
 GRACE_SECONDS: Final = 5
 THREADS: Final = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 MEMORY: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
