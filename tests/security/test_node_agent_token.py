@@ -196,6 +196,31 @@ def test_what_it_makes_goes_with_its_node(
     assert f"no owner but Node {own_node}" in message
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"finalizers": ["example.org/kept"]},
+        {"labels": {"a": "b"}},
+        {"annotations": {"a": "b"}},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": "u"}]},
+    ],
+    ids=["finalizers", "labels", "annotations", "a namespace's"],
+)
+def test_what_it_made_goes_with_its_node_whatever_it_changes_later(
+    agent: Client, workspace: Workspace, refused: Refused, own_node: str, metadata: Json
+) -> None:
+    path = lease(f"node-{own_node}")
+    # Without its owner: the garbage collector finds no such Node.
+    made = {"metadata": {"name": f"node-{own_node}"}, "spec": {"holderIdentity": own_node}}
+    workspace.client.create(lease("").rstrip("/"), made)
+    try:
+        agent.patch(f"{path}?dryRun=All", {"spec": {"leaseDurationSeconds": 41}})
+        message = refused(lambda: agent.patch(f"{path}?dryRun=All", {"metadata": metadata}))
+        assert f"no owner but Node {own_node}" in message
+    finally:
+        workspace.client.delete(path)
+
+
 def test_a_token_without_a_node_writes_nothing(cluster: Cluster, refused: Refused, own_node: str) -> None:
     unbound = cluster.client_for_token(cluster.token(names.RELEASE_NAMESPACE, names.NODE_AGENT_ACCOUNT))
     node = clients.path_of("nodes", name=own_node)
