@@ -30,9 +30,9 @@ class Operators:
     def running(self, view: View, *, name: str) -> Iterator[BaseProcess]:
         """An operator for the block; it is killed at the end, or when its view says so."""
         kubeconfig = self._kubeconfig(name, self._proxy.add(name, view))
-        arguments = argparse.Namespace(
-            kubeconfig=kubeconfig, liveness_port=None, model=None, namespace=names.RELEASE_NAMESPACE, verbose=False
-        )
+        parser = argparse.ArgumentParser()
+        command.configure(parser)
+        arguments = parser.parse_args(["--kubeconfig", str(kubeconfig), "--namespace", names.RELEASE_NAMESPACE])
         process = self._context.Process(target=command.run, args=(arguments,), daemon=True)
         process.start()
         view.end = process.kill
