@@ -69,9 +69,6 @@ UNPROVEN: dict[str, Json] = {
     "a user, and sudo": pod({"runAsUser": 1000, "allowPrivilegeEscalation": True}),
     "a user, and file capabilities": pod({"runAsUser": 1000, "allowPrivilegeEscalation": False}),
     "a user, and SETUID again": pod({"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["ALL"], "add": ["SETUID"]}}),
-    "a user, and SETUID by its prefix": pod(
-        {"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["ALL"], "add": ["cap_setuid"]}}
-    ),
     "another capability dropped": pod({"runAsUser": 1000, **BOUND, "capabilities": {"drop": ["NET_RAW"]}}),
     "root": pod({"runAsUser": 0, **BOUND}),
     "root, who must not be root": pod({"runAsUser": 0, **rootless.PROVEN}),
