@@ -10,7 +10,7 @@ from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
 from cotenant_e2e.client import Json
 
-SECONDS = 60
+SECONDS = 180
 NODE, OTHER = "h200-0", "h200-1"
 RUNS = {"demo.cotenant.dev/run-for": "3600s"}
 PATH = clients.path_of("gpunodes", group=names.GROUP, version=names.VERSION, name=NODE)

@@ -17,7 +17,7 @@ from cotenant_e2e.demo.follow import PODS, Run
 from cotenant_e2e.installation import Installation
 from cotenant_e2e.watching import Follower
 
-SECONDS = 60
+SECONDS = 180
 RUN_FOR = "demo.cotenant.dev/run-for"
 CONTAINER: Json = {"name": "main", "image": "registry.example/train:1", "securityContext": rootless.PROVEN}
 """A container that may share a GPU."""
