@@ -64,12 +64,16 @@ def _missing(of_pod: Object, own: Object) -> list[str]:
     if own.get("allowPrivilegeEscalation") is not False:
         lines.append("add allowPrivilegeEscalation: false")
     capabilities = _mapping(own.get("capabilities"))
-    if _WITH_SETUID.isdisjoint(capabilities.get("drop") or ()):
+    if _WITH_SETUID.isdisjoint(_names(capabilities.get("drop"))):
         lines.append("add capabilities: {drop: [ALL]}")
     # Some runtimes take a capability's name with its prefix, too.
-    if not _WITH_SETUID.isdisjoint(str(name).upper().removeprefix("CAP_") for name in capabilities.get("add") or ()):
+    if not _WITH_SETUID.isdisjoint(name.upper().removeprefix("CAP_") for name in _names(capabilities.get("add"))):
         lines.append("remove SETUID from capabilities.add")
     return lines
+
+
+def _names(value: object) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _mapping(value: object) -> Object:
