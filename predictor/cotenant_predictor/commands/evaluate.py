@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant_api import errors, sections
+from cotenant_predictor.commands import arguments as shared
 
 if TYPE_CHECKING:
     from cotenant_predictor.evaluation.report import Row
@@ -51,9 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what of single jobs is scored (repeat for more); default: every value that was measured",
     )
     parser.add_argument("--learning-curve", action="store_true", help="score and fit time against training size, too")
-    parser.add_argument(
-        "--devices", type=Path, metavar="FILE", help="rows of further GPU models, as devices.yaml has them"
-    )
+    shared.add_devices(parser)
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
     parser.add_argument("--model", metavar="DIR", help="whose learned kernels are used; default: the model that ships")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random split (default: 0)")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant_api import errors
+from cotenant_predictor.commands import arguments as shared
 
 if TYPE_CHECKING:
     from cotenant_api.graph import Graph
@@ -41,9 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="predict for this GPU model only (repeat for more); default: every known one",
     )
-    parser.add_argument(
-        "--devices", type=Path, metavar="FILE", help="rows of further GPU models, as devices.yaml has them"
-    )
+    shared.add_devices(parser)
     parser.add_argument("--cpu-cores", type=float, metavar="N", help="cores that load the job's input; default: enough")
     parser.add_argument(
         "--format", choices=("json", "table"), default="json", help="one JSON document a line, or a table"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cotenant_api import errors
+from cotenant_predictor.commands import arguments as shared
 
 if TYPE_CHECKING:
     from cotenant_predictor.datasets.measurements import Measurements
@@ -51,9 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out lines and graphs that cannot be used, which end the training else, and count them",
     )
-    parser.add_argument(
-        "--devices", type=Path, metavar="FILE", help="rows of further GPU models, as devices.yaml has them"
-    )
+    shared.add_devices(parser)
     parser.add_argument("--simulated", action="store_true", help="read simulated lines alone, which are refused else")
 
 

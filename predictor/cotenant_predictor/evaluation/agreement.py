@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant_predictor.datasets.joint import Joint
 from cotenant_predictor.evaluation import colocation, metrics, partners, report
-from cotenant_predictor.evaluation.partners import Pairs
+from cotenant_predictor.evaluation.colocation import Bench
 from cotenant_predictor.evaluation.report import Row
 from cotenant_predictor.trees import Array
 
@@ -41,13 +41,15 @@ def rows(first: Joint, second: Joint, *, progress: Callable[[str], None] = lambd
 class _Twice:
     """The pairs of one GPU model that both measured, in one order of jobs."""
 
-    def __init__(self, gpu_model: str, first: Pairs, second: Pairs, names: tuple[Sequence[str], Sequence[str]]) -> None:
-        order = [names[1].index(name) if name in names[1] else -1 for name in names[0]]
-        has = np.array(order) >= 0
-        reordered = second.matrix(second.total)[np.ix_(order, order)]
-        totals = first.matrix(first.total)
+    def __init__(self, one: Bench, other: Bench) -> None:
+        place = {name: index for index, name in enumerate(_names(other))}
+        # A job that the other does not have stands for any, and is left out.
+        order = np.array([place.get(name, -1) for name in _names(one)])
+        has = order >= 0
+        totals, reordered = (bench.pairs.matrix(bench.pairs.total) for bench in (one, other))
+        reordered = reordered[np.ix_(order, order)]
         both = np.isfinite(totals) & np.isfinite(reordered) & has & has[:, None]
-        self.gpu_model, self.groups = gpu_model, np.array(first.groups)
+        self.gpu_model, self.groups = one.gpu_model, np.array(one.pairs.groups)
         self.totals = {
             FIRST: np.where(both, totals, np.nan),
             SECOND: np.where(both, reordered, np.nan),
@@ -74,13 +76,16 @@ class _Twice:
         return partners.shares(self.totals[judge], wanted)
 
 
+def _names(bench: Bench) -> list[str]:
+    return [bench.joint.jobs[job].name for job in bench.pairs.jobs]
+
+
 def _both(first: Joint, second: Joint) -> Iterator[_Twice]:
     again = {bench.gpu_model: bench for bench in colocation.benches(second)}
     for bench in colocation.benches(first):
         other = again.get(bench.gpu_model)
         if other is not None:
-            names = tuple([one.joint.jobs[job].name for job in one.pairs.jobs] for one in (bench, other))
-            yield _Twice(bench.gpu_model, bench.pairs, other.pairs, (names[0], names[1]))
+            yield _Twice(bench, other)
 
 
 def _rows(found: Sequence[_Twice], *, group: str | None) -> Iterator[Row]:
