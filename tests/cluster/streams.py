@@ -80,17 +80,29 @@ class Stream(Background):
         self.created: set[tuple[str, str]] = set()
         self.finished: set[tuple[str, str]] = set()
         self.deleted: set[tuple[str, str]] = set()
+        self._unanswered: dict[tuple[str, str], set[tuple[str, str]]] = {}
         self._planned, self._enough = next(self._plans), False
         super().__init__(self._renew, every_seconds=PAUSE_SECONDS)
 
     def run_dry(self, seconds: float) -> None:
         """Create no more; returns when every pod has ended, which must be within so many seconds."""
         self._enough = True
-        waiting.wait_until(lambda: self.failure or not self.alive(), "every pod ended", seconds)
+        try:
+            waiting.wait_until(lambda: self.failure or not self.alive(), "every pod ended", seconds)
+        except waiting.NotReadyError as error:
+            raise waiting.NotReadyError(f"{error}; left: {self._left()}") from None
 
     def alive(self) -> set[tuple[str, str]]:
         """Pods that have neither finished nor been deleted."""
         return self.created - self.finished - self.deleted
+
+    def _left(self) -> dict[str, str]:
+        """What the last events say of each pod that is alive."""
+        known = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in self._pods()}
+        return {"/".join(key): _state(known.get(key)) for key in sorted(self.alive())}
+
+    def _pods(self) -> list[Json]:
+        return self._watchdog.pods(*(space.namespace for space in self._workspaces))
 
     def _renew(self) -> None:
         self._reap()
@@ -103,26 +115,38 @@ class Stream(Background):
             return False
         self.created.add((space.namespace, planned.name))
         if planned.fate == DELETED_AT_ONCE:
-            self._delete(space, planned.name)
+            self._end((space.namespace, planned.name), self.deleted)
         return True
 
     def _reap(self) -> None:
         """Delete what has finished, and what is to be deleted now."""
-        spaces = {space.namespace: space for space in self._workspaces}
-        for pod in self._watchdog.pods(*spaces):
+        # The server may have carried out what it did not answer: no event speaks of that pod again.
+        for key, ended in list(self._unanswered.items()):
+            self._end(key, ended)
+        for pod in self._pods():
             key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
             if key not in self.alive():
                 continue
-            space, fate = spaces[key[0]], pod["metadata"]["annotations"][FATE]
+            fate = pod["metadata"]["annotations"][FATE]
             if pod["status"].get("phase") == FINISHED[0]:
-                if tolerated(lambda space=space, key=key: space.client.delete(space.pods(key[1]))):  # type: ignore[misc]
-                    self.finished.add(key)
+                self._end(key, self.finished)
             elif fate == DELETED_AT_ONCE or (fate == DELETED_WHEN_BOUND and pod["spec"].get("nodeName")):
-                self._delete(space, key[1])
+                self._end(key, self.deleted)
 
-    def _delete(self, space: Workspace, name: str) -> None:
-        if tolerated(lambda: space.client.delete(space.pods(name))):
-            self.deleted.add((space.namespace, name))
+    def _end(self, key: tuple[str, str], ended: set[tuple[str, str]]) -> None:
+        """Delete a pod; tried again until the server has answered."""
+        space = next(space for space in self._workspaces if space.namespace == key[0])
+        if tolerated(lambda: space.client.delete(space.pods(key[1]))):
+            ended.add(key)
+            self._unanswered.pop(key, None)
+        else:
+            self._unanswered[key] = ended
+
+
+def _state(pod: Json | None) -> str:
+    if pod is None:
+        return "gone"
+    return f"{pod['status'].get('phase')} on {pod['spec'].get('nodeName')}, {pod['metadata']['annotations']}"
 
 
 def crowd(workspaces: Sequence[Workspace], *, seed: int, size: int) -> None:

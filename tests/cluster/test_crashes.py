@@ -1,15 +1,17 @@
 """SIGKILL in the middle: no job is lost, none is made twice, no GPU is booked twice."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
 
 from cluster import faults, streams
 from cluster.workloads import Watchdog, Workspace, template
-from cotenant_api import names
+from cotenant_api import errors, names
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, installation, waiting
+from cotenant_e2e.client import Client
 
 JOBS = 30
 ALIVE = 40
@@ -114,6 +116,27 @@ def test_whatever_fails_no_promise_is_broken_and_every_pod_is_placed_in_the_end(
     assert installed.metric("cotenant_extender_ledger_recounts_total") >= 1
     assert installed.metric("cotenant_extender_ledger_drift") == 0
     assert "level=error" not in cluster.log(installation.EXTENDER).read_text()
+
+
+def test_a_stream_runs_dry_although_what_it_deleted_was_not_answered(
+    workspaces: list[Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out, lost = Client.delete, itertools.count()
+
+    def delete(self: Client, path: str, **parameters: str) -> None:
+        carried_out(self, path, **parameters)
+        if next(lost) % 2 == 0:
+            raise errors.TemporaryError("the answer is lost", delay_seconds=0)
+
+    with (
+        Watchdog(workspaces[0].client) as watchdog,
+        streams.Stream(workspaces, watchdog, seed=SEED, level=4) as stream,
+    ):
+        monkeypatch.setattr(Client, "delete", delete)
+        wait_for_placed(watchdog, JOBS // 2)
+        stream.run_dry(LONG_SECONDS)
+        monkeypatch.undo()
+    assert next(lost) > JOBS // 2
 
 
 def crowd_is_placed(watchdog: Watchdog, workspaces: list[Workspace]) -> None:
