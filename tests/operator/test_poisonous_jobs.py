@@ -3,7 +3,10 @@
 Nobody ever knows whose a fault was, unless a tenant was alone. Each job that a fault hits is made again at once.
 """
 
+import itertools
+import math
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -18,7 +21,32 @@ from extender import builders, queueing
 TENANTS = 3
 BOUND = 2 * (TENANTS - 1)
 """Neighbours that one poisonous job takes down: those of its first fault, and those of its second."""
+MOST = suspicions.MOST_FAULTS * (TENANTS - 1)
+"""The same of one that faults when it pleases."""
 STEP = 5.0
+Ends = Iterator[tuple[float, bool]]
+"""Of each run of a job: after how many seconds it ends, and whether with a fault; else it is evicted."""
+
+
+def always(rng: random.Random) -> Ends:
+    """After the same time in each run."""
+    return itertools.repeat((rng.uniform(10, 300), True))
+
+
+def at_random(rng: random.Random) -> Ends:
+    """After a time that knows nothing of the time before."""
+    return ((rng.expovariate(1 / 200), True) for _ in itertools.count())
+
+
+def ever_later(rng: random.Random) -> Ends:
+    """Each run is long enough to clear it of the fault before."""
+    return ((rng.uniform(10, 60) * 3**run, True) for run in itertools.count())
+
+
+def careful(rng: random.Random) -> Ends:
+    """It lets itself be cleared, by a run that somebody else ends, before it faults again."""
+    seconds = rng.uniform(10, 300)
+    return itertools.cycle([(seconds, True), (2 * seconds + 2 * STEP, False)])
 
 
 @dataclass
@@ -26,7 +54,8 @@ class Job:
     """One job, as it is made again and again.
 
     Attributes:
-        poison: it breaks its GPU after so many seconds; None: never.
+        poison: how its runs end, of one that breaks its GPU; None: it does not.
+        ends: how this run does.
         runs_for: when it is done.
         began: since when it runs; None: it waits.
         named: how often a fault was shown to be its own.
@@ -35,7 +64,8 @@ class Job:
     name: str
     share: int
     runs_for: float
-    poison: float | None = None
+    poison: Ends | None = None
+    ends: tuple[float, bool] = (math.inf, False)
     suspicion: Suspicion | None = None
     attempt: int = 0
     began: float | None = None
@@ -56,16 +86,16 @@ class World:
         blamed: jobs that were named for a fault.
     """
 
-    def __init__(self, seed: int, *, gpus: int, poisonous: int) -> None:
+    def __init__(self, seed: int, *, gpus: int, poisonous: int, how: Callable[[random.Random], Ends] = always) -> None:
         self.rng, self.now, self.count = random.Random(seed), builders.NOW, 0  # noqa: S311
         self.source: ledger.Ledger = builders.cluster(nodes=1, gpus=gpus)
         self.jobs: list[Job] = []
         self.restarts: dict[str, int] = {}
         self.blamed: set[str] = set()
         for _ in range(poisonous):
-            self.submit(poison=self.rng.uniform(10, 300))
+            self.submit(poison=how(self.rng))
 
-    def submit(self, *, poison: float | None = None) -> None:
+    def submit(self, *, poison: Ends | None = None) -> None:
         """A user creates a job."""
         self.count += 1
         name = f"bad{self.count}" if poison else f"good{self.count}"
@@ -76,6 +106,7 @@ class World:
     def make(self, job: Job) -> None:
         """A pod of the next attempt, as the operator asks for it."""
         job.attempt, job.began, job.gpu = job.attempt + 1, None, None
+        job.ends = next(job.poison) if job.poison else (job.runs_for, False)
         alone = job.suspicion is not None and job.suspicion.alone
         raw = builders.pod(job.pod, 100 if alone else job.share, annotations=self.notes(job), created=self.now)
         builders.put(self.source, raw, now=self.now)
@@ -88,12 +119,18 @@ class World:
         while sum(job.began is None for job in self.jobs) < 2:
             self.submit()
         for job in list(self.jobs):
-            if job.began is not None and job.poison is None and self.now - job.began >= job.runs_for:
-                self.leave(job)
-                self.jobs.remove(job)
-        for job in list(self.jobs):
-            if job.began is not None and job.poison is not None and self.now - job.began >= job.poison:
+            ran = 0.0 if job.began is None else self.now - job.began
+            if job.began is None or ran < job.ends[0]:
+                continue
+            if job.ends[1]:
                 self.fault(job)
+                continue
+            self.leave(job)
+            if job.poison is None:
+                self.jobs.remove(job)
+            else:
+                job.suspicion = suspicions.after(job.suspicion, None, int(ran))
+                self.make(job)
         self.place()
 
     def fault(self, culprit: Job) -> None:
@@ -135,15 +172,18 @@ class World:
     def notes(self, job: Job) -> dict[str, str]:
         """What the operator writes on its pods."""
         held = job.suspicion
-        return {names.SUSPECT_SECONDS: str(held.apart_seconds)} if held is not None and not held.alone else {}
+        apart = held is not None and held.suspected and not held.alone
+        return {names.SUSPECT_SECONDS: str(held.apart_seconds)} if held is not None and apart else {}
 
     def check(self, job: Job, gpu: str) -> None:
         """Two suspects of one GPU: one of them has run for as long as it had to."""
         for other in self.jobs:
-            if other is job or other.gpu != gpu or other.began is None or job.suspicion is None:
+            if other is job or other.gpu != gpu or other.began is None:
+                continue
+            if job.suspicion is None or not job.suspicion.suspected:
                 continue
             assert not job.suspicion.alone
-            if other.suspicion is not None:
+            if other.suspicion is not None and other.suspicion.suspected:
                 assert self.now - other.began >= other.suspicion.apart_seconds
 
 
@@ -156,6 +196,19 @@ def test_poisonous_job_is_alone_after_it_has_met_two_sets_of_neighbours(seed: in
     assert world.restarts.get(bad.name, 0) <= BOUND
     # Who waits for a GPU to itself takes nobody down.
     assert bad.named or (bad.suspicion is not None and bad.suspicion.alone)
+    assert world.blamed <= {bad.name}
+
+
+@pytest.mark.parametrize("how", [always, at_random, ever_later, careful])
+@pytest.mark.parametrize("seed", range(10))
+def test_however_a_job_chooses_when_to_fault_few_neighbours_go_down_before_it_is_alone(
+    seed: int, how: Callable[[random.Random], Ends]
+) -> None:
+    world = World(seed, gpus=3, poisonous=1, how=how)
+    for _ in range(1200):
+        world.step()
+    (bad,) = (job for job in world.jobs if job.poison)
+    assert world.restarts.get(bad.name, 0) <= MOST
     assert world.blamed <= {bad.name}
 
 

@@ -122,10 +122,13 @@ async def test_fault_that_only_pods_of_one_job_can_have_caused_is_its_own(cluste
     assert cluster.condition("Failed")["reason"] == "BackoffLimitExceeded"
 
 
-def tell(cluster: Cluster, uid: str, *, strangers: tuple[str, ...] = ("uid-of-a-stranger",)) -> None:
+def tell(
+    cluster: Cluster, uid: str, *, strangers: tuple[str, ...] = ("uid-of-a-stranger",), culprit: str | None = None
+) -> None:
     """The agent tells of a fault."""
     there = [uid, *strangers]
-    fault = {"id": "late", "time": cluster.time.text(), "victimPodUIDs": there, "suspectPodUIDs": there}
+    named = {"suspectPodUIDs": there} if culprit is None else {"culpritPodUID": culprit}
+    fault = {"id": "late", "time": cluster.time.text(), "victimPodUIDs": there, **named}
     node = objects.gpu_node(lastFault=fault)
     cluster.server.change("gpunodes", objects.NODE, lambda value: value.update(status=node["status"]), namespace="")
 
@@ -177,18 +180,79 @@ def told(cluster: Cluster) -> list[str]:
     return [event["message"] for event in cluster.server.all("events") if event["reason"] == "SuspectedOfFault"]
 
 
+async def test_service_that_was_there_twice_shares_again_when_it_has_run_alone_for_long(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await cluster.run(*START)
+    share = asked(deployment(cluster))[0]
+    for _ in range(2):
+        await cluster.run("fault_of_unknown_cause", *ROLL)
+    assert asked(deployment(cluster)) == ("100", None)
+    await cluster.advance(suspicions.ALONE_SECONDS - 1)
+    assert asked(deployment(cluster)) == ("100", None)
+    await cluster.advance(1)
+    assert asked(deployment(cluster)) == (share, None)
+    await cluster.run(*ROLL)
+    rolled = deployment(cluster)
+    await cluster.advance(suspicions.ALONE_SECONDS)
+    assert deployment(cluster) == rolled
+
+
+async def test_service_that_was_named_for_a_fault_of_its_gpu_stays_alone(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await cluster.run(*START)
+    for _ in range(2):
+        await cluster.run("fault_of_unknown_cause", *ROLL)
+    (uid,) = (pod["metadata"]["uid"] for pod in cluster.server.all("pods"))
+    tell(cluster, uid, strangers=(), culprit=uid)
+    await cluster.advance(suspicions.ALONE_SECONDS)
+    assert asked(deployment(cluster)) == ("100", None)
+
+
+async def test_service_that_was_there_at_many_faults_stays_alone(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await cluster.run(*START)
+    for _ in range(suspicions.MOST_FAULTS):
+        await cluster.run("fault_of_unknown_cause", *ROLL)
+        await cluster.advance(2 * suspicions.ALONE_SECONDS)
+        await cluster.run(*ROLL)
+    assert asked(deployment(cluster)) == ("100", None)
+    assert told(cluster)[-1].endswith("it was there at 4 such faults: it gets a GPU to itself, for good")
+
+
 @pytest.mark.parametrize(("ran", "faults"), [(100, 2), (200, 2), (201, 1)])
 def test_run_of_more_than_twice_as_long_as_before_makes_the_next_fault_the_first(ran: int, faults: int) -> None:
     after = suspicions.after(Suspicion(fault="f1", seconds=100), "f2", ran)
-    assert (after.faults, after.alone, after.fault) == (faults, faults > 1, "f2")
+    assert after is not None
+    assert (after.faults, after.ever, after.alone, after.fault) == (faults, 2, faults > 1, "f2")
+
+
+def test_job_is_alone_for_good_after_four_faults_however_long_it_runs_between_them() -> None:
+    held, seconds = None, 1
+    for number in range(suspicions.MOST_FAULTS):
+        assert held is None or not held.alone
+        held = suspicions.after(suspicions.after(held, None, 10 * seconds), f"f{number}", seconds)
+        seconds *= 10
+    assert held is not None
+    assert held.alone
+    assert suspicions.after(held, None, 10**9) == held.cleared()
+    assert held.cleared().alone
+
+
+def test_job_that_was_hit_by_nothing_is_no_suspect() -> None:
+    assert suspicions.after(None, None, 100) is None
+    cleared = suspicions.after(Suspicion(fault="f", seconds=100), None, 201)
+    assert cleared is not None
+    assert not cleared.suspected
 
 
 @pytest.mark.parametrize(("ran", "apart"), [(0, 60), (29, 60), (100, 200), (10**6, 1800)])
 def test_suspects_are_apart_for_twice_as_long_as_they_had_run_within_bounds(ran: int, apart: int) -> None:
-    assert suspicions.after(None, "f", ran).apart_seconds == apart
+    held = suspicions.after(None, "f", ran)
+    assert held is not None
+    assert held.apart_seconds == apart
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", '{"faults":0,"fault":"f"}', '{"v":9,"fault":"f"}'])
+@pytest.mark.parametrize("text", [None, "", "[]", '{"faults":-1,"fault":"f"}', '{"v":9,"fault":"f"}'])
 def test_suspicion_that_somebody_spoilt_is_none(text: str | None) -> None:
     assert suspicions.read(text) is None
 

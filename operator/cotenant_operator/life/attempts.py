@@ -128,7 +128,7 @@ def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: E
             "failures": failures,
             "measured": kept,
             "profile": False,
-            "suspicion": _suspicion(current, ended),
+            "suspicion": suspicions.after(before.suspicion, ended.fault, ended.ran_seconds or 0),
         }
     )
     if ended.cause is Cause.OUT_OF_MEMORY:
@@ -184,14 +184,6 @@ _WORDS: Final = {
     Cause.PROFILED: "was profiled",
     Cause.CORRECTED: "was ended to be placed anew",
 }
-
-
-def _suspicion(current: views.Job, ended: Ended) -> suspicions.Suspicion | None:
-    """What is held against the job after an attempt; one that ran long enough without a fault has cleared it."""
-    before, seconds = current.carried.suspicion, ended.ran_seconds or 0
-    if ended.fault is not None:
-        return suspicions.after(before, ended.fault, seconds)
-    return None if before is None or before.outlived(seconds) else before
 
 
 def _ran_seconds(observed: Observed, current: views.Job, end: datetime) -> int | None:

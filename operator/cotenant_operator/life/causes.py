@@ -128,10 +128,18 @@ def _by_others(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding
     return None
 
 
-def _by_itself(observed: Observed, pod: views.Pod) -> Finding:
+def is_culprit(observed: Observed, pod: views.Pod) -> bool:
+    """Whether the last fault of a GPU of the pod was its own."""
+    return any(True for _ in _own_faults(observed, pod))
+
+
+def _own_faults(observed: Observed, pod: views.Pod) -> Iterator[tuple[gpunode.GPU, gpunode.Fault]]:
     faults = ((gpu.seen, gpu.seen.last_fault) for gpu in _gpus(observed, pod))
-    own = ((gpu, fault) for gpu, fault in faults if fault and fault.culprit_pod_uid == views.pod_uid(pod))
-    named = (f"; it caused a fault on {_where(gpu, pod, fault)}" for gpu, fault in own)
+    return ((gpu, fault) for gpu, fault in faults if fault and fault.culprit_pod_uid == views.pod_uid(pod))
+
+
+def _by_itself(observed: Observed, pod: views.Pod) -> Finding:
+    named = (f"; it caused a fault on {_where(gpu, pod, fault)}" for gpu, fault in _own_faults(observed, pod))
     text = f"pod {pod.meta.key.name}: {pod.why or 'failed'}{next(named, '')}"
     return Finding(cause=Cause.FAILED, pod=pod, message=text)
 

@@ -44,8 +44,8 @@ def granted(
         return _blocked(decision.reason, decision.message, retry_at=next_look(observed, now))
     graph, suspicion = outcomes.graph_of(observed.outcome), taken_over.suspicion
     # Who has whole GPUs shares them with nobody.
-    apart = None if suspicion is None or decision.prediction is None else str(suspicion.apart_seconds)
-    return replace(decision, graph=graph, suspect_seconds=apart)
+    suspect = suspicion if suspicion is not None and suspicion.suspected and decision.prediction is not None else None
+    return replace(decision, graph=graph, suspect_seconds=None if suspect is None else str(suspect.apart_seconds))
 
 
 def _held_if_root(

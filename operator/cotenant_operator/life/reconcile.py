@@ -16,7 +16,7 @@ from cotenant_operator.state.observed import Observed
 from cotenant_operator.telling import happenings, status
 
 
-def wants_prediction(observed: Observed) -> bool:
+def wants_prediction(observed: Observed, now: datetime) -> bool:
     """Whether the decision rests on a prediction that no workload carries yet."""
     job = observed.job
     if job.meta.deleting or job.finished is not None or job.spec is None or job.status_problem is not None:
@@ -25,7 +25,7 @@ def wants_prediction(observed: Observed) -> bool:
         return True
     if job.spec.workload_type is pod.WorkloadType.INFERENCE:
         there = observed.deployment
-        return there is None or serving.is_to_be_rolled(observed, job.spec, there)
+        return there is None or serving.is_to_be_rolled(observed, job.spec, there, now)
     current = observed.current_job
     return current is None or current.failed is not None
 

@@ -23,7 +23,7 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
     if current.meta.deleting:
         return Stage(workload=True)
-    if is_to_be_rolled(observed, spec, current):
+    if is_to_be_rolled(observed, spec, current, now):
         return _roll(observed, spec, now, current=current)
     shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
     changed = current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage
@@ -34,7 +34,8 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return Stage(actions=(*_told(observed, current, shortage), apply), workload=True)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
-    return Stage(workload=True, held=hold.why, notes=_untold(observed, current), retry_at=hold.retry_at)
+    times = [time for time in (hold.retry_at, suspecting.share_again(observed, current)) if time is not None]
+    return Stage(workload=True, held=hold.why, notes=_untold(observed, current), retry_at=min(times, default=None))
 
 
 def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
@@ -44,13 +45,14 @@ def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
     return (training.begin("Deployment", current.meta.key.name, current.grant),)
 
 
-def is_to_be_rolled(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> bool:
+def is_to_be_rolled(observed: Observed, spec: dljob.Spec, current: views.Deployment, now: datetime) -> bool:
     """Whether its pods are to be made anew: from another spec, or placed by what they have shown."""
     return (
         not is_current(current, spec)
         or is_measured(observed, spec)
         or outgrowing.asks(observed, spec, current)
         or suspecting.fault(observed, current) is not None
+        or suspecting.is_cleared(observed, current, now)
     )
 
 
@@ -93,7 +95,7 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     shortage = outgrowing.learned(observed, spec, current)
     grown = shortage.out_of_memory > current.shortage.out_of_memory
     shortage = _dated(shortage, current, now) if grown else shortage.settled()
-    lessons = Lessons(shortage=shortage, suspicion=suspecting.learned(observed, spec, current))
+    lessons = Lessons(shortage=shortage, suspicion=suspecting.learned(observed, spec, current, now))
     decision = creation.granted(observed, spec, now, lessons.taken_over)
     if isinstance(decision, Stage):
         # The pods of the former spec go on; the condition Predicted says what is missing.

@@ -182,7 +182,7 @@ class Controller:
             # The answer took a while: decide on what is there now.
             observed = self._observe(key) or observed
         observed = replace(observed, overused=overused)
-        if reconcile.wants_prediction(observed):
+        if reconcile.wants_prediction(observed, self._clock.now()):
             observed = await self._with_pull_secrets(key, await self._predicted(key, observed))
         observed = replace(observed, failed_creation=failure, overused=overused)
         observed = holding.with_defaults(observed, defaults)
