@@ -61,6 +61,14 @@ def test_a_gang_in_a_cluster_without_nodes_is_told_so() -> None:
     assert words(source, "a")[1].startswith("all GPUs together, if empty, have room for 0 of the gang's 2 waiting pods")
 
 
+def test_it_is_not_claimed_that_unlike_pods_could_fit_in_no_order() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, *(member(name, share, size=2) for name, share in zip("ab", (70, 40), strict=True)))
+    assert lifted(source) == []
+    said = "one after the other, empty GPUs have room for 1 of the gang's 2 waiting pods"
+    assert words(source, "a")[1].startswith(said)
+
+
 def test_an_aged_gang_that_fits_is_placed_and_nothing_is_held_idle() -> None:
     source = builders.cluster(gpus=2, queue={"maxWaitSeconds": 60})
     builders.put(source, builders.bound("x", 50, "n0", "GPU-n0-1"))

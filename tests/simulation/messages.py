@@ -12,7 +12,9 @@ _PREDICATES = "|".join(
 _PHRASE = rf"\d+( GPUs?)? ({_PREDICATES})"
 _TALLY = rf"({_PHRASE}(, {_PHRASE})*|no node offers a GPU)"
 _ALONE = rf"(\d+ of the gang's \d+ waiting pods fit; for the next )?{_TALLY}"
-_EMPTY = r"all GPUs together, if empty, have room for \d+ of the gang's \d+ waiting pods"
+_EMPTY = (
+    r"(all GPUs together, if empty,|one after the other, empty GPUs) have room for \d+ of the gang's \d+ waiting pods"
+)
 _HELD = r"(1 GPU is|\d+ GPUs are) held for it, to start about \d{4}-\d\d-\d\d \d\d:\d\d UTC \(an estimate\)"
 _OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as none that it could use is expected to become free))?"
 _GUARDED = r"(; pods of lower priority are kept by PodDisruptionBudgets? \S+(, \S+)*( and \d+ more)?)?"

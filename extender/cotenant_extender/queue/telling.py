@@ -173,10 +173,12 @@ def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
             rejected = rules.rejection(play.fleet, request, check_host=True)
             room = holds.room(source.seen(), requests)
             if room < len(requests):
-                message = (
-                    f"all GPUs together, if empty, have room for {room} of the gang's {len(requests)} waiting pods"
+                alike = len({play.looks.kind(each) for each in requests}) == 1
+                # Unlike pods that fit in one of very many ways may be missed.
+                where = (
+                    "all GPUs together, if empty, have room" if alike else "one after the other, empty GPUs have room"
                 )
-                return rejected.reason, message
+                return rejected.reason, f"{where} for {room} of the gang's {len(requests)} waiting pods"
             message = f"{count} of the gang's {len(requests)} waiting pods fit; for the next {rejected.message}"
             return rejected.reason, message
     return PackedReason.WAITING_FOR_TURN, "others go first"
