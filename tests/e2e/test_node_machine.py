@@ -1,6 +1,8 @@
 """What a real node changes on a machine: whose it is, what is found of it, what refuses another."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,26 @@ def marked(here: Machine, directory: Path, *, new: Path) -> None:
 def test_mounts_of_a_folder_are_found_the_last_first() -> None:
     found = machine.mounts_below(MOUNTINFO, Path("/run/c"))
     assert found == [Path("/run/c/node two"), Path("/run/c/node/run/netns/a")]
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
+def test_nobody_is_in_a_cgroup_that_goes_before_or_while_it_is_read(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: Path) -> str:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "read_text", gone)
+    assert machine.processes_in(Path("/sys/fs/cgroup/x")) == []
+
+
+def test_cgroup_that_cannot_be_read_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> str:
+        raise OSError(errno.EACCES, "no")
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(PermissionError):
+        machine.processes_in(Path("/sys/fs/cgroup/x"))
 
 
 def test_a_machine_without_a_node_is_nobodys(here: Machine, tmp_path: Path) -> None:

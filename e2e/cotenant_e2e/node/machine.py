@@ -4,6 +4,7 @@ There is one node on a machine at most. Its mark names the cluster that it belon
 cluster left is found by the next one.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -196,14 +197,21 @@ def _unmount(below: Path) -> None:
         _run("umount", "--lazy", str(point))
 
 
+def processes_in(cgroup: Path) -> list[int]:
+    """Who is in a cgroup; nobody in one that is gone, also where it goes while it is read."""
+    try:
+        return [int(line) for line in (cgroup / "cgroup.procs").read_text().split()]
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):
+            return []
+        raise
+
+
 def _kill_all_of(cgroup: Path) -> None:
     """SIGKILL whatever is in a cgroup, again and again: a process may be forking."""
 
     def emptied() -> bool:
-        try:
-            pids = [int(line) for line in (cgroup / "cgroup.procs").read_text().split()]
-        except FileNotFoundError:
-            return True
+        pids = processes_in(cgroup)
         for pid in pids:
             Process.of(pid).kill()
         return not pids
