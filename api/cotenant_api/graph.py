@@ -10,7 +10,7 @@ import hashlib
 import io
 import zlib
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import FailFast, Field
 
@@ -143,6 +143,10 @@ class Graph(documents.Document):
     parameters: Count
     parameter_bytes: Count
     saved_activation_bytes: Count = 0
+    peak_activation_bytes: Count | None = None
+    """The most that is alive at once of what the step makes: activations, copies, gradients. None: not known."""
+    channels_last: bool = False
+    """Whether convolutions work on tensors whose channels lie side by side."""
     input_bytes_per_step: Count = 0
     critical_path_operators: Count = 0
     host: Host = Host()
@@ -150,6 +154,12 @@ class Graph(documents.Document):
     distributed: Distributed = Distributed()
     operators: Annotated[tuple[Operator, ...], FailFast()] = Field(min_length=1, max_length=MAX_OPERATORS)
     coverage: Coverage = Coverage()
+
+    def to_object(self) -> dict[str, Any]:
+        """The JSON object; what writers of before did not know is there only where it says something."""
+        written = super().to_object()
+        absent = {"peakActivationBytes": None, "channelsLast": False}
+        return {key: value for key, value in written.items() if key not in absent or value != absent[key]}
 
     def computed_digest(self) -> GraphDigest:
         """`sha256:` of the canonical JSON without name and digest."""

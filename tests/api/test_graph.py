@@ -51,6 +51,13 @@ def test_plain_json_is_read_too() -> None:
     assert graph.Graph.read(sample().to_json().encode(), source="x") == sample()
 
 
+def test_what_graphs_of_before_do_not_say_leaves_their_digests_as_they_are() -> None:
+    written = sample(peakActivationBytes=None, channelsLast=False)
+    assert written.digest == sample().digest
+    assert {"peakActivationBytes", "channelsLast"}.isdisjoint(written.to_object())
+    assert len({sample(**said).digest for said in ({}, {"peakActivationBytes": 0}, {"channelsLast": True})}) == 3
+
+
 def test_a_graph_without_digest_is_given_one() -> None:
     content = sample().to_object()
     del content["digest"]

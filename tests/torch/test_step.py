@@ -78,6 +78,69 @@ def test_saved_activations_leave_out_parameters_and_inputs(extract: Extract) -> 
     assert extract(perceptron).saved_activation_bytes == 4 * 16 * 128  # the ReLU's output, saved twice
 
 
+def test_peak_is_what_is_alive_at_once_as_references_keep_it(extract: Extract) -> None:
+    class Residual(nn.Module):
+        def __init__(self, *, keeps: bool) -> None:
+            super().__init__()
+            self.keeps = keeps
+
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            first = values.tanh()
+            second = first.tanh()
+            if not self.keeps:
+                return second.tanh()
+            return first + second.tanh()
+
+    def peak(**how: bool) -> int | None:
+        return extract(lambda: (Residual(**how), torch.empty(64)), mode="Inference").peak_activation_bytes
+
+    assert peak(keeps=True) == 4 * 4 * 64  # both names, the temporary, and the sum
+    assert peak(keeps=False) == 3 * 4 * 64
+    assert extract(perceptron, mode="Inference").peak_activation_bytes == 2 * 4 * 16 * 128
+
+
+def test_peak_of_training_has_what_is_saved_and_gradients(extract: Extract) -> None:
+    graph = extract(perceptron)
+    gradients = 4 * (128 * 32 + 32)
+    # Of the second layer, when the gradient of its input is made: what is saved, and that gradient.
+    assert graph.peak_activation_bytes is not None
+    assert graph.peak_activation_bytes >= graph.saved_activation_bytes + gradients + 4 * 16 * 128
+    assert graph.peak_activation_bytes <= graph.saved_activation_bytes + graph.parameter_bytes + 3 * 4 * 16 * 128
+
+
+def test_buffer_that_is_written_in_place_is_no_activation(extract: Extract) -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(10_000))
+
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(1)
+            return values.tanh()
+
+    assert extract(lambda: (Counting(), torch.empty(64)), mode="Inference").peak_activation_bytes == 4 * 64
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_layout_of_convolutions_is_seen(layout: torch.memory_format, extract: Extract) -> None:
+    def images() -> Any:
+        layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 1)).to(memory_format=layout)
+        return layers, torch.empty(2, 3, 16, 16).contiguous(memory_format=layout)
+
+    assert extract(images, precision="fp16").channels_last is (layout is torch.channels_last)
+    assert not extract(perceptron).channels_last
+
+
+def test_weight_that_is_gone_does_not_lend_its_cast_to_another(extract: Extract) -> None:
+    class Fleeting(nn.Module):
+        def forward(self, values: torch.Tensor) -> list[torch.Tensor]:
+            return [nn.functional.linear(values[:, :size], nn.Parameter(torch.empty(4, size))) for size in sizes]
+
+    sizes = range(8, 64)
+    graph = extract(lambda: (Fleeting(), torch.empty(2, 64)), mode="Inference", precision="fp16")
+    assert sorted(op.dims["k"] for op in named(graph, "aten::mm")) == [*sizes]
+
+
 def test_parameters_and_inputs_are_counted_in_bytes(extract: Extract) -> None:
     graph = extract(perceptron)
     assert graph.parameters == 64 * 128 + 128 + 128 * 32 + 32

@@ -248,6 +248,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         self._saved: dict[int, tuple[Any, int]] = {}
         self._not_saved: set[int] = set()
         self._paused = self._after_backward = False
+        self._alive = _Alive()
+        self._layouts: collections.Counter[bool | None] = collections.Counter()
+
+    @property
+    def alive_peak_bytes(self) -> int:
+        """The most that was alive at once of what the step made: activations, copies, gradients."""
+        return self._alive.peak_bytes
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether most of the convolutions' work is on tensors whose channels lie side by side."""
+        return self._layouts[True] > self._layouts[False]
 
     @property
     def has_begun(self) -> bool:
@@ -265,6 +277,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
             result = self._examples.answer(func, args, kwargs or {})
         result = func(*args, **(kwargs or {})) if result is None else result
         outputs = list(tensors_in([result]))
+        self._alive.see(tensor for tensor in outputs if _key(tensor) not in self._not_saved)
         if not self._paused and any(tensor.is_meta for tensor in [*inputs, *outputs]):
             self._record(func, args, inputs, outputs)
         return result
@@ -357,7 +370,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         if cls is None:
             self._unknown[name] += 1
             self._unknown_elements += sum(tensor.numel() for tensor in outputs)
-        self.add({**row, "class": cls or "other", **_amounts(base, cls, args, (inputs, outputs))}, inputs, outputs)
+        amounts = _amounts(base, cls, args, (inputs, outputs))
+        if cls == "conv":
+            weight = args[2] if base == "convolution_backward" else args[1]
+            self._layouts[_has_channels_last(weight)] += amounts["flops"]
+        self.add({**row, "class": cls or "other", **amounts}, inputs, outputs)
 
     def _chain(self, row: Row, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> None:
         """The longest chain so far ends at `outputs`; the steps of a recurrent layer follow one another."""
@@ -366,6 +383,27 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         self._longest = max(self._longest, depth)
         for tensor in outputs:
             self._depths[_key(tensor)] = (_weak(tensor), depth)
+
+
+class _Alive:
+    """The storages that a step has made and that are there still, as the references of its Python keep them."""
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+        self._known: dict[int, tuple[Any, int]] = {}
+        self._total = 0
+
+    def see(self, tensors: Iterable[Tensor]) -> None:
+        """An operator returned these; what is gone is looked for only where the total might be a new peak."""
+        for tensor in tensors:
+            if tensor.is_meta and _key(tensor) not in self._known:
+                entry = _weak(tensor), _bytes_behind(tensor)
+                self._known[_key(tensor)] = entry
+                self._total += entry[1]
+        if self._total > self.peak_bytes:
+            self._known = {key: entry for key, entry in self._known.items() if not entry[0].expired()}
+            self._total = sum(entry[1] for entry in self._known.values())
+            self.peak_bytes = max(self.peak_bytes, self._total)
 
 
 def _missing_on_meta(func: Any, args: Any, inputs: Sequence[Tensor]) -> Tensor | None:
@@ -554,6 +592,16 @@ def _sparse(base: str, inputs: list[Tensor], outputs: list[Tensor]) -> Row:
     if _ADDING.fullmatch(base) and inputs:
         return {"flops": inputs[-1].numel() if base != "index_put" else 0}
     return {"flops": 0}
+
+
+def _has_channels_last(weight: Tensor) -> bool | None:
+    """Whether a filter has its channels side by side; None where one of a single pixel, or channel, cannot tell.
+
+    The library follows the filter where it differs from the data, whose layout meta tensors lose on the way.
+    """
+    if weight.dim() < 4 or weight.shape[1] == 1 or math.prod(weight.shape[2:]) == 1:
+        return None
+    return bool(weight.stride(1) == 1)
 
 
 def _convolution(base: str, args: Any, outputs: list[Tensor]) -> Row:
@@ -861,7 +909,7 @@ class Casts:
 
     def __init__(self, lower: torch.dtype | None) -> None:
         self._lower = lower
-        self._weights: dict[int, Tensor] = {}
+        self._weights: dict[int, tuple[Tensor, Tensor]] = {}
 
     @property
     def names(self) -> dict[str, Callable[[Any], Any]]:
@@ -880,8 +928,9 @@ class Casts:
         if not (value.requires_grad and value.is_leaf):
             return value.to(self._lower)
         if id(value) not in self._weights:
-            self._weights[id(value)] = value.to(self._lower)
-        return self._weights[id(value)]
+            # Both are kept: the id of a value that is gone may be given to another.
+            self._weights[id(value)] = (value, value.to(self._lower))
+        return self._weights[id(value)][1]
 
     def up(self, value: Any) -> Any:
         """Tensors of a lower precision as fp32."""
@@ -1255,6 +1304,8 @@ def _document(job: _Job, recorder: Recorder, options: Row) -> Row:
         "parameters": sum(parameter.numel() for parameter in job.parameters),
         "parameterBytes": bytes_of(job.parameters),
         "savedActivationBytes": recorder.saved_peak_bytes,
+        "peakActivationBytes": recorder.alive_peak_bytes,
+        "channelsLast": recorder.channels_last,
         "inputBytesPerStep": bytes_of(job.inputs),
         "criticalPathOperators": recorder.longest,
         "host": options.get("host") or {},
