@@ -103,7 +103,7 @@ def compared(data: Path, model: Model) -> dict[str, comparison.Comparison]:
 
 
 def test_better_medians_with_worse_bounds_are_not_better(data: Path) -> None:
-    found = compared(data, active(median=0.4, upper=1.1, knows=True))
+    found = compared(data, active(median=0.4, upper=0.8, knows=True))
     medians, bounds = found["rmsle"], found[comparison.BOOKING]
     assert medians.candidate < comparison.BETTER * medians.active
     assert bounds.active < comparison.BETTER * bounds.candidate
@@ -111,6 +111,6 @@ def test_better_medians_with_worse_bounds_are_not_better(data: Path) -> None:
 
 
 def test_a_model_that_knows_the_jobs_that_run_is_better_than_one_that_does_not(few: Path) -> None:
-    found = compared(few, active(median=0.85, upper=1.1, knows=False))[comparison.OUT_OF_DOMAIN]
+    found = compared(few, active(median=0.65, upper=0.8, knows=False))[comparison.OUT_OF_DOMAIN]
     assert (found.active, found.rows) == (1.0, 16)
     assert found.candidate < 0.2

@@ -58,11 +58,33 @@ def test_saved_activations_count_once_in_the_median_and_widened_in_the_bound(bui
     assert large.upper - small.upper == pytest.approx(2000 * 1.08 * 1.3, abs=1)
 
 
-def test_convolution_needs_a_workspace(build: Any) -> None:
+@pytest.mark.parametrize(("dtype", "share"), [("fp32", 1.3), ("tf32", 1.3), ("fp16", 0.2), ("bf16", 0.2)])
+def test_convolution_needs_a_workspace(build: Any, dtype: str, share: float) -> None:
     convolution = Operator(
-        operator_class=OperatorClass.CONV, name="aten::convolution", phase=Phase.FORWARD, bytes_read=2**30
+        operator_class=OperatorClass.CONV, name="aten::convolution", phase=Phase.FORWARD, bytes_read=2**30, dtype=dtype
     )
-    assert alive(build.graph(convolution)).estimated == pytest.approx(2**29)
+    assert alive(build.graph(convolution)).workspace == pytest.approx(share * 2**30)
+
+
+def test_peak_that_was_followed_counts_instead_of_single_operators(build: Any, h200: Device) -> None:
+    def needed(**sizes: int) -> Any:
+        return jobs.predict(build.graph(**sizes), [h200]).by_gpu[h200.name].memory_mib
+
+    small, large = (needed(peak_activation_bytes=peak * MIB, saved_activation_bytes=1) for peak in (1000, 3000))
+    assert large.q50 - small.q50 == pytest.approx(2000 * 1.08, abs=1)
+    assert large.upper - small.upper == pytest.approx(2000 * 1.08 * 1.07, abs=1)
+    assert needed(peak_activation_bytes=1000 * MIB, saved_activation_bytes=2**40) == small
+
+
+def test_optimizer_makes_a_copy_of_all_gradients_when_activations_are_gone(build: Any) -> None:
+    graph = build.graph(build.matmul(), sweep(state=0, gradients=500), peak_activation_bytes=600)
+    assert alive(graph).estimated == 1000 + graph.input_bytes_per_step
+
+
+def test_inference_with_a_followed_peak_needs_that_and_its_weights(build: Any) -> None:
+    graph = build.graph(mode=Mode.INFERENCE, peak_activation_bytes=12345, parameters=1000)
+    found = alive(graph)
+    assert (found.exact, found.estimated, found.followed) == (4000, 12345 + graph.input_bytes_per_step, True)
 
 
 def test_smaller_gpu_holds_a_smaller_context(build: Any, h200: Device) -> None:

@@ -65,7 +65,11 @@ class Coefficients:
     allocator_slack: float
     """Share by which the caching allocator holds more than is alive."""
     convolution_workspace: float
-    """Workspace of a convolution as a share of the bytes that it reads and writes."""
+    """What convolutions in fp32 and TF32 hold beside their tensors, as a share of the bytes that the largest moves."""
+    half_convolution_workspace: float
+    """The same in fp16 and bf16."""
+    workspace_widening: float
+    """Upper bound of these two, over the median."""
     matmul_workspace_mib: float
 
     speed_kept: float
@@ -73,7 +77,9 @@ class Coefficients:
     widening: float
     """Upper bound of a utilization over its median."""
     memory_widening: float
-    """Upper bound of what liveness only estimates, over its median."""
+    """Upper bound of what is alive, over its median, where references were followed (`peakActivationBytes`)."""
+    guessed_memory_widening: float
+    """The same where it is only estimated from single operators."""
     exact_memory_widening: float
     """The same of what is counted exactly: weights, gradients, optimizer state."""
     max_unknown_share: float
@@ -117,17 +123,22 @@ FORMULA_1: Final = Coefficients(
     network_bytes_per_second=12.5e9,  # assumption: 100 Gbit/s Ethernet or InfiniBand
     idle_power_share=0.17,  # assumption: a GPU with a CUDA context takes 55 to 120 W of 300 to 700 W
     sm_power_share=0.7,  # assumption
-    # Assumption, between nvidia-smi's 300 MiB on a T4 (40 SMs) and 520 MiB on an H100 (132 SMs) for an empty context.
-    context_mib=220.0,
+    # The next six, and `memory_widening`, are chosen on CARMA's memory of 33 vision jobs on an A100 (its smallest leave
+    # 555 MiB for the context) and on which batch of timm's models fits into 24 GiB and which does not. Neither set
+    # ships yet. What a context takes per SM is an assumption, between a T4's 300 MiB and an H100's 520.
+    context_mib=310.0,
     context_mib_per_sm=2.3,
     allocator_slack=0.08,
-    convolution_workspace=0.5,
+    convolution_workspace=1.3,
+    half_convolution_workspace=0.2,
+    workspace_widening=2.0,
     matmul_workspace_mib=32.0,  # cuBLAS' workspace on Hopper; 8 MiB before
     speed_kept=0.95,
     # Untuned physics against measured utilization of whole jobs had an RMSLE of 0.27 at best on public measurements:
     # exp(1.28 x 0.27) covers 90 % of a log-normal error.
     widening=1.41,
-    memory_widening=1.30,  # naive liveness missed the peak of unseen CNNs by 21 % in the median
+    memory_widening=1.07,
+    guessed_memory_widening=1.30,  # naive liveness missed the peak of unseen CNNs by 21 % in the median
     exact_memory_widening=1.03,  # the allocator rounds blocks to 2 MiB
     max_unknown_share=0.05,
 )
