@@ -12,6 +12,7 @@ LANGUAGE_MODELS: Final = "language-models"
 GAVEL: Final = "gavel"
 GAVEL_AGAIN: Final = "gavel-again"
 MISO: Final = "miso"
+CARMA: Final = "carma"
 
 SETS: Final[Mapping[str, str]] = types.MappingProxyType(
     {
@@ -19,6 +20,7 @@ SETS: Final[Mapping[str, str]] = types.MappingProxyType(
         LANGUAGE_MODELS: "latency of whole language models (NeuSight); scored, never learned from",
         GAVEL: "speed of pairs of training jobs on three GPU models (Gavel)",
         GAVEL_AGAIN: "speed of the same pairs, measured a second time (Gavel); shows how far the two agree",
+        CARMA: "peak memory of whole training jobs on an A100 (CARMA); never learned from",
         MISO: "speed of training jobs on parts of a GPU (MISO)",
     }
 )

@@ -17,6 +17,7 @@ from cotenant_predictor.evaluation import (
     jobs,
     kernels,
     language_models,
+    peaks,
     scores,
     slices,
     splits,
@@ -117,12 +118,14 @@ def of_set(
     Raises:
         InvalidInputError: the set cannot be split as was asked for.
     """
-    if name in (shipped.LANGUAGE_MODELS, shipped.GAVEL_AGAIN):
+    if name in (shipped.LANGUAGE_MODELS, shipped.GAVEL_AGAIN, shipped.CARMA):
         if request.splits:
             remedy = f"is no split of {name}, of which nothing is learned: leave it out"
             raise errors.InvalidInputError("--split", ", ".join(request.splits), remedy)
         if name == shipped.LANGUAGE_MODELS:
             return Evaluation(rows=tuple(language_models.rows(model, progress=progress)))
+        if name == shipped.CARMA:
+            return Evaluation(rows=tuple(peaks.rows(progress=progress)))
         return Evaluation(rows=tuple(agreement.rows(gavel.load(), gavel.load_again(), progress=progress)))
     if name == shipped.GAVEL:
         return of_pairs(gavel.load(), request, progress=progress)

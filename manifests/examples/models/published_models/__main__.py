@@ -12,7 +12,7 @@ from cotenant_api import files
 from cotenant_api.graph import Graph
 from cotenant_predictor.extraction import extractor
 
-from . import gavel, horus, neusight
+from . import carma, gavel, horus, neusight
 from .jobs import Published
 
 Manifests = Mapping[str, Callable[[], list[Published]]]
@@ -20,6 +20,7 @@ Manifests = Mapping[str, Callable[[], list[Published]]]
 SETS: Mapping[str, Manifests] = {
     "neusight": {"manifest.json": neusight.jobs},
     "gavel": {"manifest.json": gavel.jobs},
+    "carma": {"manifest.json": carma.jobs},
 }
 MIXES: Mapping[str, Manifests] = {
     "horus": {"manifest.json": horus.jobs, "manifest-torchvision.json": horus.jobs_of_torchvision},
@@ -29,6 +30,7 @@ MIXES: Mapping[str, Manifests] = {
 
 def graph_of(job: Published) -> Graph:
     """The job's graph document, extracted again."""
+    torch.backends.cudnn.allow_tf32 = job.tf32
     return Graph.from_object(extractor.extract(job.build, job.options()), source=job.name).sealed()
 
 
@@ -51,7 +53,6 @@ def main() -> int:
     action.add_argument("--check", type=Path, metavar="DIR", help="compare with what DIR holds")
     parser.add_argument("--only", choices=sorted({**SETS, **MIXES}), help="one set")
     arguments = parser.parse_args()
-    torch.backends.cudnn.allow_tf32 = False  # none of these measurements used TF32
     bad = 0
     for name in [arguments.only] if arguments.only else SETS:
         made = files_of({**SETS, **MIXES}[name])

@@ -10,7 +10,7 @@ class Published:
     """One job of a public set.
 
     `key` is what the set calls it, `name` the graph's (and, with .json.gz, the file's) name, and `build` what
-    `cotenant extract` would call.
+    `cotenant extract` would call. `tf32`: whether convolutions ran as TF32, as PyTorch has them.
     """
 
     key: str
@@ -22,6 +22,7 @@ class Published:
     workers: int = 0
     data_on_gpu: bool = False
     compiled: bool = False
+    tf32: bool = False
 
     def options(self) -> dict[str, Any]:
         """What the extractor takes; all of these sets measured fp32."""
