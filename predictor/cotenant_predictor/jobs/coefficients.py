@@ -123,9 +123,9 @@ FORMULA_1: Final = Coefficients(
     network_bytes_per_second=12.5e9,  # assumption: 100 Gbit/s Ethernet or InfiniBand
     idle_power_share=0.17,  # assumption: a GPU with a CUDA context takes 55 to 120 W of 300 to 700 W
     sm_power_share=0.7,  # assumption
-    # The next six, and `memory_widening`, are chosen on CARMA's memory of 33 vision jobs on an A100 (its smallest leave
-    # 555 MiB for the context) and on which batch of timm's models fits into 24 GiB and which does not. Neither set
-    # ships yet. What a context takes per SM is an assumption, between a T4's 300 MiB and an H100's 520.
+    # The next six, and `memory_widening`, are chosen on the memory of 33 vision jobs on an A100 (`cotenant evaluate
+    # carma`; the smallest leave 555 MiB for the context) and on which batch of timm's models fits into 24 GiB and which
+    # does not, which does not ship yet. Context per SM: an assumption, between a T4's 300 MiB and an H100's 520.
     context_mib=310.0,
     context_mib_per_sm=2.3,
     allocator_slack=0.08,
