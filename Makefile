@@ -146,7 +146,7 @@ bench-operator: $(VENV)/.wheel ## 1,000 DLJobs at once on a real control plane (
 bench-operator-rest: $(VENV)/.wheel ## the operator at rest with 10,000 DLJobs that are over, on a real control plane (about a quarter of an hour)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-operator-rest --dir $(RUN_DIR)/bench-operator --write operator/README.md
 
-model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data: the same bytes)
+model: $(VENV)/.wheel ## train the model that ships from data in the repository (the same data and machine: the same bytes)
 	OMP_NUM_THREADS=1 $(BIN)/cotenant train $(MODEL_DATA) --from-scratch --name default-1 --out $(RUN_DIR)/model
 	cp $(RUN_DIR)/model/model.json $(MODEL)
 
