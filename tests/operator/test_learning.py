@@ -15,6 +15,7 @@ from cotenant_operator.learning import collecting, ledger
 from cotenant_operator.loop import keeper
 from cotenant_operator.state import measured
 from cotenant_predictor.datasets import measurements
+from cotenant_predictor.jobs import coefficients
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.measuring import line
@@ -360,3 +361,7 @@ async def test_fault_with_one_namespace_leaves_the_others_and_the_operator(
     monkeypatch.setattr(ledger, "name_of", named)
     await keep(cluster)
     assert len(kept(cluster).lines) == 1
+
+
+def test_a_job_whose_prediction_was_right_books_no_more_for_what_is_learned_of_it() -> None:
+    assert 100 * coefficients.FORMULA_1.memory_widening >= ledger.LEARNED_PERCENT

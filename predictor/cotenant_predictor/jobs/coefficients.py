@@ -137,7 +137,7 @@ FORMULA_1: Final = Coefficients(
     # Untuned physics against measured utilization of whole jobs had an RMSLE of 0.27 at best on public measurements:
     # exp(1.28 x 0.27) covers 90 % of a log-normal error.
     widening=1.41,
-    memory_widening=1.07,
+    memory_widening=1.1,  # what is added to a peak that was seen: else the second job of a kind would book more
     guessed_memory_widening=1.30,  # naive liveness missed the peak of unseen CNNs by 21 % in the median
     exact_memory_widening=1.03,  # the allocator rounds blocks to 2 MiB
     max_unknown_share=0.05,
