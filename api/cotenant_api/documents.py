@@ -101,6 +101,11 @@ def validated(model: type[M], value: object, *, source: str) -> M:
         raise errors.InvalidInputError(f"{source}{path}", first.get("input"), first["msg"]) from error
 
 
+def without(written: dict[str, Any], **absent: Any) -> dict[str, Any]:
+    """Leave out of a JSON object the keys that are named here, where they have these values: absence says as much."""
+    return {key: value for key, value in written.items() if key not in absent or value != absent[key]}
+
+
 def canonical(value: object) -> str:
     """Compact JSON with sorted keys. NaN and infinities are refused (ValueError)."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)

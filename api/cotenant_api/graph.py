@@ -157,9 +157,7 @@ class Graph(documents.Document):
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object; what writers of before did not know is there only where it says something."""
-        written = super().to_object()
-        absent = {"peakActivationBytes": None, "channelsLast": False}
-        return {key: value for key, value in written.items() if key not in absent or value != absent[key]}
+        return documents.without(super().to_object(), peakActivationBytes=None, channelsLast=False)
 
     def computed_digest(self) -> GraphDigest:
         """`sha256:` of the canonical JSON without name and digest."""

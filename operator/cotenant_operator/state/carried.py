@@ -69,7 +69,7 @@ class Carried(documents.Document):
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object; what only few jobs have is there only for them."""
-        return _without(super().to_object(), measured=None, profile=False, suspicion=None)
+        return documents.without(super().to_object(), measured=None, profile=False, suspicion=None)
 
 
 FIRST: Final = Carried()
@@ -99,7 +99,7 @@ class Ended(documents.Document):
 
     def to_object(self) -> dict[str, Any]:
         """The JSON object; what only measured jobs have is there only for them."""
-        return _without(super().to_object(), measured=None, fault=None, ranSeconds=None)
+        return documents.without(super().to_object(), measured=None, fault=None, ranSeconds=None)
 
 
 def of_attempt(text: str | None, *, attempt: int) -> Carried:
@@ -120,7 +120,3 @@ def end(text: str | None) -> Ended | None:
         InvalidInputError: it cannot be read.
     """
     return None if text is None else Ended.from_json(text, source="metadata.annotations[cotenant.dev/ended]")
-
-
-def _without(written: dict[str, Any], **absent: Any) -> dict[str, Any]:
-    return {key: value for key, value in written.items() if key not in absent or value != absent[key]}
