@@ -20,15 +20,14 @@ from scipy.optimize import nnls
 from cotenant_predictor import devices
 from cotenant_predictor.datasets import carma
 from cotenant_predictor.datasets.carma import Run
-from cotenant_predictor.evaluation import metrics, splits
+from cotenant_predictor.evaluation import metrics, scores, splits
 from cotenant_predictor.evaluation.report import Row, scored
 from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs import memory, roofline
-from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.memory import Alive
 
 Array: TypeAlias = npt.NDArray[Any]
 
-TARGET: Final = "memoryPeakMiB"
 CHOSEN: Final = "chosen-on-these"
 """The constants that ship were chosen by looking at these jobs: no blind test."""
 SAME: Final = {"resnet50_cifar100": "efficientNet_cifar100"}
@@ -41,10 +40,11 @@ def rows(*, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
     progress(f"{len(runs)} jobs whose memory was measured")
     groups = [SAME.get(run.program, run.program) for run in runs]
     measured = np.array([run.memory_mib for run in runs])
+    alive = [_alive(run) for run in runs]
     parts = {
         "constant": np.ones((len(runs), 1)),
         "fake-tensors+": np.array([(1.0, run.estimated_mib) for run in runs]),
-        "cotenant": np.array([_parts(run) for run in runs]),
+        "cotenant": np.array([_parts(one) for one in alive]),
     }
     predicted = {"fake-tensors": np.array([run.estimated_mib for run in runs])}
     predicted |= {name: _held_out(columns, measured, groups) for name, columns in parts.items()}
@@ -52,18 +52,17 @@ def rows(*, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
         _scored(measured, values, groups, model=name, split=splits.LEAVE_GROUP_OUT)
         for name, values in predicted.items()
     ]
-    return [*found, *_shipped(runs, measured, groups)]
+    return [*found, *_shipped(alive, measured, groups)]
 
 
-def _parts(run: Run, coefficients: Coefficients = constants.FORMULA_1) -> tuple[float, float, float]:
+def _alive(run: Run) -> Alive:
+    return memory.alive_of(run.graph, roofline.operators_of(run.graph, constants.FORMULA_1), constants.FORMULA_1)
+
+
+def _parts(alive: Alive) -> tuple[float, float, float]:
     """What the formula adds up, in MiB: the context, what is alive, and what the largest convolution moves."""
-    alive = _alive(run, coefficients)
-    moved = alive.workspace / coefficients.convolution_workspace
+    moved = alive.workspace / constants.FORMULA_1.convolution_workspace
     return 1.0, (alive.exact + alive.estimated) / memory.MIB, moved / memory.MIB
-
-
-def _alive(run: Run, coefficients: Coefficients) -> memory.Alive:
-    return memory.alive_of(run.graph, roofline.operators_of(run.graph, coefficients), coefficients)
 
 
 def _held_out(columns: Array, measured: Array, groups: Sequence[str]) -> Array:
@@ -76,19 +75,19 @@ def _held_out(columns: Array, measured: Array, groups: Sequence[str]) -> Array:
     return found
 
 
-def _shipped(runs: Sequence[Run], measured: Array, groups: Sequence[str]) -> Iterator[Row]:
+def _shipped(alive: Sequence[Alive], measured: Array, groups: Sequence[str]) -> Iterator[Row]:
     device = devices.load()[carma.GPU_MODEL]
-    needs = [memory.needed(_alive(run, constants.FORMULA_1), device, constants.FORMULA_1) for run in runs]
+    needs = [memory.needed(one, device, constants.FORMULA_1) for one in alive]
     median, upper = (np.array([getattr(need, name) for need in needs], dtype=np.float64) for name in ("q50", "upper"))
     yield _scored(measured, median, groups, model="shipped", split=CHOSEN)
     for metric, statistic in (
         ("underAtSafeBound", metrics.under_share),
         ("overReservationFactor", metrics.over_reservation_factor),
     ):
-        row = Row(target=TARGET, split=CHOSEN, model="shipped", metric=metric, value=0.0, n=0)
+        row = Row(target=scores.MEMORY, split=CHOSEN, model="shipped", metric=metric, value=0.0, n=0)
         yield scored(row, statistic, (measured, upper), groups)
 
 
 def _scored(measured: Array, predicted: Array, groups: Sequence[str], *, model: str, split: str) -> Row:
-    row = Row(target=TARGET, split=split, model=model, metric="mape", value=0.0, n=0)
+    row = Row(target=scores.MEMORY, split=split, model=model, metric="mape", value=0.0, n=0)
     return scored(row, metrics.mape, (measured, predicted), groups)
