@@ -17,6 +17,12 @@ from cotenant_e2e.cluster import Cluster
 Refused = Callable[[Callable[[], Any]], str]
 
 HELD: Json = {"schedulingGates": [{"name": "example.org/hold"}]}
+EXTRA: Json = {
+    "finalizers": {"finalizers": ["example.org/kept"]},
+    "labels": {"labels": {"a": "b"}},
+    "annotations": {"annotations": {"a": "b"}},
+}
+"""What an agent's objects have none of."""
 
 
 def gpunode(name: str) -> str:
@@ -172,13 +178,11 @@ def test_it_tells_nothing_about_pods_of_kube_system(agent: Client, refused: Refu
 @pytest.mark.parametrize(
     "metadata",
     [
-        {"finalizers": ["example.org/kept"]},
-        {"labels": {"a": "b"}},
-        {"annotations": {"a": "b"}},
+        *EXTRA.values(),
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "another", "uid": "u"}]},
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "u"}]},
     ],
-    ids=["finalizers", "labels", "annotations", "another node's", "a namespace's"],
+    ids=[*EXTRA, "another node's", "a namespace's"],
 )
 @pytest.mark.parametrize("kind", ["gpunodes", "leases"])
 def test_what_it_makes_goes_with_its_node(
@@ -199,12 +203,10 @@ def test_what_it_makes_goes_with_its_node(
 @pytest.mark.parametrize(
     "metadata",
     [
-        {"finalizers": ["example.org/kept"]},
-        {"labels": {"a": "b"}},
-        {"annotations": {"a": "b"}},
+        *EXTRA.values(),
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": "u"}]},
     ],
-    ids=["finalizers", "labels", "annotations", "a namespace's"],
+    ids=[*EXTRA, "a namespace's"],
 )
 def test_what_it_made_goes_with_its_node_whatever_it_changes_later(
     agent: Client, workspace: Workspace, refused: Refused, own_node: str, metadata: Json
