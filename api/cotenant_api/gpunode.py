@@ -143,6 +143,8 @@ class Spec(documents.Model):
 class Status(documents.Model):
     """What the agent writes."""
 
+    nonce: Name | None = None
+    """Another in each write: none is without effect, so that one that was sent before it and comes after is refused."""
     observed_generation: int | None = None
     agent_version: Name | None = None
     driver_version: Name | None = None

@@ -6,6 +6,7 @@ to it as a view.
 
 import asyncio
 import dataclasses
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -154,6 +155,8 @@ class Agent:
             self._retry.log.info("%s", line)
         self._current = new
         if status.worth_writing(self._written, new, last_written=self._written_at, now=now):
+            # Until it is answered, what stands may be this one or another: the next is written, whatever it says.
+            self._written = None
             await self._write(new)
             self._written, self._written_at = new, now
         self._published.set()
@@ -161,7 +164,8 @@ class Agent:
 
     async def _write(self, new: gpunode.Status) -> None:
         node, path = self._identity.node, cluster.gpunode_path(self._identity.node)
-        manifest = manifests.gpu_node_status(node, new, version=self._gpunode.version)
+        marked = new.model_copy(update={"nonce": secrets.token_hex(16)})
+        manifest = manifests.gpu_node_status(node, marked, version=self._gpunode.version)
         try:
             try:
                 self._gpunode.read(await self._api.apply(f"{path}/status", manifest))

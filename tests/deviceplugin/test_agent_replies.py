@@ -59,6 +59,21 @@ async def test_a_status_of_a_former_agent_that_arrives_after_the_first_of_this_o
         assert tenants(api) == []
 
 
+async def test_a_late_status_is_refused_also_where_the_agent_has_come_back_to_what_it_said_before(
+    api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
+) -> None:
+    async with started():
+        api.faults.append(fakes.Fault("APPLY", STATUS, LOST, late=True))
+        api.put(POD, fakes.pod(fakes.PodSpec()))
+        await fakes.settled()
+        api.delete(POD)
+        await clock.advance(5)
+        assert tenants(api) == []
+        with pytest.raises(cluster.ConflictError):
+            api.arrive()
+        assert tenants(api) == []
+
+
 async def test_a_status_that_was_lost_and_arrives_before_the_next_try_is_written_over(
     api: fakes.FakeCluster, clock: fakes.FakeClock, started: Started
 ) -> None:

@@ -159,7 +159,8 @@ class Agent:
                 continue
             # A write of long ago may arrive late: it must not undo a newer one.
             seen = {"resourceVersion": now["metadata"]["resourceVersion"]}
-            body = {"metadata": seen, "status": self._status()}
+            self._machine.writes += 1
+            body = {"metadata": seen, "status": {"nonce": str(self._machine.writes), **self._status()}}
             code, _ = await requests.stubbornly(self._link, "PATCH", f"{path}/status", body)
             if code == 200:
                 return

@@ -34,6 +34,7 @@ class Machine:
         over: pods whose container ended by itself, and whether well.
         sick: GPUs that are broken at present.
         on: whether it is powered.
+        writes: of its GPUNode, by all agents that it had.
     """
 
     name: NodeName
@@ -44,6 +45,7 @@ class Machine:
     over: dict[PodUID, bool] = field(default_factory=dict)
     sick: set[GPUUID] = field(default_factory=set)
     on: bool = True
+    writes: int = 0
 
     def start(self, container: Container) -> bool:
         """Start a container; it cannot without its specification."""
