@@ -14,6 +14,7 @@ from cotenant_predictor.evaluation import (
     colocation,
     colocation_curve,
     curves,
+    image_models,
     jobs,
     kernels,
     language_models,
@@ -118,21 +119,28 @@ def of_set(
     Raises:
         InvalidInputError: the set cannot be split as was asked for.
     """
-    if name in (shipped.LANGUAGE_MODELS, shipped.GAVEL_AGAIN, shipped.CARMA):
+    if name in _WHOLE:
         if request.splits:
-            remedy = f"is no split of {name}, of which nothing is learned: leave it out"
+            remedy = f"is no split of {name}, which says itself what is held out: leave it out"
             raise errors.InvalidInputError("--split", ", ".join(request.splits), remedy)
-        if name == shipped.LANGUAGE_MODELS:
-            return Evaluation(rows=tuple(language_models.rows(model, progress=progress)))
-        if name == shipped.CARMA:
-            return Evaluation(rows=tuple(peaks.rows(progress=progress)))
-        return Evaluation(rows=tuple(agreement.rows(gavel.load(), gavel.load_again(), progress=progress)))
+        return Evaluation(rows=tuple(_WHOLE[name](model, progress)))
     if name == shipped.GAVEL:
         return of_pairs(gavel.load(), request, progress=progress)
     rows, kinds = _SETS[name]
     return _of_splits(functools.partial(rows, progress=progress), request, kinds, progress=progress)
 
 
+def _agreement(_: KernelModel | None, progress: Progress) -> list[Row]:
+    return agreement.rows(gavel.load(), gavel.load_again(), progress=progress)
+
+
+_WHOLE: Final[Mapping[str, Callable[[KernelModel | None, Progress], list[Row]]]] = {
+    shipped.LANGUAGE_MODELS: lambda model, progress: language_models.rows(model, progress=progress),
+    shipped.CARMA: lambda _, progress: peaks.rows(progress=progress),
+    shipped.TIMM: lambda model, progress: image_models.rows(model, progress=progress),
+    shipped.GAVEL_AGAIN: _agreement,
+}
+"""Sets that are scored as a whole."""
 _SETS: Final[Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]]] = {
     shipped.KERNELS: (kernels.rows, (splits.LEAVE_GPU_OUT,)),
     shipped.MISO: (slices.rows, (slices.LEAVE_SLICE_OUT,)),

@@ -23,14 +23,15 @@ class Published:
     data_on_gpu: bool = False
     compiled: bool = False
     tf32: bool = False
+    precision: str = "fp32"
 
     def options(self) -> dict[str, Any]:
-        """What the extractor takes; all of these sets measured fp32."""
+        """What the extractor takes."""
         return {
             "name": self.name,
             "batchSize": self.batch_size,
             "mode": "Training" if self.training else "Inference",
-            "precision": "fp32",
+            "precision": self.precision,
             "optimizer": self.optimizer,
             "compiled": self.compiled,
             "host": {"loaderWorkers": self.workers, "dataOnGPU": self.data_on_gpu},
