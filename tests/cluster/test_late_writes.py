@@ -49,6 +49,28 @@ def test_a_gpunodes_status_that_was_decided_on_an_older_version_is_refused(works
     assert refused(workspace, "PATCH", url, late, content_type=APPLY)
 
 
+def test_only_a_status_that_differs_moves_the_version_so_that_each_carries_another_nonce(workspace: Workspace) -> None:
+    collection = clients.path_of("gpunodes", group="cotenant.dev", version="v1alpha1")
+    name = f"{workspace.namespace}-nowhere"
+    kind = {"apiVersion": names.API_VERSION, "kind": "GPUNode"}
+    made = workspace.client.create(collection, {**kind, "metadata": {"name": name}})
+    url = f"{collection}/{name}/status?fieldManager={AGENT}-test&force=true"
+
+    def applied(seen: Json, nonce: str) -> Json:
+        body = {**kind, "metadata": {"name": name, "resourceVersion": version(seen)}, "status": {"nonce": nonce}}
+        answer: Json = workspace.client.request("PATCH", url, body, content_type=APPLY)
+        return answer
+
+    try:
+        first = applied(made, "1")
+        assert version(applied(first, "1")) == version(first)
+        assert version(applied(first, "2")) != version(first)
+        late = {**kind, "metadata": {"name": name, "resourceVersion": version(first)}, "status": {"nonce": "late"}}
+        assert refused(workspace, "PATCH", url, late, content_type=APPLY)
+    finally:
+        workspace.client.delete(f"{collection}/{name}")
+
+
 def test_a_deployments_template_that_was_decided_on_an_older_version_is_refused(workspace: Workspace) -> None:
     model = workspace.graph("graph")
     workspace.dljob("serve", model=model, workloadType="Inference", template=template(run_for=""))
