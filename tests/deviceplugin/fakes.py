@@ -133,10 +133,10 @@ class FakeCluster:
         wanted = manifest["metadata"].get("resourceVersion")
         if wanted is not None and wanted != self._found(whole)["metadata"]["resourceVersion"]:
             raise cluster.ConflictError(f"{whole} is not what it was at {wanted}")
-        status = whole != path
+        new = manifest if whole == path else {**self._found(whole), "status": manifest["status"]}
         # As of the API server: what changes nothing is not written, moves no version and is told to nobody.
-        if not (status and self._found(whole).get("status") == manifest["status"]):
-            self.put(whole, {**self._found(whole), "status": manifest["status"]} if status else manifest)
+        if whole not in self.objects or _content(new) != _content(self.objects[whole]):
+            self.put(whole, new)
         return copy.deepcopy(self.objects[whole])
 
     async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
@@ -238,6 +238,12 @@ class FakeCluster:
         for selection, queue in self._watches:
             if selection.path not in self.deaf and _selected(selection, path, manifest):
                 queue.put_nowait((kind, copy.deepcopy(manifest)))
+
+
+def _content(manifest: Mapping[str, Any]) -> cluster.Object:
+    """An object without its version."""
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "resourceVersion"}
+    return {**manifest, "metadata": metadata}
 
 
 def _selected(selection: cluster.Selection, path: str, manifest: Mapping[str, Any]) -> bool:

@@ -35,9 +35,9 @@ def test_every_row_of_the_chosen_models_has_its_graph(runs: tuple[Run, ...]) -> 
 
 
 def test_parameters_are_those_that_were_published(runs: tuple[Run, ...]) -> None:
-    ratios = {one.row.model: one.graph.parameters / (1e6 * one.row.mega_parameters) for one in runs}
+    ratios = {one.row: one.graph.parameters / (1e6 * one.row.mega_parameters) for one in runs}
     assert np.median(list(ratios.values())) == pytest.approx(1, abs=0.01)
-    assert {model for model, ratio in ratios.items() if not 0.9 < ratio < 1.1} == set()
+    assert {(row.model, row.table) for row, ratio in ratios.items() if not 0.9 < ratio < 1.1} == set()
 
 
 def test_attention_is_several_operators_where_torch_had_no_fused_one(runs: tuple[Run, ...]) -> None:

@@ -181,10 +181,9 @@ def _bracket_rows(kind: str, runs: Sequence[Run]) -> Iterator[Row]:
 
 def _needs(run: Run, device: Device) -> tuple[tuple[int, int], tuple[int, int]]:
     """Median and bound in MiB, of the batch that ran and of the one that did not fit."""
-    graph, coefficients = run.graph, constants.FORMULA_1
-    here = memory.alive_of(graph, roofline.operators_of(graph, coefficients), coefficients)
+    here = peaks.alive_of(run.graph)
     more = (run.row.fails_at or run.row.batch_size) / run.row.batch_size
     grown = here.gradients + more * (here.estimated - here.gradients)
     there = dataclasses.replace(here, estimated=grown, workspace=more * here.workspace)
-    first, second = (memory.needed(alive, device, coefficients) for alive in (here, there))
+    first, second = (memory.needed(alive, device, constants.FORMULA_1) for alive in (here, there))
     return (first.q50, first.upper), (second.q50, second.upper)

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
+from cotenant_api.graph import Graph
 from cotenant_predictor import devices
 from cotenant_predictor.datasets import carma
-from cotenant_predictor.datasets.carma import Run
 from cotenant_predictor.evaluation import metrics, scores, splits
 from cotenant_predictor.evaluation.report import Row, scored
 from cotenant_predictor.jobs import coefficients as constants
@@ -40,7 +40,7 @@ def rows(*, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
     progress(f"{len(runs)} jobs whose memory was measured")
     groups = [SAME.get(run.program, run.program) for run in runs]
     measured = np.array([run.memory_mib for run in runs])
-    alive = [_alive(run) for run in runs]
+    alive = [alive_of(run.graph) for run in runs]
     parts = {
         "constant": np.ones((len(runs), 1)),
         "fake-tensors+": np.array([(1.0, run.estimated_mib) for run in runs]),
@@ -55,8 +55,9 @@ def rows(*, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
     return [*found, *_shipped(alive, measured, groups)]
 
 
-def _alive(run: Run) -> Alive:
-    return memory.alive_of(run.graph, roofline.operators_of(run.graph, constants.FORMULA_1), constants.FORMULA_1)
+def alive_of(graph: Graph) -> Alive:
+    """Say what a job holds at its peak, by the constants that ship."""
+    return memory.alive_of(graph, roofline.operators_of(graph, constants.FORMULA_1), constants.FORMULA_1)
 
 
 def _parts(alive: Alive) -> tuple[float, float, float]:

@@ -130,15 +130,11 @@ def of_set(
     return _of_splits(functools.partial(rows, progress=progress), request, kinds, progress=progress)
 
 
-def _agreement(_: KernelModel | None, progress: Progress) -> list[Row]:
-    return agreement.rows(gavel.load(), gavel.load_again(), progress=progress)
-
-
 _WHOLE: Final[Mapping[str, Callable[[KernelModel | None, Progress], list[Row]]]] = {
     shipped.LANGUAGE_MODELS: lambda model, progress: language_models.rows(model, progress=progress),
     shipped.CARMA: lambda _, progress: peaks.rows(progress=progress),
     shipped.TIMM: lambda model, progress: image_models.rows(model, progress=progress),
-    shipped.GAVEL_AGAIN: _agreement,
+    shipped.GAVEL_AGAIN: lambda _, progress: agreement.rows(gavel.load(), gavel.load_again(), progress=progress),
 }
 """Sets that are scored as a whole."""
 _SETS: Final[Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]]] = {

@@ -106,7 +106,7 @@ def _differing(folder: Path, made: dict[str, bytes], *, whole: bool) -> list[str
 
 def _content(data: bytes | None) -> bytes | None:
     """Without its packing, which need not be the same everywhere."""
-    return lzma.decompress(data) if data is not None and data[:6] == XZ else data
+    return lzma.decompress(data) if data is not None and data.startswith(XZ) else data
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from cotenant_predictor.datasets import timm as measured
 from .jobs import Published
 
 OPTIMIZER = "sgd:momentum=0.9,weight_decay=0.0001"
-CLASSES = 1000
 
 
 def bundles() -> Mapping[str, list[Published]]:
