@@ -8,7 +8,7 @@ import numpy as np
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, knowledge, looks, rules, spaces, suspicion, view
-from cotenant_extender.queue import roster
+from cotenant_extender.queue import leavers, roster
 
 
 class Before(NamedTuple):
@@ -133,15 +133,15 @@ def without_all(seen: fleet.Fleet, held: roster.Roster, leaving: rules.Array) ->
     """
     made = copied(seen)
     count = leaving.sum(axis=2)
-    made.free += (held.share * leaving).sum(axis=2).astype(made.free.dtype)
-    made.free_mib += (held.memory_mib * leaving).sum(axis=2)
+    made.free += leavers.by_gpu(held.share, leaving).astype(made.free.dtype)
+    made.free_mib += leavers.by_gpu(held.memory_mib, leaving)
     made.tenants -= count.astype(made.tenants.dtype)
     made.tenants_left += count.astype(made.tenants_left.dtype)
-    suspicion.without(made, (held.suspected & leaving).sum(axis=2))
+    suspicion.without(made, leavers.by_gpu(held.suspected, leaving))
     made.circle[(made.tenants <= 0) & (made.circle != fleet.ANYONE)] = fleet.EMPTY
     made.space[:], made.cut = spaces.NOBODY, None
-    made.free_share += (held.tokens * leaving).sum(axis=(1, 2))
-    made.free_cpu_millis += (held.cpu_millis * leaving).sum(axis=(1, 2))
-    made.free_memory_bytes += (held.memory_bytes * leaving).sum(axis=(1, 2))
-    made.free_pods += leaving.sum(axis=(1, 2))
+    made.free_share += leavers.by_node(held.tokens, leaving)
+    made.free_cpu_millis += leavers.by_node(held.cpu_millis, leaving)
+    made.free_memory_bytes += leavers.by_node(held.memory_bytes, leaving)
+    made.free_pods += count.sum(axis=1)
     return made

@@ -110,12 +110,10 @@ def _places(
     The next one is asked for when the scene is again as it was at the first.
     """
     offers, scores = play.looks.scored(request, known)
-    last = play.fleet.rows.get(avoided, -1) if avoided is not None else -1
-    elsewhere = offers.fits & (np.arange(len(offers.fits)) != last)[:, None]
-    ranks = np.where(elsewhere if elsewhere.any() else offers.fits, scores, -np.inf)
     if not offers.fits.any():
         return
-    best = int(ranks.argmax())
+    last = play.fleet.rows.get(avoided, -1) if avoided is not None else -1
+    best = int(np.where(_elsewhere(offers.fits, last), scores, -np.inf).argmax())
     yield _seat(offers, best)
     offers, scores = play.looks.scored(request, known)
     places = np.flatnonzero(offers.fits)
@@ -126,6 +124,15 @@ def _places(
         if alike not in seen:
             seen.add(alike)
             yield seat
+
+
+def _elsewhere(fits: rules.Array, last: int) -> rules.Array:
+    """Where it fits but for the row that is tried last, -1: none; where it fits if that is nowhere."""
+    if last < 0:
+        return fits
+    found: rules.Array = fits.copy()
+    found[last] = False
+    return found if found.any() else fits
 
 
 def _seat(offers: rules.Offers, place: int) -> Seat:
