@@ -5,6 +5,10 @@ the API server counts its `timeout` from the arrival. No time makes such a reque
 Eviction therefore names the resource version that it was decided on, and the API server answers 409 once the pod has
 another one. The earmark annotation is what this account may write, so a fence writes it again, with the next attempt
 and the mark of the present term. The fence names a resource version as well: a late fence changes nothing.
+
+A machine that stood still, its clock too, believes in its Lease when it wakes, and so does one whom news of the Lease
+reach late. Whoever marked a pod later had the Lease by then. So before a mark of another leader is written over, the
+Lease is read, after the pod: it tells whether that leader came before or after.
 """
 
 from cotenant_api.names import Namespace, PodUID
@@ -23,7 +27,7 @@ class Fences:
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._clock = shared.ledger, shared.api, shared.clock
-        self._metrics = shared.metrics
+        self._metrics, self._leading, self._lease_path = shared.metrics, shared.leadership, shared.lease_path
 
     async def read(self, namespace: Namespace, name: str, uid: PodUID) -> records.Pod | None:
         """Return the pod as the API server has it now; None: that pod is gone.
@@ -39,6 +43,21 @@ class Fences:
             self._ledger.pod_gone(uid)
             return None
         return self._seen(found, uid)
+
+    async def confirm_term(self) -> None:
+        """Make sure that nobody leads after the present term: whoever else marked a pod that was read, came before.
+
+        Raises:
+            ConflictError: another leads, or has led since.
+            UnansweredError, APIError, BusyError: the Lease cannot be read.
+        """
+        if self._leading.assume:
+            return
+        lease = records.lease_record(await self._api.get(self._lease_path, timeout_seconds=REQUEST_SECONDS))
+        if not self._leading.confirmed_by(lease, mark=self._ledger.earmarks.leader):
+            # Nothing older than the present term can be read: this ends it.
+            self._leading.observe(lease)
+            raise client.ConflictError(409, f"another leads, or has led since: {self._leading.describe()}")
 
     async def readable(self, record: records.Pod) -> bool:
         """Return whether the pod can be read: then not the way to the API server keeps it from being marked."""
@@ -64,10 +83,15 @@ class Fences:
             return moved
         raise transport.UnansweredError("the pod's version does not move")
 
-    async def taken_over(self, record: records.Pod) -> records.Pod | None:
+    async def taken_over(self, record: records.Pod, *, confirmed: bool = False) -> records.Pod | None:
         """Return the pod with the mark of the present term, or bound by a former leader; None: the pod is gone.
 
+        Args:
+            record: the pod as it was read.
+            confirmed: whether the present term was confirmed since the pod was read.
+
         Raises:
+            ConflictError: another leads, or has led since.
             UnansweredError: no answer came; a request of a former leader may still take effect.
             APIError: the API server refused a request of ours.
             BusyError: it is too busy.
@@ -77,13 +101,16 @@ class Fences:
             if found is None or found.node is not None:
                 return found
             version = found.version
-            found = await self._moved(found)
+            found = await self._moved(found, confirmed=confirmed)
+            confirmed = False
             if found is not None and found.version != version and self._marked(found):
                 return found
         raise transport.UnansweredError("the pod changed each time, or does not keep its mark")
 
-    async def _moved(self, record: records.Pod) -> records.Pod | None:
+    async def _moved(self, record: records.Pod, *, confirmed: bool = False) -> records.Pod | None:
         """Return the pod after a fence, or as it is where it had changed before the fence came."""
+        if not confirmed and foreign(record, self._ledger.earmarks):
+            await self.confirm_term()
         path = pods.pod_path(record.namespace, record.name)
         change = pods.fence(record, earmarks.next_note(record, leader=self._ledger.earmarks.leader))
         try:

@@ -94,9 +94,9 @@ class Leadership:
             return _ASSUMED
         return _term(self._lease) if self._lease is not None and self._ours(self._lease) else None
 
-    def confirmed_by(self, lease: records.Lease) -> bool:
-        """Return whether the Lease, read just now, is held in the term that is served: then nobody leads after it."""
-        return self.assume or _term(lease) == self.served
+    def confirmed_by(self, lease: records.Lease, *, mark: str) -> bool:
+        """Return whether the Lease, read just now, is held in the term of a mark: then nobody leads after it."""
+        return self.assume or Term(lease.holder, lease.acquired).mark == mark
 
     def serves(self, *, now: float) -> bool:
         """Return whether this extender leads, and has taken over in this very term."""

@@ -62,6 +62,13 @@ class TakeOver:
             if not left:
                 return True
             LOG.info("takes over: fences %d pods that a former leader may be binding", len(left))
+            try:
+                await self._fences.confirm_term()
+            except fencing.UNREADABLE as error:
+                LOG.warning("the Lease of kube-scheduler: %s", error)
+                await self._api.sleep(delay)
+                delay = min(2 * delay, MAX_DELAY_SECONDS)
+                continue
             slots = asyncio.Semaphore(IN_FLIGHT)
             done = await asyncio.gather(*(self._fence(record, slots) for record in left))
             fenced.update(uid for uid in done if uid is not None)
@@ -74,7 +81,7 @@ class TakeOver:
         """Fence one pod, or give up where it can be read and not marked; None: not yet."""
         async with slots:
             try:
-                await self._fences.taken_over(record)
+                await self._fences.taken_over(record, confirmed=True)
             except client.APIError as error:
                 self._give_up(record, error)
             except fencing.UNREADABLE as error:

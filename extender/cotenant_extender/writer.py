@@ -45,7 +45,6 @@ class Writer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: set[str] = set()
         self._urgency, self._fences = shared.urgency, fencing.Fences(shared)
-        self._lease_path = shared.lease_path
         self._later = later.Later(shared.urgency, shared.stopwatch)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -74,7 +73,8 @@ class Writer:
         result = "ok"
         try:
             with self._urgency.urgent():
-                await self._check_term(record)
+                if not record.gates and fencing.foreign(record, self._ledger.earmarks):
+                    await self._fences.confirm_term()
                 metadata = await self._lifted(lift, record)
         except (client.NotFoundError, client.ConflictError):
             # That pod is gone, perhaps replaced by another of its name, or somebody else decides on it.
@@ -92,22 +92,6 @@ class Writer:
                 self._metrics.scale_up_lifts.inc()
             self._metrics.queue_wait_seconds.observe(max(self._clock() - record.since, 0.0))
         self._metrics.lifts.labels(kind, result).inc()
-
-    async def _check_term(self, record: records.Pod) -> None:
-        """Make sure that a mark of another leader's, over which one is about to be written, is not of a later one.
-
-        A machine that stood still, its clock too, believes in its Lease when it wakes. Whoever marked the pod later had
-        the Lease by then, so that the Lease, read after the pod, tells.
-
-        Raises:
-            ConflictError: another leads, or has led since.
-        """
-        if not record.gates and fencing.foreign(record, self._ledger.earmarks) and not self._leading.assume:
-            lease = records.lease_record(await self._api.get(self._lease_path))
-            if not self._leading.confirmed_by(lease):
-                # Nothing older than the term that is served can be read: this ends it.
-                self._leading.observe(lease)
-                raise client.ConflictError(409, f"another leader has marked {record.namespace}/{record.name}")
 
     async def _lifted(self, lift: earmarking.Lift, record: records.Pod, *, attempts: int = LIFT_ATTEMPTS) -> Object:
         """Lift a pod as it was last seen, or as it is, unless somebody else decided on it meanwhile; its metadata.

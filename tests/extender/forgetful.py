@@ -5,6 +5,7 @@ remember what is no longer so. Both queues work on copies of the ledger, on whic
 """
 
 import io
+import math
 import pickle
 from collections.abc import Mapping
 from typing import Any
@@ -77,15 +78,22 @@ def _done(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[s
     """What a queue does at one time, in passes up to the first in which it does anything."""
     assert source.policy is not None
     for _ in range(MOST_ROUNDS):
-        before = source.version
+        before, held = source.version, _held(source)
         plan = queue.plan(source, source.policy, now=now)
         found = [f"places {lift.record.name}" for lift in plan.lifts if lift.earmark is not None]
         for eviction in plan.evictions:
             names = ", ".join(victim.name for victim in eviction.victims)
             found.append(f"evicts {names} for {eviction.preemptor.name}")
+        # Nobody else may take what is held for those who wait for pods that are leaving.
+        found = found or [f"holds GPUs for {name}" for name in sorted(_held(source) - held)]
         if found or (source.version == before and not plan.cut):
             return found
     raise AssertionError("the ledger changes for ever, although nothing is placed")
+
+
+def _held(source: ledger.Ledger) -> set[str]:
+    """For which pods GPUs are held while others leave."""
+    return {", ".join(sorted(hold.holders)) for hold in source.holds if hold.since == -math.inf}
 
 
 def _without_memory(living: planning.Queue) -> planning.Queue:

@@ -237,6 +237,29 @@ async def test_who_wakes_beside_a_later_leader_neither_lifts_over_its_mark_nor_b
 
 
 @virtual.time
+async def test_who_is_overtaken_while_it_fences_writes_no_mark_over_that_of_the_later_leader() -> None:
+    server = running.server()
+    server.put(pods.PODS, builders.pod("a", gates=()))
+    async with running.extender(server) as rig:
+
+        def overtaken(request: transport.Request) -> Fault | None:
+            if (request.method, request.path.rpartition("/")[2]) == ("PATCH", "a") and rig.holder:
+                # Its watches do not tell it: another took the Lease, and marked the pod first.
+                rig.holder = ""
+                server.slip(running.LEASES, builders.lease(names.SCHEDULER_LEASE, "other_1", renewed=running.clock()))
+                note = json.dumps({"v": 1, "node": "n0", "gpus": ["GPU-n0-1"], "leader": "other_1@1.000000"})
+                server.slip(pods.PODS, builders.pod("a", gates=(), annotations={names.EARMARK: note}))
+            return None
+
+        server.fault = overtaken
+        await until(lambda: server.sent("GET", names.SCHEDULER_LEASE) > 1, "asked again who leads")
+        await asyncio.sleep(5)
+        assert json.loads(earmark_of(server))["leader"] == "other_1@1.000000"
+        assert server.sent("PATCH", "/pods/a") == 1
+        assert not rig.extender.serving()
+
+
+@virtual.time
 async def test_a_pod_that_a_former_leader_lifts_late_is_earmarked_again_and_bound() -> None:
     server = running.server()
     async with running.extender(server) as rig:

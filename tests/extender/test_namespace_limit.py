@@ -12,7 +12,7 @@ from cotenant_extender.ledger import ledger, views
 from cotenant_extender.packing import placing, rules
 from extender import builders, forgetful
 from extender.builders import NOW
-from extender.queueing import booked, end, evicted, held, lift, lifted, member, queue, run, runs, tenant, told
+from extender.queueing import booked, end, evicted, held, leaving, lift, lifted, member, queue, run, runs, tenant, told
 
 
 def bounded(most: int, *, nodes: int = 1, gpus: int = 4, **spec: Any) -> ledger.Ledger:
@@ -80,6 +80,16 @@ def test_a_pod_of_higher_priority_makes_room_among_those_of_its_own_namespace() 
     builders.put(source, builders.bound("other", 80, "n0", "GPU-n0-1", namespace="others"))
     builders.put(source, builders.pod("high", 80, priority=5))
     assert evicted(source) == ["low"]
+
+
+def test_a_pod_waits_for_one_of_its_namespace_that_leaves_another_node_and_nobody_else_has_to() -> None:
+    source = bounded(1, nodes=2, gpus=1)
+    runs(source, "going", 20, "GPU-n1-0")
+    runs(source, "stays", 50, "GPU-n1-0", namespace="others", priority=9)
+    leaving(source, "going")
+    builders.put(source, builders.pod("high", 80, priority=5))
+    assert evicted(source) == []
+    assert held(source) == ["GPU-n0-0"]
 
 
 @pytest.mark.parametrize("others", [5, 40, 200])

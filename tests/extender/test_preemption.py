@@ -7,7 +7,7 @@ import pytest
 from cotenant_api import names
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.queue import preemption, scene
+from cotenant_extender.queue import preempting, preemption, scene
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, evicted, held, leaving, lift, lifted, member, run, runs, words
@@ -215,6 +215,32 @@ def test_pods_that_are_leaving_already_are_waited_for() -> None:
         PackedReason.WAITING_FOR_TURN,
         "waits for team/going to leave; 1st in the queue",
     )
+
+
+def test_a_pod_that_leaves_another_gpu_is_waited_for_where_its_node_is_short_of_what_it_requests() -> None:
+    source = builders.cluster(gpus=2)
+    source.node(records.node_record(builders.node("n0", gpus=2, allocatable={"pods": "2"})))
+    runs(source, "low", 20)
+    runs(source, "going", 80, "GPU-n0-1")
+    leaving(source, "going")
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+    assert words(source, "high") == (
+        PackedReason.WAITING_FOR_TURN,
+        "waits for team/going to leave; 1st in the queue",
+    )
+
+
+def test_another_leaves_when_one_whose_request_keeps_the_node_short_is_stuck() -> None:
+    source = builders.cluster(gpus=2)
+    source.node(records.node_record(builders.node("n0", gpus=2, allocatable={"pods": "2"})))
+    runs(source, "low", 20)
+    runs(source, "going", 80, "GPU-n0-1")
+    leaving(source, "going")
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert evicted(source, now=NOW + preempting.GONE_SECONDS + 99) == ["low"]
 
 
 def test_an_earmark_is_taken_back_before_anybody_who_runs_leaves() -> None:

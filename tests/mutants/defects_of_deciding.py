@@ -171,9 +171,16 @@ DEFECTS: Final = (
     Defect(
         "a foreign mark overwritten unasked",
         "writer.py",
-        "                await self._check_term(record)\n",
-        "",
+        "                    await self._fences.confirm_term()\n",
+        "                    pass\n",
         "who woke beside a later leader writes no mark over its own",
+    ),
+    Defect(
+        "a foreign mark fenced over unasked",
+        "fencing.py",
+        "        if not confirmed and foreign(record, self._ledger.earmarks):\n",
+        "        if False:\n",
+        "who is overtaken while it fences writes no mark over that of the later leader",
     ),
     Defect(
         "a Lease lasts longer when the clock is set back",

@@ -46,7 +46,7 @@ class Choice:
         gpus: what it gets, by node.
         evict: running pods that have to be evicted.
         revoke: pods that lose their earmarks.
-        awaited: pods that are leaving those GPUs already.
+        awaited: pods that are leaving already, and that it needs gone.
     """
 
     gpus: dict[NodeName, frozenset[GPUUID]]
@@ -106,7 +106,7 @@ class _Search:
         self._failed: set[Hashable] = set()
         self._emptier: set[NodeName] = set()
         self._blockers: dict[PodUID, blocking.Blockers] = {}
-        self._placed: list[view.Request] = []
+        self._placed: list[tuple[view.Request, int, tuple[int, ...]]] = []
         self._ways: dict[Hashable, Iterator[tuple[int, tuple[int, ...], list[PodUID]]]] = {}
         self._open = _positions(field, field.staying, default=True)
         standing = np.where(self._open, field.held.standing, roster.Standing.FIXED)
@@ -135,13 +135,13 @@ class _Search:
             return True
         play = self._begun()
         play.remove(self._scene.gone)
-        return seating.seats(play, self._placed, self._field.source.known) is not None
+        return seating.seats(play, [request for request, *_ in self._placed], self._field.source.known) is not None
 
     def room(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
         """Room for one more pod, which takes it."""
         found = self._fits(request)
         if found is not None:
-            self._placed.append(request)
+            self._placed.append((request, *found))
             return found
         request = self._unblocked(request)
         way = next(self._left(request), None)
@@ -152,7 +152,7 @@ class _Search:
         self._scene.remove(way.leaving)
         self._leavers |= way.leaving
         self._scene.put(request, way.row, way.slots)
-        self._placed.append(request)
+        self._placed.append((request, way.row, way.slots))
         self._emptier.add(self._field.seen.nodes[way.row].name)
         return way.row, way.slots
 
@@ -187,12 +187,7 @@ class _Search:
     def choice(self, gpus: dict[NodeName, set[GPUUID]]) -> Choice | None:
         """What was found for all pods."""
         source = self._field.source
-        taken = {uuid for uuids in gpus.values() for uuid in uuids}
-        awaited = {
-            uid
-            for uid in self._scene.gone - self._leavers
-            if any(booking.uuid in taken for booking in source.claims[uid].bookings)
-        }
+        awaited = self._awaited(gpus)
         earmarked = [uid for uid in self._leavers if self._is_earmarked(uid)]
         running = [source.pods[uid] for uid in self._leavers if not self._is_earmarked(uid)]
         if not (awaited or earmarked or running):
@@ -201,8 +196,32 @@ class _Search:
             gpus={name: frozenset(uuids) for name, uuids in gpus.items()},
             evict=tuple(sorted(running, key=lambda record: record.uid)),
             revoke=tuple(sorted(earmarked)),
-            awaited=frozenset(awaited),
+            awaited=awaited,
         )
+
+    def _awaited(self, gpus: dict[NodeName, set[GPUUID]]) -> frozenset[PodUID]:
+        """Who is leaving already and has to be gone: those on its GPUs, and others only where that is not enough.
+
+        Others may have what it needs of its nodes, or a GPU that counts for its namespace, which may be on no more.
+        """
+        source, taken = self._field.source, {uuid for uuids in gpus.values() for uuid in uuids}
+        leaving = {uid: source.claims[uid] for uid in self._scene.gone - self._leavers}
+        namespaces = {request.demand.namespace for request, *_ in self._placed}
+        there = {uid for uid, claim in leaving.items() if any(booking.uuid in taken for booking in claim.bookings)}
+        beside = there.union(uid for uid, claim in leaving.items() if claim.node in gpus)
+        own = beside.union(uid for uid, claim in leaving.items() if claim.namespace in namespaces)
+        wider = (found for found in (there, beside, own) if found == own or self._seated_without(found))
+        return frozenset(next(wider))
+
+    def _seated_without(self, gone: Collection[PodUID]) -> bool:
+        """Whether its pods have their places when only these of those who are leaving already have left."""
+        play = self._begun()
+        play.remove({*self._leavers, *gone})
+        for request, row, slots in self._placed:
+            if not play.takes(request, row, slots, ()):
+                return False
+            play.put(request, row, slots)
+        return True
 
     def _is_earmarked(self, uid: PodUID) -> bool:
         return roster.standing_of(self._field.source, uid) is roster.Standing.EARMARKED
