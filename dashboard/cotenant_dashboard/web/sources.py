@@ -7,6 +7,8 @@ from typing import Final
 from cotenant_api import errors
 
 HEADER: Final = "x-forwarded-for"
+OF_ONE: Final = 64
+"""Bits of an IPv6 address that tell one holder from another: he has all addresses that begin with them."""
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -21,7 +23,7 @@ def networks(texts: Iterable[str], *, field: str) -> tuple[Network, ...]:
 
 
 def source_of(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -> str:
-    """Return the address that a request came from.
+    """Return the address that a request came from; of IPv6, the network of which one holder has all addresses.
 
     Each proxy adds whom it was asked by at the end of the header: it is read from there, as far as those who wrote it
     are proxies that are known. What stands before may be anybody's invention.
@@ -38,6 +40,8 @@ def source_of(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -
         if before is None:
             break
         found = before
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(found), OF_ONE), strict=False))
     return peer if found is None else str(found)
 
 
