@@ -3,10 +3,11 @@
 import pytest
 
 from cotenant_api.names import PodUID
-from cotenant_extender import steps
+from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger, overbooked
 from cotenant_extender.packing.causes import Cause
 from extender import builders
+from extender.builders import NOW
 
 GPU = "GPU-n0-0"
 
@@ -39,6 +40,17 @@ def test_it_opens_again_when_one_of_them_is_gone() -> None:
     builders.put(source, builders.bound("b", 60, "n0", GPU, phase="Succeeded"))
     assert told(source) == []
     assert cause(source) is None
+
+
+def test_a_pod_that_is_gone_is_told_of_when_its_node_still_lists_it_and_not_while_that_is_doubtful() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.bound("lost", 60, "n0", GPU))
+    source.pod_gone(PodUID("uid-lost"))
+    builders.put(source, builders.bound("b", 60, "n0", GPU))
+    assert told(source) == []
+    assert cause(source) is Cause.OVERBOOKED
+    source.gpunode(records.gpunode_record(builders.gpunode("n0", gpus=1, tenants={0: ["lost", "b"]})), now=NOW)
+    assert told(source) == ["120 hundredths of 100 are booked"]
 
 
 @pytest.mark.parametrize(("generation", "expected"), [(1, []), (2, ["3 jobs share it, 2 may"])])

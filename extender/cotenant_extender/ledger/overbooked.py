@@ -18,7 +18,10 @@ class Overbooked(NamedTuple):
 
 
 def overbooked(source: ledger.Ledger) -> steps.Steps[list[Overbooked]]:
-    """Return, in steps, every GPU whose bound pods book more than it has, or are more than the policy in force lets."""
+    """Return, in steps, every GPU whose bound pods book more than it has, or are more than the policy in force lets.
+
+    A GPU on which it is doubtful whether a pod that is gone still runs is not judged before its GPUNode has been read.
+    """
     found: list[Overbooked] = []
     for count, name in enumerate(list(source.order), start=1):
         if count % NODES_PER_STEP == 0:
@@ -27,6 +30,8 @@ def overbooked(source: ledger.Ledger) -> steps.Steps[list[Overbooked]]:
         if state is None or state.agent is None:
             continue
         for gpu in state.agent.gpus:
+            if not source.graves.doubtful.keys().isdisjoint(state.tenants.get(gpu.uuid, {})):
+                continue
             excess = state.excess(gpu) or _too_many(source, state, gpu)
             if excess is not None:
                 found.append(Overbooked(name, gpu.uuid, excess))
