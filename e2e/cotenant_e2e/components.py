@@ -34,6 +34,11 @@ _REQUEST_HEADERS = (
     "--requestheader-group-headers=X-Remote-Group",
     "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 )
+_UNLIMITED = (
+    "--enable-priority-and-fairness=false",
+    "--max-requests-inflight=10000",
+    "--max-mutating-requests-inflight=10000",
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Settings:
         lease_seconds: how long the lease of a simulated node lasts; more for many nodes.
         node: name of the real node; empty where there is none.
         audited: user, or group of users, whose requests the API server writes down; empty: nobody's.
+        unlimited: the API server turns no request away, however many come at once.
     """
 
     directory: Path
@@ -57,6 +63,7 @@ class Settings:
     lease_seconds: int = 40
     node: str = ""
     audited: str = ""
+    unlimited: bool = False
 
     @property
     def server(self) -> str:
@@ -137,6 +144,7 @@ def api_server(s: Settings) -> Component:
         "--endpoint-reconciler-type=none",
         *(_kubelet_client_flags(s) if s.node else ()),
         *(_audit_flags(s) if s.audited else ()),
+        *(_UNLIMITED if s.unlimited else ()),
     )
     return Component(API_SERVER, argv, ready=f"{s.server}/readyz")
 

@@ -34,6 +34,7 @@ class Options:
         node: name of a real node, which `node.real.create` starts; empty: none.
         audited: user, or group of users, whose requests the API server writes down (`audit.py` reads them);
             empty: nobody's.
+        unlimited: the API server turns no request away, however many come at once.
         host: the address on which everything listens.
     """
 
@@ -41,6 +42,7 @@ class Options:
     api_server_port: int = 0
     node: str = ""
     audited: str = ""
+    unlimited: bool = False
     host: str = network.LOOPBACK
 
 
@@ -76,7 +78,14 @@ def start(
             configuration.prepare(directory)
             held = _hold(ports, options)
             settings = Settings(
-                directory, ports.host, held, programs, _lease_seconds(options), options.node, options.audited
+                directory,
+                ports.host,
+                held,
+                programs,
+                _lease_seconds(options),
+                options.node,
+                options.audited,
+                options.unlimited,
             )
             return _start(settings, ports, options, _Stopwatch(report))
         except BaseException:

@@ -98,6 +98,11 @@ def test_what_the_extender_counted_is_read_from_its_metrics() -> None:
     assert metrics.lifted(EXTENDER) == 5
 
 
+def test_requests_that_the_api_server_turned_away_are_counted_and_those_that_it_gave_up_are_not() -> None:
+    line = 'apiserver_request_terminations_total{code="%s",component="apiserver",resource="pods",verb="POST"} %s'
+    assert metrics.turned_away("\n".join((line % (429, 892), line % (504, 3), line % (429, "5e+02")))) == 1392
+
+
 def test_writes_are_counted_whatever_became_of_them() -> None:
     assert metrics.writes(API_SERVER) == {"POST pods/binding": 8}
 

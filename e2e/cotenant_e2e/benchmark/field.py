@@ -154,12 +154,20 @@ class Field:
 
     def writes(self) -> dict[str, int]:
         """What was written through the API server since it was started."""
+        return metrics.writes(self._counted())
+
+    def turned_away(self) -> int:
+        """How many requests the API server turned away since it was started."""
+        return metrics.turned_away(self._counted())
+
+    def _counted(self) -> str:
+        """The API server's metrics, as text."""
         connection = http.client.HTTPSConnection(
             urlsplit(self.cluster.server).netloc, context=self.client.tls, timeout=READY_SECONDS
         )
         with contextlib.closing(connection):
             connection.request("GET", "/metrics")
-            return metrics.writes(connection.getresponse().read().decode())
+            return connection.getresponse().read().decode()
 
     def timeouts(self) -> int:
         """Lines of our kube-scheduler's log that tell of a request that timed out."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 _REQUEST: Final = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_TERMINATED: Final = re.compile(r"^apiserver_request_terminations_total\{(.*)\} (\S+)$", re.MULTILINE)
 _WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 _LINE: Final = re.compile(r"^cotenant_extender_(\w+?)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
@@ -57,6 +58,12 @@ def writes(text: str) -> dict[str, int]:
             key = f"{of['verb']} {of['resource']}{'/' + of['subresource'] if of.get('subresource') else ''}"
             found[key] = found.get(key, 0) + int(float(value))
     return found
+
+
+def turned_away(text: str) -> int:
+    """Return how many requests the API server answered 429, as too many came at once: clients wait, then ask again."""
+    labelled = ((dict(_LABEL.findall(labels)), value) for labels, value in _TERMINATED.findall(text))
+    return sum(int(float(value)) for labels, value in labelled if labels["code"] == "429")
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:

@@ -82,6 +82,11 @@ class Measurement:
         return sum(one.timeouts for one in self.rounds)
 
     @property
+    def turned_away(self) -> int:
+        """Requests that the API server turned away, in all rounds."""
+        return sum(one.turned_away for one in self.rounds)
+
+    @property
     def failures(self) -> dict[str, int]:
         """Requests to the extender, lifts and binds that ended otherwise than well, by what and result."""
         fine, found = (".ok", ".bound"), collections.Counter[str]()
@@ -116,6 +121,7 @@ class Measurement:
                 for one in self.contenders
             },
             "timeouts": self.timeouts,
+            "turnedAway": self.turned_away,
             "failures": self.failures,
             "rounds": [dataclasses.asdict(one) for one in self.rounds],
         }

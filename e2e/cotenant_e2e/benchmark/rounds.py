@@ -58,6 +58,7 @@ class Round:
         told_seconds: from the last binding until every pod's condition `Packed` said so; None without us.
         requests: the extender's answers by verb and result, and binds by result.
         timeouts: requests to the extender that kube-scheduler gave up, by its log.
+        turned_away: requests that the API server turned away, while the clock ran and until all was told.
     """
 
     contender: Contender
@@ -68,6 +69,7 @@ class Round:
     told_seconds: float | None = None
     requests: Mapping[str, int]
     timeouts: int = 0
+    turned_away: int = 0
 
 
 def measure(field: Field, contender: Contender, *, pods: int) -> Round:
@@ -112,7 +114,7 @@ def _fill(field: Field, contender: Contender, namespace: str, pods: int) -> None
 
 def _run(field: Field, contender: Contender, namespace: str, pods: int) -> Round:
     """Let it loose, and wait until the last pod is bound."""
-    written = field.writes()
+    written, turned_away = field.writes(), field.turned_away()
     with bindings.Bindings(field.client, namespace) as bound:
         before = usage.cpu_seconds(field.pids())
         began = time.monotonic()
@@ -136,6 +138,7 @@ def _run(field: Field, contender: Contender, namespace: str, pods: int) -> Round
         told_seconds=told,
         requests=metrics.results(field.metrics()) if contender.ours else {},
         timeouts=field.timeouts() if contender.ours else 0,
+        turned_away=field.turned_away() - turned_away,
     )
 
 

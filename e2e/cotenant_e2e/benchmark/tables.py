@@ -78,7 +78,8 @@ def conditions(measured: Measurement) -> str:
     return (
         f"{measured.nodes} nodes: median of {len(measured.turns)} turns of {pods} pods, interleaved, on "
         f"{measured.gpus} simulated GPUs; {measured.cores} cores for everything; {measured.timeouts} requests timed "
-        f"out, {sum(measured.failures.values())} ended otherwise than well{named}."
+        f"out, {measured.turned_away} were turned away by the API server, "
+        f"{sum(measured.failures.values())} ended otherwise than well{named}."
     )
 
 

@@ -45,7 +45,7 @@ def run(arguments: Namespace) -> int:
     measured = []
     for nodes in arguments.nodes:
         clusters.down(arguments.directory)
-        options = startup.Options(nodes=objects.node_list(nodes))
+        options = startup.Options(nodes=objects.node_list(nodes), unlimited=True)
         with startup.start(arguments.directory, programs, options) as cluster:
             place = field.Field(cluster)
             place.prepare()
