@@ -19,7 +19,7 @@ from cotenant_api import placement
 from cotenant_api.names import PodUID
 from cotenant_extender import bursts, context, fencing, leadership, locks, records, verbs, wire
 from cotenant_extender.kube import client, pods, transport
-from cotenant_extender.ledger import views
+from cotenant_extender.ledger import earmarks, views
 from cotenant_extender.packing import causes, placing, policies, view
 
 LOG = logging.getLogger(__name__)
@@ -141,7 +141,8 @@ class Binder:
         if record.uid not in self._ledger.pods:
             # What would be reserved for it would not count.
             return Outcome(Result.REFUSED, "the pod is gone, as far as the ledger knows")
-        for _ in range(CHANGES):
+        # One more: what is bound to other GPUs than were promised is promised these first.
+        for _ in range(CHANGES + 1):
             outcome = await self._decide(record, asked)
             if outcome is not None:
                 return outcome
@@ -168,6 +169,25 @@ class Binder:
         chosen = self._choose(record, asked)
         if not isinstance(chosen, placement.Placement):
             return Outcome(Result.REFUSED, chosen)
+        commit = self._commit if earmarks.promises(record, chosen) else self._promise
+        return await commit(record, chosen)
+
+    async def _promise(self, record: records.Pod, chosen: placement.Placement) -> Outcome | None:
+        """Write the GPUs into the pod's earmark; None: then it is decided anew.
+
+        A new leader that cannot mark the pod reserves what its earmark names: a Binding of ours may still arrive.
+        """
+        if not self._leader.serves(now=self._latest()):
+            return Outcome(Result.NOT_LEADING, f"this extender does not lead: {self._leader.describe()}")
+        earmark = self._ledger.earmark(record.uid, chosen, now=self._clock())
+        try:
+            await self._fences.promised(record, earmark)
+        except fencing.UNREADABLE as error:
+            return Outcome(Result.REFUSED, f"its earmark cannot be written: {error}")
+        return None
+
+    async def _commit(self, record: records.Pod, chosen: placement.Placement) -> Outcome | None:
+        """Bind a pod to the GPUs that its earmark names; None where it had changed."""
         self._ledger.reserve(record.uid, chosen)
         term = self._leader.served
         async with self._slots:

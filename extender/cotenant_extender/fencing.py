@@ -107,12 +107,28 @@ class Fences:
                 return found
         raise transport.UnansweredError("the pod changed each time, or does not keep its mark")
 
-    async def _moved(self, record: records.Pod, *, confirmed: bool = False) -> records.Pod | None:
-        """Return the pod after a fence, or as it is where it had changed before the fence came."""
+    async def promised(self, record: records.Pod, earmark: earmarks.Earmark) -> records.Pod | None:
+        """Return the pod with an earmark, or as it is where it had changed before that came; None: the pod is gone.
+
+        Raises:
+            ConflictError: another leads, or has led since.
+            UnansweredError: no answer came.
+            APIError: the API server refused a request of ours.
+            BusyError: it is too busy.
+        """
+        return await self._moved(record, note=earmark.note())
+
+    async def _moved(
+        self, record: records.Pod, *, note: earmarks.Note | None = None, confirmed: bool = False
+    ) -> records.Pod | None:
+        """Return the pod after a fence, or as it is where it had changed before the fence came.
+
+        `note`: what the fence writes, if not that what stands there is still promised.
+        """
         if not confirmed and foreign(record, self._ledger.earmarks):
             await self.confirm_term()
         path = pods.pod_path(record.namespace, record.name)
-        change = pods.fence(record, earmarks.next_note(record, leader=self._ledger.earmarks.leader))
+        change = pods.fence(record, note or earmarks.next_note(record, leader=self._ledger.earmarks.leader))
         try:
             raw = await self._api.patch_once(
                 path, change, content_type=transport.STRATEGIC_MERGE_PATCH, timeout_seconds=REQUEST_SECONDS

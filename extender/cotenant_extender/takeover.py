@@ -6,8 +6,9 @@ term, which moves its version, before anything is placed. A former leader that s
 bind that pod (see `fencing.foreign`).
 
 A pod that can be read and not marked keeps nobody waiting: a webhook of its namespace may be down, or its author may
-write it all the time. GPUs that a former leader promised it are reserved, because that leader may be binding it. The
-pod itself is not bound. The binder goes on trying to mark it (see `binder.Binder.doubt`).
+write it all the time. GPUs that a former leader promised it are reserved, whole where it is not known what of them:
+that leader may be binding it, and binds to no others. The pod itself is not bound. The binder goes on trying to mark it
+(see `binder.Binder.doubt`).
 """
 
 import asyncio
@@ -15,7 +16,8 @@ import collections
 import logging
 from collections.abc import Callable
 
-from cotenant_api.names import PodUID
+from cotenant_api import placement
+from cotenant_api.names import HUNDREDTHS, PodUID
 from cotenant_extender import context, fencing, records, steps
 from cotenant_extender.kube import client
 from cotenant_extender.ledger import earmarks, ledger, views
@@ -114,16 +116,38 @@ def adopting(source: ledger.Ledger, clock: Callable[[], float]) -> steps.Steps[N
 
 def _adopt(source: ledger.Ledger, record: records.Pod, policy: policies.InForce, *, now: float) -> None:
     written = earmarks.note(record)
-    if record.gates or written is None or not written.gpus or record.request is None:
+    if record.gates or written is None or not written.gpus:
         return
-    seen = views.node(source, written.node, gpus=written.gpus)
-    if not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
-        return
-    found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
-    if found is None:
-        return
-    placed = placing.document(found, record.request, policy, source.known)
-    if record.uid in source.earmarks.unmarked:
-        source.reserve(record.uid, placed)
-    else:
+    placed, unmarked = _promised(source, record, written, policy), record.uid in source.earmarks.unmarked
+    if unmarked:
+        source.reserve(record.uid, placed or _whole(record, written, policy))
+    elif placed is not None:
         source.adopt(record.uid, placed, now=now)
+
+
+def _promised(
+    source: ledger.Ledger, record: records.Pod, written: earmarks.Note, policy: policies.InForce
+) -> placement.Placement | None:
+    """What an earmark promises, by what its GPUs are; None where not all of them are known."""
+    seen = views.node(source, written.node, gpus=written.gpus)
+    if record.request is None or not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
+        return None
+    found = placing.chosen(seen, record.request, 0, tuple(range(len(written.gpus))))
+    return None if found is None else placing.document(found, record.request, policy, source.known)
+
+
+def _whole(record: records.Pod, written: earmarks.Note, policy: policies.InForce) -> placement.Placement:
+    """All of the GPUs that an earmark names: what of them its pod may be given is not known."""
+    return placement.Placement(
+        pod_uid=record.uid,
+        node=written.node,
+        container="" if record.request is None else record.request.demand.container,
+        policy_generation=policy.generation,
+        backend=placement.Backend.WHOLE,
+        gpus=tuple(
+            placement.GPUBooking(
+                uuid=uuid, share=HUNDREDTHS, active_thread_percentage=100, memory_mib=0, client_priority=0
+            )
+            for uuid in written.gpus
+        ),
+    )

@@ -205,7 +205,7 @@ async def test_what_a_later_leader_has_marked_is_not_bound() -> None:
     async with running.extender(server) as rig:
         await rig.serving()
         server.put(pods.PODS, builders.pod("a"))
-        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+        await until(lambda: names.EARMARK in server.pod("a")["metadata"]["annotations"], "promised")
         # The queue, which would earmark it again, does not come to it.
         vars(rig.extender.leader)["_work"] = lambda: 0.0
         marked = copy.deepcopy(server.pod("a"))
@@ -283,7 +283,7 @@ async def test_it_steps_down_when_the_lease_expires_and_takes_over_again() -> No
         await asyncio.sleep(5)
         assert "schedulingGates" in server.pod("a")["spec"]
         rig.holder = running.HOLDER
-        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+        await until(lambda: names.EARMARK in server.pod("a")["metadata"]["annotations"], "promised")
 
 
 @virtual.time
@@ -367,7 +367,7 @@ async def test_a_clock_that_is_set_stops_neither_passes_nor_conditions_nor_chore
         assert later is not None
         assert later > recounts
         server.remove(pods.PODS, "a", "team")
-        await until(lambda: "schedulingGates" not in server.pod("b")["spec"], "lifted")
+        await until(lambda: names.EARMARK in server.pod("b")["metadata"]["annotations"], "promised")
 
 
 @virtual.time
@@ -377,7 +377,7 @@ async def test_a_setback_is_over_in_its_time_although_the_clock_was_set_back() -
     async with running.extender(server, wall=lambda: running.clock() + ahead) as rig:
         await rig.serving()
         server.put(pods.PODS, builders.pod("a"))
-        await until(lambda: "schedulingGates" not in server.pod("a")["spec"], "lifted")
+        await until(lambda: names.EARMARK in server.pod("a")["metadata"]["annotations"], "promised")
         refused = copy.deepcopy(server.pod("a"))
         report = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
         refused["status"]["conditions"] = [report]
@@ -450,6 +450,50 @@ def lifted_to(name: str, gpu: str, share: int = 60) -> Object:
     """A pod that a former leader has lifted, with its promise."""
     note = orjson.dumps({"v": 1, "node": "n0", "gpus": [gpu], "attempt": 1, "leader": "other_1@0.0"}).decode()
     return builders.pod(name, share, gates=(), annotations={names.EARMARK: note})
+
+
+@virtual.time
+async def test_a_late_binding_to_other_gpus_than_were_promised_first_books_nothing_twice() -> None:
+    server = running.server(nodes=2, gpus=1)
+    server.put(pods.PODS, builders.pod("stuck", 90))
+    async with running.extender(server) as former:
+        await former.serving()
+        await until(lambda: names.EARMARK in server.pod("stuck")["metadata"]["annotations"], "promised")
+        other = "n1" if json.loads(earmark_of(server, "stuck"))["node"] == "n0" else "n0"
+
+        def fault(request: transport.Request) -> Fault | None:
+            if request.path.endswith("/binding"):
+                return Fault.LATE
+            return Fault.FAILED if patches(request, "stuck") and server.sent("POST", "/binding") else None
+
+        server.fault = fault
+        assert "not known" in await former.bound("stuck", other)
+    running.renew(server, "host_2", now=running.clock())
+    async with running.extender(server, holder="host_2") as rig:
+        await rig.serving()
+        reserved = rig.extender.ledger.reserved[PodUID("uid-stuck")]
+        assert [gpu.uuid for gpu in reserved.gpus] == [f"GPU-{other}-0"]
+        server.put(pods.PODS, builders.pod("q", 90))
+        await until(lambda: names.EARMARK in server.pod("q")["metadata"]["annotations"], "promised")
+        assert json.loads(earmark_of(server, "q"))["node"] != other
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+@virtual.time
+async def test_what_was_promised_to_a_pod_that_cannot_be_marked_is_kept_whole_while_a_gpu_is_not_known(
+    gpus: int,
+) -> None:
+    server = running.server(gpus=gpus)
+    server.put(pods.PODS, lifted_to("stuck", "GPU-n0-1"))
+    server.put(pods.PODS, builders.pod("next", 60))
+    server.fault = lambda request: Fault.REFUSED if patches(request, "stuck") else None
+    async with running.extender(server) as rig:
+        await rig.serving()
+        assert [gpu.share for gpu in rig.extender.ledger.reserved[PodUID("uid-stuck")].gpus] == [100]
+        server.put(pods.NODES, builders.node("n0", gpus=2))
+        server.put(pods.GPUNODES, builders.gpunode("n0", gpus=2))
+        await until(lambda: names.EARMARK in server.pod("next")["metadata"]["annotations"], "promised")
+        assert "GPU-n0-0" in earmark_of(server, "next")
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.FAILED])

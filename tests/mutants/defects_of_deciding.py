@@ -176,6 +176,13 @@ DEFECTS: Final = (
         "who woke beside a later leader writes no mark over its own",
     ),
     Defect(
+        "bound to GPUs that no earmark names",
+        "binder.py",
+        "self._commit if earmarks.promises(record, chosen) else self._promise",
+        "self._commit",
+        "whoever leads next knows where a Binding without reply may put a pod that it cannot mark",
+    ),
+    Defect(
         "a foreign mark fenced over unasked",
         "fencing.py",
         "        if not confirmed and foreign(record, self._ledger.earmarks):\n",

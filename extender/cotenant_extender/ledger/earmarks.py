@@ -180,6 +180,13 @@ def note(record: records.Pod) -> Note | None:
         return None
 
 
+def promises(record: records.Pod, placed: placement.Placement) -> bool:
+    """Return whether the pod's earmark annotation names these GPUs: then whoever leads next knows of them."""
+    written = note(record)
+    gpus = {gpu.uuid for gpu in placed.gpus}
+    return written is not None and written.node == placed.node and set(written.gpus) == gpus
+
+
 def next_note(record: records.Pod, *, leader: str) -> Note:
     """Return the pod's earmark annotation with the next attempt and the mark of a leader; the promise stays."""
     written = note(record) or Note(node=NodeName(""))
