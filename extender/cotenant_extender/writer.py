@@ -5,6 +5,7 @@ told to whoever decides again: the ledger, the reporter or the cleaner.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Iterable
@@ -351,7 +352,9 @@ class Writer:
 
     async def _event(self, record: records.Pod, *, reason: str, message: str) -> None:
         body = pods.event(record, reason=reason, message=message, now=self._time())
-        await self._api.post(pods.events_path(record.namespace), body)
+        # It is there already where the reply to an earlier try was lost.
+        with contextlib.suppress(client.ConflictError):
+            await self._api.post(pods.events_path(record.namespace), body)
 
     def _time(self) -> str:
         return conditions.timestamp(datetime.fromtimestamp(self._clock(), UTC))

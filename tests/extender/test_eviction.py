@@ -68,6 +68,28 @@ def value(rig: running.Rig, name: str, **labels: str) -> float:
 
 
 @virtual.time
+async def test_an_eviction_whose_event_was_answered_to_nobody_is_told_once() -> None:
+    server = running.server(gpus=1)
+    runs(server, "low", 80)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5))
+    lost: list[str] = []
+
+    def fault(request: transport.Request) -> Fault | None:
+        if request.method != "POST" or not request.path.endswith("/events") or request.path in lost:
+            return None
+        lost.append(request.path)
+        return Fault.REPLY_LOST
+
+    server.fault = fault
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: len(server.events) == 2, "told")
+        await asyncio.sleep(60)
+        told = [event["reason"] for event in server.events if event["reason"] in ("Preempted", "Preempting")]
+        assert (len(lost), sorted(told)) == (1, ["Preempted", "Preempting"])
+
+
+@virtual.time
 async def test_a_victim_is_evicted_both_are_told_and_the_preemptor_is_placed_when_it_has_gone() -> None:
     server = running.server(gpus=1)
     runs(server, "low", 80)

@@ -124,8 +124,7 @@ def waiting_event(report: reporting.Report, *, now: str) -> Object:
     """Why a pod waits: one event of a pod and a reason, which is told again with its latest message."""
     record = report.record
     found = event(record, reason=report.reason, message=report.message, now=now)
-    digest = hashlib.sha256(f"{record.uid}/{report.reason}".encode()).hexdigest()[:16]
-    found["metadata"] = {"name": f"{record.name[:200]}.{digest}", "namespace": record.namespace}
+    found["metadata"]["name"] = _event_name(record, report.reason)
     if report.reason is not PackedReason.INVALID_REQUEST:
         found["type"] = "Normal"
     return found | {"count": report.times}
@@ -136,12 +135,17 @@ def told_again(event: Object) -> Object:
     return {key: event[key] for key in ("message", "lastTimestamp", "count")}
 
 
+def _event_name(record: records.Pod, *told: str) -> str:
+    digest = hashlib.sha256("/".join((record.uid, *told)).encode()).hexdigest()[:16]
+    return f"{record.name[:200]}.{digest}"
+
+
 def event(record: records.Pod, *, reason: str, message: str, now: str) -> Object:
-    """A warning event about a pod."""
+    """A warning event about a pod, which is there already when it is created again after a lost reply."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{record.name[:200]}.", "namespace": record.namespace},
+        "metadata": {"name": _event_name(record, reason, message, now), "namespace": record.namespace},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",
