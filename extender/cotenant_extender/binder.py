@@ -200,9 +200,10 @@ class Binder:
         policy = self._ledger.policy
         if policy is None or not policy.places:
             return "there is no PackingPolicy" if policy is None else policy.standstill
-        if record.request is None:
+        request = self._ledger.index.asked(record)
+        if request is None:
             return f"InvalidRequest: {record.invalid or 'the pod asks for no GPU share'}"
-        return self._place(record.request, asked, policy)
+        return self._place(request, asked, policy)
 
     def _place(
         self, request: view.Request, asked: wire.BindingArgs, policy: policies.InForce

@@ -204,8 +204,10 @@ class Leader:
         plan = self._queue.plan(self._ledger, policy, now=now, cells=self._cells, late=self._late)
         for lift in plan.lifts:
             self._writes.start(self._writes.lift(lift))
+        for record in plan.unheard:
+            self._writes.start(self._writes.take_back(record))
         for eviction in plan.evictions:
-            self._writes.start(self._writes.evict(eviction, self._queue))
+            self._writes.start(self._writes.evictions.evict(eviction, self._queue))
         if plan.cut:
             self._seen = -1
         if self._ledger.version != self._seen:

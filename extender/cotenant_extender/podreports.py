@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cotenant_api.pod import PackedReason
 from cotenant_extender import sharing, tenures
 
 Object = Mapping[str, Any]
@@ -10,13 +11,32 @@ Object = Mapping[str, Any]
 UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 """A try in vain: no node was found; or it ended by an error, at a Binding or a volume for example."""
 IN_VAIN = (UNSCHEDULABLE, SCHEDULER_ERROR)
+NOT_PROMISED = "the queue has not promised it one yet"
+"""What filter says of a pod without an earmark that a GPU would take; it stands in kube-scheduler's report, too."""
+TAKEN_BACK = "kube-scheduler found no node when it tried last; it has yet to say which nodes it refuses now"
+"""What stands in the place of a report that is taken back: kube-scheduler writes the next one, whatever it says."""
 
 
 def unschedulable(report: Object | None) -> str | None:
-    """Return time and message of `PodScheduled`, where it says that a try was in vain."""
+    """Return time and message of `PodScheduled`, where it says that a try was in vain; None if that is taken back."""
     if report is None or report.get("status") != "False" or report.get("reason") not in IN_VAIN:
         return None
+    if report.get("message") == TAKEN_BACK:
+        return None
     return f"{report.get('lastTransitionTime')} {report.get('message')}"
+
+
+_REFUSALS = tuple(f" {reason}: " for reason in PackedReason)
+
+
+def from_filter(report: str) -> bool:
+    """Return whether filter refused nodes in the try that this is of: then kube-scheduler counts filter's reasons."""
+    return any(words in report for words in _REFUSALS)
+
+
+def is_early(report: str) -> bool:
+    """Return whether a report is of a try in which the pod had no earmark yet."""
+    return NOT_PROMISED in report
 
 
 def errored(report: Object | None) -> bool:

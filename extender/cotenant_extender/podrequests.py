@@ -96,3 +96,15 @@ def _while_resized(wanted: int, report: Object, status: Object, resource: _Resou
 def _is_infeasible(status: Object) -> bool:
     reports = (report for report in status.get("conditions") or () if report.get("type") == _RESIZE_PENDING)
     return next((report.get("reason") == _INFEASIBLE for report in reports), False)
+
+
+def priority(spec: Object) -> int:
+    """Return the priority of a pod, which admission has set.
+
+    Raises:
+        TypeError: it is no integer, so the API server did not write it.
+    """
+    found = spec.get("priority") or 0
+    if not isinstance(found, int):
+        raise TypeError(f"spec.priority: {found!r}: must be an integer")
+    return found

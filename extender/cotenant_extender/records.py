@@ -34,11 +34,11 @@ class Pod:
         started: when kubelet took it up, in seconds since the epoch; None: not yet.
         preempts: whether others may be evicted for it.
         unschedulable: kube-scheduler's standing report of a try in vain: time and message.
+        ready: whether it counts as healthy for a PodDisruptionBudget.
         errored: whether that report is of an error, at a Binding or a volume: it tells of no node.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
         tenure: what it says of when it ends.
         volume_claims: names of the PersistentVolumeClaims that its volumes use.
-        unevaluated: whether its spec requires something that only kube-scheduler evaluates.
         excludes: which pods it cannot share a node with.
         created: when it was created, in seconds since the epoch; None: unknown.
         scheduled: when it was bound, in seconds since the epoch; None: it is not, or that is unknown.
@@ -67,9 +67,9 @@ class Pod:
     labels: Mapping[str, str]
     tenure: tenures.Tenure = tenures.UNKNOWN
     volume_claims: tuple[str, ...] = ()
-    unevaluated: bool = False
     excludes: conflicts.Exclusion = conflicts.NOTHING
     errored: bool = False
+    ready: bool = False
     created: float | None = None
     scheduled: float | None = None
 
@@ -77,6 +77,11 @@ class Pod:
     def waiting(self) -> tuple[object, ...]:
         """What of a pod that waits the queue depends on; not its resource version, nor what it was told."""
         return (self.gates, self.unschedulable, self.invalid, self.priority, self.since)
+
+    @property
+    def reported(self) -> bool:
+        """Whether a report stands that the next try in vain with an earmark may equal: then it would write none."""
+        return self.unschedulable is not None and not podreports.is_early(self.unschedulable)
 
     @property
     def asks(self) -> bool:
@@ -108,7 +113,7 @@ class Pod:
     @property
     def gang(self) -> pod.GangKey | None:
         """Return the gang that the pod belongs to, if any."""
-        return None if self.request is None else self.request.demand.gang_key
+        return None if self.request is None else self.request.demand.gang_key(priority=self.priority)
 
     @property
     def likeness(self) -> tenures.Likeness | None:
@@ -219,7 +224,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         invalid=invalid,
         gates=sharing.one(pod.gates(raw)),
         host=host,
-        priority=spec.get("priority") or 0,
+        priority=podrequests.priority(spec),
         since=tenures.seconds(metadata.get("creationTimestamp")) if request is None else request.since,
         earmark=notes.get(names.EARMARK) if asks else None,
         placement=placed if _covers(placed, share) else None,
@@ -228,10 +233,10 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         preempts=spec.get("preemptionPolicy") != "Never",
         unschedulable=podreports.unschedulable(reports.get("PodScheduled")),
         errored=podreports.errored(reports.get("PodScheduled")),
+        ready=reports.get("Ready", {}).get("status") == "True",
         packed=podreports.packed(reports.get(names.PACKED)),
-        tenure=_tenure(raw, request) if asks else tenures.UNKNOWN,
+        tenure=tenures.of_pod(raw) if asks else tenures.of_other(raw),
         volume_claims=storage.claims_of(metadata, spec) if asks and node is None else (),
-        unevaluated=asks and node is None and conflicts.unevaluated(spec),
         excludes=_excludes(metadata.get("namespace", ""), spec),
         created=tenures.seconds(metadata.get("creationTimestamp")) or None,
         scheduled=podreports.scheduled(reports.get("PodScheduled")),
@@ -252,6 +257,11 @@ def lifted(known: Pod, metadata: Object) -> Pod:
         deleting="deletionTimestamp" in metadata,
         tenure=replace(known.tenure, leaves=tenures.seconds(metadata.get("deletionTimestamp")) or None),
     )
+
+
+def unreported(known: Pod, metadata: Object) -> Pod:
+    """A pod after kube-scheduler's report was taken back, from what was known and its metadata after that."""
+    return replace(known, version=_version(metadata), unschedulable=None, errored=False)
 
 
 def constrained(request: view.Request, where: constraints.Constraints) -> view.Request:
@@ -336,17 +346,13 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
     return view.Request(
         demand=demand,
         labels=labels,
-        priority=spec.get("priority") or 0,
+        priority=podrequests.priority(spec),
         since=queued,
         host=host,
         constraints=where,
         alike=sharing.one(alike),
         fit_key=sharing.one((sharing.one(alike), where)),
     )
-
-
-def _tenure(raw: Object, request: view.Request | None) -> tenures.Tenure:
-    return tenures.of_pod(raw, pod.WorkloadType.TRAINING if request is None else request.demand.workload_type)
 
 
 def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:

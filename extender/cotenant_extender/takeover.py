@@ -6,9 +6,9 @@ term, which moves its version, before anything is placed. A former leader that s
 bind that pod (see `fencing.foreign`).
 
 A pod that can be read and not marked keeps nobody waiting: a webhook of its namespace may be down, or its author may
-write it all the time. GPUs that a former leader promised it are reserved, whole where it is not known what of them:
-that leader may be binding it, and binds to no others. The pod itself is not bound. The binder goes on trying to mark it
-(see `binder.Binder.doubt`).
+write it all the time. GPUs that a former leader promised it are reserved whole: that leader may be binding it to them,
+and nobody else knows how much of them, as the policy may be another since. The pod itself is not bound. The binder goes
+on trying to mark it (see `binder.Binder.doubt`).
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class TakeOver:
 def adopting(source: ledger.Ledger, clock: Callable[[], float]) -> steps.Steps[None]:
     """Take over, in steps, what a former leader promised to pods that kube-scheduler has not bound yet.
 
-    What it promised to a pod that could not be marked is reserved: that leader may be binding the pod.
+    GPUs that it promised to a pod that could not be marked are reserved: that leader may be binding the pod.
     """
     lifted = [record.uid for record in source.index.pending.values() if not record.gates and record.earmark]
     for count, uid in enumerate(lifted, start=1):
@@ -118,10 +118,10 @@ def _adopt(source: ledger.Ledger, record: records.Pod, policy: policies.InForce,
     written = earmarks.note(record)
     if record.gates or written is None or not written.gpus:
         return
-    placed, unmarked = _promised(source, record, written, policy), record.uid in source.earmarks.unmarked
-    if unmarked:
-        source.reserve(record.uid, placed or _whole(record, written, policy))
-    elif placed is not None:
+    if record.uid in source.earmarks.unmarked:
+        source.reserve(record.uid, _whole(record, written, policy))
+    elif not record.reported and (placed := _promised(source, record, written, policy)) is not None:
+        # A report that stands is of a try with the earmark: the one before was taken back when it was written.
         source.adopt(record.uid, placed, now=now)
 
 
@@ -137,7 +137,7 @@ def _promised(
 
 
 def _whole(record: records.Pod, written: earmarks.Note, policy: policies.InForce) -> placement.Placement:
-    """All of the GPUs that an earmark names: what of them its pod may be given is not known."""
+    """All of the GPUs that an earmark names: by which policy a former leader books them is not known."""
     return placement.Placement(
         pod_uid=record.uid,
         node=written.node,

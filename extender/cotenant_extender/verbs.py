@@ -15,8 +15,8 @@ import numpy as np
 
 from cotenant_api.names import NodeName
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
-from cotenant_extender.ledger import earmarks, ledger, views
+from cotenant_extender import podreports, records
+from cotenant_extender.ledger import ledger, views
 from cotenant_extender.packing import causes, fleet, placing, registry, rules, view
 
 MAX_SCORE = 10
@@ -56,19 +56,20 @@ def filter_nodes(
     if policy is None or not policy.places:
         message = "there is no PackingPolicy" if policy is None else policy.standstill
         return _none(names, PackedReason.WAITING_FOR_TURN, message)
-    if record.request is None:
+    request = source.index.asked(record)
+    if request is None:
         return _none(names, PackedReason.INVALID_REQUEST, record.invalid or "")
-    if record.request.demand.gang is not None and record.uid not in source.claims:
+    if request.demand.gang is not None and record.uid not in source.claims:
         return _none(names, PackedReason.WAITING_FOR_GANG, "the queue places a gang as a whole")
     pinned = source.reserved.get(record.uid)
     if pinned is not None:
         # A Binding whose reply was lost may still take effect: no other node until that is known.
         found = pinned.node if pinned.node in names else None
         return _only(found) if found else _none(names, PackedReason.WAITING_FOR_TURN, _PINNED)
-    return _choice(source, record.request, names) if leaves is Leaves.ONE else _all(source, record.request, names)
+    return _choice(source, request, names) if leaves is Leaves.ONE else _all(source, request, names)
 
 
-NOT_PROMISED = PackedReason.WAITING_FOR_TURN, f"a GPU would take the pod, but {earmarks.NOT_PROMISED}"
+NOT_PROMISED = PackedReason.WAITING_FOR_TURN, f"a GPU would take the pod, but {podreports.NOT_PROMISED}"
 """Whoever lifted the pod's gate, it goes in the queue's order; what the queue promises it, wakes kube-scheduler."""
 _PINNED = "the reply to a Binding to another node was lost, and what became of it is not known yet"
 
@@ -76,9 +77,10 @@ _PINNED = "the reply to a Binding to another node was lost, and what became of i
 def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> list[tuple[NodeName, int]]:
     """A score of each node: 10 for packing's choice, 5 to 1 for others that take the pod, by order; 0 for the rest."""
     record = source.pods.get(asked.uid, asked)
-    if record.request is None or source.policy is None or not source.policy.places:
+    request = source.index.asked(record)
+    if request is None or source.policy is None or not source.policy.places:
         return [(name, 0) for name in names]
-    ranked = _ranked(source, record.request, names)
+    ranked = _ranked(source, request, names)
     scores = {name: MAX_OTHERS_SCORE - place * MAX_OTHERS_SCORE // len(ranked) for place, name in enumerate(ranked)}
     scores.update(dict.fromkeys(filter_nodes(source, asked, names).chosen, MAX_SCORE))
     return [(name, scores.get(name, 0)) for name in names]

@@ -13,22 +13,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant_api import conditions, errors
-from cotenant_api.names import Namespace, NodeName
-from cotenant_extender import context, fencing, later, policystatus, records
+from cotenant_api.names import NodeName
+from cotenant_extender import context, evicting, fencing, later, policystatus, records
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import earmarks
-from cotenant_extender.queue import budgets, cleanup, earmarking, planning, preempting, reporting
+from cotenant_extender.queue import cleanup, earmarking, reporting
 
 LOG = logging.getLogger(__name__)
 
 IN_FLIGHT = 64
 FINISH_SECONDS = 5.0
-EVICTION_SECONDS = 10.0
-FENCE_DELAY_SECONDS = 1.0
-FENCE_TRIES = 3
-"""How often a victim that can be read is tried to be marked, before its Eviction counts as failed."""
-EVICTION_ATTEMPTS = 3
-"""How often a pod that changes meanwhile is asked to leave, before it is left alone for a while."""
 LIFT_ATTEMPTS = 3
 """How often a pod that changes meanwhile is lifted, before it is decided on anew."""
 
@@ -36,7 +30,11 @@ Object = dict[str, Any]
 
 
 class Writer:
-    """Carries out decisions."""
+    """Carries out decisions.
+
+    Attributes:
+        evictions: who carries out those.
+    """
 
     def __init__(self, shared: context.Context) -> None:
         self._ledger, self._api, self._metrics = shared.ledger, shared.api, shared.metrics
@@ -47,6 +45,7 @@ class Writer:
         self._once: set[str] = set()
         self._urgency, self._fences = shared.urgency, fencing.Fences(shared)
         self._later = later.Later(shared.urgency, shared.stopwatch)
+        self.evictions = evicting.Evictions(shared, self._fences, say=self._say)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a write."""
@@ -100,8 +99,11 @@ class Writer:
         Raises:
             ConflictError: somebody did, or it changed each time.
         """
-        path, change = pods.pod_path(record.namespace, record.name), pods.lift(record, lift.earmark)
+        path = pods.pod_path(record.namespace, record.name)
         try:
+            if lift.earmark is not None and record.reported:
+                record = await self._without_report(record)
+            change = pods.lift(record, lift.earmark)
             return await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
         except client.ConflictError:
             raw = await self._api.get(path)
@@ -123,6 +125,26 @@ class Writer:
         same = (found.gates, found.earmark, found.node) == (record.gates, record.earmark, record.node)
         promised = self._ledger.earmarks.get(record.uid) is lift.earmark
         return same and promised and not found.deleting and self._leading.serves(now=self._latest())
+
+    async def take_back(self, record: records.Pod) -> None:
+        """Take kube-scheduler's report of a pod back, so that its next try writes one that is heard.
+
+        Where it fails the queue asks again.
+        """
+        try:
+            await self._without_report(record)
+        except (client.NotFoundError, client.ConflictError):
+            return
+        except (client.APIError, errors.TemporaryError) as error:
+            LOG.warning("taking back the report of %s/%s: %s", record.namespace, record.name, error)
+
+    async def _without_report(self, record: records.Pod) -> records.Pod:
+        """Take a report back, and note the pod as it is then."""
+        path, change = pods.pod_path(record.namespace, record.name, "status"), pods.report_taken_back(record)
+        metadata = await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
+        found = records.unreported(record, metadata)
+        self._ledger.pod(found, now=self._clock())
+        return found
 
     async def report(self, report: reporting.Report, reporter: reporting.Reporter) -> None:
         """Write a pod's condition; that it is placed can wait until others are."""
@@ -176,7 +198,7 @@ class Writer:
         """Evict or delete a pod, with an event."""
         record = removal.record
         try:
-            result = await (self._evict(record) if removal.evict else self._delete(record))
+            result = await (self.evictions.leave(record) if removal.evict else self._delete(record))
         except client.BudgetError as error:
             LOG.info("%s/%s may not be evicted now: %s", record.namespace, record.name, error)
             result = "refused"
@@ -184,39 +206,6 @@ class Writer:
         if result == "ok":
             LOG.warning("removed %s/%s: %s", record.namespace, record.name, removal.message)
             await self._say(record, reason=removal.reason, message=removal.message)
-
-    async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
-        """Evict victims one after the other, while their job waits for them.
-
-        Where one is not evicted no more are asked, and the queue decides anew.
-        """
-        preemptor = f"{eviction.preemptor.namespace}/{eviction.preemptor.name}"
-        gone: list[str] = []
-        for victim in eviction.victims:
-            policy = self._ledger.policy
-            if policy is None or not policy.places or not self._leading.serves(now=self._latest()):
-                break
-            if not queue.preemptions.stands(eviction, victim):
-                break
-            budget = None
-            try:
-                result = await self._evict(victim)
-            except client.BudgetError as error:
-                LOG.info("%s/%s may not be evicted now: %s", victim.namespace, victim.name, error)
-                result, budget = "refused", await self._budget(victim.namespace, error.budget)
-            self._metrics.evictions.labels(result).inc()
-            if result in ("refused", "failed"):
-                queue.refused(self._ledger, victim, budget, now=self._clock())
-                break
-            if result == "changed":
-                queue.overtaken(self._ledger, victim.uid)
-                break
-            if result == "ok":
-                gone.append(f"{victim.namespace}/{victim.name}")
-                message = f"evicted for {preemptor} of priority {eviction.preemptor.priority}"
-                await self._say(victim, reason="Preempted", message=message)
-        if gone:
-            await self._say(eviction.preemptor, reason="Preempting", message=f"evicts {', '.join(gone)}")
 
     def confirm(self, nodes: Iterable[NodeName]) -> None:
         """Read GPUNodes on which it depends whether pods that are gone have ended."""
@@ -232,81 +221,6 @@ class Writer:
             await self._api.patch(pods.POLICY_STATUS, {"status": status}, content_type=transport.MERGE_PATCH)
         except (client.APIError, errors.TemporaryError) as failure:
             LOG.warning("status of the PackingPolicy: %s", failure)
-
-    async def _evict(self, victim: records.Pod) -> str:
-        """Ask a pod that lives to leave, as it is now; what came of it.
-
-        Raises:
-            BudgetError: a PodDisruptionBudget is against it now.
-        """
-        try:
-            for _ in range(EVICTION_ATTEMPTS):
-                known = self._ledger.pods.get(victim.uid)
-                if known is None or known.finished or known.deleting:
-                    return "changed"
-                if await self._asked(known):
-                    return "ok"
-        except client.NotFoundError:
-            return "gone"
-        except client.BudgetError:
-            raise
-        except (client.APIError, errors.TemporaryError) as error:
-            LOG.warning("evicting %s/%s: %s", victim.namespace, victim.name, error)
-            return "failed"
-        LOG.warning("evicting %s/%s: it changed each time", victim.namespace, victim.name)
-        return "failed"
-
-    async def _budget(self, namespace: Namespace, name: str) -> budgets.Budget | None:
-        """Read a PodDisruptionBudget; None where it cannot be read: then nothing is concluded of other pods."""
-        if not name:
-            return None
-        try:
-            return budgets.read(await self._api.get(pods.budget_path(namespace, name)))
-        except (client.APIError, errors.TemporaryError) as error:
-            LOG.warning("reading PodDisruptionBudget %s/%s: %s", namespace, name, error)
-            return None
-
-    async def _asked(self, record: records.Pod) -> bool:
-        """Ask for an eviction of a pod as it was last seen. Where it has changed since, it is read, and not evicted."""
-        path = pods.pod_path(record.namespace, record.name)
-        try:
-            await self._api.post_once(f"{path}/eviction", pods.eviction(record), timeout_seconds=EVICTION_SECONDS)
-        except transport.UnansweredError as error:
-            LOG.warning("evicting %s/%s: the reply was lost: %s", record.namespace, record.name, error)
-            return await self._withdrawn(record)
-        except client.ConflictError as conflict:
-            raw = await self._api.get(path)
-            found = records.pod_record(raw)
-            if found.uid != record.uid:
-                raise client.NotFoundError(conflict.status, conflict.message) from conflict
-            self._ledger.pod(found, now=self._clock())
-            # The reply to an earlier try may have been lost.
-            return pods.evicted(raw)
-        return True
-
-    async def _withdrawn(self, record: records.Pod) -> bool:
-        """Wait until an Eviction without reply has taken effect or never can; whether it has.
-
-        Raises:
-            NotFoundError: the pod is gone.
-            UnansweredError: the Eviction may still take effect: this extender leads no longer, or the pod can be read,
-                and not marked.
-        """
-        tries = 0
-        while self._leading.serves(now=self._latest()):
-            try:
-                found = await self._fences.settled(record, version=record.version)
-            except fencing.UNREADABLE as error:
-                LOG.warning("fencing %s/%s: %s", record.namespace, record.name, error)
-                tries += await self._fences.readable(record)
-                if tries == FENCE_TRIES:
-                    raise transport.UnansweredError("the pod cannot be marked") from error
-                await self._api.sleep(FENCE_DELAY_SECONDS)
-                continue
-            if found is None:
-                raise client.NotFoundError(404, "the pod is gone")
-            return found.deleting
-        raise transport.UnansweredError("this extender leads no longer")
 
     async def _delete(self, record: records.Pod) -> str:
         """Delete a pod, if it is as it was last seen; what came of it."""
@@ -337,7 +251,7 @@ class Writer:
             if seen.uid == record.uid and _is_on(lift, seen):
                 return
         if self._ledger.earmarks.get(record.uid) is lift.earmark:
-            self._ledger.end_earmark(record.uid, now=self._clock(), tried=False)
+            self._ledger.end_earmark(record.uid, now=self._clock())
 
     async def _read_gpunode(self, name: NodeName) -> None:
         gone = self._ledger.graves.doubtful_on(name)

@@ -43,13 +43,15 @@ class Crowds(histories.Histories):
         taken=st.lists(st.sampled_from([30, 60]), min_size=2, max_size=3),
     )
     def fill(self, order: packingpolicy.Order, wait: int, gpus: int, taken: list[int]) -> MultipleResults[str]:
-        """Nodes on all GPUs of which somebody runs."""
+        """Nodes with 8 CPUs, on all GPUs of which somebody runs."""
         self.source.policy_changed(builders.in_force(queue={"maxWaitSeconds": wait, "order": order}))
         made = []
         for number, share in enumerate(taken):
             node = f"n{number}"
             self.nodes[node] = gpus, builders.H200
             builders.add_node(self.source, node, gpus=gpus)
+            self.hosts[node] = {"cpu": "8"}
+            histories.Histories.cordon(self, number, False)
             for slot in range(gpus):
                 made.append(f"b{number}-{slot}")
                 self.truth[made[-1]] = builders.bound(made[-1], share, node, f"GPU-{node}-{slot}")
@@ -65,9 +67,14 @@ class Crowds(histories.Histories):
         several=st.lists(jobs, min_size=2, max_size=3),
         cordoned=st.sampled_from([None, 0, 1, 2]),
         reopened=st.sampled_from([None, None, 0, 1, 2]),
+        requests=st.sampled_from(histories.REQUESTS),
     )
     def come(
-        self, several: list[tuple[int, int, float, int]], cordoned: int | None, reopened: int | None
+        self,
+        several: list[tuple[int, int, float, int]],
+        cordoned: int | None,
+        reopened: int | None,
+        requests: dict[str, str],
     ) -> MultipleResults[str]:
         """Jobs come, and a node closes or opens, before the next pass."""
         for number, closed in ((reopened, False), (cordoned, True)):
@@ -83,6 +90,7 @@ class Crowds(histories.Histories):
                 self.truth[made[-1]] = builders.pod(
                     made[-1], share, annotations=dict(notes), priority=priority, created=self.now
                 )
+                self.truth[made[-1]]["spec"]["containers"][0]["resources"]["requests"] |= requests
                 self.tell(self.truth[made[-1]])
         self.run_queue(refuses=False)
         return multiple(*made)

@@ -12,12 +12,12 @@ from typing import Any
 
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import knowledge
-from cotenant_extender.queue import planning
+from cotenant_extender.queue import planning, searches
 from extender import room
 
-STEP_SECONDS = planning.SEARCH_DELAY_SECONDS + 0.01
+STEP_SECONDS = searches.DELAY_SECONDS + 0.01
 """A search for victims may begin in every pass that is so much later than the one before."""
-DUE_SECONDS = planning.SEARCH_SECONDS + 0.01
+DUE_SECONDS = searches.SECONDS + 0.01
 """After this, victims may be looked for again for everybody."""
 MOST_ROUNDS = 500
 
@@ -57,7 +57,7 @@ def _at_rest(
 def _decided(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> tuple[float, list[str]]:
     """Let a queue decide until it does something, or has looked for victims for all; when that is, and what it does."""
     found = _done(source, queue, now=now)
-    preemptors = 0 if found else _preemptors(source, queue)
+    preemptors = 0 if found else _preemptors(source, queue, now=now)
     for wait in (DUE_SECONDS, *[STEP_SECONDS] * preemptors) if preemptors else ():
         now += wait
         found = _done(source, queue, now=now)
@@ -66,12 +66,12 @@ def _decided(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> tup
     return now, found
 
 
-def _preemptors(source: ledger.Ledger, queue: planning.Queue) -> int:
+def _preemptors(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> int:
     """How many wait for whom victims may be looked for."""
     held = [source.pods[uid].priority for uid, claim in source.claims.items() if claim.bookings and uid in source.pods]
     lowest = min(held, default=2**31)
     waiting = queue.line.entries
-    return sum(1 for entry in waiting if entry.priority > lowest and entry.name not in queue.preemptions)
+    return sum(1 for entry in waiting if entry.priority > lowest and not queue.preemptions.settled(entry.name, now=now))
 
 
 def _done(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[str]:

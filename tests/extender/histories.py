@@ -22,6 +22,15 @@ from extender.builders import H200, NOW, T4
 Object = dict[str, Any]
 
 SHARES = (1, 5, 7, 23, 30, 33, 40, 47, 60, 67, 99, 100, 100, 200, 300)
+MODELS = st.sampled_from([{}, {names.GPU_MODELS: T4}])
+MATES = st.tuples(st.sampled_from(SHARES), MODELS, st.sampled_from([0.0, 0.0, 61.0]), st.sampled_from([0, 0, 0, 5]))
+"""Of a pod beside the last of its gang: hundredths, models, and by how many seconds and levels it is before that."""
+HOSTS: tuple[Object, ...] = ({}, {}, {"cpu": "8"}, {"pods": "3"}, {"memory": "32Gi"})
+"""What nodes have, where it is less than ever matters."""
+REQUESTS: tuple[Object, ...] = ({}, {}, {}, {"cpu": "3"}, {"cpu": "6"}, {"memory": "20Gi"})
+"""What a pod requests of its node, where it is more."""
+OTHERS = st.lists(st.sampled_from([None, ("1", "Always"), ("3", "Always"), ("1", "Never")]), min_size=1, max_size=4)
+"""CPUs that a pod without a share has of a node, and its restart policy; None: there is no such pod."""
 PREDICTED = builders.prediction(h200=(35.0, 30_000, 50), t4=(70.0, 9_000, 80))
 
 
@@ -39,6 +48,7 @@ class Histories(RuleBasedStateMachine):
         self.nodes: dict[str, tuple[int, str]] = {}
         self.listed: dict[str, set[str]] = {}
         self.services: set[str] = set()
+        self.hosts: dict[str, Object] = {}
         self.spec: Object = {"tenancy": "SameNamespace"}
         self.source = builders.cluster(nodes=0)
         self.queue = planning.Queue()
@@ -55,15 +65,33 @@ class Histories(RuleBasedStateMachine):
             }
         ),
         nodes=st.lists(st.tuples(st.integers(1, 4), st.sampled_from([H200, H200, T4])), min_size=1, max_size=12),
+        hosts=st.lists(st.sampled_from(HOSTS), min_size=1, max_size=4),
+        others=OTHERS,
     )
-    def start(self, spec: Object, nodes: list[tuple[int, str]]) -> None:
-        """Nodes of two models, and any of the placements and orders."""
+    def start(
+        self, spec: Object, nodes: list[tuple[int, str]], hosts: list[Object], others: list[tuple[str, str] | None]
+    ) -> None:
+        """Nodes of two models, of some of which CPU, memory or pods are scarce; any of the placements and orders."""
         self.spec = spec
         self.source.policy_changed(builders.in_force(**spec))
         for number, (gpus, model) in enumerate(nodes):
             self.nodes[f"n{number}"] = gpus, model
             self.listed[f"n{number}"] = set()
             builders.add_node(self.source, f"n{number}", gpus=gpus, model=model)
+            self.hosts[f"n{number}"] = hosts[number % len(hosts)]
+            self.cordon(number, False)
+        self.put_beside(others)
+
+    def put_beside(self, others: list[tuple[str, str] | None]) -> None:
+        """Pods without a share run on nodes, of which nobody knows when they end, or that never do."""
+        for number in range(len(self.nodes)):
+            other = others[number % len(others)]
+            if other is not None:
+                name, (cpu, restarts) = f"o{number}", other
+                raw = builders.pod(name, 0, node=f"n{number}", phase="Running", gates=(), restartPolicy=restarts)
+                raw["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+                self.truth[name] = raw
+                self.tell(raw)
 
     def tell(self, raw: Object) -> None:
         """The API server changes a pod, and says so."""
@@ -90,9 +118,10 @@ class Histories(RuleBasedStateMachine):
         priority=st.sampled_from([0, 0, 0, 5, -3]),
         waited=st.sampled_from([0.0, 0.0, 9.0, 61.0]),
         size=st.sampled_from([1, 1, 1, 2, 3, 5]),
-        others=st.lists(st.tuples(st.sampled_from(SHARES), st.sampled_from([{}, {names.GPU_MODELS: T4}])), max_size=2),
+        others=st.lists(MATES, max_size=2),
         service=st.booleans(),
         spec=st.sampled_from([{}, {}, {"preemptionPolicy": "Never"}]),
+        requests=st.sampled_from((*REQUESTS, {"cpu": "8"})),
     )
     def create(
         self,
@@ -102,26 +131,28 @@ class Histories(RuleBasedStateMachine):
         priority: int,
         waited: float,
         size: int,
-        others: list[tuple[int, Object]],
+        others: list[tuple[int, Object, float, int]],
         service: bool,
         spec: Object,
+        requests: Object,
     ) -> MultipleResults[str]:
-        """A pod comes, or all pods of a gang, alike or not; perhaps it joined the queue some time ago."""
+        """A pod comes, or all pods of a gang, alike or not (see `MATES`); perhaps it joined the queue some time ago."""
         name = f"p{self.version}"
-        notes = {**notes, names.QUEUED_SINCE: builders.timestamp(self.now - waited)}
-        if size > 1:
-            notes |= builders.gang(name, size)
+        notes = notes | builders.gang(name, size) if size > 1 else notes
         made = [name if size == 1 else f"{name}-{index}" for index in range(size)]
-        for each, (wanted, models) in zip(made, [*others[: size - 1], *[(share, {})] * size], strict=False):
+        alike: list[tuple[int, Object, float, int]] = [(share, {}, 0.0, 0)] * size
+        for each, (wanted, models, older, above) in zip(made, [*others[: size - 1], *alike], strict=False):
+            since = {names.QUEUED_SINCE: builders.timestamp(self.now - waited - older)}
             self.truth[each] = builders.pod(
                 each,
                 wanted,
                 namespace=namespace,
-                annotations=notes | models,
-                priority=priority,
+                annotations={**notes, **models, **since},
+                priority=priority + above,
                 created=self.now,
                 **spec,
             )
+            self.truth[each]["spec"]["containers"][0]["resources"]["requests"] |= requests
             self.tell(self.truth[each])
         if service:
             self.services.update(made)
@@ -143,6 +174,8 @@ class Histories(RuleBasedStateMachine):
             if not (plan.lifts or plan.evictions or plan.cut) and self.source.version == before:
                 break
         self.nobody_who_fits_is_left()
+        most = self.source.policy.spec.queue.max_wait_seconds
+        assert together.by_a_mate(self.queue.line.entries, max_wait_seconds=most, now=self.now) == []
 
     def lift(self, lift: earmarking.Lift) -> None:
         """The patch of a lift is applied, if its pod is there."""
@@ -212,12 +245,16 @@ class Histories(RuleBasedStateMachine):
         if name in self.truth and "nodeName" not in self.truth[name]["spec"]:
             self.source.release(PodUID(f"uid-{name}"))
 
-    @rule(name=pods, message=st.sampled_from(["no port", "no volume"]))
-    def report_unschedulable(self, name: str, message: str) -> None:
-        """The scheduler finds no node."""
+    @rule(
+        name=pods,
+        reason=st.sampled_from(["Unschedulable", "SchedulerError"]),
+        message=st.sampled_from(["no port", "no volume"]),
+    )
+    def report_unschedulable(self, name: str, reason: str, message: str) -> None:
+        """The scheduler finds no node, or fails to bind."""
         raw = self.truth.get(name)
         if raw is not None and "schedulingGates" not in raw["spec"] and "nodeName" not in raw["spec"]:
-            report = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+            report = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
             raw["status"]["conditions"] = [report]
             self.tell(raw)
 
@@ -312,7 +349,8 @@ class Histories(RuleBasedStateMachine):
     def cordon(self, number: int, cordoned: bool) -> None:
         """A node is cordoned or not."""
         name = f"n{number % len(self.nodes)}"
-        raw = builders.node(name, gpus=self.nodes[name][0], unschedulable=cordoned)
+        offers = self.hosts.get(name, {})
+        raw = builders.node(name, gpus=self.nodes[name][0], unschedulable=cordoned, allocatable=offers)
         self.source.node(records.node_record(raw))
 
     @rule(number=st.integers(0, 11))

@@ -29,12 +29,12 @@ def clock() -> float:
     return NOW + asyncio.get_running_loop().time()
 
 
-async def until(holds: Callable[[], bool], what: str) -> None:
+async def until(holds: Callable[[], bool], what: str, *, seconds: float = DEADLINE_SECONDS) -> None:
     """Wait until something holds."""
-    deadline = clock() + DEADLINE_SECONDS
+    deadline = clock() + seconds
     while not holds():
         if clock() > deadline:
-            raise AssertionError(f"not within {DEADLINE_SECONDS} s: {what}")
+            raise AssertionError(f"not within {seconds} s: {what}")
         await asyncio.sleep(STEP_SECONDS)
 
 
@@ -88,6 +88,17 @@ class Rig:
         answer = await self.extender.bind(wire.decode_binding(orjson.dumps(asked)))
         return str(orjson.loads(answer)["Error"])
 
+    async def try_pods(self) -> None:
+        """Ask filter, as kube-scheduler does, about every pod without a gate and a promise, again and again."""
+        while True:
+            await asyncio.sleep(5 * STEP_SECONDS)
+            nodes = [node["metadata"]["name"] for node in self.server.all(pods.NODES)]
+            for pod in self.server.all(pods.PODS):
+                promised = names.EARMARK in pod["metadata"].get("annotations", {})
+                waits = not pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName")
+                if waits and not promised and self.extender.serving():
+                    await self.filtered(pod["metadata"]["name"], *nodes)
+
     async def keep_leases(self) -> None:
         """Renew all Leases, as agents and kube-scheduler do."""
         while True:
@@ -103,11 +114,20 @@ def wire_args(pod: Object, *nodes: str) -> bytes:
 
 @asynccontextmanager
 async def extender(
-    to: Server, *, holder: str = HOLDER, assume_leader: bool = False, wall: Callable[[], float] = clock
+    to: Server,
+    *,
+    holder: str = HOLDER,
+    assume_leader: bool = False,
+    wall: Callable[[], float] = clock,
+    tries: bool = False,
 ) -> AsyncIterator[Rig]:
-    """It runs for the block; all Leases are renewed meanwhile. `wall`: its clock, in seconds since the epoch."""
+    """It runs for the block; all Leases are renewed meanwhile.
+
+    `wall`: its clock, in seconds since the epoch; `tries`: kube-scheduler asks filter about pods.
+    """
     rig = Rig(to, holder=holder, assume_leader=assume_leader, wall=wall)
     tasks = [asyncio.create_task(rig.extender.run()), asyncio.create_task(rig.keep_leases())]
+    tasks += [asyncio.create_task(rig.try_pods())] if tries else []
     try:
         yield rig
     finally:

@@ -33,10 +33,9 @@ def apart(selector: Object | None = None, **changes: Any) -> Object:
 
 
 def full(*, nodes: int = 2) -> ledger.Ledger:
-    """Nodes with one GPU; kube-scheduler was seen to name full ones."""
+    """Nodes with one GPU, of an extender that answers kube-scheduler."""
     source = builders.cluster(nodes=nodes, gpus=1)
     source.hosts.tries.start()
-    source.hosts.tries.ignores_shares = True
     return source
 
 

@@ -1,5 +1,6 @@
 """Victims that a PodDisruptionBudget keeps: one refusal counts for all of its pods, and others leave."""
 
+import math
 from typing import Any
 
 import pytest
@@ -58,12 +59,30 @@ def test_a_budget_of_more_expressions_than_can_be_judged_in_time_stands_for_its_
     assert found.covers(records.pod_record(builders.pod("any", 60, labels={"k0": "there"})))
 
 
-@pytest.mark.parametrize(("lowest", "named"), [(4, True), (3, False)])
-def test_a_gang_is_told_of_budgets_below_the_lowest_priority_of_its_pods(lowest: int, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("status", "allowed"),
+    [
+        ({"expectedPods": 3, "currentHealthy": 3, "disruptionsAllowed": 1}, 1),
+        ({"expectedPods": 3, "currentHealthy": 1, "disruptionsAllowed": 0}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_a_budget_allows_its_disruptions_however_many_of_its_pods_are_not_ready(status: Any, allowed: int) -> None:
+    raw = {"metadata": {"namespace": "team", "name": "b"}, "spec": {"selector": {}}, "status": status}
+    assert budgets.allowed(raw) == allowed
+
+
+def test_of_a_budget_that_cannot_be_judged_in_time_it_is_not_known_whom_it_keeps() -> None:
+    many = [{"key": f"k{index}", "operator": "Exists"} for index in range(constraints.MAX_PARTS + 1)]
+    assert budgets.allowed({"spec": {"selector": {"matchExpressions": many}}, "status": {}}) == math.inf
+
+
+@pytest.mark.parametrize(("priority", "named"), [(4, True), (3, False)])
+def test_a_gang_is_told_of_budgets_below_its_priority(priority: int, named: bool) -> None:
     source = builders.cluster(gpus=1)
     runs(source, "guarded", 80, priority=3, labels={"app": "kept"})
-    gang = (member(name, 60, size=2, priority=priority) for name, priority in (("a", 9), ("b", lowest)))
-    builders.put(source, *gang)
+    builders.put(source, *(member(name, 60, size=2, priority=priority) for name in "ab"))
     queue(source).refused(source, source.pods[PodUID("uid-guarded")], guard(app="kept"), now=NOW)
     run(source)
     assert ("PodDisruptionBudget team/guard" in words(source, "a")[1]) is named

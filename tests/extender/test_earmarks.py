@@ -1,13 +1,13 @@
 """Earmarks and every way they end."""
 
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
-from cotenant_extender.ledger import earmarks
+from cotenant_extender.ledger import earmarks, verdicts
 from cotenant_extender.queue import order
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, evicted, lift, lifted, run, runs, told
+from extender.queueing import booked, end, evicted, lift, lifted, run, runs, told
 
 
 def test_an_earmark_ends_when_its_gpu_closes_and_the_pod_is_earmarked_elsewhere() -> None:
@@ -71,13 +71,40 @@ def test_victims_are_found_on_the_only_node_although_a_binding_failed_there() ->
     assert evicted(source, now=NOW + 10) == ["low"]
 
 
-def test_an_error_that_kube_scheduler_reports_again_ends_the_next_earmark_in_its_time() -> None:
+def test_a_pod_that_kube_scheduler_leaves_alone_gives_its_gpu_to_others_and_gets_one_when_it_is_tried() -> None:
     source = builders.cluster(gpus=1)
     source.hosts.tries.start()
-    builders.put(source, builders.pod("a", 80, gates=(), errored="binding rejected: 403"), builders.pod("b", 80))
+    builders.put(source, builders.pod("a", 80), builders.pod("b", 80))
     assert lifted(source) == ["a"]
-    assert lifted(source, now=NOW + earmarks.STANDING_SECONDS) == ["b"]
-    assert source.hosts.tries.silent() == []
+    lift(source, "a")
+    assert lifted(source, now=NOW + earmarks.UNTRIED_SECONDS - 1) == []
+    assert lifted(source, now=NOW + earmarks.UNTRIED_SECONDS) == ["b"]
+    assert told(source, "a")[1].startswith("kube-scheduler did not try the pod when it was promised a GPU")
+    builders.put(source, builders.bound("b", 80, "n0", "GPU-n0-0", version=3))
+    end(source, "b")
+    assert lifted(source, now=NOW + 5000) == []
+    verdicts.asked(source, PodUID("uid-a"), [NodeName("n0")], left=False, now=NOW + 5001)
+    assert lifted(source, now=NOW + 5002) == ["a"]
+
+
+def test_a_pod_about_which_filter_was_asked_keeps_its_gpu_however_long_its_binding_takes() -> None:
+    source = builders.cluster(gpus=1)
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80), builders.pod("b", 80))
+    assert lifted(source) == ["a"]
+    lift(source, "a")
+    verdicts.asked(source, PodUID("uid-a"), [NodeName("n0")], left=True, now=NOW + 1)
+    assert lifted(source, now=NOW + 10 * earmarks.UNTRIED_SECONDS) == []
+
+
+def test_another_report_also_says_that_a_pod_was_tried() -> None:
+    source = builders.cluster(gpus=1)
+    builders.put(source, builders.pod("a", 80))
+    assert lifted(source) == ["a"]
+    lift(source, "a")
+    assert lifted(source, now=NOW + earmarks.UNTRIED_SECONDS) == []
+    builders.put(source, builders.pod("a", 80, gates=(), version=3, unschedulable="0/1 nodes are available: no port"))
+    assert lifted(source, now=NOW + earmarks.UNTRIED_SECONDS + 1) == ["a"]
 
 
 def test_a_report_that_filter_had_no_earmark_ends_none_and_refuses_no_node() -> None:

@@ -82,7 +82,6 @@ def test_of_whom_nothing_is_known_runs_as_long_again_and_as_half_of_all() -> Non
 @pytest.mark.parametrize(
     "changes",
     [
-        {"annotations": {names.WORKLOAD_TYPE: "Inference"}},
         {"restartPolicy": "Always"},
         {"owners": [{"kind": "StatefulSet", "controller": True}]},
     ],
@@ -207,3 +206,16 @@ def test_a_namespace_of_many_kinds_gets_no_number_for_another_that_only_runs() -
     assert sorted(map(found.number, kinds[:-1])) == list(range(runs.KINDS_OF_NAMESPACE))
     assert found.number(kinds[-1]) == runs.NO_KIND
     assert found.number(LIKE) == runs.KINDS_OF_NAMESPACE
+
+
+def test_a_pod_that_kubelet_does_not_take_up_is_expected_to_stay_as_long_again() -> None:
+    raw = running(None)
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": builders.timestamp(NOW - 5000)}
+    raw["status"]["conditions"] = [scheduled]
+    assert expected(builders.cluster(), raw) == 5000 + 600
+
+
+def test_what_is_reserved_for_a_pod_that_cannot_be_marked_may_be_so_for_ever() -> None:
+    source = knowing(100, 200, 900)
+    source.earmarks.unmarked.add(PodUID("uid-it"))
+    assert expected(source, running(None)) > 1e9

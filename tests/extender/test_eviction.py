@@ -10,7 +10,7 @@ import pytest
 from api_server.faults import Fault
 from api_server.server import Server
 from cotenant_api import names
-from cotenant_extender import writer
+from cotenant_extender import evicting, podreports
 from cotenant_extender.kube import pods, transport
 from extender import builders, running, virtual
 from extender.running import until
@@ -47,20 +47,34 @@ def touch(to: Server, name: str, count: int) -> None:
     to.put(pods.PODS, {**now, "status": {**now["status"], "message": f"{count}"}})
 
 
+def evicts(request: transport.Request) -> bool:
+    """Whether a request is an Eviction that is meant: no dry run."""
+    return request.path.endswith("/eviction") and b"dryRun" not in (request.body or b"")
+
+
 def meanwhile(to: Server, befalls: Callable[[int], None]) -> None:
     """What befalls pods while an Eviction is on its way; it is given how many there were before."""
     asked = itertools.count()
 
     def chosen(request: transport.Request) -> Fault | None:
-        if request.path.endswith("/eviction"):
+        if evicts(request):
             befalls(next(asked))
         return None
 
     to.fault = chosen
 
 
+def said(to: Server) -> list[Object]:
+    """The events of evictions for others."""
+    return [event for event in to.events if event["reason"] in ("Preempted", "Preempting")]
+
+
 def lifted(to: Server, name: str) -> bool:
     return "schedulingGates" not in to.pod(name)["spec"]
+
+
+def promised(to: Server, name: str) -> bool:
+    return names.EARMARK in to.pod(name)["metadata"].get("annotations", {})
 
 
 def value(rig: running.Rig, name: str, **labels: str) -> float:
@@ -75,18 +89,18 @@ async def test_an_eviction_whose_event_was_answered_to_nobody_is_told_once() -> 
     lost: list[str] = []
 
     def fault(request: transport.Request) -> Fault | None:
-        if request.method != "POST" or not request.path.endswith("/events") or request.path in lost:
+        told = request.path.endswith("/events") and b"Preempted" in (request.body or b"")
+        if request.method != "POST" or not told or request.path in lost:
             return None
         lost.append(request.path)
         return Fault.REPLY_LOST
 
     server.fault = fault
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
-        await until(lambda: len(server.events) == 2, "told")
+        await until(lambda: len(said(server)) == 2, "told")
         await asyncio.sleep(60)
-        told = [event["reason"] for event in server.events if event["reason"] in ("Preempted", "Preempting")]
-        assert (len(lost), sorted(told)) == (1, ["Preempted", "Preempting"])
+        assert (len(lost), sorted(event["reason"] for event in said(server))) == (1, ["Preempted", "Preempting"])
 
 
 @virtual.time
@@ -94,20 +108,42 @@ async def test_a_victim_is_evicted_both_are_told_and_the_preemptor_is_placed_whe
     server = running.server(gpus=1)
     runs(server, "low", 80)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
-        await until(lambda: len(server.events) == 2, "told")
-        said = {(event["involvedObject"]["name"], event["reason"], event["message"]) for event in server.events}
-        assert said == {
+        await until(lambda: len(said(server)) == 2, "told")
+        words = {(event["involvedObject"]["name"], event["reason"], event["message"]) for event in said(server)}
+        assert words == {
             ("low", "Preempted", "evicted for team/high of priority 5"),
             ("high", "Preempting", "evicts team/low"),
         }
-        assert not lifted(server, "high")
+        assert not promised(server, "high")
         server.remove(pods.PODS, "low", "team")
-        await until(lambda: lifted(server, "high"), "lifted")
+        await until(lambda: promised(server, "high"), "promised")
         assert server.sent("POST", "/eviction") == 1
         assert value(rig, "evictions_total", result="ok") == 1
+
+
+@virtual.time
+async def test_the_report_of_a_pod_that_kube_scheduler_tried_before_is_taken_back_once() -> None:
+    server = running.server(gpus=1)
+    runs(server, "low", 80)
+    server.put(pods.PODS, builders.pod("high", 60, priority=5, gates=(), unschedulable="0/1 nodes are available"))
+    written: list[bytes] = []
+
+    def noted(request: transport.Request) -> None:
+        if request.method == "PATCH" and podreports.TAKEN_BACK.encode() in (request.body or b""):
+            written.append(request.body or b"")
+
+    server.fault = noted
+    async with running.extender(server) as rig:
+        await rig.serving()
+        await until(lambda: podreports.TAKEN_BACK in str(server.pod("high")["status"]), "taken back")
+        await asyncio.sleep(100)
+        assert len(written) == 1
+        assert not leaving(server, "low")
+        assert await rig.filtered("high", "n0") == []
+        await until(lambda: leaving(server, "low"), "evicted")
 
 
 @virtual.time
@@ -119,13 +155,13 @@ async def test_while_a_victim_is_in_its_long_grace_period_no_other_is_evicted() 
     started = {**longer["status"], "startTime": builders.timestamp(builders.NOW - 7200)}
     server.put(pods.PODS, {**longer, "status": started})
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "slow"), "evicted")
         await asyncio.sleep(890)
         assert not leaving(server, "other")
         server.remove(pods.PODS, "slow", "team")
-        await until(lambda: lifted(server, "high"), "lifted")
+        await until(lambda: promised(server, "high"), "promised")
         assert not leaving(server, "other")
 
 
@@ -136,7 +172,7 @@ async def test_a_budget_is_honoured_others_are_asked_and_nothing_is_deleted() ->
     runs(server, "low", 80, "GPU-n0-1", priority=1)
     guard(server, "web")
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
         assert not leaving(server, "guarded")
@@ -153,7 +189,7 @@ async def test_many_pods_of_one_budget_cost_one_request_before_another_is_asked(
     runs(server, "low", 80, "GPU-n2-3", priority=1)
     guard(server, "web", pods=11)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
         assert server.sent("POST", "/eviction") == 2
@@ -167,7 +203,7 @@ async def test_a_budget_that_cannot_be_read_protects_none_but_the_pod_that_was_a
     guard(server, "web")
     server.fault = lambda request: Fault.REFUSED if "/poddisruptionbudgets/" in request.path else None
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
 
@@ -178,7 +214,7 @@ async def test_a_budget_is_asked_again_until_it_allows() -> None:
     runs(server, "guarded", 80, labels={"app": "web"})
     guard(server, "web")
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(60)
         assert not leaving(server, "guarded")
@@ -194,7 +230,7 @@ async def test_where_one_of_several_victims_stays_no_more_are_asked() -> None:
     runs(server, "b", 40)
     guard(server, "web")
     server.put(pods.PODS, builders.pod("high", 100, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: value(rig, "evictions_total", result="refused") == 1, "refused")
         assert not leaving(server, "b")
@@ -215,12 +251,12 @@ async def test_the_reply_to_an_eviction_is_lost(fault: Fault) -> None:
         return None
 
     server.fault = once
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
-        await until(lambda: len(server.events) == 2, "told")
+        await until(lambda: len(said(server)) == 2, "told")
         server.remove(pods.PODS, "low", "team")
-        await until(lambda: lifted(server, "high"), "lifted")
+        await until(lambda: promised(server, "high"), "promised")
         assert value(rig, "evictions_total", result="ok") == 1
 
 
@@ -230,11 +266,11 @@ async def test_a_victim_that_succeeds_just_before_its_eviction_stays_and_the_pre
     runs(server, "low", 80)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
     meanwhile(server, lambda count: None if count else end(server, "low"))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
-        await until(lambda: lifted(server, "high"), "lifted")
+        await until(lambda: promised(server, "high"), "promised")
         assert not leaving(server, "low")
-        assert server.events == []
+        assert said(server) == []
         assert value(rig, "evictions_total", result="changed") == 1
 
 
@@ -245,9 +281,9 @@ async def test_where_a_victim_has_succeeded_its_gang_is_not_evicted_for_nothing(
         runs(server, f"g{number}", 80, f"GPU-n0-{number}", annotations=builders.gang("g", 2))
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
     meanwhile(server, lambda count: None if count else end(server, "g0"))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
-        await until(lambda: lifted(server, "high"), "lifted")
+        await until(lambda: promised(server, "high"), "promised")
         assert not leaving(server, "g0")
         assert not leaving(server, "g1")
 
@@ -258,10 +294,10 @@ async def test_a_victim_whose_status_was_written_meanwhile_is_evicted_all_the_sa
     runs(server, "low", 80)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
     meanwhile(server, lambda count: None if count else touch(server, "low", count))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
-        await until(lambda: len(server.events) == 2, "told")
+        await until(lambda: len(said(server)) == 2, "told")
         assert server.sent("POST", "/eviction") == 2
         assert value(rig, "evictions_total", result="ok") == 1
 
@@ -273,10 +309,10 @@ async def test_a_victim_that_changes_all_the_time_is_left_alone_for_a_while_and_
     runs(server, "low", 80, "GPU-n0-1", priority=1)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
     meanwhile(server, lambda count: touch(server, "restless", count))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low"), "evicted")
-        assert server.sent("POST", "/restless/eviction") == writer.EVICTION_ATTEMPTS
+        assert server.sent("POST", "/restless/eviction") == evicting.ATTEMPTS
         assert value(rig, "evictions_total", result="failed") == 1
         assert not leaving(server, "restless")
 
@@ -293,9 +329,9 @@ async def test_a_victim_that_was_replaced_by_another_of_its_name_is_not_taken_fo
             server.put(pods.PODS, builders.pod("low", 80, uid="uid-another"))
 
     meanwhile(server, replace)
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
-        await until(lambda: lifted(server, "high"), "lifted")
+        await until(lambda: promised(server, "high"), "promised")
         assert not leaving(server, "low")
         assert value(rig, "evictions_total", result="gone") == 1
 
@@ -306,7 +342,7 @@ async def test_a_pod_of_a_gang_bound_in_part_that_succeeds_just_before_its_evict
     runs(server, "g0", 80, annotations=builders.gang("g", 2))
     server.put(pods.PODS, builders.pod("g1", 80, gates=(), annotations=builders.gang("g", 2)))
     meanwhile(server, lambda count: None if count else end(server, "g0"))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: not server.has_pod("g1"), "evicted")
         await until(lambda: len(server.events) == 1, "told")
@@ -321,11 +357,11 @@ async def test_after_a_restart_those_who_are_leaving_are_waited_for() -> None:
     runs(server, "low", 80)
     runs(server, "other", 80, "GPU-n0-1")
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: leaving(server, "low") or leaving(server, "other"), "evicted")
     asked = server.sent("POST", "/eviction")
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(20)
         assert server.sent("POST", "/eviction") == asked
@@ -336,7 +372,7 @@ async def test_while_paused_nobody_is_evicted() -> None:
     server = running.server(gpus=1, paused=True)
     runs(server, "low", 80)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(30)
         assert server.sent("POST", "/eviction") == 0
@@ -349,15 +385,15 @@ async def test_a_freed_gpu_lifts_the_next_gates_within_100_ms() -> None:
     for name in ("b", "c"):
         server.put(pods.PODS, builders.pod(name, 50))
     server.put(pods.PODS, builders.pod("large", 90))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(3.3)
         began = running.clock()
         done = server.pod("a")
         server.put(pods.PODS, {**done, "status": {**done["status"], "phase": "Succeeded"}})
-        await until(lambda: lifted(server, "large"), "lifted")
+        await until(lambda: promised(server, "large"), "promised")
         assert running.clock() - began <= 0.1
-        assert not lifted(server, "b")
+        assert not promised(server, "b")
 
 
 @virtual.time
@@ -365,7 +401,7 @@ async def test_what_fits_nowhere_is_lifted_without_an_earmark_and_told_so() -> N
     server = running.server(gpus=1)
     runs(server, "a", 80)
     server.put(pods.PODS, builders.pod("b", 50))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(29)
         assert not lifted(server, "b")
@@ -386,7 +422,7 @@ async def test_a_gang_that_was_lifted_for_the_autoscaler_is_placed_by_the_queue_
     runs(server, "a", 80)
     for name in ("g1", "g2"):
         server.put(pods.PODS, builders.pod(name, 60, annotations=builders.gang("g", 2)))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: lifted(server, "g1") and lifted(server, "g2"), "lifted")
         assert await rig.filtered("g1", "n0") == []
@@ -401,18 +437,18 @@ async def test_a_gang_that_lost_a_pod_runs_on_while_another_waits_for_a_node_and
     notes = builders.gang("g", 2)
     for name in "ab":
         server.put(pods.PODS, builders.pod(name, annotations=notes))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         for name in "ab":
-            await until(lambda: lifted(server, "a") and lifted(server, "b"), "lifted")
+            await until(lambda: promised(server, "a") and promised(server, "b"), "promised")
             assert await rig.bound(name, "n0") == ""
         await asyncio.sleep(200)
         server.remove(pods.PODS, "b", "team")
         server.put(pods.PODS, builders.pod("b2", annotations=notes, created=running.clock()))
-        await until(lambda: lifted(server, "b2"), "lifted")
+        await until(lambda: promised(server, "b2"), "promised")
         await asyncio.sleep(600)
         assert not leaving(server, "a")
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(600)
         assert not leaving(server, "a")
@@ -421,11 +457,11 @@ async def test_a_gang_that_lost_a_pod_runs_on_while_another_waits_for_a_node_and
 
 def slow(to: Server, befalls: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Evictions take three seconds; what happens while the first of them is under way."""
-    answer = to.request
+    answer, asked = to.request, itertools.count()
 
     async def slowly(request: transport.Request) -> transport.Answer:
-        if request.path.endswith("/eviction"):
-            if not to.sent("POST", "/eviction"):
+        if evicts(request):
+            if not next(asked):
                 await befalls()
             await asyncio.sleep(3)
         return await answer(request)
@@ -448,17 +484,17 @@ async def test_no_more_victims_are_evicted_for_a_job_that_has_gone() -> None:
         server.remove(pods.PODS, "high", "team")
 
     slow(server, gone)
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await asyncio.sleep(60)
-        assert server.sent("POST", "/eviction") == 1
+        assert [leaving(server, f"low{number}") for number in range(3)] == [True, False, False]
 
 
 @virtual.time
 async def test_no_more_victims_are_evicted_in_another_term() -> None:
     server = running.server(gpus=1)
     three_victims(server)
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
 
         async def terms() -> None:
             server.remove(pods.PODS, "high", "team")
@@ -471,7 +507,7 @@ async def test_no_more_victims_are_evicted_in_another_term() -> None:
         await rig.serving()
         await asyncio.sleep(60)
         assert rig.extender.serving()
-        assert server.sent("POST", "/eviction") == 1
+        assert [leaving(server, f"low{number}") for number in range(3)] == [True, False, False]
 
 
 @virtual.time
@@ -486,9 +522,32 @@ async def test_a_victim_that_cannot_be_marked_after_a_lost_reply_is_left_alone_f
         return Fault.REFUSED if request.method == "PATCH" and request.path.endswith("/pods/low") else None
 
     server.fault = chosen
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: value(rig, "evictions_total", result="failed") == 1, "given up")
-        assert server.sent("PATCH", "/pods/low") == writer.FENCE_TRIES
+        assert server.sent("PATCH", "/pods/low") == evicting.FENCE_TRIES
         server.fault = lambda _: None
         await until(lambda: leaving(server, "low"), "evicted in the end")
+
+
+@pytest.mark.parametrize("fault", [None, Fault.REPLY_LOST, Fault.NOT_SENT])
+@virtual.time
+async def test_a_report_that_stands_is_taken_back_before_a_gpu_is_promised(fault: Fault | None) -> None:
+    server = running.server(gpus=1)
+    report = "0/1 nodes are available: 1 InsufficientShare: 1 GPU lacks share."
+    found: list[str] = []
+
+    def noted(request: transport.Request) -> Fault | None:
+        if request.method != "PATCH" or "/pods/a" not in request.path:
+            return None
+        found.append("report" if request.path.endswith("/status") else "promise")
+        return fault if len(found) == 1 else None
+
+    server.fault = noted
+    async with running.extender(server) as rig:
+        await rig.serving()
+        server.put(pods.PODS, builders.pod("a", 60, gates=(), unschedulable=report))
+        await until(lambda: names.EARMARK in server.pod("a")["metadata"]["annotations"], "promised")
+        assert podreports.TAKEN_BACK in str(server.pod("a")["status"])
+        before = found[: found.index("promise")]
+        assert before == ["report"] * len(before) != []

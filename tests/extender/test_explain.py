@@ -39,7 +39,7 @@ async def test_one_pod_that_waits_is_told_whom_it_waits_for_and_what_is_held() -
     server = running.server(gpus=1)
     server.put(pods.PODS, builders.bound("low", 80, "n0", "GPU-n0-0"))
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
-    async with running.extender(server) as rig:
+    async with running.extender(server, tries=True) as rig:
         await rig.serving()
         await until(lambda: "deletionTimestamp" in server.pod("low")["metadata"], "evicted")
         (job,) = await explained(rig, "team/high")

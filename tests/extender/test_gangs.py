@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import records, verbs
 from cotenant_extender.packing import placing
 from cotenant_extender.queue import earmarking, seating
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, end, held, lift, lifted, member, ordered, queue, run, told
+from extender.queueing import booked, end, full, held, lift, lifted, member, ordered, queue, run, told
 
 
 def test_a_gang_waits_until_all_of_it_is_there() -> None:
@@ -166,6 +166,77 @@ def test_a_pod_that_names_anothers_uid_under_a_kind_or_name_of_its_own_is_of_ano
         raw["metadata"]["ownerReferences"] = [owner]
         builders.put(source, raw)
     assert lifted(source) == ["a", "b"]
+
+
+def test_a_pod_of_higher_priority_lends_its_place_to_no_pod_of_another() -> None:
+    source = full(nodes=1, shares=(100, 100))
+    builders.put(source, member("rider", 100, size=2), member("ticket", 1, size=2, priority=1000))
+    builders.put(source, builders.pod("honest", 100, priority=500))
+    assert ordered(source) == ["ticket", "honest", "rider"]
+    end(source, "b00")
+    assert lifted(source) == ["honest"]
+
+
+@pytest.mark.parametrize("name", ["rider", "ticket"])
+def test_pods_that_miss_mates_because_of_their_priority_are_told_the_remedy(name: str) -> None:
+    source = builders.cluster()
+    builders.put(source, member("rider", 10, size=2), member("ticket", 1, size=2, priority=1000))
+    reason, message = told(source, name)
+    assert reason is PackedReason.INVALID_REQUEST
+    assert message.startswith(
+        "1 of the gang's 2 pods are here, and 1 of another priority: the pods of a gang have one priority; create all "
+        "with the same spec.priorityClassName"
+    )
+    builders.put(source, member("third", 10, size=2))
+    assert lifted(source) == ["rider", "third"]
+
+
+def test_nobody_is_told_of_a_pod_of_another_priority_that_is_gone() -> None:
+    source = builders.cluster()
+    builders.put(source, member("a", size=2), member("b", size=2, priority=1000))
+    source.pod_gone(PodUID("uid-b"))
+    assert told(source, "a") == (PackedReason.WAITING_FOR_GANG, "1 of the gang's 2 pods are here; 1st in the queue")
+
+
+def test_a_gang_has_waited_as_long_as_its_youngest_pod() -> None:
+    source = full(nodes=1, shares=(60, 60))
+    placeholder = member("placeholder", 1, created=NOW - 7200)
+    builders.put(source, placeholder, builders.pod("honest", 100, created=NOW - 100))
+    assert lifted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+    builders.put(source, member("x1", 100), member("x2", 50))
+    assert ordered(source) == ["honest", "placeholder", "x1", "x2"]
+    assert lifted(source) == []
+    assert [sorted(hold.holders) for hold in source.holds] == [["uid-honest"]]
+
+
+def test_a_pod_that_came_long_before_its_mates_uses_nothing_that_is_held_for_a_job_older_than_they() -> None:
+    source = full(nodes=1, shares=(60, 99))
+    builders.put(source, builders.pod("honest", 100, created=NOW - 100))
+    assert lifted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+    builders.put(source, member("placeholder", 40, size=2, created=NOW - 7200), member("late", 1, size=2))
+    assert lifted(source) == []
+
+
+def test_a_pod_of_a_gang_is_bound_to_nothing_that_is_held_for_an_older_job() -> None:
+    source = full(nodes=2, shares=(60,))
+    builders.put(source, builders.pod("honest", 100, created=NOW - 100))
+    assert lifted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+    builders.put(source, member("placeholder", 30, size=2, created=NOW - 7200), member("late", 1, size=2))
+    assert lifted(source) == ["placeholder", "late"]
+    offered = verbs.filter_nodes(source, source.pods[PodUID("uid-placeholder")], [NodeName("n0")])
+    assert offered.chosen == ()
+
+
+def test_pods_that_replace_those_of_a_running_gang_have_waited_as_long_as_the_youngest_of_them() -> None:
+    source = full(nodes=1, shares=(60, 60))
+    builders.put(source, builders.bound("a", 10, "n0", "GPU-n0-0", annotations=builders.gang("g", 3)))
+    builders.put(source, member("b", 50, created=NOW - 99), builders.pod("honest", 100, created=NOW - 80))
+    assert ordered(source) == ["b", "honest"]
+    builders.put(source, member("c", 50, created=NOW - 70))
+    assert ordered(source) == ["honest", "b", "c"]
 
 
 def test_a_gang_that_says_so_spans_controllers() -> None:

@@ -321,3 +321,12 @@ def test_who_comes_later_in_the_queue_is_looked_at_although_held_nodes_change_in
         builders.put(source, builders.pod(f"host{number}", 0, node="n0", containers=idle))
         placed += lifted(source)
     assert placed == ["little"]
+
+
+@pytest.mark.parametrize(("grace", "guests"), [(None, ["guest"]), (200, ["guest"]), (400, []), (86400, [])])
+def test_a_guest_ends_when_its_grace_period_after_its_deadline_is_over(grace: int | None, guests: list[str]) -> None:
+    """It had a day to end, and the job waited for it."""
+    source = waiting_for(100, tenant("t", 60, "GPU-n0-0", 600))
+    changes = {"activeDeadlineSeconds": 300, "terminationGracePeriodSeconds": grace}
+    builders.put(source, builders.pod("guest", 30, **changes))
+    assert lifted(source, now=NOW + 1) == guests

@@ -7,7 +7,7 @@ from extender import builders
 from extender.streams import Job, Stream
 
 HOURS = 3600.0
-SERVES: dict[str, Any] = {"namespace": "others", "annotations": {names.WORKLOAD_TYPE: "Inference"}}
+SERVES: dict[str, Any] = {"namespace": "others", "restartPolicy": "Always"}
 
 
 def small_jobs_for_ever(*, hours: float) -> list[Job]:
@@ -48,3 +48,12 @@ def test_jobs_that_end_in_time_use_the_gpus_that_are_held_for_another() -> None:
     assert stream.waited["pair"] <= 4.2 * HOURS
     begun = [job.arrives + stream.waited[job.name] for job in jobs if job.name in stream.placed]
     assert len([time for time in begun if time > 3.01 * HOURS]) >= 2
+
+
+def test_a_gpu_is_held_beside_pods_that_end_and_only_say_that_they_serve() -> None:
+    """Their word was believed, nothing was held, and the job was never placed."""
+    stream = Stream(builders.cluster(nodes=1, gpus=2, queue={"maxWaitSeconds": 60}))
+    says = {"annotations": {names.WORKLOAD_TYPE: "Inference"}, "restartPolicy": "Never"}
+    jobs = [Job(f"small{number}", 30, 15.0 * number, 200.0, dict(says)) for number in range(480)]
+    stream.run([*jobs, Job("whole", 100, 100.0, 50.0)], seconds=2 * HOURS, until="whole")
+    assert stream.waited["whole"] <= 60 + 2 * 200 + 10

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from cotenant_api import names
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
+from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.queue import forecast, holds
-from extender import builders
+from extender import builders, queueing
 from extender.builders import NOW
 from extender.queueing import booked, end, full, held, lifted, member, run, told
 
@@ -83,12 +85,15 @@ def asking(raw: dict[str, Any], **requests: str) -> dict[str, Any]:
 
 
 def test_what_exceeds_allocatable_cpu_or_memory_of_every_node_holds_nothing_and_the_next_does() -> None:
-    for asks in ({"cpu": "65"}, {"memory": "500Ti"}):
+    asked = {"cpu": "65", "memory": "500Ti"}
+    lacks = {"cpu": "65 CPUs, and no node that it may use has more than 64 CPUs", "memory": "has more than 262144 MiB"}
+    for asks in ({name: amount} for name, amount in asked.items()):
         source = full()
         never = asking(builders.pod("never", 90, created=NOW - 90), **asks)
         builders.put(source, never, builders.pod("old", 80, created=NOW - 61), builders.pod("new", 20))
         _, message = told(source, "never")
-        assert "no GPU is held for it, as nodes have too little allocatable CPU, memory or pods for it" in message
+        assert "no GPU is held for it, as it requests" in message
+        assert lacks[next(iter(asks))] in message
         assert [hold.holders for hold in source.holds] == [{"uid-old"}]
         assert booked(source)["GPU-n0-1"] == 90
 
@@ -110,7 +115,7 @@ def test_a_gang_whose_pods_exceed_allocatable_cpu_together_holds_nothing() -> No
     builders.put(source, *(asking(member(name, 50, created=NOW - 61), cpu="33") for name in "abc"))
     _, message = told(source, "a")
     assert held(source) == []
-    assert "no GPU is held for it, as nodes have too little allocatable CPU, memory or pods for it" in message
+    assert "no GPU is held for it, as nodes never have enough for all 3 pods at once" in message
 
 
 def test_nothing_is_held_where_a_service_keeps_the_cpu() -> None:
@@ -195,3 +200,51 @@ def test_where_nothing_changes_it_is_forecast_again_only_after_a_while(monkeypat
     assert asked == []
     run(source, now=NOW + 1 + holds.REVIEW_SECONDS)
     assert asked != []
+
+
+def fails(source: ledger.Ledger, name: str, share: int, *, version: int, now: float, **changes: Any) -> None:
+    """kube-scheduler takes up a pod that is promised GPUs, and fails."""
+    earmark = source.earmarks.get(PodUID(f"uid-{name}"))
+    assert earmark is not None
+    notes = {names.EARMARK: earmark.note().to_json()}
+    ungated = {"gates": (), "annotations": notes, **changes}
+    builders.put(source, builders.pod(name, share, version=version, **ungated), now=now)
+    errored = f"binding volumes: timed out ({version})"
+    builders.put(source, builders.pod(name, share, version=version + 1, errored=errored, **ungated), now=now)
+
+
+def test_a_job_that_kube_scheduler_failed_to_bind_keeps_what_it_waited_for() -> None:
+    """Newer jobs had it a pass later, and a whole drain began anew."""
+    source = queueing.waiting_for(100, queueing.tenant("t", 60, "GPU-n0-0", 600))
+    builders.put(source, *(builders.pod(f"small{number}", 30) for number in range(3)))
+    end(source, "t")
+    assert lifted(source, now=NOW + 2) == ["old"]
+    fails(source, "old", 100, version=3, now=NOW + 3, created=NOW - 61)
+    assert lifted(source, now=NOW + 4) == []
+    assert held(source) == ["GPU-n0-0"]
+    assert lifted(source, now=NOW + 5) == ["old"]
+
+
+def test_a_job_that_kube_scheduler_fails_to_bind_again_and_again_keeps_nothing() -> None:
+    source = queueing.waiting_for(100, queueing.tenant("t", 60, "GPU-n0-0", 600))
+    builders.put(source, builders.pod("small", 30))
+    end(source, "t")
+    now = NOW + 2
+    for failures in range(earmarks.KEEPING_SETBACKS + 1):
+        assert lifted(source, now=now) == ["old"]
+        fails(source, "old", 100, version=3 + 2 * failures, now=now, created=NOW - 61)
+        assert lifted(source, now=now) == ([] if failures < earmarks.KEEPING_SETBACKS else ["small"])
+        now += earmarks.BACKOFF_SECONDS * 2**failures
+
+
+def test_a_job_that_kube_scheduler_failed_to_bind_keeps_what_victims_left() -> None:
+    source = builders.cluster(nodes=1, gpus=1)
+    queueing.runs(source, "low", 100, "GPU-n0-0")
+    builders.put(source, builders.pod("high", 100, priority=10))
+    assert queueing.evicted(source, now=NOW + 1) == ["low"]
+    builders.put(source, builders.pod("equal", 30, priority=10, created=NOW - 60))
+    end(source, "low")
+    assert lifted(source, now=NOW + 2) == ["high"]
+    fails(source, "high", 100, version=3, now=NOW + 3, priority=10)
+    assert lifted(source, now=NOW + 4) == []
+    assert lifted(source, now=NOW + 5) == ["high"]

@@ -14,7 +14,7 @@ from cotenant_api import exposition, names, placement
 from cotenant_api.names import PodUID
 from cotenant_extender import leader, leadership, records
 from cotenant_extender.kube import pods, transport
-from cotenant_extender.ledger import claims
+from cotenant_extender.ledger import claims, earmarks
 from cotenant_extender.queue import cleanup
 from extender import builders, running, virtual
 from extender.builders import NOW
@@ -508,7 +508,7 @@ async def test_what_was_promised_to_a_pod_that_cannot_be_marked_is_kept_for_it(f
     async with running.extender(server) as rig:
         await rig.serving()
         assert running.clock() - NOW < 10
-        await asyncio.sleep(600)
+        await asyncio.sleep(earmarks.UNTRIED_SECONDS - 60)
         assert "GPU-n0-1" in earmark_of(server, "other")
         assert kinds(rig, "third") == []
         assert "not known" in await rig.bound("stuck", "n0")

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import feed, records, steps
+from cotenant_extender import feed, podreports, records, steps
 from cotenant_extender.ledger import claims, drift, earmarks, ledger, lists, views
 from cotenant_extender.packing.causes import Cause
 from extender import builders
@@ -231,14 +231,16 @@ def test_an_earmark_ends_when_kube_scheduler_finds_no_node_and_the_pod_waits_lon
     assert delays == [2.0, 4.0, 8.0]
 
 
-def test_a_report_that_stood_before_the_earmark_does_not_end_it_but_time_does() -> None:
+def test_a_report_that_stood_before_the_earmark_does_not_end_it_and_after_it_was_taken_back_an_equal_one_does() -> None:
     source = builders.cluster()
     raw = builders.pod("a", gates=(), unschedulable="no port")
     earmarked(source, raw)
     builders.put(source, raw | {"metadata": raw["metadata"] | {"resourceVersion": "2"}})
     assert booked(source) == {"GPU-n0-0": 40}
-    assert source.earmarks.overdue(now=NOW + earmarks.STANDING_SECONDS - 1) == []
-    assert source.earmarks.overdue(now=NOW + earmarks.STANDING_SECONDS) == ["uid-a"]
+    builders.put(source, builders.pod("a", gates=(), version=3, unschedulable=podreports.TAKEN_BACK))
+    assert booked(source) == {"GPU-n0-0": 40}
+    builders.put(source, builders.pod("a", gates=(), version=4, unschedulable="no port"))
+    assert booked(source) == {}
 
 
 def test_every_earmark_of_a_pod_is_written_differently() -> None:

@@ -74,6 +74,16 @@ def test_a_lease_that_cannot_be_read_closes_its_node_at_once() -> None:
     assert not is_open(source, now=NOW + 1)
 
 
+def test_a_lease_that_is_gone_closes_its_node_at_once_until_there_is_one_again() -> None:
+    source = builders.cluster()
+    source.lease_gone(N0, now=NOW + 1)
+    assert not is_open(source, now=NOW + 1)
+    source.lease(N0, NOW + 10, now=NOW + 10)
+    assert is_open(source, now=NOW + 10)
+    assert is_open(source, now=NOW + 10 + ALIVE_SECONDS - 1)
+    assert not is_open(source, now=NOW + 10 + ALIVE_SECONDS)
+
+
 def test_a_lease_that_was_there_before_its_gpunode_expires_all_the_same() -> None:
     source = builders.cluster(nodes=0)
     source.node(records.node_record(builders.node("n0")))

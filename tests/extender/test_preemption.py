@@ -183,12 +183,33 @@ def test_a_gang_leaves_whole_and_so_is_dearer_than_a_single_pod() -> None:
     assert evicted(source) == ["g1", "g2"]
 
 
-def test_a_gang_with_one_pod_of_no_lower_priority_stays_whole() -> None:
+def test_a_pod_of_higher_priority_that_names_the_gang_protects_nobody() -> None:
     source = builders.cluster(gpus=2)
     runs(source, "g1", 80, annotations=builders.gang("g", 2))
-    runs(source, "g2", 80, "GPU-n0-1", annotations=builders.gang("g", 2), priority=5)
+    runs(source, "ticket", 1, "GPU-n0-1", annotations=builders.gang("g", 2), priority=9)
+    builders.put(source, builders.pod("high", 100, priority=5))
+    assert evicted(source) == ["g1"]
+
+
+def test_a_gang_above_the_policys_size_protects_nobody() -> None:
+    source = builders.cluster(gpus=2)
+    for slot, (name, least) in enumerate({"low": "0", "mate": "3600"}.items()):
+        notes = builders.gang("g", 2) | {names.MINIMUM_RUN_SECONDS: least}
+        runs(source, name, 80, f"GPU-n0-{slot}", annotations=notes, started=NOW - 60)
     builders.put(source, builders.pod("high", 60, priority=5))
     assert evicted(source) == []
+    source.policy_changed(builders.in_force(queue={"maxGangSize": 1}))
+    assert evicted(source, now=NOW + 3) == ["low"]
+
+
+def test_a_pod_of_a_gang_that_is_leaving_keeps_none_of_the_others() -> None:
+    source = builders.cluster(gpus=2)
+    for slot, (name, share) in enumerate({"low": 80, "slow": 1}.items()):
+        runs(source, name, share, f"GPU-n0-{slot}", annotations=builders.gang("g", 2))
+    runs(source, "stays", 99, "GPU-n0-1", priority=5)
+    leaving(source, "slow", until=NOW + 86_400)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["low"]
 
 
 def test_for_a_gang_room_is_made_for_all_of_its_pods_or_nobody_leaves() -> None:
@@ -298,3 +319,21 @@ def test_for_pods_of_a_gang_that_are_alike_it_is_searched_once(monkeypatch: pyte
     monkeypatch.setattr(scene, "without_all", counted)
     assert evicted(source) == ["low0", "low1", "low2", "low3"]
     assert len(searched) == 1
+
+
+def test_however_many_wait_for_pods_that_are_leaving_a_job_of_a_higher_priority_gets_room() -> None:
+    count = preempting.LIMIT
+    source, last = builders.cluster(nodes=count // 2 + 1, gpus=2), f"n{count // 2}"
+    source.node(records.node_record(builders.node(last, gpus=2, labels={"pool": "b"})))
+    for number in range(count + 2):
+        runs(source, f"low{number}", 100, f"GPU-n{number // 2}-{number % 2}", started=NOW - 100 - number)
+    for number in range(count):
+        leaving(source, f"low{number}", until=NOW + 200)
+    builders.put(source, *(builders.pod(f"waits{number}", 100, priority=1) for number in range(count)))
+    assert [name for step in range(count) for name in evicted(source, now=NOW + step / 4)] == []
+    assert len(held(source)) == count
+    there = {"nodeSelector": {"pool": "b"}}
+    builders.put(source, builders.pod("equal", 100, priority=1, **there))
+    assert [name for step in range(20, 30) for name in evicted(source, now=NOW + step)] == []
+    builders.put(source, builders.pod("urgent", 100, priority=2, **there))
+    assert [name for step in range(30, 40) for name in evicted(source, now=NOW + step)] == [f"low{count}"]

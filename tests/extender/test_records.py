@@ -23,6 +23,11 @@ def test_a_pod_of_another_scheduler_is_not_placed() -> None:
     assert "spec.schedulerName" in record.invalid
 
 
+def test_a_priority_that_the_api_server_cannot_have_written_makes_no_record() -> None:
+    with pytest.raises(TypeError, match=r"spec.priority: 1.5: must be an integer"):
+        records.pod_record(builders.pod("a", priority=1.5))
+
+
 def test_a_pods_time_in_the_queue_counts_from_when_its_job_first_asked() -> None:
     notes = {names.QUEUED_SINCE: builders.timestamp(NOW - 600)}
     assert records.pod_record(builders.pod("a", annotations=notes)).since == NOW - 600

@@ -9,6 +9,7 @@ from api_server.server import Server
 from cotenant_api import names
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
+from cotenant_extender import verbs
 from cotenant_extender.kube import pods, transport
 from cotenant_extender.ledger import drift
 from cotenant_extender.queue import reporting
@@ -114,7 +115,8 @@ async def test_a_pod_whose_gate_its_author_removed_is_placed_by_the_queue_after_
         await until(lambda: "uid-a" in rig.extender.ledger.pods, "known")
         assert await rig.filtered("a", "n0") == []
         assert (await rig.bound("a", "n0")).startswith("WaitingForTurn: ")
-        server.put(pods.PODS, builders.pod("a", gates=(), version=2, unschedulable="0/1 nodes are available"))
+        report = f"0/1 nodes are available: 1 {': '.join(verbs.NOT_PROMISED)}."
+        server.put(pods.PODS, builders.pod("a", gates=(), version=2, unschedulable=report))
         await until(lambda: names.EARMARK in server.pod("a")["metadata"]["annotations"], "earmarked")
         assert await rig.filtered("a", "n0") == ["n0"]
         assert await rig.bound("a", "n0") == ""

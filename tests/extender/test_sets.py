@@ -49,7 +49,7 @@ def test_what_is_held_for_a_gang_is_free_when_it_cannot_serve_one_that_waits(wai
     assert node is not None
     source.node(replace(node, schedulable=False))
     ended = queue(source).preemptions.review(source, queue(source).line, now=NOW)
-    assert (ended, held(source)) == ([GangKey(Namespace("team"), "g", 2, "")], [])
+    assert (ended, held(source)) == ([GangKey(Namespace("team"), "g", 2, "", 5)], [])
 
 
 def test_rows_that_changed_together_are_written_in_strict_order() -> None:

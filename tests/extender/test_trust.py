@@ -111,7 +111,27 @@ def test_a_namespace_that_lost_the_trust_costs_others_nothing() -> None:
     assert source.runs.of(like("team", 10)) is None
 
 
-def test_a_deadline_is_no_claim_and_costs_nothing() -> None:
+def past_its_deadline(*, seconds: float) -> ledger.Ledger:
+    """A guest with a deadline of 90 s and a grace period of 10 s has run for so many seconds."""
     source = waiting()
-    builders.put(source, guest("bounded", activeDeadlineSeconds=90))
-    assert ends.claimed(source.pods[PodUID("uid-bounded")], source.runs) is None
+    changes = {"activeDeadlineSeconds": 90, "terminationGracePeriodSeconds": 10}
+    builders.put(source, guest("bounded", **changes))
+    assert lifted(source) == ["bounded"]
+    lift(source, "bounded", **changes)
+    raw = builders.of_job(builders.bound("bounded", 10, "n0", "GPU-n0-0", version=3, **changes))
+    raw["status"]["startTime"] = builders.timestamp(NOW)
+    builders.put(source, raw, guest("again", activeDeadlineSeconds=80), now=NOW + seconds)
+    return source
+
+
+def test_a_deadline_that_kubelet_may_yet_enforce_is_believed() -> None:
+    source = past_its_deadline(seconds=160)
+    assert lifted(source, now=NOW + 160) == ["again"]
+
+
+def test_a_deadline_that_passed_while_the_pod_ran_on_costs_its_namespace_the_trust_in_deadlines() -> None:
+    source = past_its_deadline(seconds=161)
+    assert lifted(source, now=NOW + 161) == []
+    assert ends.at_the_latest(source.pods[PodUID("uid-again")], source.runs, now=NOW) == float("inf")
+    source.runs.review(source.pods, now=NOW + 162 + DAY)
+    assert ends.at_the_latest(source.pods[PodUID("uid-again")], source.runs, now=NOW) == NOW + 80

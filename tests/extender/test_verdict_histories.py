@@ -25,6 +25,7 @@ steps = st.one_of(
     st.tuples(st.just("tried"), st.integers(0, PODS - 1), st.sets(st.integers(0, NODES - 1))),
     st.tuples(st.just("bound"), st.integers(0, PODS - 1), st.none()),
     st.tuples(st.just("ends"), st.integers(0, PODS - 1), st.none()),
+    st.tuples(st.just("asked"), st.integers(0, PODS - 1), st.none()),
     st.tuples(st.just("flips"), st.integers(0, NODES - 1), st.none()),
     st.tuples(st.just("waits"), st.sampled_from([3, int(tries.EXPIRES_SECONDS)]), st.none()),
 )
@@ -58,7 +59,13 @@ class World:
         if accepted:
             named = [NodeName(f"n{index}") for index in sorted(accepted)]
             verdicts.asked(self.source, uid(number), named, left=False, now=self.now)
-        self._put(number, unschedulable=f"try {self.version}")
+        reasons = "InsufficientShare: 1 GPU lacks share" if accepted else "node(s) had no free ports"
+        self._put(number, unschedulable=f"0/4 nodes are available: 4 {reasons}; try {self.version}")
+
+    def asked(self, number: int, _: None) -> None:
+        """kube-scheduler tries a pod that has an earmark, and comes no further."""
+        if self.source.earmarks.get(uid(number)) is not None:
+            verdicts.asked(self.source, uid(number), list(self.source.order), left=True, now=self.now)
 
     def bound(self, number: int, _: None) -> None:
         """A pod that was promised a GPU is bound there."""
@@ -125,5 +132,6 @@ def test_nobody_is_promised_a_refused_node_and_nobody_who_fits_waits(history: li
         for record in source.index.pending.values():
             setback = source.earmarks.setback(record.uid)
             waits = setback is not None and setback.until > world.now
-            if source.earmarks.get(record.uid) is None and not waits:
+            alone = record.uid in source.earmarks.untried
+            if source.earmarks.get(record.uid) is None and not waits and not alone:
                 assert not fits(source, record), record.name

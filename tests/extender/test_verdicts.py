@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import podreports, records
 from cotenant_extender.ledger import ledger, tries, verdicts
 from cotenant_extender.packing import nodeset
+from cotenant_extender.queue import searches, showing
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import evicted, held, run, told, words
@@ -16,7 +18,7 @@ from extender.queueing import evicted, held, run, told, words
 Object = dict[str, Any]
 
 NEAR = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
-APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR]}}}
+APART: Object = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR]}}}
 
 
 def following(*, nodes: int = 3, gpus: int = 1, **spec: Any) -> ledger.Ledger:
@@ -38,7 +40,8 @@ def tried(source: ledger.Ledger, name: str, *accepted: str, share: int = 40, now
     if accepted:
         named = [NodeName(node) for node in accepted]
         verdicts.asked(source, PodUID(f"uid-{name}"), named, left=False, now=now)
-    report = f"try {source.version} at {now}"
+    reasons = f"{PackedReason.INSUFFICIENT_SHARE}: 1 GPU lacks share" if accepted else "node(s) had no free ports"
+    report = f"0/3 nodes are available: 3 {reasons}; try {source.version} at {now}"
     shows(source, name, share, now=now, unschedulable=report, **changes)
 
 
@@ -99,14 +102,25 @@ def test_a_verdict_on_one_pod_says_nothing_about_another_like_it() -> None:
     assert places(source) == {"b": "n0"}
 
 
-def test_a_verdict_that_kube_scheduler_never_renewed_is_forgotten() -> None:
+def test_a_verdict_that_named_nodes_and_was_never_renewed_is_forgotten() -> None:
+    source = following()
+    runs(source, "b", "n2")
+    pending(source, "a")
+    tried(source, "a", "n2")
+    late = NOW + tries.EXPIRES_SECONDS
+    assert places(source, now=late - 1) == {}
+    assert places(source, now=late) == {"a": "n0"}
+
+
+def test_a_verdict_on_all_nodes_stands_until_kube_scheduler_says_something_else() -> None:
+    """kube-scheduler writes no report that equals the standing one: tries like it are not seen."""
     source = following()
     pending(source, "a")
     tried(source, "a")
-    late = NOW + tries.EXPIRES_SECONDS
-    assert places(source) == {}
-    assert places(source, now=late - 1) == {}
-    assert places(source, now=late) == {"a": "n0"}
+    late = NOW + 10 * tries.EXPIRES_SECONDS
+    assert places(source, now=late) == {}
+    tried(source, "a", "n1", now=late)
+    assert places(source, now=late) == {"a": "n1"}
 
 
 def test_a_node_that_came_after_the_try_is_not_refused() -> None:
@@ -146,17 +160,7 @@ def test_a_node_that_is_short_of_what_the_queue_counts_is_not_refused() -> None:
     assert request.constraints.refused is None
 
 
-def test_while_kube_scheduler_counts_shares_itself_a_full_node_is_not_refused() -> None:
-    source = following(nodes=3)
-    for node in ("n0", "n1"):
-        runs(source, f"low-{node}", node)
-    pending(source, "high", 100, priority=5)
-    tried(source, "high", "n2", share=100, priority=5)
-    runs(source, "low-n2", "n2")
-    assert evicted(source) == ["low-n0"]
-
-
-def test_once_a_full_node_was_named_full_nodes_that_are_not_are_refused() -> None:
+def test_full_nodes_that_are_not_named_are_refused() -> None:
     source = following(nodes=3)
     for node in ("n0", "n1", "n2"):
         runs(source, f"low-{node}", node)
@@ -167,7 +171,6 @@ def test_once_a_full_node_was_named_full_nodes_that_are_not_are_refused() -> Non
 
 def test_nobody_is_evicted_where_kube_scheduler_accepts_no_node() -> None:
     source = following(nodes=2)
-    source.hosts.tries.ignores_shares = True
     for node in ("n0", "n1"):
         runs(source, f"low-{node}", node)
     pending(source, "high", 100, priority=5)
@@ -176,16 +179,23 @@ def test_nobody_is_evicted_where_kube_scheduler_accepts_no_node() -> None:
     assert held(source) == []
 
 
+HUGE: Object = {"hugepages-2Mi": "1Gi", "memory": "1Gi", "cpu": "1"}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
+        {},
         APART,
         {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR]}}},
         {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
         {"resourceClaims": [{"name": "nic"}]},
-        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "unknown"}}]},
         {"initContainers": [{"name": "first", "restartPolicy": "Always", "ports": [{"hostPort": 80}]}]},
         {"initContainers": [{"name": "first", "resources": {"requests": {"example.com/nic": "1"}}}]},
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "unknown"}}]},
+        {"volumes": [{"name": "disk", "gcePersistentDisk": {"pdName": "used-elsewhere"}}]},
+        {"resources": {"requests": HUGE, "limits": HUGE}},
+        {"overhead": {"example.com/nic": "1"}},
     ],
 )
 def test_before_anybody_is_evicted_kube_scheduler_is_asked_which_nodes_it_accepts(changes: Object) -> None:
@@ -203,31 +213,161 @@ def test_before_anybody_is_evicted_kube_scheduler_is_asked_which_nodes_it_accept
     assert evicted(source, now=NOW + 9) == ["low-n1"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
-        {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}},
-        {"initContainers": [{"name": "first", "restartPolicy": "Always", "ports": [{"containerPort": 80}]}]},
-        {"initContainers": [{"name": "first", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
-        {"volumes": [{"name": "scratch", "emptyDir": {}}]},
-    ],
-)
-def test_kube_scheduler_is_not_asked_about_what_the_queue_evaluates(changes: Object) -> None:
-    source = following(nodes=1)
-    runs(source, "low", "n0")
-    builders.put(source, builders.pod("high", 100, priority=5, **changes))
-    plan = run(source)
-    assert plan.lifts == ()
-    assert [victim.name for eviction in plan.evictions for victim in eviction.victims] == ["low"]
-
-
 def test_kube_scheduler_is_not_asked_where_nobody_could_be_evicted() -> None:
     source = following(nodes=1)
     runs(source, "equal", "n0", priority=5)
     builders.put(source, builders.pod("high", 100, priority=5, **APART))
     assert questions(source) == []
+
+
+def busy(nodes: int = 1) -> ledger.Ledger:
+    """Nodes with one GPU each, which a pod of priority 0 holds whole."""
+    source = following(nodes=nodes)
+    for number in range(nodes):
+        runs(source, f"low-n{number}", f"n{number}")
+    return source
+
+
+def wants(source: ledger.Ledger, name: str = "high", *, now: float = NOW, **changes: Any) -> None:
+    """A pod of priority 5 that requires what only kube-scheduler evaluates; `gates=()`: its gate was lifted."""
+    known = source.pods.get(PodUID(f"uid-{name}"))
+    version = 1 if known is None else known.version + 1
+    builders.put(source, builders.pod(name, 100, priority=5, version=version, **APART, **changes), now=now)
+
+
+def test_nobody_is_evicted_where_the_first_try_that_is_seen_refuses_all() -> None:
+    source = busy()
+    wants(source)
+    assert questions(source) == ["high"]
+    wants(source, gates=())
+    wants(source, gates=(), unschedulable="0/1 nodes are available")
+    for later in (4, 700, 7000):
+        assert evicted(source, now=NOW + later) == []
+
+
+def test_nobody_is_evicted_for_a_pod_whose_tries_a_former_leader_saw() -> None:
+    source = busy()
+    wants(source, gates=(), unschedulable="0/1 nodes are available")
+    assert evicted(source) == []
+    tried(source, "high", "n0", share=100, priority=5, now=NOW + 3, **APART)
+    assert evicted(source, now=NOW + 6) == ["low-n0"]
+
+
+def test_a_job_that_waits_to_be_tried_before_it_evicts_says_so() -> None:
+    source, why = busy(), "evicts nobody before kube-scheduler has said which nodes it accepts"
+    wants(source, gates=(), unschedulable="0/1 nodes are available")
+    assert why in told(source, "high")[1]
+    tried(source, "high", share=100, priority=5, now=NOW + 3, **APART)
+    assert why not in told(source, "high", now=NOW + 6)[1]
+
+
+def test_a_new_leader_learns_of_a_job_that_its_victims_leave_no_cpu() -> None:
+    source = busy()
+    source.node(records.node_record(builders.node("n0", gpus=1, allocatable={"cpu": "150m"})))
+    wants(source, gates=(), unschedulable="0/1 nodes are available")
+    assert evicted(source, now=NOW + 3) == []
+    tried(source, "high", share=100, priority=5, now=NOW + 3, **APART)
+    assert evicted(source, now=NOW + 6) == ["low-n0"]
+
+
+def test_nobody_is_evicted_on_a_node_that_came_after_the_try() -> None:
+    source = busy()
+    wants(source, gates=())
+    tried(source, "high", share=100, priority=5, **APART)
+    builders.add_node(source, "m-new", gpus=1)
+    runs(source, "low-new", "m-new")
+    assert evicted(source) == []
+    tried(source, "high", "m-new", share=100, priority=5, now=NOW + 3, **APART)
+    assert evicted(source, now=NOW + 6) == ["low-new"]
+
+
+def unheard(source: ledger.Ledger, *, now: float = NOW) -> list[str]:
+    """A pass in which nobody is evicted; the pods whose report is to be taken back."""
+    plan = run(source, now=now)
+    assert plan.evictions == ()
+    return [record.name for record in plan.unheard]
+
+
+def taken_back(source: ledger.Ledger, name: str, *, now: float, **changes: Any) -> None:
+    shows(source, name, 100, priority=5, now=now, unschedulable=podreports.TAKEN_BACK, **changes)
+
+
+def test_a_report_from_before_this_process_led_is_taken_back_and_the_next_one_is_an_answer() -> None:
+    source = busy(nodes=2)
+    wants(source, gates=(), unschedulable="0/2 nodes are available: 2 have no free ports")
+    assert unheard(source) == ["high"]
+    assert unheard(source, now=NOW + 3) == [], "it is being written"
+    taken_back(source, "high", now=NOW + 4, **APART)
+    assert unheard(source, now=NOW + 40) == [], "kube-scheduler has yet to try it"
+    shows(source, "high", 100, priority=5, now=NOW + 300, unschedulable="0/2 nodes are available: 2 have no free ports")
+    assert unheard(source, now=NOW + 303) == []
+    request = source.pods[PodUID("uid-high")].request
+    assert request is not None
+    assert request.constraints.refused is not None
+
+
+def test_a_report_that_could_not_be_taken_back_is_taken_back_later() -> None:
+    source = busy()
+    wants(source, gates=(), unschedulable="0/1 nodes are available")
+    assert unheard(source) == ["high"]
+    assert unheard(source, now=NOW + showing.LIFT_SECONDS + 1) == ["high"]
+
+
+def test_a_report_that_is_taken_back_in_the_middle_of_a_try_hides_no_question() -> None:
+    source = busy()
+    wants(source, gates=(), unschedulable="0/1 nodes are available")
+    assert unheard(source) == ["high"]
+    verdicts.asked(source, PodUID("uid-high"), [NodeName("n0")], left=False, now=NOW + 1)
+    taken_back(source, "high", now=NOW + 2)
+    report = "0/1 nodes are available: 1 InsufficientShare: 1 GPU lacks share"
+    shows(source, "high", 100, priority=5, now=NOW + 3, unschedulable=report)
+    assert evicted(source, now=NOW + 6) == ["low-n0"]
+
+
+def test_what_was_said_of_nodes_that_are_gone_is_said_again_of_those_that_came() -> None:
+    source = busy()
+    wants(source, gates=())
+    tried(source, "high", share=100, priority=5, **APART)
+    assert evicted(source) == []
+    source.node_gone(NodeName("n0"))
+    source.gpunode_gone(NodeName("n0"))
+    builders.add_node(source, "m0", gpus=1)
+    runs(source, "low-m0", "m0")
+    assert unheard(source, now=NOW + 3) == ["high"]
+    taken_back(source, "high", now=NOW + 4)
+    tried(source, "high", "m0", share=100, priority=5, now=NOW + 5)
+    assert evicted(source, now=NOW + 8) == ["low-m0"]
+
+
+def test_nobody_is_evicted_when_the_answer_was_forgotten_as_nodes_came() -> None:
+    source = busy()
+    wants(source, gates=())
+    tried(source, "high", share=100, priority=5, **APART)
+    for number in range(tries.FLEETS + 2):
+        builders.add_node(source, f"m{number}", gpus=1)
+        runs(source, f"busy{number}", f"m{number}", priority=2000)
+        pending(source, f"other{number}", 100)
+        tried(source, f"other{number}", "m0", share=100)
+        assert evicted(source, now=NOW + 3 * number) == []
+
+
+def test_those_who_are_visible_in_vain_keep_no_job_from_being_tried() -> None:
+    source, never = busy(), {"preemptionPolicy": "Never", "unschedulable": "0/1 nodes"}
+    for number in range(showing.LIMIT):
+        builders.put(source, builders.pod(f"crowd{number}", 100, gates=(), priority=5, **never))
+    wants(source)
+    plans = [run(source, now=NOW + number / 10) for number in range(showing.LIMIT // searches.LOOKED_AT + 1)]
+    assert [lift.record.name for plan in plans for lift in plan.lifts] == ["high"]
+    assert [plan.evictions for plan in plans if plan.evictions] == []
+    assert "evicts nobody before kube-scheduler has said which nodes it accepts" in words(source, "high")[1]
+
+
+def test_pods_of_lower_priority_keep_no_job_from_being_tried() -> None:
+    source = busy()
+    for number in range(showing.LIMIT):
+        builders.put(source, builders.pod(f"crowd{number}", 100, gates=(), unschedulable="0/1 nodes"))
+    wants(source)
+    assert questions(source) == ["high"]
 
 
 def test_no_gpu_is_held_for_an_aged_job_on_a_node_that_was_refused() -> None:
@@ -263,12 +403,12 @@ def test_what_was_learned_ends_with_the_leadership() -> None:
     assert places(source) == {"a": "n0"}
 
 
-def test_a_report_on_a_try_that_began_before_tells_nothing() -> None:
+def test_a_report_on_a_try_that_began_before_this_process_led_tells_as_much() -> None:
     source = builders.cluster(nodes=2, gpus=1)
     pending(source, "a")
     source.hosts.tries.start()
     tried(source, "a")
-    assert places(source) == {"a": "n0"}
+    assert places(source) == {}
 
 
 def test_a_pod_for_which_filter_left_a_node_is_refused_nothing() -> None:
@@ -291,21 +431,21 @@ def test_a_bound_pod_leaves_nothing_behind() -> None:
 ROWS: nodeset.Rows = {NodeName("n0"): 0}
 
 
-def verdict(rows: nodeset.Rows = ROWS) -> nodeset.NodeSet:
-    return nodeset.NodeSet(rows, b"\x80")
+def answer(rows: nodeset.Rows = ROWS) -> tries.Answer:
+    return tries.Answer.of(rows, np.array([True]), silent=False, now=NOW)
 
 
 def test_at_most_so_many_verdicts_are_kept_and_the_oldest_goes_first() -> None:
     found = tries.Tries()
     uids = [PodUID(f"uid-{number}") for number in range(tries.LIMIT + 1)]
-    forgotten = [found.learn(uid, verdict(), now=NOW) for uid in uids]
+    forgotten = [found.learn(uid, answer()) for uid in uids]
     assert [uid for gone in forgotten for uid in gone] == uids[:1]
 
 
 def test_verdicts_tell_of_at_most_so_many_sets_of_nodes() -> None:
     found = tries.Tries()
     uids = [PodUID(f"uid-{number}") for number in range(tries.FLEETS + 1)]
-    forgotten = [found.learn(uid, verdict({NodeName("n0"): 0}), now=NOW) for uid in uids]
+    forgotten = [found.learn(uid, answer({NodeName("n0"): 0})) for uid in uids]
     assert [uid for gone in forgotten for uid in gone] == uids[:1]
     assert found.verdict(uids[0]) is None
     assert found.verdict(uids[1]) is not None

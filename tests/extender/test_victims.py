@@ -1,5 +1,6 @@
 """Preemptions under way: what is held while victims leave, how long for, and what ends it."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import budgets, planning, preempting
+from cotenant_extender.queue import budgets, planning, preempting, preemption
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import end, evicted, full, held, leaving, lift, lifted, queue, run, runs, told
@@ -32,6 +33,72 @@ def test_the_freed_gpu_is_kept_for_the_preemptor_until_it_is_bound() -> None:
     builders.put(source, builders.bound("high", 60, "n0", "GPU-n0-0", priority=5, version=3))
     assert lifted(source) == ["peer", "other"]
     assert held(source) == []
+
+
+def test_a_pod_that_takes_a_day_to_leave_is_not_waited_for_where_another_can_be_evicted() -> None:
+    source = builders.cluster(gpus=2)
+    runs(source, "slow", 80, terminationGracePeriodSeconds=86_400)
+    runs(source, "other", 80, "GPU-n0-1")
+    leaving(source, "slow", until=NOW + 86_400)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["other"]
+
+
+@pytest.mark.parametrize("until", [preemption.SOON_SECONDS, 30.0, -10.0, None])
+def test_a_pod_that_leaves_soon_is_waited_for_and_nobody_is_evicted(until: float | None) -> None:
+    source = builders.cluster(gpus=2)
+    runs(source, "going", 80, terminationGracePeriodSeconds=300)
+    runs(source, "other", 80, "GPU-n0-1")
+    leaving(source, "going", until=None if until is None else NOW + until)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+
+
+def test_nobody_is_evicted_who_would_be_gone_no_sooner_than_a_pod_that_leaves_late() -> None:
+    source = builders.cluster(gpus=2)
+    runs(source, "slow", 80, terminationGracePeriodSeconds=900)
+    runs(source, "other", 80, "GPU-n0-1", terminationGracePeriodSeconds=900)
+    leaving(source, "slow", until=NOW + 890)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+
+
+def test_the_one_pod_that_would_be_gone_sooner_is_found_among_many_that_would_not() -> None:
+    source, count = builders.cluster(nodes=5, gpus=8), 40
+    for number in range(count):
+        grace, started = (30, NOW - 9999) if number == 20 else (900, NOW - 100)
+        gpu = f"GPU-n{number // 8}-{number % 8}"
+        runs(source, f"low{number}", 80, gpu, terminationGracePeriodSeconds=grace, started=started)
+    leaving(source, "low0", until=NOW + 800)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["low20"]
+
+
+def test_a_gang_of_which_one_pod_would_be_gone_no_sooner_stays_whole() -> None:
+    source = builders.cluster(gpus=3)
+    runs(source, "slow", 80)
+    for number, grace in enumerate((30, 900), start=1):
+        notes = builders.gang("g", 2)
+        runs(source, f"g{number}", 80, f"GPU-n0-{number}", annotations=notes, terminationGracePeriodSeconds=grace)
+    leaving(source, "slow", until=NOW + 800)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert held(source) == ["GPU-n0-0"]
+
+
+def test_nothing_is_held_for_who_waits_for_a_pod_that_takes_a_day_to_leave() -> None:
+    source = builders.cluster(gpus=2)
+    runs(source, "slow", 80, terminationGracePeriodSeconds=86_400)
+    runs(source, "young", 80, "GPU-n0-1", annotations={names.MINIMUM_RUN_SECONDS: "1000"}, started=NOW)
+    leaving(source, "slow", until=NOW + 86_400)
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    assert held(source) == []
+    when = next(step for step in range(1, 2000, 50) if evicted(source, now=NOW + step) == ["young"])
+    assert 1000 <= when <= 1050
+    assert held(source) == ["GPU-n0-1"]
 
 
 def test_nobody_else_is_asked_while_victims_are_leaving() -> None:
@@ -123,13 +190,13 @@ def test_a_victim_that_is_gone_but_still_listed_by_its_agent_has_its_time_too() 
     assert [evicted(source, now=now) for now in (last - 1, last)] == [[], ["low"]]
 
 
-def test_a_new_leader_gives_a_victim_the_rest_of_its_time() -> None:
+def test_a_new_leader_gives_a_victim_that_leaves_soon_the_rest_of_its_time() -> None:
     source = two_victims()
-    leaving(source, "slow", until=NOW + 900)
+    leaving(source, "slow", until=NOW + 350)
     source.end_all_holds()
     later, policy = planning.Queue(), source.policy
     assert policy is not None
-    last = NOW + 900 + preempting.GONE_SECONDS
+    last = NOW + 350 + preempting.GONE_SECONDS
     asked = [later.plan(source, policy, now=now).evictions for now in (NOW + 60, last - 1, last)]
     assert [[victim.name for one in found for victim in one.victims] for found in asked] == [[], [], ["low"]]
 
@@ -227,3 +294,93 @@ def test_a_victim_that_frees_just_the_memory_that_lacks_is_enough() -> None:
     runs(source, "stays", 10, memory_mib=whole - 50_000, priority=9)
     builders.put(source, builders.pod("high", 40, priority=5, annotations={names.GPU_MEMORY: "50000Mi"}))
     assert evicted(source) == ["low"]
+
+
+def cpus(share: int, cpu: str) -> list[dict[str, Any]]:
+    """The containers of a pod that requests so many CPUs."""
+    return [builders.container({"requests": {"cpu": cpu}, "limits": {names.GPU_SHARE: str(share)}})]
+
+
+@pytest.mark.parametrize("share", [100, 60])
+def test_pods_on_other_gpus_of_a_node_leave_for_its_cpu(share: int) -> None:
+    """Nobody was evicted, as victims were looked for on the GPUs alone that the job would get."""
+    source = builders.cluster(nodes=1, gpus=2)
+    runs(source, "low", 20, "GPU-n0-0", containers=cpus(20, "40"))
+    runs(source, "spared", 20, "GPU-n0-0", containers=cpus(20, "1"))
+    runs(source, "top", 20, "GPU-n0-0", priority=2000)
+    builders.put(source, builders.pod("high", share, priority=1000, containers=cpus(share, "60")))
+    assert evicted(source, now=NOW + 1) == ["low"]
+    end(source, "low")
+    assert lifted(source, now=NOW + 2) == ["high"]
+
+
+def test_pods_on_several_gpus_leave_for_the_cpu_of_their_node() -> None:
+    source = builders.cluster(nodes=1, gpus=2)
+    runs(source, "first", 20, "GPU-n0-0", containers=cpus(20, "40"))
+    runs(source, "second", 20, "GPU-n0-1", containers=cpus(20, "20"))
+    builders.put(source, builders.pod("high", 100, priority=1000, containers=cpus(100, "60")))
+    assert sorted(evicted(source, now=NOW + 1)) == ["first", "second"]
+
+
+def test_nobody_leaves_for_cpu_that_a_higher_priority_keeps() -> None:
+    source = builders.cluster(nodes=1, gpus=2)
+    runs(source, "low", 20, "GPU-n0-0", containers=cpus(20, "10"))
+    runs(source, "top", 20, "GPU-n0-0", priority=2000, containers=cpus(20, "30"))
+    builders.put(source, builders.pod("high", 100, priority=1000, containers=cpus(100, "60")))
+    assert evicted(source, now=NOW + 1) == []
+
+
+def test_a_pod_that_leaves_late_elsewhere_keeps_nobody_from_room() -> None:
+    source = builders.cluster(nodes=3, gpus=1)
+    runs(source, "low", 80, "GPU-n0-0", terminationGracePeriodSeconds=400)
+    runs(source, "late", 80, "GPU-n1-0", terminationGracePeriodSeconds=86_400)
+    runs(source, "apart", 100, "GPU-n2-0", terminationGracePeriodSeconds=310)
+    leaving(source, "late", until=NOW + 86_400)
+    leaving(source, "apart", until=NOW + 310)
+    builders.put(source, builders.pod("high", 60, priority=5, nodeSelector={"pool": "a"}))
+    for name in ("n0", "n1"):
+        source.node(records.node_record(builders.node(name, gpus=1, labels={"pool": "a"})))
+    assert evicted(source) == ["low"]
+
+
+def test_a_job_gets_no_gpus_held_because_its_author_deleted_a_pod_with_a_long_grace_period() -> None:
+    source = builders.cluster(gpus=8)
+    runs(source, "mine", 100, priority=1, terminationGracePeriodSeconds=86_400)
+    leaving(source, "mine", until=NOW + 86_400)
+    builders.put(source, builders.pod("big", 800, priority=1), builders.pod("other", 100, priority=1, created=NOW + 1))
+    assert (lifted(source, now=NOW + 2), held(source)) == (["other"], [])
+
+
+def test_of_equals_the_one_that_came_first_gets_the_first_victim_that_may_leave() -> None:
+    source = builders.cluster(gpus=1)
+    runs(source, "low", 100, annotations={names.MINIMUM_RUN_SECONDS: "1000"}, started=NOW)
+    builders.put(source, builders.pod("old", 100, priority=5, created=NOW))
+    for step in range(990, 1010):
+        builders.put(source, builders.pod(f"new{step}", 100, priority=5, created=NOW + step))
+        found = run(source, now=NOW + step).evictions
+        if found:
+            break
+    assert [(eviction.preemptor.name, step >= 1000) for eviction in found] == [("old", True)]
+
+
+def container(cpu: int, share: int) -> dict[str, object]:
+    limits = {names.GPU_SHARE: str(share)} if share else {}
+    return {"containers": [builders.container({"requests": {"cpu": str(cpu)}, "limits": limits})]}
+
+
+def test_pods_that_left_for_cpu_which_others_took_are_followed_by_none_for_longer_and_longer() -> None:
+    source = builders.cluster(gpus=8)
+    source.node(records.node_record(builders.node("n0", gpus=8, allocatable={"cpu": "64"})))
+    for number in range(8):
+        runs(source, f"low{number}", 50, f"GPU-n0-{number}", **container(8, 50))
+    builders.put(source, builders.pod("high", 50, priority=5, **container(8, 50)))
+    times = []
+    for step in range(0, 3600, 10):
+        for name in evicted(source, now=NOW + step):
+            times.append(step)
+            end(source, name)
+            builders.put(source, builders.pod(f"web{step}", 0, node="n0", phase="Running", **container(8, 0)))
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert len(times) == 4, "at 0 and some 300, 900 and 2100 s"
+    assert all(later > 1.8 * earlier for earlier, later in itertools.pairwise(gaps))
+    assert "evicts nobody before" in told(source, "high", now=NOW + 3600)[1]

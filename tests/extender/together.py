@@ -1,4 +1,4 @@
-"""Whether a gang's pods fit beside each other, by trying all of their places: the judge of the search for seats."""
+"""What the pods of a gang have of each other: room, by trying all of their places, and no place in the queue."""
 
 import itertools
 import math
@@ -8,10 +8,20 @@ import numpy as np
 
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import rules, view
-from cotenant_extender.queue import scene
+from cotenant_extender.queue import order, scene
 
 MOST = 100
 """So many places, of all pods but one, are tried with each other."""
+
+
+def by_a_mate(entries: Sequence[order.Entry], *, max_wait_seconds: float, now: float) -> list[str]:
+    """Return who stands before a higher priority, or has waited too long, by another pod of the same entry."""
+    found, before = [], math.inf
+    for entry in entries:
+        found += [pod.name for pod in entry.members if pod.priority > before]
+        found += [pod.name for pod in entry.members if entry.aged and now - pod.since <= max_wait_seconds]
+        before = min(pod.priority for pod in entry.members)
+    return found
 
 
 def fit(source: ledger.Ledger, requests: Sequence[view.Request]) -> bool:

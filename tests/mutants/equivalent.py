@@ -319,7 +319,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the pass is cut one lift earlier, and the next one follows at once",
     ),
     Equivalent(
-        "queue/preemption.py",
+        "queue/ways.py",
         "module",
         "62",
         "63",
@@ -327,11 +327,11 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "who leaves frees no less than nothing: any number below zero says so",
     ),
     Equivalent(
-        "queue/preemption.py",
+        "queue/ways.py",
         "module",
         "2",
         "1",
-        2,
+        1,
         "who leaves frees no less than nothing: any number below zero says so",
     ),
     Equivalent(

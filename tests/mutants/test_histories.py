@@ -6,8 +6,8 @@ import hypothesis
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from cotenant_extender.queue import memory
-from extender import crowds, defective, histories
+from cotenant_extender.queue import memory, vain
+from extender import crowds, defective, histories, standstills
 
 Plant = Callable[[histories.Histories], None]
 
@@ -24,6 +24,17 @@ def _loses_wake_ups(machine: histories.Histories) -> None:
     machine.queue._memory.__class__ = _StampsLate
 
 
+class _Patient(vain.Vain):
+    """No hold is in vain."""
+
+    def wasted(self, *_: object, **__: object) -> bool:
+        return False
+
+
+def _gives_nothing_up(machine: histories.Histories) -> None:
+    machine.queue.reservation._vain.__class__ = _Patient
+
+
 def _preempts_nobody(machine: histories.Histories) -> None:
     machine.queue.__class__ = defective.SearchesNobody
 
@@ -32,9 +43,17 @@ def _overbooks(machine: histories.Histories) -> None:
     machine.source.__class__ = defective.Overbooks
 
 
-@pytest.mark.parametrize(("plant", "most"), [(_loses_wake_ups, 500), (_overbooks, 50), (_preempts_nobody, 50)])
-def test_a_planted_defect_is_found(plant: Plant, most: int) -> None:
-    class Wrong(crowds.Crowds):
+@pytest.mark.parametrize(
+    ("plant", "machine", "most"),
+    [
+        (_loses_wake_ups, crowds.Crowds, 1500),
+        (_overbooks, crowds.Crowds, 50),
+        (_preempts_nobody, crowds.Crowds, 50),
+        (_gives_nothing_up, standstills.Standstills, 200),
+    ],
+)
+def test_a_planted_defect_is_found(plant: Plant, machine: type[histories.Histories], most: int) -> None:
+    class Wrong(machine):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
             super().__init__()
             plant(self)

@@ -13,13 +13,13 @@ from api_server import pods
 from cotenant_api import packingpolicy
 from cotenant_api.names import GPUUID
 from cotenant_extender.kube import transport
-from simulation import hosts, jobs, network, processes, sites
+from simulation import hosts, jobs, kubelets, network, processes, sites
 from simulation.world import World
 
 EVERY_SECONDS = (0.7, 1.5, 3.0, 6.0)
 ARRIVAL_SECONDS = 3.0
 SERVED = 0.4
-"""How many worlds have services, which only jobs of a higher priority move. No budget guards them."""
+"""How many worlds have services, which only jobs of a higher priority move. Budgets guard them for a while."""
 CLOCKS_SET = 0.4
 """In how many worlds the clocks of hosts are set, forth and back."""
 CLOCK_SECONDS = 8.0
@@ -103,6 +103,7 @@ class Chaos:
             site.cordon(cordoned=False)
             for uuid in site.machine.gpus:
                 site.sicken(uuid, sick=False)
+        world.budgets.release()
         world.change_policy(**{"paused": False, **world.policy})
         world.say("chaos is over")
 
@@ -169,8 +170,7 @@ class Chaos:
         if self._services and self._users.random() < 0.3:
             job = jobs.as_service(job)
         world.say(f"user creates {job}")
-        if not job.service:
-            world.budgets.guard(job)
+        (world.budgets.guard_for_now if job.service else world.budgets.guard)(job)
         world.jobs.submit(job)
 
     def _of_any(self, do: "Of", *, extender: bool) -> None:
@@ -272,7 +272,8 @@ class Chaos:
         self._world.network.cut_watches()
 
     def _delete_pod(self) -> None:
-        found = list(self._world.objects.objects[pods.PODS].values())
+        everybody = self._world.objects.objects[pods.PODS].values()
+        found = [value for value in everybody if value["metadata"]["namespace"] != kubelets.SYSTEM]
         if found:
             value, force = self._rng.choice(found), self._rng.random() < 0.5
             self._world.say(f"user deletes {value['metadata']['name']}{' by force' if force else ''}")

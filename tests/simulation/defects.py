@@ -11,7 +11,7 @@ from typing import Any
 
 from cotenant_api import placement
 from cotenant_api.names import PodUID
-from cotenant_extender import binder, fencing, leader, leadership, records, service, takeover, writer
+from cotenant_extender import binder, evicting, fencing, leader, leadership, records, service, takeover, writer
 from cotenant_extender.kube import client, pods, transport
 from cotenant_extender.ledger import graves, ledger
 from cotenant_extender.queue import cleanup, earmarking, memory, planning, preempting
@@ -119,24 +119,34 @@ class _LiftsOverMarks(writer.Writer):
         return await self._api.patch_briefly(path, change, content_type=transport.STRATEGIC_MERGE_PATCH)
 
 
-class _EvictsBlindly(writer.Writer):
+class _EvictsBlindly(evicting.Evictions):
     """What a budget keeps is deleted."""
 
-    async def _evict(self, victim: records.Pod) -> str:
+    async def leave(self, victim: records.Pod) -> str:
         try:
-            return await super()._evict(victim)
+            return await super().leave(victim)
         except client.BudgetError:
-            return await self._delete(self._ledger.pods[victim.uid])
+            record = self._ledger.pods[victim.uid]
+            await self._api.delete(pods.pod_path(record.namespace, record.name), pods.deletion(record))
+            return "ok"
 
 
-class _AsksAgainAtOnce(writer.Writer):
+class _AsksAgainAtOnce(evicting.Evictions):
     """What a budget keeps is asked again in the next pass."""
 
-    async def _evict(self, victim: records.Pod) -> str:
+    async def leave(self, victim: records.Pod) -> str:
         try:
-            return await super()._evict(victim)
+            return await super().leave(victim)
         except client.BudgetError:
             return "changed"
+
+
+class _EvictsOneByOne(evicting.Evictions):
+    """Whether a victim may leave is found out when others have left."""
+
+    async def _may_all_leave(self, eviction: preempting.Eviction, queue: planning.Queue) -> bool:
+        LOG.info("%s evicts, whatever comes of it (%s)", eviction.preemptor.name, queue)
+        return True
 
 
 class _StampsAhead(memory.Memory):
@@ -163,7 +173,7 @@ class _Patient(leader.Leader):
         return super()._work()
 
 
-class _PreemptsNobody(writer.Writer):
+class _PreemptsNobody(evicting.Evictions):
     """Whoever is to be evicted stays."""
 
     async def evict(self, eviction: preempting.Eviction, queue: planning.Queue) -> None:
@@ -185,7 +195,7 @@ class _EvictsByName(client.Client):
 
     async def post_once(self, path: str, value: Mapping[str, Any], *, timeout_seconds: float) -> Any:
         if path.endswith("/eviction"):
-            value = {**value, "deleteOptions": {"preconditions": {}}}
+            value = {**value, "deleteOptions": {**value["deleteOptions"], "preconditions": {}}}
         return await super().post_once(path, value, timeout_seconds=timeout_seconds)
 
 
@@ -230,11 +240,15 @@ def _lifts_over_marks(extender: service.Extender) -> None:
 
 
 def _evicts_blindly(extender: service.Extender) -> None:
-    extender.leader._writes.__class__ = _EvictsBlindly
+    extender.leader._writes.evictions.__class__ = _EvictsBlindly
 
 
 def _asks_again_at_once(extender: service.Extender) -> None:
-    extender.leader._writes.__class__ = _AsksAgainAtOnce
+    extender.leader._writes.evictions.__class__ = _AsksAgainAtOnce
+
+
+def _evicts_one_by_one(extender: service.Extender) -> None:
+    extender.leader._writes.evictions.__class__ = _EvictsOneByOne
 
 
 def _oversleeps(extender: service.Extender) -> None:
@@ -246,7 +260,7 @@ def _searches_nobody(extender: service.Extender) -> None:
 
 
 def _preempts_nobody(extender: service.Extender) -> None:
-    extender.leader._writes.__class__ = _PreemptsNobody
+    extender.leader._writes.evictions.__class__ = _PreemptsNobody
 
 
 def _overbooks(extender: service.Extender) -> None:
@@ -275,6 +289,7 @@ DEFECTS: Mapping[str, Callable[[service.Extender], None]] = MappingProxyType(
         "lifts over marks": _lifts_over_marks,
         "evicts blindly": _evicts_blindly,
         "asks again at once": _asks_again_at_once,
+        "evicts one by one": _evicts_one_by_one,
         "oversleeps": _oversleeps,
         "searches nobody": _searches_nobody,
         "preempts nobody": _preempts_nobody,

@@ -30,6 +30,7 @@ class Job:
         size: how many pods; they are a gang where it is above 1.
         feasible: whether the cluster as it is without faults can run it.
         service: whether it runs until a user deletes it.
+        cpu: what each pod requests of its node.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Job:
     tracked: bool
     feasible: bool = True
     service: bool = False
+    cpu: str = "100m"
 
 
 @dataclass
@@ -146,6 +148,7 @@ class Jobs:
             created=self._world.clock(),
             labels={JOB: job.name},
         )
+        value["spec"]["containers"][0]["resources"]["requests"]["cpu"] = job.cpu
         if job.tracked:
             value["metadata"]["finalizers"] = [FINALIZER]
         if self._request("POST", f"/api/v1/namespaces/{job.namespace}/pods", value) == 201:

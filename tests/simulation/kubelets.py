@@ -16,6 +16,8 @@ Work = Callable[[], Awaitable[None]]
 
 RUN_SECONDS = "simulation/run-seconds"
 FAILS = "simulation/fails"
+SYSTEM = "system"
+"""Namespace of pods that have no share, and of which nothing but that they are bound is modelled."""
 POLL_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 
@@ -55,6 +57,8 @@ class Kubelet:
     def _heard(self, change: store.Change) -> None:
         pod = change.value
         uid = PodUID(pod["metadata"]["uid"])
+        if pod["metadata"]["namespace"] == SYSTEM:
+            return
         known = self._pods.get(uid)
         if change.kind == "DELETED":
             self._pods.pop(uid, None)
@@ -153,7 +157,8 @@ class Kubelet:
     async def _say(self, pod: Object, phase: str, *, reason: str = "") -> None:
         """Write a phase onto the pod as it is now; one that is final stays."""
         uid, path = pod["metadata"]["uid"], paths.pod_path(pod["metadata"]["namespace"], pod["metadata"]["name"])
-        status: Object = {"phase": phase} | ({"reason": reason} if reason else {})
+        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+        status: Object = {"phase": phase, "conditions": [ready]} | ({"reason": reason} if reason else {})
         while True:
             code, now = await requests.stubbornly(self._link, "GET", path)
             if code != 200 or now["metadata"]["uid"] != uid or now["status"].get("phase") in (phase, *pods.FINISHED):

@@ -16,10 +16,30 @@ _EMPTY = (
     r"(all GPUs together, if empty,|one after the other, empty GPUs) have room for \d+ of the gang's \d+ waiting pods"
 )
 _HELD = r"(1 GPU is|\d+ GPUs are) held for it, to start about \d{4}-\d\d-\d\d \d\d:\d\d UTC \(an estimate\)"
-_OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as none that it could use is expected to become free))?"
+_BESIDE = "beside pods that never end"
+_MORE = "and no node that it may use has more than"
+_TOGETHER = r"has \S+ CPUs, \d+ MiB of memory and room for a pod at once"
+_LACKS = (
+    rf"it requests (\S+ CPUs|\d+ MiB of memory)( and \d+ MiB of memory)?, {_MORE} (\S+ CPUs|\d+ MiB)( and \d+ MiB)?"
+    rf"|no node that it may use (takes another pod|{_TOGETHER})"
+)
+_UNTIL = r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC"
+_NO_HOLD = (
+    "none that it could use is expected to become free"
+    rf"|({_LACKS}) {_BESIDE}: request less of it, or move such pods to other nodes"
+    rf"|nodes never have enough for all \d+ pods at once {_BESIDE}: request less, or fewer"
+    "|pods of higher priority keep its namespace at maxGPUsPerNamespace"
+    f"|some stood empty for it in vain, {_UNTIL}: look whether pods without a share have the CPU, memory or pods "
+    "that it needs"
+)
+_OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as ({_NO_HOLD})))?"
 _GUARDED = r"(; pods of lower priority are kept by PodDisruptionBudgets? \S+(, \S+)*( and \d+ more)?)?"
+_UNTRIED = (
+    r"(; evicts nobody before \d{4}-\d\d-\d\d \d\d:\d\d UTC, as pods left for such a job in vain)?"
+    r"(; evicts nobody before kube-scheduler has said which nodes it accepts)?"
+)
 _WAITING = (
-    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|others go first){_GUARDED}{_OUTLOOK}",
+    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|others go first){_GUARDED}{_UNTRIED}{_OUTLOOK}",
     r"waits for \S+(, \S+)*( and \d+ more)? to leave",
     r"\d+ of the gang's \d+ pods are here",
     r"kube-scheduler (found no node|could not place it): .*",

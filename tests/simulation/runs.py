@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass
 
 from cotenant_extender import service
-from simulation import chaos, hosts, jobs, processes, verdicts
+from cotenant_extender.queue import vain
+from simulation import besides, chaos, hosts, jobs, processes, verdicts
 from simulation.world import BrokenError, Errors, World
 
 LOG = logging.getLogger("cotenant_extender")
@@ -46,8 +47,9 @@ def untouched(_: service.Extender) -> None:
 def run(seed: int, *, echo: bool = False, prepare: hosts.Prepare = untouched) -> Result:
     """Run one world to its end."""
     began = time.process_time()
-    level = LOG.level
+    level, patience = LOG.level, vain.IDLE_SECONDS
     LOG.setLevel(logging.ERROR)
+    vain.IDLE_SECONDS = besides.IDLE_SECONDS
     # Collected between runs: within one, what is collected when must not matter, and costs time.
     gc.disable()
     try:
@@ -55,6 +57,7 @@ def run(seed: int, *, echo: bool = False, prepare: hosts.Prepare = untouched) ->
             world, lasted = runner.run(_world(seed, echo=echo, prepare=prepare))
     finally:
         gc.enable()
+        vain.IDLE_SECONDS = patience
         LOG.setLevel(level)
     return Result(
         seed=seed,

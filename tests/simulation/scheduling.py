@@ -4,6 +4,7 @@ It knows nodes and pods from watches, scores nothing, and preempts nothing, as i
 """
 
 import asyncio
+import collections
 import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -89,17 +90,18 @@ class Scheduler:
             self._none(pod, f"0/{len(self._nodes)} nodes are available: Insufficient resources.")
             return
         try:
-            found = await self._filter(pod, feasible)
+            found, reasons = await self._filter(pod, feasible)
         except UnreachableError as error:
             self._error(pod, f"extender: {error}")
             return
         if not found:
-            self._none(pod, f"0/{len(self._nodes)} nodes are available: extender refused {len(feasible)}.")
+            self._none(pod, f"0/{len(self._nodes)} nodes are available: {', '.join(reasons)}.")
             return
         self._assumed[entry.uid] = pod, found[0]
         self._process.start(self._bind(pod, found[0]))
 
-    async def _filter(self, pod: Object, nodes: list[str]) -> list[str]:
+    async def _filter(self, pod: Object, nodes: list[str]) -> tuple[list[str], list[str]]:
+        """The nodes that are left, and the reasons against others, counted and sorted as kube-scheduler does."""
         body = orjson.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes})
         code, answer = await self._call("filter", body)
         value = orjson.loads(answer)
@@ -109,7 +111,8 @@ class Scheduler:
         strangers = [name for name in (*kept, *value["FailedAndUnresolvableNodes"]) if name not in nodes]
         if strangers:
             raise AssertionError(f"filter answered with nodes that were not asked for: {strangers}")
-        return kept
+        counted = collections.Counter(value["FailedAndUnresolvableNodes"].values())
+        return kept, sorted(f"{count} {reason}" for reason, count in counted.items())
 
     async def _bind(self, pod: Object, node: str) -> None:
         metadata = pod["metadata"]

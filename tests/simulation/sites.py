@@ -31,6 +31,9 @@ class World(Protocol):
     def say(self, text: str) -> None:
         """For the history."""
 
+    def joined(self, node: str) -> None:
+        """A node is there."""
+
 
 class Site:
     """One node.
@@ -54,6 +57,7 @@ class Site:
         self.machine.on = True
         node = builders.node(self.name, gpus=len(self.machine.gpus))
         self._request("POST", paths.NODES, node)
+        self.world.joined(self.name)
         self.start_agent()
         self.start_kubelet()
 

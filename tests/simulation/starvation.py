@@ -93,8 +93,9 @@ class _Waits:
     def _heard(self, change: store.Change) -> None:
         if change.collection != pods.PODS:
             return
-        uid = change.value["metadata"]["uid"]
-        if change.kind == "ADDED":
+        uid, name = change.value["metadata"]["uid"], change.value["metadata"]["name"]
+        # Others of the world can start nowhere, or are there from the beginning.
+        if change.kind == "ADDED" and name.startswith("j"):
             self._came[uid] = self._loop.time()
         elif change.value["spec"].get("nodeName"):
             self._bound.setdefault(uid, self._loop.time())

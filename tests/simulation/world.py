@@ -18,6 +18,7 @@ from cotenant_extender.kube import transport
 from cotenant_extender.ledger import drift, ledger
 from extender import builders
 from simulation import (
+    besides,
     budgets,
     election,
     history,
@@ -84,7 +85,7 @@ class World:
             for index in range(rng.choice([1, 2, 2, 3]))
         ]
         self.jobs = jobs.Jobs(self, self.rng("jobs"))
-        self.budgets = budgets.Budgets(self, self.rng("budgets"))
+        self.budgets = budgets.Budgets(self, self.rng("budgets"), self.rng("guarded services"))
         self.network.on_arrival = self._arrives
         self.network.lifts = self.rng("lifts")
         self.marks = marks.Marks(self)
@@ -92,6 +93,7 @@ class World:
         self.truth = truth.Truth(self)
         self.ranks, self.wakeups = ranks.Ranks(self), wakeups.WakeUps(self)
         self.webhook = webhooks.Webhook(self)
+        self.besides = besides.Besides(self, self.rng("besides"))
         self.network.on_binding = self._bound
         self.max_wait_seconds = rng.choice([15, 30, 60])
         self.policy: Object = {
@@ -128,6 +130,10 @@ class World:
         """Call something in no process."""
         self._loop.call_later(seconds, callback, context=self.network.outside)
 
+    def joined(self, node: str) -> None:
+        """A node has joined the cluster."""
+        self.besides.put(node)
+
     def holder(self) -> str:
         """Who holds the Lease of kube-scheduler."""
         lease = self.objects.objects[election.LEASES_ALL].get(election.KEY)
@@ -144,6 +150,7 @@ class World:
         self.later(DRIFT_SECONDS, self._check_drift)
         self.latecomers.look()
         self.wakeups.start()
+        self.besides.start()
 
     def change_policy(self, **change: Any) -> None:
         """An admin changes the policy."""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from cotenant_api import conditions, names, packingpolicy, placement
 from cotenant_api.names import Namespace
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import podreports, records
 from cotenant_extender.ledger import earmarks
 from cotenant_extender.queue import reporting
 
@@ -38,7 +38,16 @@ def pod_path(namespace: Namespace, name: str, subresource: str = "") -> str:
 
 def budget_path(namespace: Namespace, name: str) -> str:
     """Return the path of a PodDisruptionBudget."""
-    return f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets/{quote(name, safe='')}"
+    return f"{_budgets_path(namespace)}/{quote(name, safe='')}"
+
+
+def budgets_path(namespace: Namespace, *, limit: int) -> str:
+    """Return the path of the first PodDisruptionBudgets of a namespace."""
+    return f"{_budgets_path(namespace)}?limit={limit}"
+
+
+def _budgets_path(namespace: Namespace) -> str:
+    return f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
 
 
 def events_path(namespace: Namespace) -> str:
@@ -79,6 +88,17 @@ def condition(report: reporting.Report, *, now: str) -> Object:
     return {"metadata": {"uid": record.uid}, "status": {"conditions": [value]}}
 
 
+def report_taken_back(record: records.Pod) -> Object:
+    """Strategic merge patch of the status of exactly this state of a pod: kube-scheduler's report tells nothing."""
+    value = {
+        "type": "PodScheduled",
+        "status": conditions.Status.FALSE,
+        "reason": podreports.UNSCHEDULABLE,
+        "message": podreports.TAKEN_BACK,
+    }
+    return {"metadata": _preconditions(record), "status": {"conditions": [value]}}
+
+
 def binding(record: records.Pod, placed: placement.Placement) -> Object:
     """Return a Binding of exactly this state of this pod; the placement is merged into the pod's annotations."""
     return {
@@ -94,13 +114,17 @@ def binding(record: records.Pod, placed: placement.Placement) -> Object:
     }
 
 
-def eviction(record: records.Pod) -> Object:
-    """An Eviction of exactly this state of this pod: one that has finished since would be deleted at once."""
+def eviction(record: records.Pod, *, dry_run: bool = False) -> Object:
+    """An Eviction of exactly this state of this pod: one that has finished since would be deleted at once.
+
+    In a dry run the API server judges it, by PodDisruptionBudgets too, and changes nothing.
+    """
+    options = {"preconditions": _preconditions(record)}
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": record.name, "namespace": record.namespace},
-        "deleteOptions": {"preconditions": _preconditions(record)},
+        "deleteOptions": {**options, "dryRun": ["All"]} if dry_run else options,
     }
 
 

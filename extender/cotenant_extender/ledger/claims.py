@@ -29,6 +29,7 @@ class Claim:
         share: hundredths of `cotenant.dev/gpu-share` that it requests of the node.
         bookings: what it books on GPUs; empty where no placement says which.
         suspect: the job that may share them with no other suspect; empty: it is none.
+        lasts: whether it asks for no share, and runs until somebody deletes it.
     """
 
     uid: PodUID
@@ -42,15 +43,17 @@ class Claim:
     workload_type: pod.WorkloadType
     predicted: prediction.Prediction | None
     suspect: str = ""
+    lasts: bool = False
 
     def counts_like(self, other: "Claim") -> bool:
         """Whether another claim counts the same in the same place."""
-        return (self.node, self.share, self.host, self.bookings, self.suspect) == (
+        return (self.node, self.share, self.host, self.bookings, self.suspect, self.lasts) == (
             other.node,
             other.share,
             other.host,
             other.bookings,
             other.suspect,
+            other.lasts,
         )
 
 
@@ -95,6 +98,7 @@ def _claim(record: records.Pod, kind: Kind, node: NodeName, where: booked.AnyPla
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
         predicted=None if demand is None else demand.predicted,
         suspect=suspect,
+        lasts=kind is Kind.HOST_ONLY and record.tenure.endless and not record.deleting,
     )
 
 

@@ -6,7 +6,7 @@ next.
 
 from collections import defaultdict
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class _Sums:
     cpu_millis: int = 0
     memory_bytes: int = 0
     pods: int = 0
+    lasting: view.Lasting = view.NONE_LASTING
     tenants: dict[GPUUID, dict[PodUID, claims.Claim]] = field(default_factory=dict)
     unreadable: set[PodUID] = field(default_factory=set)
 
@@ -73,6 +74,7 @@ def _add(sums: defaultdict[NodeName, _Sums], source: ledger.Ledger, record: reco
     here.cpu_millis += claim.host.cpu_millis
     here.memory_bytes += claim.host.memory_bytes
     here.pods += 1
+    here.lasting = here.lasting.plus(claim.host, 1) if claim.lasts else here.lasting
     for booking in claim.bookings:
         here.tenants.setdefault(booking.uuid, {})[claim.uid] = claim
     if claim.kind is claims.Kind.UNREADABLE:
@@ -81,11 +83,7 @@ def _add(sums: defaultdict[NodeName, _Sums], source: ledger.Ledger, record: reco
 
 def _compared(source: ledger.Ledger, name: NodeName, want: _Sums) -> list[str]:
     state = source.nodes.get(name)
-    have = (
-        _Sums()
-        if state is None
-        else _Sums(state.share, state.cpu_millis, state.memory_bytes, state.pods, state.tenants, state.unreadable)
-    )
+    have = _Sums() if state is None else _Sums(**{one.name: getattr(state, one.name) for one in fields(_Sums)})
     found = [] if want == have else [f"node {name}: counted {have}, should be {want}"]
     if state is not None and state.agent is not None and source.policy is not None:
         found.extend(_compared_rows(source.seen(), state.seen_anew(source.policy, source.finished)))

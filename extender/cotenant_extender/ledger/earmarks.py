@@ -1,10 +1,15 @@
 """Earmarks: GPUs promised to pods whose gate was lifted and that kube-scheduler has not bound yet.
 
 An earmark ends when its pod is bound, deleted or finished; when its GPU or node closes; and when kube-scheduler
-reports that it found no node, or failed (a Binding or a volume was refused). kube-scheduler writes no event for a
-report that equals the standing one: where one stood already when the earmark was made, it also ends after
-`STANDING_SECONDS`. A report that filter found no earmark is of a try before the earmark, and ends none. After another
-report the pod waits, longer each time, before it is earmarked again, and first where it did not fail.
+reports that it found no node, or failed (a Binding or a volume was refused). kube-scheduler writes no report that
+equals the standing one: so that one is taken back before the earmark is written (`podreports.TAKEN_BACK`), and however
+long kube-scheduler takes, the next report is of a try with the earmark, or of one that had begun before. A report that
+filter found no earmark is of a try before it, and ends none. After another report the pod waits, longer each time,
+before it is earmarked again, and first where it did not fail.
+
+Some pods kube-scheduler never tries, and says nothing of: one whose resource claim does not exist, for example. So an
+earmark also ends when filter was not asked about its pod for `UNTRIED_SECONDS`, and the pod gets no other before
+kube-scheduler has tried it.
 """
 
 from collections.abc import Iterator
@@ -17,11 +22,12 @@ from cotenant_api import errors, names, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 
-NOT_PROMISED = "the queue has not promised it one yet"
-"""What filter says of a pod without an earmark that a GPU would take; it stands in kube-scheduler's report, too."""
-STANDING_SECONDS = 20.0
+UNTRIED_SECONDS = 300.0
+"""As long as kube-scheduler leaves a pod alone at most that it has tried in vain, by default."""
 BACKOFF_SECONDS = 2.0
 BACKOFF_LIMIT_SECONDS = 300.0
+KEEPING_SETBACKS = 4
+"""After so many setbacks, which last half a minute together, nothing is held for a pod while it waits."""
 
 
 class Note(placement.Earmark):
@@ -45,13 +51,11 @@ class Earmark:
 
     Attributes:
         placed: what is promised.
-        report: kube-scheduler's report that stood when it was made.
         made: when, in seconds since the epoch.
     """
 
     placed: placement.Placement
     attempt: int
-    report: str | None
     made: float
     leader: str
 
@@ -74,19 +78,27 @@ class Setback:
     node: NodeName
     until: float
 
+    @property
+    def short(self) -> bool:
+        """Whether GPUs are held for the pod until it may be earmarked again."""
+        return self.count <= KEEPING_SETBACKS
+
 
 class Earmarks:
     """Standing earmarks and setbacks by pod.
 
     Attributes:
         leader: the mark of the present term, which every earmark bears.
+        untried: pods that kube-scheduler left alone while they were promised GPUs.
         unmarked: pods that could not be marked at the take-over: they are not bound before they bear the mark.
     """
 
     def __init__(self) -> None:
         self.leader = ""
+        self.untried: set[PodUID] = set()
         self.unmarked: set[PodUID] = set()
         self._live: dict[PodUID, Earmark] = {}
+        self._unasked: set[PodUID] = set()
         self._setbacks: dict[PodUID, Setback] = {}
 
     def __len__(self) -> int:
@@ -108,40 +120,50 @@ class Earmarks:
         """Promise GPUs to a pod."""
         standing, written = self._live.get(record.uid), note(record)
         last = max(standing.attempt if standing else 0, written.attempt if written else 0)
-        made = Earmark(placed=placed, attempt=last + 1, report=record.unschedulable, made=now, leader=self.leader)
+        made = Earmark(placed=placed, attempt=last + 1, made=now, leader=self.leader)
         self._live[record.uid] = made
+        self._unasked.add(record.uid)
         return made
 
     def adopt(self, record: records.Pod, placed: placement.Placement, *, now: float) -> None:
         """Take over an earmark that a former leader wrote."""
         written = note(record)
         attempt = 1 if written is None else written.attempt
-        self._live[record.uid] = Earmark(
-            placed=placed, attempt=attempt, report=record.unschedulable, made=now, leader=self.leader
-        )
+        self._live[record.uid] = Earmark(placed=placed, attempt=attempt, made=now, leader=self.leader)
+        self._unasked.add(record.uid)
 
-    def observe(self, record: records.Pod, *, now: float) -> None:
-        """What a pod's state says of its earmark."""
+    def tried(self, uid: PodUID) -> bool:
+        """Note that kube-scheduler tries a pod; whether it had left that alone."""
+        self._unasked.discard(uid)
+        found = uid in self.untried
+        self.untried.discard(uid)
+        return found
+
+    def left_alone(self, *, now: float) -> list[PodUID]:
+        """Return the pods that kube-scheduler has left alone for so long that their earmarks end."""
+        return [uid for uid in self._unasked if now - self._live[uid].made >= UNTRIED_SECONDS]
+
+    def leave(self, uid: PodUID) -> None:
+        """It ends, and there is none for the pod before kube-scheduler has tried it."""
+        self.drop(uid)
+        self.untried.add(uid)
+
+    def observe(self, known: records.Pod | None, record: records.Pod, *, now: float) -> None:
+        """What a pod's state says of its earmark, beside the state that was known."""
         if record.node is not None or record.deleting or record.finished:
             self.forget(record.uid)
             return
-        standing = self._live.get(record.uid)
-        if standing is None or is_early(record.unschedulable):
+        stood = None if known is None else known.unschedulable
+        if record.unschedulable in (None, stood):
             return
-        if record.unschedulable not in (None, standing.report):
+        self.tried(record.uid)
+        if record.reported:
             self.fail(record.uid, now=now)
-
-    def overdue(self, *, now: float) -> list[PodUID]:
-        """Pods that kube-scheduler had reported before, and has not bound since."""
-        return [
-            uid
-            for uid, earmark in self._live.items()
-            if earmark.report is not None and now - earmark.made >= STANDING_SECONDS
-        ]
 
     def fail(self, uid: PodUID, *, now: float) -> None:
         """It came to nothing: the pod waits before the next."""
         ended = self._live.pop(uid, None)
+        self._unasked.discard(uid)
         if ended is None:
             return
         before = self._setbacks.get(uid)
@@ -152,22 +174,18 @@ class Earmarks:
     def drop(self, uid: PodUID) -> None:
         """It ends through no fault of the pod's: the next may come at once."""
         self._live.pop(uid, None)
+        self._unasked.discard(uid)
 
     def forget(self, uid: PodUID) -> None:
         """The pod needs none any more."""
-        self._live.pop(uid, None)
+        self.drop(uid)
         self._setbacks.pop(uid, None)
+        self.untried.discard(uid)
 
     def clear(self) -> None:
         """Another leader promises now."""
-        self._live.clear()
-        self._setbacks.clear()
-        self.unmarked.clear()
-
-
-def is_early(report: str | None) -> bool:
-    """Return whether a report of kube-scheduler's is of a try in which the pod had no earmark yet."""
-    return report is not None and NOT_PROMISED in report
+        for known in (self._live, self._setbacks, self._unasked, self.untried, self.unmarked):
+            known.clear()
 
 
 def note(record: records.Pod) -> Note | None:

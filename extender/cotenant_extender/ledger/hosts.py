@@ -55,11 +55,7 @@ class Hosts:
         standing, verdict = record.request.constraints, self.tries.verdict(record.uid)
         if not record.volume_claims and verdict == standing.refused:
             return record
-        wanted = replace(standing, volumes=self.volumes.where(record).terms, refused=verdict)
+        wanted = replace(standing, volumes=self.volumes.where(record), refused=verdict)
         if wanted == standing:
             return record
         return replace(record, request=records.constrained(record.request, wanted))
-
-    def unevaluated(self, record: records.Pod) -> bool:
-        """Return whether a pod requires something that only kube-scheduler evaluates."""
-        return record.unevaluated or not self.volumes.where(record).settled

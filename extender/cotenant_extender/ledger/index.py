@@ -1,11 +1,14 @@
 """Which pods wait, which belong together, and which have not been told that they are placed."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from cotenant_api import pod
 from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
+from cotenant_extender.packing import view
 
 GangKey: TypeAlias = pod.GangKey
 Members: TypeAlias = dict[PodUID, records.Pod]
@@ -27,6 +30,7 @@ class Index:
         self.unreported: dict[PodUID, records.Pod] = {}
         self.unplaced: dict[PodUID, records.Pod] = {}
         self._gang_of: dict[PodUID, GangKey] = {}
+        self._priorities: dict[GangKey, set[int]] = {}
 
     def put(self, record: records.Pod) -> None:
         """A pod as it is now."""
@@ -37,6 +41,7 @@ class Index:
         if record.gang is not None and record.phase != "Failed":
             self._gang_of[uid] = record.gang
             self.gangs.setdefault(record.gang, {})[uid] = record
+            self._priorities.setdefault(_named(record.gang), set()).add(record.gang.priority)
         if record.asks and record.node is not None and living:
             if record.placement is None:
                 self.unplaced[uid] = record
@@ -53,3 +58,36 @@ class Index:
             del self.gangs[key][uid]
             if not self.gangs[key]:
                 del self.gangs[key]
+                self._priorities[_named(key)].discard(key.priority)
+                if not self._priorities[_named(key)]:
+                    del self._priorities[_named(key)]
+
+    def of_other_priorities(self, key: GangKey) -> int:
+        """Return how many pods differ from those of a gang in nothing but their priority."""
+        others = self._priorities.get(_named(key), set()) - {key.priority}
+        return sum(len(self.gangs[key._replace(priority=priority)]) for priority in others)
+
+    def asked(self, record: records.Pod) -> view.Request | None:
+        """Return what a pod asks for, as old as its gang: see `aged`."""
+        if record.request is None or record.gang is None:
+            return record.request
+        return aged(record.request, complete_since(record, self.gangs.get(record.gang, {}).values()))
+
+
+def complete_since(record: records.Pod, mates: Iterable[records.Pod]) -> float:
+    """Return since when a pod has waited, and all of its gang that wait, in seconds since the epoch.
+
+    A pod that came long before the others lends them nothing of its age.
+    """
+    waiting = (mate.since for mate in mates if mate.pending and (mate.gated or not mate.gates))
+    return max([record.since, *waiting])
+
+
+def aged(request: view.Request, since: float) -> view.Request:
+    """Return what a pod of a gang asks for with the gang's age, by which it may use what is held for younger jobs."""
+    return request if request.since == since else replace(request, since=since)
+
+
+def _named(key: GangKey) -> GangKey:
+    """The key without the priority."""
+    return key._replace(priority=0)

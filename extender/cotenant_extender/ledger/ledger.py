@@ -5,7 +5,7 @@ reservation's: the pod is seen bound or gone, or the binder read that the Bindin
 """
 
 import bisect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cotenant_api import gpunode, placement
@@ -29,6 +29,7 @@ from cotenant_extender.packing import fleet, knowledge, mix, policies, registry,
 from cotenant_extender.steps import Steps
 
 Held = Mapping[NodeName, frozenset[GPUUID]]
+NOTHING: Mapping[NodeName, Sequence[view.HostNeed]] = {}
 
 
 class Ledger:
@@ -123,7 +124,7 @@ class Ledger:
             self.known.mix.add(mix.demand_of(record.request))
         if record.node is not None:
             self.reserved.pop(record.uid, None)
-        self.earmarks.observe(record, now=now)
+        self.earmarks.observe(known, record, now=now)
         promised = record.uid in self.reserved or self.earmarks.get(record.uid) is not None
         if record.pending and not promised and (known is None or known.waiting != record.waiting):
             self.version += 1
@@ -252,7 +253,6 @@ class Ledger:
         """Promise GPUs to a pod that waits."""
         record = self.pods[uid]
         made = self.earmarks.put(record, placed, now=now)
-        self.hosts.tries.began(uid)
         self._settle(record)
         return made
 
@@ -262,15 +262,19 @@ class Ledger:
         self.earmarks.adopt(record, placed, now=now)
         self._settle(record)
 
-    def end_earmark(self, uid: PodUID, *, now: float | None = None, tried: bool = True) -> None:
-        """An earmark ends; with a time, as a setback of the pod's. `tried`: kube-scheduler may have tried the pod."""
+    def end_earmark(self, uid: PodUID, *, now: float | None = None) -> None:
+        """An earmark ends; with a time, as a setback of the pod's."""
         if now is None:
             self.earmarks.drop(uid)
         else:
             self.earmarks.fail(uid, now=now)
-            self.hosts.tries.ended(uid, tells=tried and (uid not in self.pods or not self.pods[uid].errored))
         if uid in self.pods:
             self._settle(self.pods[uid])
+
+    def leave(self, uid: PodUID) -> None:
+        """End the earmark of a pod that kube-scheduler leaves alone."""
+        self.earmarks.leave(uid)
+        self._settle(self.pods[uid])
 
     def end_all_earmarks(self) -> None:
         """Another leader promises now."""
@@ -295,8 +299,16 @@ class Ledger:
         if uid in self.pods:
             self._settle(self.pods[uid])
 
-    def set_hold(self, hold: view.Hold, gpus: Mapping[NodeName, Collection[GPUUID]]) -> None:
-        """Keep GPUs for a job: these, and no longer those that were kept for it; another's are taken from it."""
+    def set_hold(
+        self,
+        hold: view.Hold,
+        gpus: Mapping[NodeName, Collection[GPUUID]],
+        needs: Mapping[NodeName, Sequence[view.HostNeed]] = NOTHING,
+    ) -> None:
+        """Keep GPUs for a job: these, and no longer those that were kept for it; another's are taken from it.
+
+        `needs`: what its pods need of the nodes beside GPUs, which is kept, too.
+        """
         self.end_hold(hold)
         for other, held in self.holds.items():
             self.holds[other] = {name: uuids.difference(gpus.get(name, ())) for name, uuids in held.items()}
@@ -304,6 +316,7 @@ class Ledger:
         for name, uuids in self.holds[hold].items():
             state = self._state(name)
             state.holds.update(dict.fromkeys(uuids, hold))
+            state.keep(hold, needs.get(name, ()))
             self._changed(state)
 
     def end_hold(self, hold: view.Hold) -> None:
@@ -313,6 +326,7 @@ class Ledger:
             if state is not None:
                 for uuid in uuids:
                     state.holds.pop(uuid, None)
+                state.keep(hold, ())
                 self._changed(state)
 
     def end_all_holds(self) -> None:

@@ -1,6 +1,6 @@
 """One node in the ledger: the sums of its claims, and its view, built when asked for and kept until it changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cotenant_api import booking, gpunode
 from cotenant_api.names import GPUUID, NodeName, PodUID
@@ -23,13 +23,15 @@ class NodeState:
         record: the Node, if it exists.
         agent: the GPUNode, if it exists.
         alive: whether the agent's Lease has not expired.
+        lasting: what pods without a share that never end have of it.
         tenants: claims by GPU; only GPUs that have some.
         holds: GPUs held for jobs that wait.
+        kept: what is kept of its CPU, memory and pods for these jobs.
     """
 
     __slots__ = (
-        "_gpus", "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "memory_bytes", "name", "pods",
-        "record", "share", "tenants", "unreadable",
+        "_gpus", "_stale", "_view", "agent", "alive", "changes", "cpu_millis", "holds", "kept", "lasting",
+        "memory_bytes", "name", "pods", "record", "share", "tenants", "unreadable",
     )  # fmt: skip
 
     def __init__(self, name: NodeName, stale: set[NodeName]) -> None:
@@ -39,9 +41,11 @@ class NodeState:
         self.agent: records.GPUNode | None = None
         self.alive = False
         self.share = self.cpu_millis = self.memory_bytes = self.pods = 0
+        self.lasting = view.NONE_LASTING
         self.tenants: dict[GPUUID, dict[PodUID, claims.Claim]] = {}
         self.unreadable: set[PodUID] = set()
         self.holds: dict[GPUUID, view.Hold] = {}
+        self.kept: dict[view.Hold, view.Kept] = {}
         self._view: view.Node | None = None
         self._gpus: dict[GPUUID, view.GPU] = {}
 
@@ -78,11 +82,23 @@ class NodeState:
                 self.tenants.pop(entry.uuid, None)
         self.unreadable.discard(claim.uid)
 
+    def keep(self, hold: view.Hold, needs: Sequence[view.HostNeed]) -> None:
+        """Keep what pods need of it for a job for which GPUs of it are held; nothing where there are none."""
+        self.kept.pop(hold, None)
+        if needs:
+            self.kept[hold] = view.Kept(
+                hold=hold,
+                cpu_millis=sum(need.cpu_millis for need in needs),
+                memory_bytes=sum(need.memory_bytes for need in needs),
+                pods=len(needs),
+            )
+
     def _count(self, claim: claims.Claim, sign: int) -> None:
         self.share += sign * claim.share
         self.cpu_millis += sign * claim.host.cpu_millis
         self.memory_bytes += sign * claim.host.memory_bytes
         self.pods += sign
+        self.lasting = self.lasting.plus(claim.host, sign) if claim.lasts else self.lasting
         for entry in claim.bookings:
             self._gpus.pop(entry.uuid, None)
         self._outdated()
@@ -123,6 +139,8 @@ class NodeState:
             gpus=gpus,
             closed=self._closed(),
             host=self._host(without),
+            # Whom the queue has let in is not refused for the sake of others.
+            kept=tuple(self.kept.values()) if without is None else (),
         )
 
     def _closed(self) -> Cause | None:
@@ -148,6 +166,7 @@ class NodeState:
             schedulable=record.schedulable,
             labels=record.labels,
             taints=record.taints,
+            lasting=self.lasting,
         )
 
     def _gpu_seen(

@@ -5,8 +5,9 @@ Authors choose what their pods run, so nothing here may let one namespace speak 
 - kinds are of one namespace, and a namespace has `KINDS_OF_NAMESPACE` at most: it displaces nobody else's;
 - in the estimate for pods of no known kind, every namespace has one vote;
 - a run below `SHORTEST_SECONDS` counts as that long: a probe that ends at once says little of others;
-- who was let in ahead of others because pods like it ended soon, and runs `OVERSTAY` times as long as the longest of
-  them, costs its namespace everything that is known of its pods, and nothing is learned of them for `DISTRUST_SECONDS`.
+- who was let in ahead of others because it was to end soon, and runs on (see `Claim`), costs its namespace everything
+  that is known of its pods, and nothing is learned of them for `DISTRUST_SECONDS`. Deadlines are kubelet's word, and
+  are believed all the same; but not those of a namespace of which a pod ran on past its own.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -30,7 +31,6 @@ FEWEST = 3
 SHORTEST_SECONDS = 60.0
 UNKNOWN_SECONDS = 600.0
 """A pod of which nothing is known is expected to run this long, until `FEWEST` pods of a namespace have finished."""
-OVERSTAY = 2
 DISTRUST_SECONDS = 24 * 3600.0
 NO_KIND = -1
 
@@ -43,10 +43,17 @@ class Known(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What was believed of a pod that was let in ahead of others: that it runs no longer than so many seconds."""
+    """What was believed of a pod that was let in ahead of others: that it runs no longer than so many seconds.
+
+    Attributes:
+        broken: when it has run for so many seconds, it was wrong to believe that.
+        deadline: whether its own deadline said so; else pods like it did.
+    """
 
     namespace: Namespace
     seconds: float
+    broken: float
+    deadline: bool = False
 
 
 class Runs:
@@ -67,6 +74,7 @@ class Runs:
         self._votes: dict[Namespace, float] = {}
         self._claims: dict[PodUID, Claim] = {}
         self._distrusted: dict[Namespace, float] = {}
+        self._late: dict[Namespace, float] = {}
         self._table: NDArray[np.float64] = np.full((KINDS + 1, 2), np.nan)
 
     def learn(self, record: records.Pod, before: records.Pod | None) -> None:
@@ -121,7 +129,7 @@ class Runs:
         return float(np.median(list(self._votes.values()))) if self._votes else UNKNOWN_SECONDS
 
     def believe(self, uid: PodUID, claim: Claim) -> None:
-        """A pod is let in ahead of others because of how long pods like it ran."""
+        """A pod is let in ahead of others because of when it is to end."""
         self._claims[uid] = claim
 
     def review(self, pods: Mapping[PodUID, records.Pod], *, now: float) -> None:
@@ -130,11 +138,18 @@ class Runs:
             record = pods.get(uid)
             if record is None or record.finished:
                 del self._claims[uid]
-            elif record.started is not None and now - record.started > OVERSTAY * claim.seconds:
+            elif record.started is not None and now - record.started > claim.broken:
                 del self._claims[uid]
                 self._distrust(claim.namespace, until=now + DISTRUST_SECONDS)
-        for namespace in [name for name, until in self._distrusted.items() if until <= now]:
-            del self._distrusted[namespace]
+                if claim.deadline:
+                    self._late[claim.namespace] = now + DISTRUST_SECONDS
+        for distrusted in (self._distrusted, self._late):
+            for namespace in [name for name, until in distrusted.items() if until <= now]:
+                del distrusted[namespace]
+
+    def keeps_deadlines(self, namespace: Namespace) -> bool:
+        """Whether none of a namespace's pods ran on past its deadline lately."""
+        return namespace not in self._late
 
     def _distrust(self, namespace: Namespace, *, until: float) -> None:
         """What is known of a namespace's pods is forgotten. Their kinds keep their numbers."""

@@ -1,42 +1,72 @@
 """What kube-scheduler's tries of waiting pods told: which nodes its own plugins refused. Pure; bounded in memory.
 
-kube-scheduler asks filter about the nodes that its plugins accept, and asks nothing where they accept none. So a report
-that no node was found tells of all nodes, too: of those that were named, or that none was.
+kube-scheduler asks filter about the nodes that its plugins accept, and asks nothing where they accept none. Then its
+report has no reason of filter's, and tells that all nodes were refused. It writes no report that equals the standing
+one. So what a report says is read from its words alone, not from what was seen since the one before.
 
-A verdict stands until kube-scheduler's next try. It tries a pod again whenever something changes that may help, and
-every 5 minutes. A verdict that is older than `EXPIRES_SECONDS` is forgotten all the same.
+An answer stands until kube-scheduler's next try. It tries a pod again whenever something changes that may help, and
+every 5 minutes. An answer that named nodes and was not renewed for `EXPIRES_SECONDS` is forgotten. One that refused all
+stands: a try with the same end writes nothing, and one with another end asks filter, or reports something else. For
+the same reason the report of a pod whose answer is missing is taken back (`podreports.TAKEN_BACK`): its next try writes
+one, whatever it says.
+
+Where filter left a node and a report without its words follows, the try may have failed later (a volume was bound
+meanwhile), or been another one: nothing is known then. Nor where news of a silent try come after the question of the
+next.
 """
 
+import itertools
+import math
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender import records
-from cotenant_extender.ledger import earmarks
+from cotenant_extender import podreports, records
 from cotenant_extender.packing import nodeset
 
 EXPIRES_SECONDS = 600.0
 """Twice the time after which kube-scheduler tries every pod again (`podMaxInUnschedulablePodsDuration`)."""
 LIMIT = 4096
-"""Pods with verdicts."""
+"""Pods with answers."""
 FLEETS = 8
-"""Different sets of nodes, as nodes come and go, that verdicts may tell of: the oldest are forgotten with the ninth."""
+"""Different sets of nodes, as nodes come and go, that answers may tell of: the oldest are forgotten with the ninth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What kube-scheduler's last try of a pod told.
+
+    Attributes:
+        rows: the nodes that there were.
+        refused: those of them that it refused; None: none.
+        expires: when it is forgotten, in seconds since the epoch.
+    """
+
+    rows: nodeset.Rows
+    refused: nodeset.NodeSet | None
+    expires: float
+
+    @staticmethod
+    def of(rows: nodeset.Rows, refused: nodeset.Array, *, silent: bool, now: float) -> "Answer":
+        """Make an answer of a mask of shape (N,); `silent`: filter was not asked."""
+        expires = math.inf if silent else now + EXPIRES_SECONDS
+        return Answer(rows=rows, refused=nodeset.NodeSet.of(rows, refused), expires=expires)
 
 
 class Tries:
-    """Verdicts by pod, while this extender answers kube-scheduler.
+    """Answers by pod, while this extender answers kube-scheduler.
 
     Attributes:
         following: whether this extender answers kube-scheduler; another's tries tell nothing.
-        ignores_shares: whether kube-scheduler was seen to accept a node that has too little `gpu-share` left.
     """
 
     def __init__(self) -> None:
-        self.ignores_shares = False
         self.following = False
-        self._verdicts: OrderedDict[PodUID, tuple[nodeset.NodeSet, float]] = OrderedDict()
+        self._answers: OrderedDict[PodUID, Answer] = OrderedDict()
+        self._expiring: OrderedDict[PodUID, float] = OrderedDict()
         self._rows: list[nodeset.Rows] = []
-        self._asked: dict[PodUID, bool] = {}
+        self._left: set[PodUID] = set()
         self._silent: dict[PodUID, None] = {}
 
     def start(self) -> None:
@@ -44,52 +74,61 @@ class Tries:
         self.following = True
 
     def stop(self) -> list[PodUID]:
-        """Follow nothing: another extender answers. Return the pods whose verdicts are forgotten."""
-        forgotten = list(self._verdicts)
+        """Follow nothing: another extender answers. Return the pods whose answers are forgotten."""
+        forgotten = list(self._answers)
         self.following = False
-        for known in (self._verdicts, self._asked, self._silent, self._rows):
+        for known in (self._answers, self._expiring, self._left, self._silent, self._rows):
             known.clear()
         return forgotten
 
     def verdict(self, uid: PodUID) -> nodeset.NodeSet | None:
         """Return the nodes that were refused for a pod when kube-scheduler tried it last."""
-        found = self._verdicts.get(uid)
-        return None if found is None else found[0]
+        found = self._answers.get(uid)
+        return None if found is None else found.refused
+
+    def tells_of(self, uid: PodUID, names: Collection[NodeName]) -> bool:
+        """Return whether it is known of each of these nodes what kube-scheduler's last try of a pod found there.
+
+        Where this extender answers no kube-scheduler there is none to wait for.
+        """
+        found = self._answers.get(uid)
+        return not self.following or (found is not None and all(name in found.rows for name in names))
 
     def observe(self, known: records.Pod | None, record: records.Pod) -> None:
-        """Note what a pod's new state tells of tries: one begins with the lifted gate and ends with a report."""
-        uid = record.uid
+        """Note what a pod's new state tells of tries."""
         if not self.following or known is None:
             return
+        report = record.unschedulable
         if not record.pending:
-            self.forget(uid)
-        elif known.gates and not record.gates:
-            self._asked[uid] = False
-        elif record.unschedulable not in (None, known.unschedulable):
-            self.ended(uid, tells=not (record.errored or earmarks.is_early(record.unschedulable)))
+            self.forget(record.uid)
+        elif report is not None and report != known.unschedulable:
+            self._ended(record.uid, report, errored=record.errored)
 
-    def began(self, uid: PodUID) -> None:
-        """A try begins: the pod was given another earmark."""
-        if self.following:
-            self._asked[uid] = False
+    def asked(self, uid: PodUID, *, left: bool) -> bool:
+        """Note that filter was asked about a pod. Return whether what it was asked is worth remembering.
 
-    def asked(self, uid: PodUID) -> bool:
-        """Note that filter was asked about a pod. Return whether what it was asked is worth remembering."""
-        if self.following:
-            self._asked[uid] = True
-            self._silent.pop(uid, None)
-        return self.following
-
-    def ended(self, uid: PodUID, *, tells: bool = True) -> None:
-        """Note that a try was in vain. One in which filter was not asked tells that all nodes were refused.
-
-        `tells`: whether the try tells of nodes. It does not where it ended by an error, nor where filter was asked in
-        it, perhaps before the pod was given another earmark.
+        `left`: whether filter left a node, so that the pod is about to be bound.
         """
-        if self._asked.get(uid) is False and tells:
+        if self.following:
+            self._silent.pop(uid, None)
+            (self._left.add if left else self._left.discard)(uid)
+        return self.following and not left
+
+    def _ended(self, uid: PodUID, report: str, *, errored: bool) -> None:
+        """Note that a try was in vain; one that ended by an error tells of no node."""
+        left = uid in self._left
+        self._left.discard(uid)
+        self._silent.pop(uid, None)
+        if errored:
+            return
+        if podreports.from_filter(report):
+            standing = self._answers.get(uid)
+            if standing is not None and standing.expires == math.inf:
+                self._drop([uid])
+        elif left:
+            self._drop([uid])
+        else:
             self._silent[uid] = None
-        if uid in self._asked:
-            self._asked[uid] = False
 
     def silent(self) -> list[PodUID]:
         """Return the pods whose last try ended without a question to filter; each is returned once."""
@@ -97,52 +136,46 @@ class Tries:
         self._silent.clear()
         return found
 
-    def learn(self, uid: PodUID, verdict: nodeset.NodeSet | None, *, now: float) -> list[PodUID]:
-        """Note a verdict in place of the last one. Return the pods whose verdicts were forgotten for it."""
-        self._verdicts.pop(uid, None)
-        if verdict is None:
-            return []
+    def learn(self, uid: PodUID, answer: Answer) -> list[PodUID]:
+        """Note an answer in place of the last one. Return the pods whose answers were forgotten for it."""
+        self._drop([uid])
         forgotten: list[PodUID] = []
-        if not any(rows is verdict.rows for rows in self._rows):
-            self._rows.append(verdict.rows)
+        if not any(rows is answer.rows for rows in self._rows):
+            self._rows.append(answer.rows)
         if len(self._rows) > FLEETS:
             oldest = self._rows.pop(0)
-            forgotten += [pod for pod, (known, _) in self._verdicts.items() if known.rows is oldest]
-        if len(self._verdicts) >= LIMIT:
-            forgotten.append(next(iter(self._verdicts)))
+            forgotten += [pod for pod, known in self._answers.items() if known.rows is oldest]
+        if len(self._answers) >= LIMIT:
+            forgotten.append(next(iter(self._answers)))
         self._drop(forgotten)
-        self._verdicts[uid] = verdict, now
+        self._answers[uid] = answer
+        if answer.expires < math.inf:
+            self._expiring[uid] = answer.expires
         return forgotten
 
     def refused_on(self, name: NodeName) -> list[PodUID]:
         """Return the pods for which a node was refused."""
-        return [uid for uid, (found, _) in self._verdicts.items() if name in found]
+        return [uid for uid, found in self._answers.items() if found.refused is not None and name in found.refused]
 
     def accept(self, uid: PodUID, name: NodeName) -> None:
-        """Take a node out of a pod's verdict."""
-        found, since = self._verdicts[uid]
-        rest = found.without([name])
-        if rest is None:
-            self._drop([uid])
-        else:
-            self._verdicts[uid] = rest, since
+        """Take a node out of what was refused for a pod."""
+        found = self._answers[uid]
+        if found.refused is not None:
+            self._answers[uid] = replace(found, refused=found.refused.without([name]))
 
     def expired(self, *, now: float) -> list[PodUID]:
-        """Forget old verdicts; return whose they were."""
-        found = []
-        for uid, (_, since) in self._verdicts.items():
-            if now - since < EXPIRES_SECONDS:
-                break
-            found.append(uid)
+        """Forget old answers; return whose they were."""
+        found = list(itertools.takewhile(lambda uid: self._expiring[uid] <= now, self._expiring))
         self._drop(found)
         return found
 
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that waits no longer."""
         self._drop([uid])
-        self._asked.pop(uid, None)
+        self._left.discard(uid)
         self._silent.pop(uid, None)
 
     def _drop(self, uids: Iterable[PodUID]) -> None:
         for uid in uids:
-            self._verdicts.pop(uid, None)
+            self._answers.pop(uid, None)
+            self._expiring.pop(uid, None)

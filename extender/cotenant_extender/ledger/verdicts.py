@@ -3,6 +3,7 @@
 A node counts as refused where kube-scheduler's plugins left it out although all that the queue evaluates would accept
 it: a host port, another pod, a spread constraint, a volume or another resource is in the way there. A node that the
 queue's own rules refuse at that moment (cordoned, short of CPU) does not: nothing else may be in the way there.
+kube-scheduler must ignore `gpu-share` (`ignoredByScheduler`), so that it names nodes whose GPUs are full, too.
 """
 
 from collections.abc import Collection
@@ -11,13 +12,15 @@ import numpy as np
 
 from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
-from cotenant_extender.ledger import ledger, views
-from cotenant_extender.packing import fleet, nodeset, rules, view
+from cotenant_extender.ledger import ledger, tries, views
+from cotenant_extender.packing import fleet, rules
 
 
 def asked(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, left: bool, now: float) -> None:
-    """Remember which nodes kube-scheduler named to filter. Where filter left one the pod is about to be bound."""
-    if source.hosts.tries.asked(uid) and not left:
+    """Remember which nodes kube-scheduler named to filter; `left`: whether filter left one."""
+    if source.earmarks.tried(uid):
+        source.reconsider([uid])
+    if source.hosts.tries.asked(uid, left=left):
         _learn(source, uid, names, now=now)
 
 
@@ -31,18 +34,13 @@ def settle(source: ledger.Ledger, *, now: float) -> None:
 
 
 def _learn(source: ledger.Ledger, uid: PodUID, names: Collection[NodeName], *, now: float) -> None:
-    record, tries = source.pods.get(uid), source.hosts.tries
+    record = source.pods.get(uid)
     if record is None or record.request is None or not record.pending or source.policy is None:
         return
     with views.without(source, uid) as seen:
-        named = _named(seen, names)
-        tries.ignores_shares |= bool((named & _full(seen, record.request)).any())
-        found = ~named & rules.hosts(seen, record.request)
-        if not tries.ignores_shares:
-            # kube-scheduler may count shares itself, and refuse a node because it is full.
-            found &= ~_full(seen, record.request)
-        verdict = nodeset.NodeSet.of(seen.rows, found)
-    source.reconsider([uid, *tries.learn(uid, verdict, now=now)])
+        found = ~_named(seen, names) & rules.hosts(seen, record.request)
+        answer = tries.Answer.of(seen.rows, found, silent=not names, now=now)
+    source.reconsider([uid, *source.hosts.tries.learn(uid, answer)])
 
 
 def _freed(source: ledger.Ledger, record: records.Pod) -> list[PodUID]:
@@ -60,9 +58,3 @@ def _named(seen: fleet.Fleet, names: Collection[NodeName]) -> rules.Array:
     found = np.zeros(len(seen), dtype=np.bool_)
     found[[row for row in map(seen.rows.get, names) if row is not None]] = True
     return found
-
-
-def _full(seen: fleet.Fleet, request: view.Request) -> rules.Array:
-    """Which nodes have too little `gpu-share` left, shape (N,); kube-scheduler knows of no earmarks."""
-    full: rules.Array = (seen.free_share + seen.promised.sum(axis=1) < request.demand.share) & seen.present.any(axis=1)
-    return full

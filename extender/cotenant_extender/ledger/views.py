@@ -43,19 +43,23 @@ def node(
     if gpus is not None:
         seen = replace(seen, gpus=tuple(gpu for gpu in seen.gpus if gpu.uuid in gpus))
     made = fleet.Fleet.of((seen,), policy)
+    if own is not None and own.node == name:
+        made.admits = frozenset({name})
     if policy.spec.max_gpus_per_namespace is not None and name in source.seen().rows:
         made.cut = _without_these(source, seen, without), np.zeros(0, dtype=np.intp)
     return made
 
 
 def _without_these(source: ledger.Ledger, shown: view.Node, uid: PodUID | None) -> fleet.Fleet:
-    """All nodes, as to where namespaces are, without these GPUs of one, and without what a pod claims."""
+    """All nodes, as to what counts for namespaces, without these GPUs of one, and without what a pod claims."""
     made, uuids = copy.copy(source.seen()), {gpu.uuid for gpu in shown.gpus}
-    made.space = made.space.copy()
+    made.space, made.hold = made.space.copy(), made.hold.copy()
     claim = None if uid is None else source.claims.get(uid)
     for name in {shown.name} if claim is None else {shown.name, claim.node}.intersection(made.rows):
         row = made.rows[name]
         for slot, gpu in enumerate(made.nodes[row].gpus):
+            if gpu.uuid in uuids:
+                made.hold[row, slot] = 0
             for place, tenant in enumerate(gpu.tenants):
                 if tenant.uid == uid or gpu.uuid in uuids:
                     spaces.leave(made, (row, slot), place)

@@ -5,7 +5,6 @@ where its StorageClass allows its volume to be made; whether there is room for i
 """
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from cotenant_api.names import PodUID
 from cotenant_extender import records, storage
@@ -13,18 +12,6 @@ from cotenant_extender.packing import constraints
 
 KINDS: tuple[type[storage.Stored], ...] = (storage.Claim, storage.Volume, storage.StorageClass)
 NOBODY: frozenset[PodUID] = frozenset()
-
-
-class Where(NamedTuple):
-    """Where the volumes of a pod can be used.
-
-    Attributes:
-        terms: alternatives of each volume that cannot be used everywhere.
-        settled: whether all of them are bound to volumes that are known.
-    """
-
-    terms: tuple[storage.Terms, ...]
-    settled: bool
 
 
 class Volumes:
@@ -66,26 +53,23 @@ class Volumes:
             if not users:
                 self._users.pop(key, None)
 
-    def where(self, record: records.Pod) -> Where:
-        """Return where the volumes of a pod can be used."""
-        found = [self._of_claim((str(record.namespace), name)) for name in record.volume_claims]
-        return Where(
-            tuple(sorted({terms for one in found for terms in one.terms}, key=repr)), all(one.settled for one in found)
-        )
+    def where(self, record: records.Pod) -> tuple[storage.Terms, ...]:
+        """Return where the volumes of a pod can be used: alternatives of each that cannot be used everywhere."""
+        found = (self._of_claim((str(record.namespace), name)) for name in record.volume_claims)
+        return tuple(sorted({terms for one in found for terms in one}, key=repr))
 
-    def _of_claim(self, key: storage.Key) -> Where:
+    def _of_claim(self, key: storage.Key) -> tuple[storage.Terms, ...]:
         claim = self._stored[storage.Claim].get(key)
         if not isinstance(claim, storage.Claim):
-            return Where((), settled=False)
+            return ()
         if claim.volume:
-            volume = self._stored[storage.Volume].get(("", claim.volume))
-            return Where(_terms(volume), settled=volume is not None)
+            return _terms(self._stored[storage.Volume].get(("", claim.volume)))
         selected: tuple[storage.Terms, ...] = ()
         if claim.selected:
             named = constraints.Expression("metadata.name", "In", (claim.selected,))
             selected = ((constraints.Term((), (named,)),),)
         made_by = self._stored[storage.StorageClass].get(("", claim.storage_class))
-        return Where((*_terms(made_by), *selected), settled=False)
+        return (*_terms(made_by), *selected)
 
     def _concerned(self, item: storage.Stored) -> frozenset[PodUID]:
         match item:

@@ -72,6 +72,11 @@ class Cause(enum.Enum):
         "is beyond maxGPUsPerNamespace of the PackingPolicy",
         "are beyond maxGPUsPerNamespace of the PackingPolicy",
     )
+    NAMESPACE_KEPT = (
+        PackedReason.WAITING_FOR_TURN,
+        "is beyond maxGPUsPerNamespace beside what is held for a job of the namespace that waits longer",
+        "are beyond maxGPUsPerNamespace beside what is held for a job of the namespace that waits longer",
+    )
     PROMISED = (
         PackedReason.WAITING_FOR_TURN,
         "is promised to a job that is being bound",
@@ -80,6 +85,11 @@ class Cause(enum.Enum):
     TENANT_LIMIT = PackedReason.TENANT_LIMIT, "holds {}", "hold {}"
     LACKS_SHARE = PackedReason.INSUFFICIENT_SHARE, "lacks {}", "lack {}"
     LACKS_MEMORY = PackedReason.INSUFFICIENT_MEMORY, "lacks {}", "lack {}"
+    KEPT = (
+        PackedReason.WAITING_FOR_TURN,
+        "is on a node whose free cpu, memory or pods are kept for a job that waits longer",
+        "are on nodes whose free cpu, memory or pods are kept for a job that waits longer",
+    )
     LACKS_TOKENS = (
         PackedReason.INSUFFICIENT_HOST_RESOURCES,
         "is on a node that offers too little cotenant.dev/gpu-share",

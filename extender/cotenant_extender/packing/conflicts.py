@@ -7,7 +7,6 @@ selector of namespaces, is left to kube-scheduler: it makes no conflict here.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cotenant_api.names import GPU_SHARE
 from cotenant_extender.packing import constraints
 
 Object = Mapping[str, Any]
@@ -77,18 +76,6 @@ def exclusion(namespace: str, spec: Object) -> Exclusion:
     return Exclusion(frozenset(ports), apart) if ports or apart else NOTHING
 
 
-def unevaluated(spec: Object) -> bool:
-    """Return whether a spec requires something that only kube-scheduler evaluates. Volumes are looked at elsewhere."""
-    affinity = spec.get("affinity") or {}
-    for between_pods in (affinity.get("podAffinity"), affinity.get("podAntiAffinity")):
-        if between_pods and between_pods.get("requiredDuringSchedulingIgnoredDuringExecution"):
-            return True
-    for constraint in spec.get("topologySpreadConstraints") or ():
-        if constraint.get("whenUnsatisfiable") == "DoNotSchedule":
-            return True
-    return bool(spec.get("resourceClaims") or _ports(spec) or _other_resources(spec))
-
-
 def _ports(spec: Object) -> list[Port]:
     """Return the host ports of containers and sidecars."""
     found: list[Port] = []
@@ -124,16 +111,3 @@ def _apart(namespace: str, raw: Object) -> Apart | None:
         return None
     namespaces = None if among is not None else frozenset(raw.get("namespaces") or (namespace,))
     return Apart(namespaces, constraints.labelled(selector))
-
-
-def _other_resources(spec: Object) -> bool:
-    """Return whether a container requests a resource that the queue does not count."""
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        resources = container.get("resources") or {}
-        for amounts in (resources.get("requests") or (), resources.get("limits") or ()):
-            if any(resource not in _COUNTED for resource in amounts):
-                return True
-    return False
-
-
-_COUNTED = ("cpu", "memory", GPU_SHARE)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cotenant_api import packingpolicy
 from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace, NodeName
 from cotenant_extender import steps
-from cotenant_extender.packing import causes, circles, constraints, nodeset, policies, spaces, suspicion, view
+from cotenant_extender.packing import causes, circles, constraints, holding, nodeset, policies, spaces, suspicion, view
 
 Array: TypeAlias = NDArray[Any]
 
@@ -74,9 +74,11 @@ class Fleet:
         models: GPU models by code.
         cut: the fleet of which this has some rows, and which; None: of none. What namespaces hold is counted on all.
         spaces: namespaces by code.
+        admits: nodes on which the pod in question was let in before anything was held; None: all.
         accused: jobs that may have caused a fault, by code.
-        released: the clock when a namespace last gave up a GPU.
+        released: the clock when a namespace last gave up a GPU, or what was held for it.
         whole: the fleet that this is a part of, and which rows of it these were; None for a whole one.
+        kept: what is kept of nodes, with the codes of the holds; replaced, never changed, as copies share it.
         absent: shape (N,), nodes that do not belong to this part; None: all belong.
         node_closed: shape (N,), code of the cause that closes a whole node; 0: open.
         schedulable: shape (N,), Ready and not cordoned.
@@ -132,9 +134,11 @@ class Fleet:
         self.whole: tuple[Fleet, Array] | None = None
         self.absent: Array | None = None
         self.holds: dict[view.Hold, int] = {}
+        self.kept: dict[NodeName, tuple[tuple[int, view.Kept], ...]] = {}
         self._circles: dict[Hashable, int] = {}
         self.spaces: dict[Namespace, int] = {}
         self.cut: tuple[Fleet, Array] | None = None
+        self.admits: frozenset[NodeName] | None = frozenset()
         self.released = 0
         self.accused: dict[str, int] = {}
         self._allowed: dict[Hashable, Array] = {}
@@ -188,6 +192,7 @@ class Fleet:
         if row is None:
             return
         del self.nodes[row]
+        holding.keep(self, name, ())
         if self.space[row].any():
             self.clock += 1
             self.released = self.clock
@@ -197,13 +202,15 @@ class Fleet:
 
     @contextmanager
     def replacing(self, node: view.Node) -> Iterator[Self]:
-        """This fleet, as if one of its nodes were otherwise; nothing may be put into it meanwhile."""
+        """This fleet, as if one of its nodes were without a pod in question; nothing may be put into it meanwhile."""
         row, released = self.rows[node.name], self.released
         standing = self.nodes[row]
         self._replace(row, node)
+        self.admits = frozenset({node.name})
         try:
             yield self
         finally:
+            self.admits = frozenset()
             self._replace(row, standing)
             self.released = released
 
@@ -364,6 +371,7 @@ class Fleet:
         for slot, (gpu, standing) in enumerate(itertools.zip_longest(gpus, before[: len(gpus)])):
             if gpu is not standing:
                 self._write_gpu((row, slot), gpu)
+        holding.keep(self, node.name, node.kept)
 
     def _write_gpu(self, cell: tuple[int, int], gpu: view.GPU) -> None:
         bookable, tenants = self.policy.bookable_mib(gpu), gpu.tenants
@@ -379,7 +387,8 @@ class Fleet:
         self.circle[cell] = self._circle_of(gpu)
         if spaces.write(self, cell, tenants):
             self.released = self.clock
-        self.hold[cell] = 0 if gpu.hold is None else self._hold(gpu.hold)
+        if holding.write(self, cell, gpu.hold):
+            self.released = self.clock
         promised = [tenant for tenant in tenants if tenant.promised]
         self.promises[cell] = len(promised)
         self.promised[cell] = sum(tenant.share for tenant in promised)
@@ -393,9 +402,6 @@ class Fleet:
 
     def _model(self, model: GPUModel) -> int:
         return self.models.setdefault(model, len(self.models))
-
-    def _hold(self, hold: view.Hold) -> int:
-        return self.holds.setdefault(hold, len(self.holds) + 1)
 
     def _code(self, circle: Hashable | None) -> int:
         return ANYONE if circle is None else self._circles.setdefault(circle, len(self._circles) + 1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant_api.names import NodeName, PodUID
-from cotenant_extender.packing import fleet, knowledge, placing, registry, rules, spaces, view
+from cotenant_extender.packing import fleet, holding, knowledge, placing, registry, rules, spaces, view
 
 _PART = 4
 """Where more than one row in so many was written, all are looked at."""
@@ -24,14 +24,14 @@ class _Look:
         rows, models: of the fleet, as of the look: where they are others, all is looked at again.
         scores: of each place, shape of `offers.fits`; None: not asked for yet.
         scored, basis: as of when, and what the scores rest on.
-        bounded: whether its namespace could be on no further GPUs: that depends on what it has on all nodes.
+        bounded: what its namespace may have of further GPUs: that depends on what it has on all nodes.
     """
 
     offers: rules.Offers
     clock: int
     rows: Mapping[NodeName, int]
     models: int
-    bounded: bool
+    bounded: Hashable
     scores: rules.Array | None = None
     scored: int = -1
     basis: object = None
@@ -97,8 +97,9 @@ class Looks:
         self._known[key] = look = _Look(offers, source.clock, source.rows, len(source.models), self._bounded(request))
         return look
 
-    def _bounded(self, request: view.Request) -> bool:
-        return spaces.beyond(self.fleet, request.demand.namespace, request.demand.gpus) > 0
+    def _bounded(self, request: view.Request) -> Hashable:
+        beyond = spaces.beyond(self.fleet, request.demand.namespace, request.demand.gpus) > 0
+        return beyond, holding.further(self.fleet, request)
 
     def _update(self, look: _Look, part: rules.Offers, rows: rules.Array) -> bool:
         """Take over what was found of some rows; False: it is not the same number everywhere any more."""
@@ -132,5 +133,5 @@ class Looks:
         alike = request.priority, request.since, uid if uid in self._holders else None
         found = self._lets.get(alike)
         if found is None:
-            found = self._lets[alike] = tuple(rules.may_use(hold, request) for hold in holds)
+            found = self._lets[alike] = tuple(holding.may_use(hold, request) for hold in holds)
         return found

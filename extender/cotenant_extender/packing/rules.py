@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant_api.names import HUNDREDTHS
-from cotenant_extender.packing import causes, fleet, needs, spaces, suspicion, view
+from cotenant_extender.packing import causes, fleet, holding, needs, spaces, suspicion, view
 from cotenant_extender.packing.causes import Cause
 
 Array = NDArray[Any]
@@ -195,10 +195,9 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
     if isinstance(least, np.ndarray):
         yield _Rule(Cause.MEMORY_ABOVE_SHARE, least > request.demand.share, lambda: least)
     yield _Rule(source.closed, source.closed > 0)
-    if source.holds and source.hold.any():
-        standing = (np.bincount(source.hold.ravel(), minlength=len(source.holds) + 1) > 0).tolist()
-        open_to = [not held or may_use(hold, request) for hold, held in zip(source.holds, standing[1:], strict=True)]
-        yield _Rule(Cause.HELD, ~np.array([True, *open_to], dtype=np.bool_)[source.hold])
+    closed = holding.closed(source, request)
+    if closed is not None:
+        yield _Rule(Cause.HELD, closed[source.hold])
     joins = source.circle == fleet.EMPTY
     for circle in (fleet.ANYONE, *source.circles(request)):
         joins |= source.circle == circle
@@ -208,6 +207,9 @@ def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check
     namespace = request.demand.namespace
     if spaces.beyond(source, namespace, request.demand.gpus):
         yield _Rule(Cause.NAMESPACE_LIMIT, ~spaces.held(source, namespace))
+    beyond = holding.beyond(source, request)
+    if beyond is not None:
+        yield _Rule(Cause.NAMESPACE_KEPT, beyond)
     yield _Rule(Cause.TENANT_LIMIT, source.tenants_left <= 0, lambda: source.tenants)
     yield _Rule(Cause.LACKS_SHARE, source.free < needed.share, lambda: needed.share - source.free)
     memory = needed.memory_mib
@@ -232,6 +234,9 @@ def _of_nodes(source: fleet.Fleet, request: view.Request, *, check_host: bool) -
 
 def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Iterator[_Rule]:
     """What nodes have too little of for the pod; masks of shape (N,)."""
+    short = holding.short(source, request) if source.kept else None
+    if short is not None:
+        yield _Rule(Cause.KEPT, short)
     yield _Rule(Cause.LACKS_TOKENS, source.free_share < request.demand.share)
     if check_host:
         yield from _of_machines(source, request)
@@ -253,10 +258,3 @@ def hosts(source: fleet.Fleet, request: view.Request) -> Array:
     for rule in _of_machines(source, request):
         takes &= ~rule.refused
     return takes
-
-
-def may_use(hold: view.Hold, request: view.Request) -> bool:
-    """The holder, a higher priority, and a job of its priority that has waited longer may."""
-    if request.demand.uid in hold.holders or request.priority > hold.priority:
-        return True
-    return request.priority == hold.priority and request.since < hold.since

@@ -4,7 +4,7 @@ Of each tenant of a GPU the code of its namespace is kept, in the order of the t
 does not bound it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,22 +68,21 @@ def held(seen: "fleet.Fleet", namespace: Namespace) -> NDArray[np.bool_]:
     return found
 
 
-def count(seen: "fleet.Fleet", namespace: Namespace) -> int:
-    """Return on how many GPUs a namespace has pods, those of rows included that were left out."""
-    own = int(held(seen, namespace).sum())
+def count(seen: "fleet.Fleet", marked: Callable[["fleet.Fleet"], NDArray[np.bool_]]) -> int:
+    """Return how many GPUs are marked, those of rows included that were left out; `marked`: shape (N, G) of a fleet."""
+    own = int(marked(seen).sum())
     if seen.cut is None:
         return own
     whole, rows = seen.cut
-    if whole.cut is not None:
-        return own + count(whole, namespace) - int(held(whole, namespace)[rows].sum())
-    found = held(whole, namespace)
-    return own + int(found.sum()) - int(found[rows].sum())
+    found = marked(whole)
+    everywhere = int(found.sum()) if whole.cut is None else count(whole, marked)
+    return own + everywhere - int(found[rows].sum())
 
 
 def beyond(seen: "fleet.Fleet", namespace: Namespace, gpus: int) -> int:
     """Return on how many GPUs more than it may a namespace would be with so many further ones; 0: it may be on them."""
     most = seen.policy.spec.max_gpus_per_namespace
-    return 0 if most is None else max(count(seen, namespace) + gpus - most, 0)
+    return 0 if most is None else max(count(seen, lambda one: held(one, namespace)) + gpus - most, 0)
 
 
 def _code(seen: "fleet.Fleet", namespace: Namespace) -> int:

@@ -6,6 +6,7 @@
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from cotenant_api import pod, prediction
 from cotenant_api.names import GPUUID, GPUModel, Namespace, NodeName, PodUID
@@ -40,6 +41,9 @@ class Tenant:
     suspect: str = ""
 
 
+NO_NAMESPACE = Namespace("")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """GPUs kept for a job that waits: nothing newer of no higher priority goes there.
@@ -50,7 +54,8 @@ class Hold:
         expected: when that job was expected to start when these GPUs were chosen, in seconds since the epoch.
         began: since when any are held for it, in seconds since the epoch.
         moved: since when these are.
-        blockers: who was on them then and was expected to end first.
+        blockers: whom that job waited for then: who was expected to end first.
+        namespace: of its pods.
     """
 
     holders: frozenset[PodUID]
@@ -60,6 +65,17 @@ class Hold:
     began: float = 0.0
     moved: float = 0.0
     blockers: frozenset[PodUID] = frozenset()
+    namespace: Namespace = NO_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What a job for which GPUs of a node are held needs of the node beside them: kept free for it, too."""
+
+    hold: Hold
+    cpu_millis: int
+    memory_bytes: int
+    pods: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +108,22 @@ class HostNeed:
     memory_bytes: int
 
 
+class Lasting(NamedTuple):
+    """What pods that ask for no share and run until somebody deletes them request of a node."""
+
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    pods: int = 0
+
+    def plus(self, need: HostNeed, count: int) -> "Lasting":
+        """With so many more, or fewer, of such pods."""
+        cpu, memory = self.cpu_millis + count * need.cpu_millis, self.memory_bytes + count * need.memory_bytes
+        return Lasting(cpu, memory, self.pods + count)
+
+
+NONE_LASTING: Final = Lasting()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """What is free on a node, and who may go there. Free amounts are negative where more is requested than offered.
@@ -101,6 +133,7 @@ class Host:
         free_pods: how many more pods the node takes.
         cpu_millis, memory_bytes, pods: what it has allocatable.
         schedulable: whether it is Ready and not cordoned.
+        lasting: what of it never becomes free by itself, beside what GPU tenants have.
     """
 
     free_share: int
@@ -113,6 +146,7 @@ class Host:
     schedulable: bool
     labels: Mapping[str, str]
     taints: tuple[constraints.Taint, ...]
+    lasting: Lasting = NONE_LASTING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +155,14 @@ class Node:
 
     Attributes:
         closed: why none of its GPUs takes any pod, if so.
+        kept: what is kept of it, for whom it was kept first in front.
     """
 
     name: NodeName
     gpus: tuple[GPU, ...]
     closed: causes.Cause | None
     host: Host
+    kept: tuple[Kept, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

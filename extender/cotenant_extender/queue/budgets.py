@@ -5,6 +5,7 @@ doubling each time, and others are looked for. However many pods an author prote
 disruption, they cost a job of higher priority one request in `BACKOFF_LIMIT_SECONDS`.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -50,6 +51,16 @@ def read(raw: Mapping[str, Any]) -> Budget:
     if selects is not None and constraints.size(selects) > constraints.MAX_PARTS:
         selects = ()
     return Budget(Namespace(metadata["namespace"]), metadata["name"], selects)
+
+
+def allowed(raw: Mapping[str, Any]) -> float:
+    """Return of how many of its ready pods a PodDisruptionBudget may allow the eviction now; inf: not known.
+
+    Of one with too many expressions, see `read`, it is not known which pods are its own.
+    """
+    if constraints.size(constraints.labelled((raw.get("spec") or {}).get("selector") or {})) > constraints.MAX_PARTS:
+        return math.inf
+    return float((raw.get("status") or {}).get("disruptionsAllowed", 0))
 
 
 @dataclass(frozen=True, slots=True)

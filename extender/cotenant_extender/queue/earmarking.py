@@ -132,9 +132,9 @@ def _part(seen: fleet.Fleet, rows: rules.Array) -> fleet.Fleet:
 
 
 def end_lost(source: ledger.Ledger, *, now: float) -> None:
-    """Earmarks end where their GPU or node has closed, and where kube-scheduler left them too long."""
-    for uid in source.earmarks.overdue(now=now):
-        source.end_earmark(uid, now=now)
+    """Earmarks end where their GPU or node has closed, and where kube-scheduler leaves their pod alone."""
+    for uid in source.earmarks.left_alone(now=now):
+        source.leave(uid)
     standing = list(source.earmarks.items())
     seen = source.seen()
     rows = {row for _, earmark in standing if (row := seen.rows.get(earmark.placed.node)) is not None}

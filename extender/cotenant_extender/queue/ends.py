@@ -9,7 +9,7 @@ In this order, for a pod that has run t seconds:
 | it runs until somebody deletes it (`tenures`) | never |
 | nothing | in t + the median of all namespaces' median run times; 600 s where too few pods have finished |
 
-`activeDeadlineSeconds` is an upper bound of each of the last three.
+`activeDeadlineSeconds` and the grace period after it are an upper bound of each of the last three.
 """
 
 import math
@@ -23,6 +23,10 @@ from cotenant_extender.queue import roster
 
 LEAVING_SECONDS = 30.0
 """The grace period that a deleted pod has by default."""
+LATE_SECONDS = 60.0
+"""kubelet looks at deadlines now and then, and reports ends a little later."""
+OVERSTAY = 2
+"""A pod may run so many times as long as the longest of those that are like it."""
 
 
 def expected(held: roster.Roster, known: runs.Runs, *, now: float) -> rules.Array:
@@ -48,15 +52,14 @@ def at_the_latest(record: records.Pod, known: runs.Runs, *, now: float) -> float
 
     inf: nothing says so.
     """
-    deadline, claim = record.tenure.deadline_seconds, claimed(record, known)
-    if claim is not None:
-        return now + claim.seconds
-    return math.inf if deadline is None else now + deadline
+    claim = claimed(record, known)
+    return math.inf if claim is None else now + claim.seconds
 
 
 def claimed(record: records.Pod, known: runs.Runs) -> runs.Claim | None:
-    """How long a pod runs at most by what pods like it ran; None: its deadline alone says so, or nothing does."""
-    alike, deadline = known.of(record.likeness), record.tenure.deadline_seconds
-    if alike is None or (deadline is not None and deadline <= alike.longest):
-        return None
-    return runs.Claim(record.namespace, alike.longest)
+    """How long a pod runs at most by its deadline or by what pods like it ran; None: nothing says so."""
+    alike = known.of(record.likeness)
+    deadline = record.tenure.deadline_seconds if known.keeps_deadlines(record.namespace) else None
+    if deadline is not None and (alike is None or deadline <= alike.longest):
+        return runs.Claim(record.namespace, deadline, broken=deadline + LATE_SECONDS, deadline=True)
+    return None if alike is None else runs.Claim(record.namespace, alike.longest, broken=OVERSTAY * alike.longest)

@@ -5,23 +5,24 @@ times from which on the rules take it, and its node has the CPU, memory, pods an
 give back. Whole GPUs of one node are as late as the last of them, a gang as its last pod. Its pods are put one after
 the other, who has the fewest GPUs to choose from first, of those the largest, each where it can start soonest beside
 those before; of places that are equal the one with the least booked now. Where no node is expected to have the CPU,
-memory or pods, it may have all that is allocatable, but for tenants that never end: nobody knows when pods without GPUs
-do. Where the policy bounds on how many GPUs a namespace may be (`bounds`), the job starts on a further one when its
-namespace has left enough of those that it is on; of equal places it gets one of these, which nobody has to wait for in
-vain.
+memory or pods, it may have all that is allocatable, but for what never leaves: tenants that never end, and pods without
+a share that run until somebody deletes them. Nobody knows when other pods without a share end. Where the policy bounds
+on how many GPUs a namespace may be (`bounds`), the job starts on a further one when its namespace has left enough of
+those that it is on; of equal places it gets one of these, which nobody has to wait for in vain.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName, PodUID
 from cotenant_extender.packing import fleet, rules, view
-from cotenant_extender.queue import bounds, roster, scene
+from cotenant_extender.queue import bounds, leavers, roster, scene
 
 Held = dict[NodeName, set[GPUUID]]
+Needs = dict[NodeName, list[view.HostNeed]]
 FIRST_ROWS = 64
 """Nodes that are looked at first."""
 MORE_ROWS = 8
@@ -75,12 +76,14 @@ class Place(NamedTuple):
     Attributes:
         start: when it is expected to, in seconds since the epoch.
         gpus: for all of its pods.
-        blockers: who is on them and is expected to end by then.
+        blockers: for whom it waits: who has what it needs and is expected to end by then.
+        needs: what its pods need of the nodes beside GPUs; empty where tenants are not expected to give that back.
     """
 
     start: float
     gpus: Held
     blockers: frozenset[PodUID]
+    needs: Needs
 
 
 def soonest(field: Field, requests: Sequence[view.Request], *, now: float) -> Place | None:
@@ -89,9 +92,9 @@ def soonest(field: Field, requests: Sequence[view.Request], *, now: float) -> Pl
     Nodes are looked at in the order of a bound on when they may be ready at the earliest, some at a time, until no
     other can be better.
     """
-    choices = {request.fit_key: int(_usable(field, request).sum()) for request in _kinds(requests)}
+    choices = {request.fit_key: int(_usable(field, request).sum()) for request in kinds(requests)}
     ordered = sorted(requests, key=lambda request: (choices[request.fit_key], -request.demand.share))
-    bound = np.min([_earliest(field, request, now=now) for request in _kinds(ordered)], axis=0, initial=np.inf)
+    bound = np.min([_earliest(field, request, now=now) for request in kinds(ordered)], axis=0, initial=np.inf)
     rows = np.argsort(bound, kind="stable")[: int(np.isfinite(bound).sum())]
     for plentiful in (False, True):
         count = max(FIRST_ROWS, MORE_ROWS * len(ordered))
@@ -102,8 +105,16 @@ def soonest(field: Field, requests: Sequence[view.Request], *, now: float) -> Pl
                 break
             count *= MORE_ROWS
         if found is not None:
-            return found
+            return found._replace(blockers=found.blockers | _giving_up(field, by=found.start))
     return None
+
+
+def _giving_up(field: Field, *, by: float) -> set[PodUID]:
+    """Whose end by a time may let the job's namespace be on another GPU."""
+    if field.bound is None:
+        return set()
+    leaving = np.argwhere(field.bound.own & (field.ends <= by)).tolist()
+    return {field.held.uids[row][slot][place] for row, slot, place in leaving}
 
 
 def _earliest(field: Field, request: view.Request, *, now: float) -> rules.Array:
@@ -132,14 +143,18 @@ def _usable(field: Field, request: view.Request) -> rules.Array:
 
 def _useful(field: Field, requests: Sequence[view.Request]) -> Field | None:
     """The rows whose GPUs can take one of the pods at all, when everybody has left who is expected to leave."""
-    last = _emptied(field, np.isfinite(field.ends))
-    useful = np.zeros(len(field.seen), dtype=np.bool_)
-    for request in _kinds(requests):
-        useful |= rules.offers(last, request, check_host=True).fits.any(axis=1)
+    useful = np.any([offers.fits.any(axis=1) for offers in taking(field, kinds(requests))], axis=0)
     return field.at(np.flatnonzero(useful)) if useful.any() else None
 
 
-def _kinds(requests: Sequence[view.Request]) -> Sequence[view.Request]:
+def taking(field: Field, requests: Sequence[view.Request]) -> list[rules.Offers]:
+    """For each pod, where GPUs can take it when all have left who are expected to leave, as if nodes lacked nothing."""
+    last = _emptied(field, np.isfinite(field.ends))
+    return [rules.offers(last, request, check_host=True) for request in requests]
+
+
+def kinds(requests: Sequence[view.Request]) -> Sequence[view.Request]:
+    """One pod of each kind that is taken and refused alike."""
     return list({request.fit_key: request for request in requests}.values())
 
 
@@ -151,6 +166,29 @@ def _emptied(field: Field, leaving: rules.Array) -> fleet.Fleet:
     for amounts in (made.free_share, made.free_cpu_millis, made.free_memory_bytes, made.free_pods):
         amounts[:] = _PLENTY
     return made
+
+
+def beside_lasting(field: Field) -> rules.Array:
+    """CPU in millis, memory in bytes, and pods that each node has for pods that end; shape (N, 3).
+
+    Of what is allocatable that is all that tenants do not have which never end, nor pods without a share that do not.
+    """
+    seen, held, never = field.seen, field.held, np.isinf(field.ends) & (field.held.pods > 0)
+    amounts = (held.cpu_millis, held.memory_bytes, never.astype(np.int64))
+    tenants = np.stack([leavers.by_node(each, never) for each in amounts], axis=1)
+    others = np.array([node.host.lasting for node in seen.nodes], dtype=np.int64).reshape(len(seen), 3)
+    found: rules.Array = np.stack([seen.cpu_millis, seen.memory_bytes, seen.pods], axis=1) - tenants - others
+    return found
+
+
+def seats(field: Field, requests: Sequence[view.Request]) -> rules.Array:
+    """How many of some pods each node, shape (N,), could take at most if all were gone who ever go: the sum."""
+    beside, total = beside_lasting(field), np.zeros(len(field.seen), dtype=np.int64)
+    for request, offers in zip(requests, taking(field, requests), strict=True):
+        needs = np.array((request.host.cpu_millis, request.host.memory_bytes, 1))
+        hosts = np.where(needs > 0, beside // np.maximum(needs, 1), _PLENTY).min(axis=1)
+        total += np.clip(hosts, 0, np.asarray(offers.cells).sum(axis=1) // max(offers.gpus, 1))
+    return total
 
 
 class _Hosts:
@@ -166,10 +204,7 @@ class _Hosts:
             np.take_along_axis(amounts.reshape(count, -1), by_end, axis=1).cumsum(axis=1) for amounts in given
         ]
         if plentiful:
-            never = np.isinf(ends)
-            lasting = [(amounts.reshape(count, -1) * never).sum(axis=1) for amounts in given]
-            whole = (np.full(count, _PLENTY), seen.cpu_millis, seen.memory_bytes, seen.pods)
-            self._free = [amounts - taken for amounts, taken in zip(whole, lasting, strict=True)]
+            self._free = [np.full(count, _PLENTY), *beside_lasting(field).T]
             self._given = [np.zeros_like(amounts) for amounts in self._given]
         else:
             free = (seen.free_share, seen.free_cpu_millis, seen.free_memory_bytes, seen.free_pods)
@@ -201,7 +236,7 @@ class _Steps:
         rank = np.argsort(np.argsort(field.ends, axis=2, kind="stable"), axis=2, kind="stable")
         ends, leaves = np.sort(field.ends, axis=2), np.isfinite(field.ends)
         count = int(leaves.sum(axis=2).max(initial=0))
-        self._now, self._hosts = now, _Hosts(field, plentiful=plentiful)
+        self._now, self.hosts = now, _Hosts(field, plentiful=plentiful)
         self._seats = None if field.bound is None else bounds.Seats(field.bound, field.ends, now=now)
         self._fleets = [_emptied(field, (rank < step) & leaves) for step in range(count + 1)]
         self._times = [np.full(field.open.shape, now), *(ends[:, :, step] for step in range(count))]
@@ -213,7 +248,7 @@ class _Steps:
             cells = rules.offers(seen, request, check_host=True).cells
             time = ready if self._seats is None else self._seats.starts(ready, request.demand.gpus)
             np.minimum(found, np.where(cells, time, np.inf), out=found)
-        found = np.maximum(found, self._hosts.ready(request, now=self._now)[:, None])
+        found = np.maximum(found, self.hosts.ready(request, now=self._now)[:, None])
         return found, request.demand.gpus
 
     def take(self, row: int, slots: Sequence[int], request: view.Request) -> None:
@@ -225,7 +260,7 @@ class _Steps:
                 seen.take(row, slot, request, share=share, memory_mib=memory)
             if self._seats is not None:
                 self._seats.take(row, slot)
-        self._hosts.take(row, request)
+        self.hosts.take(row, request)
 
 
 def _placed(field: Field, requests: Sequence[view.Request], *, plentiful: bool, now: float) -> Place | None:
@@ -237,21 +272,30 @@ def _placed(field: Field, requests: Sequence[view.Request], *, plentiful: bool, 
         kept = _best_rows(field, requests, cost, plentiful=plentiful, now=now)
         field, cost = field.at(kept), cost[kept]
     steps = _Steps(field, plentiful=plentiful, now=now)
-    start, gpus, blockers = now, Held(), set[PodUID]()
+    start, gpus, blockers, needs = now, Held(), set[PodUID](), Needs()
     for request in requests:
         found = _first(*steps.starts(request), cost)
         if found is None:
             return None
         when, row, slots = found
-        start = max(start, when)
-        for slot in slots:
-            node = field.seen.nodes[row]
-            gpus.setdefault(node.name, set()).add(node.gpus[slot].uuid)
-            ending = field.ends[row, slot] <= when
-            blockers.update(uid for place, uid in enumerate(field.held.uids[row][slot]) if ending[place])
-            cost[row, slot] = -1
+        start, node = max(start, when), field.seen.nodes[row]
+        needs.setdefault(node.name, []).append(request.host)
+        gpus.setdefault(node.name, set()).update(node.gpus[slot].uuid for slot in slots)
+        waits_for_host = steps.hosts.ready(request, now=now)[row] > now
+        blockers |= _ending(field, row, range(len(node.gpus)) if waits_for_host else slots, by=when)
+        cost[row, slots] = -1
         steps.take(row, slots, request)
-    return Place(start, gpus, frozenset(blockers))
+    return Place(start, gpus, frozenset(blockers), {} if plentiful else needs)
+
+
+def _ending(field: Field, row: int, slots: Iterable[int], *, by: float) -> set[PodUID]:
+    """Who is on these GPUs of a node and is expected to end by a time."""
+    return {
+        uid
+        for slot in slots
+        for place, uid in enumerate(field.held.uids[row][slot])
+        if field.ends[row, slot, place] <= by
+    }
 
 
 def _first(starts: rules.Array, count: int, cost: rules.Array) -> tuple[float, int, list[int]] | None:
@@ -270,7 +314,7 @@ def _best_rows(
 ) -> rules.Array:
     """For each kind of a gang's pods as many rows as it has pods: no more can be used up by the others."""
     steps, kept = _Steps(field, plentiful=plentiful, now=now), np.zeros(len(field.seen), dtype=np.bool_)
-    for request in _kinds(requests):
+    for request in kinds(requests):
         starts, count = steps.starts(request)
         if starts.shape[1] < count:
             continue

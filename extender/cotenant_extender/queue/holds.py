@@ -12,6 +12,9 @@ deadline or the longest run of a pod like it, but not after those have gone for 
 guests who end late could keep it waiting. Who leaves room for the job may, even if it never ends, beside all guests
 before it.
 
+A hold in vain is given up (`vain`): where the job waits for nobody any more and does not start, where held GPUs stand
+half empty for very long, and where pods of higher priority keep its namespace at its limit.
+
 So with run times of at most R a hold stays at most 2 R in one place: those whom the job waits for end within R, guests
 who were let in until then within R more. Of moves at ages that double the last is at most 4 R late. Within 6 R the job
 starts, however wrong the expectations are.
@@ -24,11 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName
-from cotenant_extender import records, steps
+from cotenant_api.names import GPUUID, HUNDREDTHS, NodeName, PodUID
+from cotenant_extender import records, steps, tenures
 from cotenant_extender.ledger import ledger, runs
-from cotenant_extender.packing import fleet, looks, rules, view
-from cotenant_extender.queue import bounds, ends, forecast, order, roster, seating
+from cotenant_extender.packing import fleet, rules, spaces, view
+from cotenant_extender.queue import bounds, ends, forecast, order, roster, shortage, vain
 
 HOPELESS_SECONDS = 30.0
 """A job that is not expected to start anywhere is looked at again after this."""
@@ -59,7 +62,7 @@ class Look(NamedTuple):
         opened: the nodes of held GPUs, with those open that it may use; None: it may use none.
         pods: of the job that were forecast.
         after: held GPUs that have been looked at; None: all.
-        claim: what of the guest's run time is believed, where it is let in because pods like it end soon.
+        claim: what of the guest's run time is believed, where it is let in because it ends soon.
     """
 
     opened: fleet.Fleet | None
@@ -81,7 +84,9 @@ class Reservation:
         self.expected: forecast.Place | None = None
         self._checked: tuple[fleet.Fleet, list[int], float] | None = None
         self._reviewed = 0.0
-        self._hopeless: dict[order.Name, float] = {}
+        self._hopeless: dict[order.Name, tuple[float, str]] = {}
+        self._vain = vain.Vain()
+        self._keeps = False
         self._job: Sequence[view.Request] = ()
 
     def keep(
@@ -91,23 +96,45 @@ class Reservation:
 
         When it is `late`, no better place is looked for.
         """
-        if self._hopeless.get(entry.name, now) > now:
+        if self.hopeless(entry.name, now=now):
             return False
         wanted, self._job = _wanted(entry), entry.requests
         standing = self._standing(source, wanted, now=now)
-        if standing is not None and self._serves(source, held, standing, now=now):
+        if standing is not None and self._crowded_out(source, standing):
+            self.end(source)
+            self._give_up(entry, max(HOPELESS_SECONDS, now - standing.began), _CROWDED_OUT, now=now)
+            return False
+        until = self._pauses(source, held, now=now)
+        if until is None and standing is not None and self._serves(source, held, standing, now=now):
             if not late(steps.BEGIN):
                 self._review(source, held, standing, now=now)
-            return True
-        found = forecast.soonest(_of_all(source, held, self.hold, self._job, now=now), self._job, now=now)
+            until = self._wasted(source, held, now=now)
+            if until is None:
+                return True
+        if until is not None:
+            if standing is not None:
+                self.end(source)
+            self._give_up(entry, min(until - now, HOPELESS_SECONDS), _told(until), now=now)
+            return False
+        field = _of_all(source, held, self.hold, self._job, now=now)
+        found = forecast.soonest(field, self._job, now=now)
         if standing is not None or found is not None:
             self.end(source)
         if found is None:
-            self._hopeless = {name: until for name, until in self._hopeless.items() if until > now}
-            self._hopeless[entry.name] = now + HOPELESS_SECONDS
+            self._give_up(entry, HOPELESS_SECONDS, shortage.words(field, self._job), now=now)
             return False
         self._set(source, replace(wanted, began=now), found, now=now)
         return True
+
+    def placed(self, source: ledger.Ledger, entry: order.Entry) -> bool:
+        """Note that a job is promised GPUs; whether some were held for it, which then are not any more."""
+        if self._vain:
+            self._vain.placed(vain.kind(entry.requests))
+        mine = self.holds_for(entry.members[0].uid)
+        if mine:
+            # Its pods count on their nodes now: what is kept for them would count twice.
+            self.end(source)
+        return mine
 
     def end(self, source: ledger.Ledger) -> None:
         """Hold nothing."""
@@ -115,9 +142,17 @@ class Reservation:
             source.end_hold(self.hold)
         self.hold = self.expected = self._checked = None
 
+    def holds_for(self, uid: PodUID) -> bool:
+        """Whether GPUs are held for a pod."""
+        return self.hold is not None and uid in self.hold.holders
+
     def hopeless(self, name: order.Name, *, now: float) -> bool:
         """Whether a job was not expected to start anywhere when it was looked at last."""
-        return self._hopeless.get(name, now) > now
+        return self._hopeless.get(name, (now, ""))[0] > now
+
+    def why_none(self, name: order.Name, *, now: float) -> str:
+        """Say why no GPU is held for a job that has waited too long; empty: some may be, or it was not looked at."""
+        return self._hopeless[name][1] if self.hopeless(name, now=now) else ""
 
     def guests(
         self, source: ledger.Ledger, held: roster.Roster, record: records.Pod, part: Part, *, now: float
@@ -130,22 +165,56 @@ class Reservation:
         if hold is None or place is None:
             return Look(None)
         field = _of_hold(source, held, hold, self._job, now=now)
-        opened = _opened(field.seen, field.open)
-        if not rules.offers(opened, request, check_host=True).fits.any():
-            return Look(None)
         latest = ends.at_the_latest(record, source.runs, now=now)
         if latest <= min(hold.expected, place.start) and self._awaited(source):
-            return Look(opened, claim=ends.claimed(record, source.runs))
+            opened = _opened_to_all(source.seen() if _counts(source, hold, request) else field.seen, hold)
+            fits = bool(rules.offers(opened, request, check_host=True).fits.any())
+            return Look(opened, claim=ends.claimed(record, source.runs)) if fits else Look(None)
         cells = _room_may_be(field, request, self._job)
         some = cells[part.start : part.start + max(part.pods // len(self._job) - 1, 1)]
         if not some:
             return Look(None)
-        found = _leaving_room(_with_guests(field, hold), request, self._job, some, now=now)
-        opened = _opened(field.seen, found)
+        opened = _opened(field.seen, field.open)
+        opened.present &= _leaving_room(_with_guests(field, hold), request, self._job, some, now=now)
         fits = bool(rules.offers(opened, request, check_host=True).fits.any())
         after = part.start + len(some)
         forecast_pods = (1 + len(some)) * len(self._job)
         return Look(opened if fits else None, forecast_pods, after if after < len(cells) else None)
+
+    def _give_up(self, entry: order.Entry, seconds: float, why: str, *, now: float) -> None:
+        """Nothing is held for a job for so long."""
+        self._hopeless = {name: known for name, known in self._hopeless.items() if known[0] > now}
+        self._hopeless[entry.name] = now + seconds, why
+
+    def _pauses(self, source: ledger.Ledger, held: roster.Roster, *, now: float) -> float | None:
+        """Until when nothing is held for the job, as it was in vain; None: it may be."""
+        kind = vain.kind(self._job) if self._vain else None
+        return self._vain.pauses(kind, lambda: _offers(source, held, self._job, now=now), now=now)
+
+    def _wasted(self, source: ledger.Ledger, held: roster.Roster, *, now: float) -> float | None:
+        """Until when the hold is given up, if it is in vain."""
+        hold, place, seen = self.hold, self.expected, source.seen()
+        if hold is None or place is None:
+            return None
+        mine, kind = seen.hold == seen.holds.get(hold, _NO_HOLD), vain.kind(self._job)
+        idle = not place.blockers or bool((mine & (2 * seen.free >= HUNDREDTHS)).any())
+        awaits = bool(place.blockers and place.needs)
+        if not self._vain.wasted(kind, hold.namespace, idle=idle, awaits=awaits, now=now):
+            return None
+        return self._vain.give_up(kind, _offers(source, held, self._job, now=now), now=now)
+
+    def _crowded_out(self, source: ledger.Ledger, hold: view.Hold) -> bool:
+        """Whether only pods of higher priority, which came after the hold, keep its namespace at its limit."""
+        seen = source.seen()
+        most = seen.policy.spec.max_gpus_per_namespace
+        if most is None or self._awaited(source):
+            return False
+        mine, own = seen.hold == seen.holds.get(hold, _NO_HOLD), spaces.held(seen, hold.namespace)
+        if int((mine | own).sum()) <= most:
+            return False
+        there = (seen.nodes[row].gpus[slot].tenants for row, slot in np.argwhere(own & ~mine).tolist())
+        pods = (source.pods.get(tenant.uid) for tenants in there for tenant in tenants)
+        return all(pod is not None and pod.priority > hold.priority for pod in pods)
 
     def _awaited(self, source: ledger.Ledger) -> bool:
         """Whether anybody is there still for whom the job waited from the beginning."""
@@ -165,9 +234,13 @@ class Reservation:
         versions, checked = seen.versions[rows].tolist(), self._checked
         if checked is not None and checked[0] is seen and checked[1] == versions and now < checked[2] + REVIEW_SECONDS:
             return True
-        self.expected = forecast.soonest(_of_hold(source, held, hold, self._job, now=now), self._job, now=now)
+        place = self.expected = forecast.soonest(_of_hold(source, held, hold, self._job, now=now), self._job, now=now)
         self._checked = seen, versions, now
-        return self.expected is not None
+        if place is not None and bool(place.needs) is not self._keeps:
+            # What pods without a share have of the nodes is more, or less, than it was.
+            source.set_hold(hold, source.holds[hold], place.needs)
+            self._keeps = bool(place.needs)
+        return place is not None
 
     def _review(self, source: ledger.Ledger, held: roster.Roster, hold: view.Hold, *, now: float) -> None:
         """Move to where the job is expected to start much sooner, if the hold has been where it is for long enough."""
@@ -187,41 +260,15 @@ class Reservation:
     def _set(self, source: ledger.Ledger, hold: view.Hold, place: forecast.Place, *, now: float) -> None:
         self.hold = replace(hold, expected=place.start, moved=now, blockers=place.blockers)
         self.expected, self._checked, self._reviewed = place, None, now
-        source.set_hold(self.hold, place.gpus)
-
-
-def room(seen: fleet.Fleet, requests: Sequence[view.Request], *, allocatable: bool = False) -> int:
-    """How many of a job's pods would find room if all GPUs were empty, one after the other (`seating`).
-
-    `allocatable`: CPU, memory and pods that nodes have allocatable count, too.
-    """
-    emptied = seen.emptied()
-    emptied.free_share[:] = np.iinfo(np.int64).max
-    emptied.free_cpu_millis, emptied.free_memory_bytes = emptied.cpu_millis, emptied.memory_bytes
-    emptied.free_pods = emptied.pods
-    beside = looks.Looks(emptied, check_host=False)
-    ordered = [requests[number] for number in seating.in_order(beside, requests)]
-    for count, request in enumerate(ordered):
-        offers = beside.offers(request)
-        allowed = emptied.schedulable & emptied.allowed(request.constraints)
-        takes = allowed & (offers.cells.sum(axis=1) >= offers.gpus)
-        if allocatable:
-            takes &= rules.hosts(emptied, request)
-        if not takes.any():
-            return count
-        row = int(takes.argmax())
-        for slot in np.flatnonzero(offers.cells[row])[: offers.gpus].tolist():
-            share, memory = offers.needs.at(row, slot)
-            emptied.take(row, slot, request, share=share, memory_mib=memory)
-        emptied.free_cpu_millis[row] -= request.host.cpu_millis
-        emptied.free_memory_bytes[row] -= request.host.memory_bytes
-        emptied.free_pods[row] -= 1
-    return len(requests)
+        self._vain.begin(vain.kind(self._job), now=now)
+        source.set_hold(self.hold, place.gpus, place.needs)
+        self._keeps = bool(place.needs)
 
 
 def _wanted(entry: order.Entry) -> view.Hold:
     holders = frozenset(member.uid for member in entry.members)
-    return view.Hold(holders=holders, priority=entry.priority, since=entry.since)
+    namespace = entry.members[0].namespace
+    return view.Hold(holders=holders, priority=entry.priority, since=entry.since, namespace=namespace)
 
 
 def _is_of(hold: view.Hold, wanted: view.Hold) -> bool:
@@ -257,6 +304,21 @@ def _of_hold(
     return forecast.Field(seen, tenants, ends.expected(tenants, source.runs, now=now), mine[rows])
 
 
+def _offers(source: ledger.Ledger, held: roster.Roster, job: Sequence[view.Request], *, now: float) -> vain.Offers:
+    """How many of a job's pods each node could take if all were gone who ever go."""
+    field = _of_all(source, held, None, job, now=now)
+    seats = forecast.seats(field._replace(open=field.seen.present), forecast.kinds(job))
+    return {field.seen.nodes[row].name: int(seats[row]) for row in np.flatnonzero(seats).tolist()}
+
+
+def _told(until: float) -> str:
+    return (
+        f"as some stood empty for it in vain, until {tenures.minute(until)}: look "
+        "whether pods without a share have the CPU, memory or pods that it needs"
+    )
+
+
+_CROWDED_OUT = "as pods of higher priority keep its namespace at maxGPUsPerNamespace"
 _NO_HOLD = -1
 
 
@@ -265,6 +327,17 @@ def _opened(seen: fleet.Fleet, cells: rules.Array) -> fleet.Fleet:
     made = seen.emptied(np.zeros(seen.present.shape, dtype=np.bool_))
     made.hold[cells] = 0
     return made
+
+
+def _opened_to_all(seen: fleet.Fleet, hold: view.Hold) -> fleet.Fleet:
+    """A copy in which nothing is held by a hold."""
+    return _opened(seen, seen.hold == seen.holds.get(hold, _NO_HOLD))
+
+
+def _counts(source: ledger.Ledger, hold: view.Hold, request: view.Request) -> bool:
+    """Whether what is held counts for a pod's namespace: then it refuses the pod GPUs that are not held, too."""
+    bounded = source.seen().policy.spec.max_gpus_per_namespace is not None
+    return bounded and hold.namespace == request.demand.namespace
 
 
 def _with_guests(field: forecast.Field, hold: view.Hold) -> forecast.Field:
@@ -301,7 +374,7 @@ def _leaving_room(
         return found
     for cell in cells:
         with_it = forecast.soonest(field.joined(cell, request, end=math.inf), job, now=now)
-        found[cell] = with_it is not None and with_it.start <= place.start
+        found[cell] = with_it is not None and with_it.start <= place.start and len(with_it.needs) >= len(place.needs)
     return found
 
 

@@ -1,10 +1,12 @@
 """Which tenants could leave a GPU together, for many GPUs at once. Pure functions of arrays."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from cotenant_extender.packing import rules
+from cotenant_api.names import PodUID
+from cotenant_extender.ledger import ledger
+from cotenant_extender.packing import fleet, rules
 from cotenant_extender.queue import roster
 
 
@@ -49,3 +51,17 @@ def prefixes(leaving: rules.Array, held: roster.Roster, cells: tuple[rules.Array
     ranks[:, several] = np.argsort(np.lexsort(keys, axis=1), axis=1).T
     for count in range(2, len(leaving) + 1):
         yield leaving & (ranks < count)
+
+
+def others(source: ledger.Ledger, seen: fleet.Fleet, held: roster.Roster, uids: Collection[PodUID]) -> rules.Array:
+    """Which tenants are none of these, shape (N, G, T)."""
+    found = np.ones(held.share.shape, dtype=np.bool_)
+    for uid in uids:
+        claim = source.claims.get(uid)
+        row = None if claim is None else seen.rows.get(claim.node)
+        if row is None:
+            continue
+        for slot, here in enumerate(held.uids[row]):
+            if uid in here:
+                found[row, slot, here.index(uid)] = False
+    return found

@@ -116,7 +116,7 @@ class Memory:
         """The rows on which a single pod may fit, which is tried there now; None: all have to be looked at."""
         seen, clock = source.seen(), self._clocks[self.columns.kind[place]]
         self._looked = seen.clock
-        if clock < 0:
+        if clock < 0 or (self._permitted[place] and _bounds_namespaces(seen)):
             return None
         self._looked = self._as_of(seen)
         changed = self._changed(seen, clock)
@@ -149,13 +149,17 @@ class Memory:
         self._worth[place] = False
 
     def guests(self, source: ledger.Ledger, hold: view.Hold) -> rules.Array:
-        """The places of single pods that may fit on GPUs that are so held, but for the hold."""
+        """The places of single pods that may fit on nodes of which GPUs are so held, but for the hold.
+
+        Where the policy bounds namespaces, a hold refuses GPUs of other nodes, too.
+        """
         seen, kinds = source.seen(), self._kinds
         code = seen.holds.get(hold, _NONE)
         if kinds is None:
             return np.zeros(0, dtype=np.intp)
-        may = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold == code).any(axis=1))).get(code)
-        return np.flatnonzero(self._single & (False if may is None else may[self.columns.kind]))
+        rows = None if _bounds_namespaces(seen) else np.flatnonzero((seen.hold == code).any(axis=1))
+        may = screen.may_fit(seen, kinds, rows)
+        return np.flatnonzero(self._single & (may[0] | may.get(code, False))[self.columns.kind])
 
     def end(self) -> None:
         """Remember which kinds may not fit on any row, as of the last time that all were screened."""
@@ -266,9 +270,9 @@ class Memory:
             changed = np.flatnonzero(self._changed(seen, clock))
             if (seen.free[changed] >= kinds.least_share(among)).any():
                 found = found | (among & screen.may_fit(seen, kinds, changed)[0])
-        by_hold = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold > 0).any(axis=1))) if held else {}
-        by_hold[0] = found
-        return by_hold
+        on_held = screen.may_fit(seen, kinds, np.flatnonzero((seen.hold > 0).any(axis=1))) if held else {}
+        # What is held on a node also refuses its other GPUs: their CPU, memory and pods are kept.
+        return {code: may | on_held[0] for code, may in on_held.items()} | {0: found}
 
     def _by_clock(self, seen: fleet.Fleet, known: rules.Array) -> Iterator[tuple[int, rules.Array]]:
         """Group kinds by when they failed, unless nothing was written since; shape (K,) each."""
@@ -288,7 +292,7 @@ class Memory:
         self._permitted |= allowed
         latest = int(seen.versions[(seen.hold == seen.holds[hold]).any(axis=1)].max(initial=0))
         for place in np.flatnonzero(allowed & ~self._worth):
-            if may[self.columns.kind[place]]:
+            if _bounds_namespaces(seen) or may[self.columns.kind[place]]:
                 self._worth[place] = self._helped.get(self._entries[place].name, _NONE) < latest
 
     def _place(self, entry: order.Entry) -> int:
@@ -311,3 +315,8 @@ class Memory:
                 for may in screen.may_fit(seen, kinds, changed).values():
                     cached[clock] |= may
         return bool(cached[clock][self._gang_kinds[entry.name]].any())
+
+
+def _bounds_namespaces(seen: fleet.Fleet) -> bool:
+    """Whether what is held counts for a namespace, so that it refuses GPUs on any node."""
+    return seen.policy.spec.max_gpus_per_namespace is not None

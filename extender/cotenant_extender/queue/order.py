@@ -14,11 +14,12 @@ Who has n times the share goes before those that joined up to d x log2(n) second
 that join together go by share alone.
 
 The bound on waiting: from `maxWaitSeconds` on, no pod of the same priority that joined later goes before, and the GPUs
-that the oldest of them needs are held (see `holds`). A gang counts as one, with the sum of its shares.
+that the oldest of them needs are held (see `holds`). A gang counts as one, with the sum of its shares. Its pods have
+one priority (see `pod.GangKey`), and it has waited for as long as the youngest of those that wait.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cotenant_api import packingpolicy
@@ -44,7 +45,7 @@ class Entry(NamedTuple):
         name: what it is known by from pass to pass: the pod's UID, or the gang's key.
         gang: how many pods the gang must have, and how many it has; None for a single pod.
         aged: whether it has waited longer than `maxWaitSeconds`.
-        since: when the first of its pods joined the queue, in seconds since the epoch.
+        since: when the last of its pods joined the queue, in seconds since the epoch.
     """
 
     key: Key
@@ -61,7 +62,7 @@ class Entry(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """The highest of its pods' priorities."""
+        """The priority of each of its pods."""
         return -self.key[0]
 
     @property
@@ -71,8 +72,8 @@ class Entry(NamedTuple):
 
     @property
     def requests(self) -> list[view.Request]:
-        """What its pods ask for."""
-        return [request_of(member) for member in self.members]
+        """What its pods ask for, each as old as the entry."""
+        return [index.aged(request_of(member), self.since) for member in self.members]
 
 
 def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
@@ -91,7 +92,7 @@ def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
 
 def single(record: records.Pod, policy: packingpolicy.Queue, *, now: float) -> Entry:
     """The place of a pod of no gang."""
-    return _entry(record.uid, (record,), None, policy, now=now)
+    return _entry(record.uid, (record,), (), policy, now=now)
 
 
 def gang(
@@ -104,7 +105,7 @@ def gang(
 ) -> Entry:
     """The place of a gang's waiting pods, of which there is at least one."""
     members = sorted(waiting, key=lambda member: (member.since, member.name))
-    return _entry(name, tuple(members), _count(all_members), policy, now=now)
+    return _entry(name, tuple(members), list(all_members), policy, now=now)
 
 
 def request_of(record: records.Pod) -> view.Request:
@@ -117,13 +118,15 @@ def request_of(record: records.Pod) -> view.Request:
 def _entry(
     name: Name,
     members: tuple[records.Pod, ...],
-    gang: tuple[int, int] | None,
+    mates: Sequence[records.Pod],
     policy: packingpolicy.Queue,
     *,
     now: float,
 ) -> Entry:
-    priority = max(member.priority for member in members)
-    since = min(member.since for member in members)
+    """The place of these pods; `mates`: all pods of their gang, if they have one."""
+    gang = _count(mates) if mates else None
+    since = index.complete_since(members[0], mates)
+    priority = members[0].priority
     share = sum(member.share for member in members)
     aged = now - since > policy.max_wait_seconds
     uid = members[0].uid

@@ -5,13 +5,13 @@ for the oldest job that waits too long, and let others use them who do not delay
 priority; show the autoscaler what fits nowhere.
 """
 
-import heapq
-from collections.abc import Iterator
+import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger, verdicts
 from cotenant_extender.packing import policies
@@ -26,7 +26,9 @@ from cotenant_extender.queue import (
     order,
     preempting,
     preemption,
+    questions,
     roster,
+    searches,
     showing,
 )
 
@@ -39,13 +41,8 @@ PATIENCE = 4
 
 After so many passes in a row that were cut, one catches up: see `memory`.
 """
-LOOKED_AT = 16
-PREEMPTIONS = 64
-"""Jobs for which victims may be leaving at a time."""
-SEARCH_DELAY_SECONDS = 0.2
-"""How long a search may wait for passes that lift something, and has to wait after one in vain: lifts go first."""
-SEARCH_SECONDS = 2.0
-"""A job for which none were found is looked at again after this."""
+NEAR = 64
+"""Jobs at the head of the line that are asked before one behind them evicts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +52,14 @@ class Plan:
     Attributes:
         lifts: gates to lift, with earmarks or for the autoscaler, and earmarks to write again.
         evictions: who is to be evicted for whom.
+        unheard: pods without a gate of which kube-scheduler has yet to say what it finds: a report that stands says
+            nothing any more.
         cut: more can be decided at once: the pass ended so that others get their turn meanwhile.
     """
 
     lifts: tuple[earmarking.Lift, ...]
     evictions: tuple[preempting.Eviction, ...]
+    unheard: tuple[records.Pod, ...]
     cut: bool
 
 
@@ -77,6 +77,7 @@ class _Pass:
         self.source, self.policy, self.now, self.most_cells, self.late = source, policy, now, cells, late
         self.lifts: list[earmarking.Lift] = []
         self.evictions: list[preempting.Eviction] = []
+        self.unheard: list[records.Pod] = []
         self.lifted: set[order.Name] = set()
         self.unsuited: set[int] = set()
         self.cells, self.hurry = 0, False
@@ -100,17 +101,17 @@ class Queue:
         preemptions: for whom victims are leaving.
         reservation: for whom GPUs are held because it waits too long.
         showing: what an autoscaler is shown.
+        questions: who would evict, and waits for kube-scheduler to say which nodes it accepts.
     """
 
     def __init__(self) -> None:
         self.line = line.Line()
         self.preemptions = preempting.Preemptions()
         self.showing = showing.Showing()
+        self.questions = questions.Questions()
         self._roster, self._memory, self.reservation = roster.Roster(), memory.Memory(), holds.Reservation()
         self._backfill = backfill.Backfill(self.reservation, self._roster)
-        self._asked: dict[PodUID, float] = {}
-        self._searched: dict[order.Name, float] = {}
-        self._search_by = self._search_from = 0.0
+        self._searches = searches.Searches()
         self._begun = self._hurry = False
         self._phase = self._guests_waited = self._cuts = 0
         self._fitting: tuple[order.Name, int] | None = None
@@ -151,8 +152,8 @@ class Queue:
         self._begun = True
         self.line.update(source, policy.spec.queue, touched, now=now)
         self._roster.note(source, touched)
-        for name in self.preemptions.review(source, self.line, now=now):
-            self._searched.pop(name, None)
+        self._searches.again(self.preemptions.review(source, self.line, now=now))
+        self._searches.again(self.questions.heard_of(self.line, touched))
         this = _Pass(source, policy, now=now, cells=cells, late=late)
         if policy.places:
             self._memory.follow(source, self.line)
@@ -161,19 +162,18 @@ class Queue:
             self.reservation.end(source)
             self.preemptions.end_all(source)
         more = this.cut or this.more_guests or this.catches_up
-        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), cut=more)
+        unheard = tuple(this.unheard)
+        return Plan(lifts=tuple(this.lifts), evictions=tuple(this.evictions), unheard=unheard, cut=more)
 
     def refused(
         self, source: ledger.Ledger, victim: records.Pod, budget: budgets.Budget | None = None, *, now: float
     ) -> None:
         """A victim could not be evicted: it is left alone for a while, and so are all that the budget selects."""
-        for name in self.preemptions.refused(source, victim, budget, now=now):
-            self._searched.pop(name, None)
+        self._searches.again(self.preemptions.refused(source, victim, budget, now=now))
 
     def overtaken(self, source: ledger.Ledger, uid: PodUID) -> None:
         """A victim has ended, or leaves, without having been asked: those who wait for it may need no others."""
-        for name in self.preemptions.end_for(source, uid):
-            self._searched.pop(name, None)
+        self._searches.again(self.preemptions.end_for(source, uid))
 
     def _do(self, this: _Pass) -> None:
         """All phases in order, from the one on that the last pass left; one at least."""
@@ -248,6 +248,9 @@ class Queue:
             this.lifts.extend(made)
             this.lifted.add(entry.name)
             found.placed()
+            self.preemptions.placed(entry)
+            if self.reservation.placed(source, entry):
+                found.changed(source)
         else:
             found.failed(source, place)
 
@@ -266,7 +269,7 @@ class Queue:
         while aged and aged[0] < before and not this.reserved:
             place, as_of = aged.pop(0), this.source.version
             entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])
-            if kind in this.unsuited or not self._stuck(this, entry):
+            if kind in this.unsuited or not (self._stuck(this, entry) or self._pauses(this, entry)):
                 continue
             hopeless = self.reservation.hopeless(entry.name, now=this.now)
             if not hopeless and (this.may_end(steps.BEGIN) or not self._roster.update(this.source, this.source.seen())):
@@ -287,42 +290,47 @@ class Queue:
         tried = entry.name not in this.lifted and entry.name not in self.preemptions
         return tried and obstacles.obstacle(this.source, entry, now=this.now) is None
 
+    def _pauses(self, this: _Pass, entry: order.Entry) -> bool:
+        """Whether kube-scheduler failed to place an entry just now, and what it was promised is held for it."""
+        tried = entry.name not in this.lifted and entry.name not in self.preemptions
+        return tried and obstacles.pauses(this.source, entry, now=this.now)
+
     def _preempt(self, this: _Pass) -> None:
         """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
         for entry in self._waiting_in_vain(this):
-            self.preemptions.end(this.source, entry.name)
-            self._searched.pop(entry.name, None)
-        lowest, found = next(iter(self._roster.levels(2**31)), None), self._memory
-        above = [] if lowest is None else self.line.entries[: int((found.columns.priority > lowest).sum())]
-        if not above or this.cut or len(self.preemptions) >= PREEMPTIONS or this.now < self._search_from:
+            self.preemptions.in_vain(this.source, entry, now=this.now)
+            self._searches.again([entry.name])
+        lowest, priorities = next(iter(self._roster.levels(2**31)), None), self._memory.columns.priority
+        above = [] if lowest is None else self.line.entries[: int((priorities > lowest).sum())]
+        self.questions.keep(above)
+        above = above[: int((priorities > self.preemptions.crowded()).sum())]
+        if not above or this.cut or self._searches.rests(now=this.now):
             return
-        if this.lifts and this.now < self._search_by:
+        if this.lifts and self._searches.gives_way(now=this.now):
             this.cut = True
             return
-        self._search_by = this.now + SEARCH_DELAY_SECONDS
+        self._searches.begin(now=this.now)
         if not self._roster.update(this.source, this.source.seen()):
             this.cut = True
             return
-        due = (
-            (self._searched.get(entry.name, 0.0), place)
-            for place, entry in enumerate(above)
-            if entry.name not in self.preemptions
-        )
-        for when, place in heapq.nsmallest(LOOKED_AT, due):
-            if when > this.now or self._searched_for(this, above[place]):
+        waiting = (entry for entry in above if not self.preemptions.settled(entry.name, now=this.now))
+        for entry in self._searches.due(waiting, now=this.now):
+            if self._searched_for(this, entry):
                 break
-        if len(self._searched) > 2 * len(self.line.entries) + 99:
-            self._searched = {name: until for name, until in self._searched.items() if until > this.now}
+        self._searches.forget(len(self.line.entries), now=this.now)
 
     def _waiting_in_vain(self, this: _Pass) -> list[order.Entry]:
         """Jobs whose victims have all gone, and that do not fit all the same."""
         entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source))
-        return [entry for entry in entries if entry is not None and entry.name not in this.lifted]
+        waiting = [entry for entry in entries if entry is not None and entry.name not in this.lifted]
+        return [entry for entry in waiting if not obstacles.pauses(this.source, entry, now=this.now)]
 
     def _searched_for(self, this: _Pass, entry: order.Entry) -> bool:
         """Look for victims of an entry, if it may have some; whether it may."""
-        self._searched[entry.name] = this.now + SEARCH_SECONDS
-        may = all(member.preempts for member in entry.members) and self._stuck(this, entry)
+        self._searches.looked_at(entry.name, now=this.now)
+        self.questions.forget(entry.name)
+        tried = entry.name not in this.lifted and obstacles.obstacle(this.source, entry, now=this.now) is None
+        may = all(member.preempts for member in entry.members) and tried
         if may:
             self._search(this, entry)
         return may
@@ -342,10 +350,13 @@ class Queue:
         if found is None and setback is not None:
             # Where it failed last is the last to be tried; what kube-scheduler's plugins refuse is a verdict.
             found = preemption.choose(replace(field, avoided=None), entry.requests)
-        if found is None:
-            self._search_from = this.now + SEARCH_DELAY_SECONDS
+        if entry.name in self.preemptions and (found is None or (found.awaited and not found.evict)):
+            self.preemptions.wait_on(entry.name, now=this.now)
             return
-        if found.evict and self._asks(this, entry):
+        if found is None:
+            self._searches.in_vain(now=this.now)
+            return
+        if found.evict and self._gives_up(this, entry, found.gpus):
             return
         eviction = self.preemptions.begin(source, entry, found, now=this.now)
         if eviction is not None:
@@ -356,28 +367,33 @@ class Queue:
             this.lifts.extend(made)
             this.lifted.update([entry.name] if made else [])
 
-    def _asks(self, this: _Pass, entry: order.Entry) -> bool:
-        """Let kube-scheduler say which nodes it accepts before anybody is evicted there; whether it is to say so.
-
-        Only a job that kube-scheduler has never tried, and that requires what only kube-scheduler evaluates, is shown.
-        """
-        hosts = this.source.hosts
-        gated = [member for member in entry.members if member.gates]
-        if not any(hosts.unevaluated(member) for member in gated):
-            return False
-        pending = this.source.index.pending
-        self._asked = {
-            uid: time
-            for uid, time in self._asked.items()
-            if this.now - time < showing.LIFT_SECONDS and uid in pending and pending[uid].gates
-        }
-        if any(member.uid in self._asked for member in gated):
+    def _gives_up(self, this: _Pass, entry: order.Entry, nodes: Collection[NodeName]) -> bool:
+        """Whether nobody is evicted for a job now although some could be."""
+        if self.preemptions.spares(entry, now=this.now) is not None:
+            self._searches.in_vain(now=this.now)
             return True
-        if len(self._asked) + len(gated) + int((~self._memory.columns.gated).sum()) > showing.LIMIT:
-            return False
-        self._asked.update((member.uid, this.now) for member in gated)
-        this.lifts.extend(earmarking.Lift(record=member, earmark=None, asks=True) for member in gated)
-        return True
+        if self._searches.lets_past(entry.name, self._ahead(this, entry), now=this.now):
+            return True
+        question = self.questions.put(this.source, entry, nodes, now=this.now)
+        if question is not None:
+            this.lifts.extend(question.lifts)
+            this.unheard.extend(question.unheard)
+        return question is not None
+
+    def _ahead(self, this: _Pass, entry: order.Entry) -> list[order.Name]:
+        """The first jobs before one in the line that want no more, and may have victims."""
+        wanted = sum(request.demand.share for request in entry.requests)
+        found = (
+            other.name
+            for other in itertools.takewhile(lambda other: other.name != entry.name, self.line.entries[:NEAR])
+            if len(other.members) <= len(entry.members)
+            and sum(request.demand.share for request in other.requests) <= wanted
+            and all(member.preempts for member in other.members)
+            and not self.preemptions.settled(other.name, now=this.now)
+            and self.preemptions.spares(other, now=this.now) is None
+            and self._stuck(this, other)
+        )
+        return list(itertools.islice(found, searches.AHEAD))
 
     def _show(self, this: _Pass) -> None:
         """Lift, without earmarks, what has waited long enough and would fit new nodes."""

@@ -9,20 +9,25 @@ includes that period. One that has no deletion timestamp is stuck `GONE_SECONDS`
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant_api.names import PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import view
-from cotenant_extender.queue import budgets, line, order, preemption
+from cotenant_extender.queue import budgets, line, order, preemption, vain
 
 GONE_SECONDS = 300.0
 """Ample for kubelet and node agent, and for a clock that differs from the API server's."""
 GRACE_LIMIT_SECONDS = 24 * 3600.0
 """A pod's own grace period is waited for no longer: an author may write any."""
+VAIN_SECONDS = 300.0
+LONGEST_VAIN_SECONDS = 86_400.0
+"""Nobody is evicted for a job again for so long when all victims have gone in vain; the time doubles up to this."""
 STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
+LIMIT = 64
+"""Jobs of a priority, or a higher one, that may wait for victims at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +48,14 @@ class _Live:
 
     Attributes:
         begun: when it was decided, in seconds since the epoch.
+        again: from when on others are looked for who would be gone sooner, in seconds since the epoch; inf: never, as
+            some are evicted for it.
     """
 
     hold: view.Hold
     victims: frozenset[PodUID]
     begun: float
+    again: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +73,18 @@ class Preemptions:
         self._live: dict[order.Name, _Live] = {}
         self._staying: dict[PodUID, _Stay] = {}
         self._budgets = budgets.Budgets()
-
-    def __len__(self) -> int:
-        return len(self._live)
+        self._vain: dict[vain.Kind, _Stay] = {}
 
     def __contains__(self, name: order.Name) -> bool:
         return name in self._live
+
+    def crowded(self) -> float:
+        """Return up to which priority no job may begin, as `LIMIT` of it or a higher one wait for victims; -inf: none.
+
+        Who merely waits for pods that are leaving already may wait long: a job of a higher priority does not.
+        """
+        priorities = sorted((live.hold.priority for live in self._live.values()), reverse=True)
+        return priorities[LIMIT - 1] if len(priorities) >= LIMIT else -math.inf
 
     def staying(self, source: ledger.Ledger, *, now: float) -> set[PodUID]:
         """Pods that are not to be asked to leave now."""
@@ -80,8 +94,7 @@ class Preemptions:
 
     def guarded(self, source: ledger.Ledger, entry: order.Entry) -> list[str]:
         """Return the PodDisruptionBudgets that keep pods of lower priority than a job's, as far as is known."""
-        priority = min(member.priority for member in entry.members)
-        return self._budgets.against(source, priority) if all(member.preempts for member in entry.members) else []
+        return self._budgets.against(source, entry.priority) if all(member.preempts for member in entry.members) else []
 
     def victims(self, source: ledger.Ledger, name: order.Name) -> list[records.Pod]:
         """Whom a job still waits for, as they were last seen."""
@@ -99,20 +112,56 @@ class Preemptions:
         """Jobs whose victims have all gone."""
         return [name for name, live in self._live.items() if not any(uid in source.claims for uid in live.victims)]
 
+    def in_vain(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> None:
+        """All victims of a job have gone, and it does not fit: pods without a share have the CPU, for example.
+
+        That counts for its kind: for a job like it others would leave in vain, too.
+        """
+        evicted = self._live[entry.name].again == math.inf
+        self.end(source, entry.name)
+        if evicted:
+            kind = vain.kind(entry.requests)
+            count = self._vain[kind].count + 1 if kind in self._vain else 1
+            seconds = min(VAIN_SECONDS * 2.0 ** min(count - 1, 16), LONGEST_VAIN_SECONDS)
+            self._vain[kind] = _Stay(count, now + seconds)
+
+    def spares(self, entry: order.Entry, *, now: float) -> float | None:
+        """Return until when nobody is evicted for a job like others for which victims left in vain; None: some may."""
+        stay = self._vain.get(vain.kind(entry.requests)) if self._vain else None
+        return stay.until if stay is not None and stay.until > now else None
+
+    def placed(self, entry: order.Entry) -> None:
+        """Note that a job is promised GPUs: nothing is in the way of its kind any more."""
+        if self._vain:
+            self._vain.pop(vain.kind(entry.requests), None)
+
+    def settled(self, name: order.Name, *, now: float) -> bool:
+        """Return whether a job waits for victims, and no others are to be looked for."""
+        live = self._live.get(name)
+        return live is not None and now < live.again
+
+    def wait_on(self, name: order.Name, *, now: float) -> None:
+        """Let a job wait for its victims: nobody would be gone sooner as things are."""
+        self._live[name] = replace(self._live[name], again=now + preemption.SOON_SECONDS)
+
     def begin(
         self, source: ledger.Ledger, entry: order.Entry, choice: preemption.Choice, *, now: float
     ) -> Eviction | None:
         """Hold the GPUs, take back the earmarks, and say whom to evict."""
         for uid in choice.revoke:
             source.end_earmark(uid)
+        if entry.name in self._live:
+            self.end(source, entry.name)
         evicted = frozenset(record.uid for record in choice.evict)
+        again = math.inf if evicted else now + preemption.SOON_SECONDS
         hold = view.Hold(
             holders=frozenset(member.uid for member in entry.members),
-            priority=min(member.priority for member in entry.members),
+            priority=entry.priority,
             since=-math.inf,
+            namespace=entry.members[0].namespace,
         )
-        source.set_hold(hold, choice.gpus)
-        self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, begun=now)
+        source.set_hold(hold, choice.gpus, choice.needs)
+        self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, begun=now, again=again)
         return Eviction(preemptor=entry.members[0], victims=choice.evict) if choice.evict else None
 
     def refused(
@@ -139,6 +188,7 @@ class Preemptions:
         for uid in [uid for uid in self._staying if uid not in source.claims]:
             del self._staying[uid]
         self._budgets.forget(now=now)
+        self._vain = {kind: stay for kind, stay in self._vain.items() if stay.until + LONGEST_VAIN_SECONDS > now}
         for name, live in list(self._live.items()):
             stuck = [uid for uid in live.victims if _is_stuck(source, uid, live, now=now)]
             if stuck:

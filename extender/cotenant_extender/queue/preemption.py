@@ -1,21 +1,24 @@
 """Who has to leave so that a job of higher priority fits. Pure over the ledger: nobody is evicted here.
 
 A job gets GPUs of one node for each of its pods, which are looked for in the order in which they are placed, and nobody
-leaves unless all of them are seated then (`seating`). Only pods of strictly lower priority than all of its own leave,
-only from those GPUs, and no more than needed; one that is not ready to leave, or that must not be asked, stays. A gang
-leaves as a whole or not at all. In this order it costs least:
+leaves unless all of them are seated then (`seating`). Only pods of strictly lower priority than the job's leave, and no
+more than needed: from those GPUs, and from others of the node where it is short of CPU, memory or pods. One that is not
+ready to leave, or that must not be asked, stays. A gang leaves as a whole or not at all, unless it is larger than gangs
+may be. It costs least:
 
 1. to wait for those who are leaving already;
 2. to take back earmarks;
 3. to evict, and of several ways the one whose victims have the lowest highest priority, then the fewest pods, then the
    least time run, then the first GPU in strict order.
 
-Victims are looked for on the `LOOKED_AT` GPUs, or nodes for several whole GPUs, that look cheapest by single tenants
-and by the cheapest of each GPU; a tenant that need not leave after all stays, the most expensive first. On a node that
-kube-scheduler refused, the pods that explain it (see `blocking`) leave, too, if all of them may. Pods of a gang that
-are alike take the next best of the ways that were found for the first. Where the namespace of a job may be on no
-further GPU, only GPUs that it is on are looked at, and as many of them as it has to give up. A gang of more than `PODS`
-evicts nobody.
+Who leaves later than in `SOON_SECONDS` is waited for only where somebody would be evicted else who might stay for as
+long: GPUs that are held until then stand empty, and an author may write any grace period.
+
+Victims are looked for on the GPUs, or nodes for several whole GPUs, that look cheapest (see `ways`); a tenant that need
+not leave after all stays, the most expensive first. On a node that kube-scheduler refused, the pods that explain it
+(see `blocking`) leave, too, if all of them may. Pods of a gang that are alike take the next best of the ways that were
+found for the first. Where the namespace of a job may be on no further GPU, only GPUs that it is on are looked at, and
+as many of them as it has to give up. A gang of more than `PODS` evicts nobody.
 """
 
 import itertools
@@ -29,11 +32,15 @@ import numpy as np
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import fleet, rules, spaces, suspicion, view
-from cotenant_extender.queue import blocking, leavers, roster, scene, seating
+from cotenant_extender.packing import fleet, rules, spaces, view
+from cotenant_extender.queue import blocking, leavers, roster, scene, seating, ways
 
-LOOKED_AT = 32
 PODS = 128
+SOON_SECONDS = 300.0
+"""Ten times the grace period that a pod has by default; an author may write any, and it costs him nothing.
+
+Less would evict pods, and lose what they have done, for those that save their state within minutes.
+"""
 ENOUGH = 4
 """Ways that work, of which the cheapest is taken."""
 
@@ -47,12 +54,14 @@ class Choice:
         evict: running pods that have to be evicted.
         revoke: pods that lose their earmarks.
         awaited: pods that are leaving already, and that it needs gone.
+        needs: what its pods need of the nodes beside GPUs.
     """
 
     gpus: dict[NodeName, frozenset[GPUUID]]
     evict: tuple[records.Pod, ...]
     revoke: tuple[PodUID, ...]
     awaited: frozenset[PodUID]
+    needs: dict[NodeName, list[view.HostNeed]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,38 +94,57 @@ def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
     """How a job of these pods gets room; None where it cannot, or where nobody has to leave."""
     if len(requests) > PODS:
         return None
-    search = _Search(field, priority=min(request.priority for request in requests))
+    soon = field.now + SOON_SECONDS
+    found = _chosen(_Search(field, requests[0].priority, awaits=soon), field, requests)
+    gone = field.now + max((victim.tenure.grace_seconds for victim in found.evict), default=0.0) if found else 0.0
+    if found is None or gone <= soon:
+        return found
+    waiting = _chosen(_Search(field, requests[0].priority, awaits=gone, evicts=-math.inf), field, requests)
+    if waiting is None:
+        return found
+    leaves = (record.tenure.leaves or 0.0 for uid in waiting.awaited if (record := field.source.pods.get(uid)))
+    search = _Search(field, requests[0].priority, awaits=soon, evicts=max(leaves, default=field.now))
+    return _chosen(search, field, requests) or waiting
+
+
+def _chosen(search: "_Search", field: Field, requests: Sequence[view.Request]) -> Choice | None:
+    """How a job gets room by one search."""
     gpus: dict[NodeName, set[GPUUID]] = {}
+    needs: dict[NodeName, list[view.HostNeed]] = {}
     for number in search.order(requests):
         found = search.room(requests[number])
         if found is None:
             return None
         node = field.seen.nodes[found[0]]
         gpus.setdefault(node.name, set()).update(node.gpus[slot].uuid for slot in found[1])
-    return search.choice(gpus) if search.seats_all() else None
+        needs.setdefault(node.name, []).append(requests[number].host)
+    return search.choice(gpus, needs) if search.seats_all() else None
 
 
 class _Search:
-    """One search for all pods of a job."""
+    """One search for all pods of a job.
 
-    def __init__(self, field: Field, *, priority: int) -> None:
-        self._field, self._priority = field, priority
+    Of those that are leaving already it counts on who is gone by `awaits`, and of others on who would be before
+    `evicts`.
+    """
+
+    def __init__(self, field: Field, priority: int, *, awaits: float, evicts: float = math.inf) -> None:
+        self._field, self._priority, self._evicts = field, priority, evicts
         self._scene = self._begun()
         self._leavers: set[PodUID] = set()
         self._failed: set[Hashable] = set()
         self._emptier: set[NodeName] = set()
         self._blockers: dict[PodUID, blocking.Blockers] = {}
         self._placed: list[tuple[view.Request, int, tuple[int, ...]]] = []
-        self._ways: dict[Hashable, Iterator[tuple[int, tuple[int, ...], list[PodUID]]]] = {}
-        self._open = _positions(field, field.staying, default=True)
+        self._ways: dict[Hashable, Iterator[ways.Way]] = {}
+        self._open = leavers.others(field.source, field.seen, field.held, field.staying)
         standing = np.where(self._open, field.held.standing, roster.Standing.FIXED)
         self._standing = standing
-        leaving = standing == roster.Standing.LEAVING
+        leaving = (standing == roster.Standing.LEAVING) & (field.held.leaves <= awaits)
         self._scene.remove({uid for uid, _ in _where(field, leaving)})
         self._cheaper = (standing == roster.Standing.EARMARKED) & (field.held.priority < priority)
-        self._running = (
-            (standing == roster.Standing.RUNNING) & (field.held.priority < priority) & (field.held.ready <= field.now)
-        )
+        running = (standing == roster.Standing.RUNNING) & (field.now + field.held.grace < evicts)
+        self._running = running & (field.held.priority < priority) & (field.held.ready <= field.now)
 
     def _begun(self) -> scene.Scene:
         """What there is, with nobody gone yet."""
@@ -184,7 +212,7 @@ class _Search:
             if way is not None:
                 yield way
 
-    def choice(self, gpus: dict[NodeName, set[GPUUID]]) -> Choice | None:
+    def choice(self, gpus: dict[NodeName, set[GPUUID]], needs: dict[NodeName, list[view.HostNeed]]) -> Choice | None:
         """What was found for all pods."""
         source = self._field.source
         awaited = self._awaited(gpus)
@@ -197,6 +225,7 @@ class _Search:
             evict=tuple(sorted(running, key=lambda record: record.uid)),
             revoke=tuple(sorted(earmarked)),
             awaited=awaited,
+            needs=needs,
         )
 
     def _awaited(self, gpus: dict[NodeName, set[GPUUID]]) -> frozenset[PodUID]:
@@ -228,7 +257,8 @@ class _Search:
 
     def _masks(self) -> Iterator[rules.Array]:
         """Who may leave, shape (N, G, T): one level of priority after the other."""
-        gone = _positions(self._field, self._scene.gone, default=True)
+        field = self._field
+        gone = leavers.others(field.source, field.seen, field.held, self._scene.gone)
         yield self._cheaper & gone
         for level in self._field.held.levels(self._priority):
             yield (self._cheaper | (self._running & (self._field.held.priority <= level))) & gone
@@ -248,93 +278,31 @@ class _Search:
             offers = offers._replace(fits=fits)
         if not offers.fits.any():
             return None
-        ways = self._on_one(offers, mask, beyond) if offers.gpus == 1 else self._on_several(offers, mask, own, beyond)
+        short = ~rules.hosts(self._scene.fleet, request)
+        ground = ways.Ground(self._scene.fleet, self._field.held, self._field.now)
+        some = (
+            ways.on_one(ground, offers, mask, beyond=beyond, short=short)
+            if offers.gpus == 1
+            else ways.on_several(ground, offers, mask, own=own, beyond=beyond)
+        )
         found: list[_Way] = []
-        for number, (row, slots, leaving) in enumerate(ways):
+        for number, (row, slots, leaving) in enumerate(some):
             way = self._checked(request, row, slots, leaving)
+            if way is None and short[row]:
+                way = self._checked(request, row, slots, self._of_node(row, mask))
             if way is not None:
                 found.append(way)
-            if len(found) >= ENOUGH or number >= LOOKED_AT:
+            if len(found) >= ENOUGH or number >= ways.LOOKED_AT:
                 break
         found.sort()
         others = ((way.row, way.slots, sorted(way.leaving)) for way in found[1:])
-        self._ways[request.fit_key] = itertools.chain(others, ways)
+        self._ways[request.fit_key] = itertools.chain(others, some)
         return found[0] if found else None
 
-    def _on_one(
-        self, offers: rules.Offers, mask: rules.Array, beyond: int
-    ) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
-        """GPUs and who would leave each, those that look cheapest first.
-
-        `beyond`: how many GPUs the pod's namespace is to give up if it is to be on one more; it is on all of these now.
-        """
-        cells = np.nonzero(offers.fits)
-        held, leaving = self._field.held, leavers.by_tenant(mask, cells)
-        pods, lost = leavers.by_tenant(held.pods, cells), self._field.now - leavers.by_tenant(held.started, cells)
-        options = [*leavers.singles(leaving), *leavers.prefixes(leaving, held, cells)]
-        looks: list[rules.Array] = []
-        for number, (option, enough) in enumerate(
-            zip(options, self._enough(offers, options, cells, beyond), strict=True)
-        ):
-            place = np.flatnonzero(enough & option.any(axis=0))
-            some = option[:, place]
-            costs = (pods[:, place] * some).sum(axis=0), (lost[:, place] * some).sum(axis=0)
-            looks.append(np.stack([*costs, place, np.full(len(place), number)]))
-        look = np.concatenate(looks, axis=1)
-        for place, number in look[2:, np.lexsort(look[::-1])[: 4 * LOOKED_AT]].T.astype(int):
-            row, slot = int(cells[0][place]), int(cells[1][place])
-            uids = held.uids[row][slot]
-            yield row, (slot,), [uid for uid, leaves in zip(uids, options[number][:, place], strict=False) if leaves]
-
-    def _enough(
-        self, offers: rules.Offers, options: Sequence[rules.Array], cells: tuple[rules.Array, ...], beyond: int
-    ) -> Iterator[rules.Array]:
-        """Whether it looks as if it were enough that these leave, shape (C,), for each option."""
-        seen, held = self._scene.fleet, self._field.held
-        lacks = (np.broadcast_to(offers.needs.share, seen.free.shape) - seen.free)[cells]
-        memory = np.broadcast_to(offers.needs.memory_mib, seen.free.shape)[cells]
-        lacks_mib = np.where(memory == 0, _NOTHING, memory - seen.free_mib[cells])
-        shares, memories = leavers.by_tenant(held.share, cells), leavers.by_tenant(held.memory_mib, cells)
-        tenants, tenants_left = seen.tenants[cells], seen.tenants_left[cells]
-        suspects, suspected = seen.suspects[cells], leavers.by_tenant(held.suspected, cells)
-        strange = suspicion.strange(seen, offers.request.demand.suspect)[cells]
-        friends = np.isin(seen.circle[cells], (fleet.EMPTY, fleet.ANYONE, *seen.circles(offers.request)))
-        own = leavers.by_tenant(spaces.of(seen, offers.request.demand.namespace), cells)
-        for option in options:
-            count = option.sum(axis=0)
-            yield (beyond <= 1 or leavers.stays(own, option)) & (
-                ((shares * option).sum(axis=0) >= lacks)
-                & ((memories * option).sum(axis=0) >= lacks_mib)
-                & (tenants_left + count > 0)
-                & ((tenants - count <= 0) | friends)
-                & (~strange | (suspects - (suspected * option).sum(axis=0) <= 0))
-            )
-
-    def _on_several(
-        self, offers: rules.Offers, mask: rules.Array, own: rules.Array, beyond: int
-    ) -> Iterator[tuple[int, tuple[int, ...], list[PodUID]]]:
-        """Nodes, n GPUs of each, and who would leave, those that look cheapest first.
-
-        `beyond`: so many of them are to be `own`, shape (N, G): GPUs that the pod's namespace gives up.
-        """
-        held = self._field.held
-        pods = np.where(offers.cells, (held.pods * mask).sum(axis=2), _NEVER)
-        lost = ((self._field.now - held.started) * mask).sum(axis=2)
-        given_up = own & (np.argsort(np.lexsort((lost, pods, ~own), axis=1), axis=1) < beyond)
-        by_cost = np.lexsort((lost, pods, ~given_up), axis=1)[:, : offers.gpus]
-        total = np.take_along_axis(pods, by_cost, axis=1).sum(axis=1)
-        time = np.take_along_axis(lost, by_cost, axis=1).sum(axis=1)
-        rows = np.flatnonzero(offers.fits[:, 0] & (total < _NEVER))
-        for place in np.lexsort((rows, time[rows], total[rows]))[:LOOKED_AT]:
-            row = int(rows[place])
-            slots = tuple(sorted(int(slot) for slot in by_cost[row]))
-            leaving = [
-                uid
-                for slot in slots
-                for uid, leaves in zip(held.uids[row][slot], mask[row, slot], strict=False)
-                if leaves
-            ]
-            yield row, slots, leaving
+    def _of_node(self, row: int, mask: rules.Array) -> list[PodUID]:
+        """Who may leave a node."""
+        uids = self._field.held.uids[row]
+        return [uids[slot][place] for slot, place in np.argwhere(mask[row]).tolist()]
 
     def _checked(self, request: view.Request, row: int, slots: tuple[int, ...], leaving: list[PodUID]) -> _Way | None:
         """The way by the rules themselves, with nobody leaving who need not; None where it does not work."""
@@ -361,7 +329,8 @@ class _Search:
             case roster.Standing.EARMARKED:
                 return True
             case roster.Standing.RUNNING:
-                return roster.ready_at(self._field.source, record) <= self._field.now
+                now, grace = self._field.now, record.tenure.grace_seconds
+                return now + grace < self._evicts and roster.ready_at(self._field.source, record) <= now
             case _:
                 return False
 
@@ -374,23 +343,7 @@ class _Search:
         return max((record.priority for record in running), default=_LEAST), len(running), lost, sorted(party)
 
 
-_NEVER = 1_000_000
-_NOTHING = -(2**62)
 _LEAST = -(2**31)
-
-
-def _positions(field: Field, uids: Collection[PodUID], *, default: bool) -> rules.Array:
-    """Shape (N, G, T): not `default` where one of these is."""
-    found = np.full(field.held.share.shape, default)
-    for uid in uids:
-        claim = field.source.claims.get(uid)
-        row = None if claim is None else field.seen.rows.get(claim.node)
-        if row is None:
-            continue
-        for slot, here in enumerate(field.held.uids[row]):
-            if uid in here:
-                found[row, slot, here.index(uid)] = not default
-    return found
 
 
 def _where(field: Field, mask: rules.Array) -> list[tuple[PodUID, int]]:

@@ -5,7 +5,8 @@ pod leaves, and since when it runs, changes no booking, and so writes no row.
 
 A tenant that is leaving (it is being deleted, or gone but not yet ended on its node) is waited for. An earmark can be
 taken back. A running pod can be evicted when it has run for its `minimum-run-seconds`, up to the policy's
-`maxMinimumRunSeconds`; a pod of a gang when its gang has. What is being bound stays.
+`maxMinimumRunSeconds`; a pod of a gang when its gang has. What is being bound stays. A gang that is larger than the
+policy lets gangs be protects nobody: each of its pods counts alone.
 """
 
 import copy
@@ -38,6 +39,7 @@ _FIELDS = {
     "begun": np.float64,
     "deadline": np.float64,
     "leaves": np.float64,
+    "grace": np.float64,
     "endless": np.uint8,
     "kind": np.int64,
 }
@@ -70,9 +72,10 @@ class Roster:
         ready: shape (N, G, T), from when it may be evicted, in seconds since the epoch; inf: not known.
         started: shape (N, G, T), since when it runs, in seconds since the epoch.
         tokens, cpu_millis, memory_bytes: shape (N, G, T), what it requests of its node.
-        begun: shape (N, G, T), as `started`; NaN: kubelet has not taken it up.
+        begun: shape (N, G, T), as `started`, else since when it is bound; NaN: it is not yet, 0: it may never be.
         deadline: shape (N, G, T), seconds from its start; inf: it has none.
         leaves: shape (N, G, T), its `deletionTimestamp`, in seconds since the epoch; 0: it is not being deleted.
+        grace: shape (N, G, T), seconds that it may take to leave.
         endless: shape (N, G, T), whether it runs until somebody deletes it.
         kind: shape (N, G, T), its number among the kinds of `runs`.
         uids: by node row and GPU, the tenants in the order of T.
@@ -92,6 +95,7 @@ class Roster:
     begun: rules.Array
     deadline: rules.Array
     leaves: rules.Array
+    grace: rules.Array
     endless: rules.Array
     kind: rules.Array
 
@@ -216,7 +220,7 @@ def ready_at(source: ledger.Ledger, record: records.Pod) -> float:
     What a pod asks for as its minimum counts up to the policy's `queue.maxMinimumRunSeconds`. A gang runs since the
     first of its pods was started, and for the longest minimum of them: a pod that replaces another protects nobody.
     """
-    mates = [record] if record.gang is None else source.index.gangs.get(record.gang, {record.uid: record}).values()
+    mates = _mates(source, record)
     least = max(0 if mate.request is None else mate.request.demand.minimum_run_seconds for mate in mates)
     if source.policy is not None:
         least = min(least, source.policy.spec.queue.max_minimum_run_seconds)
@@ -227,23 +231,42 @@ def ready_at(source: ledger.Ledger, record: records.Pod) -> float:
 
 
 def together(source: ledger.Ledger, uid: PodUID) -> list[PodUID]:
-    """Who leaves with a pod: itself, and those of its gang that hold GPUs."""
+    """Return the pods that must be evicted with a pod: itself, and those of its gang that hold GPUs.
+
+    A mate that is leaving already need not be evicted, so it protects nobody while it does.
+    """
     record = source.pods.get(uid)
-    if record is None or record.gang is None:
-        return [uid]
-    members = source.index.gangs.get(record.gang, {})
-    return [member for member in members if member in source.claims] or [uid]
+    mates = [] if record is None else [mate.uid for mate in _mates(source, record) if mate.uid in source.claims]
+    return [mate for mate in mates if mate == uid or standing_of(source, mate) is not Standing.LEAVING] or [uid]
+
+
+def _mates(source: ledger.Ledger, record: records.Pod) -> Collection[records.Pod]:
+    """Return the pods of a pod's gang, if the policy lets gangs be as large; else the pod alone."""
+    alone, gang = [record], record.gang
+    if gang is None or source.policy is None or gang.size > source.policy.spec.queue.max_gang_size:
+        return alone
+    return source.index.gangs.get(gang, {record.uid: record}).values()
+
+
+def _begun(source: ledger.Ledger, uid: PodUID, last: records.Pod | None) -> float:
+    """Since when a pod counts as running: one that kubelet has not taken up for long may not for as long again.
+
+    What is reserved for a pod that cannot be marked may be so for ever.
+    """
+    if uid in source.earmarks.unmarked:
+        return 0.0
+    times = () if last is None else (last.started, last.scheduled)
+    return next((time for time in times if time is not None), math.nan)
 
 
 def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
     """The values of `_FIELDS`."""
     record, claim = source.pods.get(tenant.uid), source.claims[tenant.uid]
     mates = together(source, tenant.uid)
-    known = [mate for uid in mates if (mate := source.pods.get(uid)) is not None]
     last = record or source.graves.pods.get(tenant.uid)
     tenure = tenures.UNKNOWN if last is None else last.tenure
     return (
-        max((mate.priority for mate in known), default=0),
+        0 if record is None else record.priority,
         standing_of(source, tenant.uid),
         tenant.share,
         tenant.memory_mib,
@@ -254,9 +277,10 @@ def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
         claim.share,
         claim.host.cpu_millis,
         claim.host.memory_bytes,
-        math.nan if last is None or last.started is None else last.started,
+        _begun(source, tenant.uid, last),
         math.inf if tenure.deadline_seconds is None else tenure.deadline_seconds,
         tenure.leaves or 0.0,
+        tenure.grace_seconds,
         tenure.endless,
         source.runs.number(None if last is None else last.likeness),
     )

@@ -139,7 +139,7 @@ def without_all(seen: fleet.Fleet, held: roster.Roster, leaving: rules.Array) ->
     made.tenants_left += count.astype(made.tenants_left.dtype)
     suspicion.without(made, leavers.by_gpu(held.suspected, leaving))
     made.circle[(made.tenants <= 0) & (made.circle != fleet.ANYONE)] = fleet.EMPTY
-    made.space[:], made.cut = spaces.NOBODY, None
+    made.space[:], made.cut, made.admits = spaces.NOBODY, None, None
     made.free_share += leavers.by_node(held.tokens, leaving)
     made.free_cpu_millis += leavers.by_node(held.cpu_millis, leaving)
     made.free_memory_bytes += leavers.by_node(held.memory_bytes, leaving)

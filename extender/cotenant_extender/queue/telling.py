@@ -4,17 +4,17 @@ A tally over all GPUs is made once for pods that are refused alike, and kept unt
 """
 
 from collections.abc import Callable, Hashable
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from cotenant_api import places
 from cotenant_api.pod import PackedReason
-from cotenant_extender import records
+from cotenant_extender import records, tenures
 from cotenant_extender.ledger import ledger
-from cotenant_extender.packing import fleet, policies, rules, view
-from cotenant_extender.queue import earmarking, holds, obstacles, order, planning, scene, seating, showing
+from cotenant_extender.packing import fleet, holding, policies, rules, view
+from cotenant_extender.queue import earmarking, obstacles, order, planning, scene, seating, shortage, showing
 
 MAX_NAMED = 5
+_UNTRIED = "; evicts nobody before kube-scheduler has said which nodes it accepts"
 _LASTING = (
     PackedReason.GPU_MODEL_MISMATCH,
     PackedReason.UNHEALTHY_GPU,
@@ -94,7 +94,14 @@ class Teller:
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
         guarded = "" if reason in _LASTING else self.guarded(source, entry)
-        words = reason, message + guarded + self._outlook(source, entry, now=now)
+        spared = self.queue.preemptions.spares(entry, now=now)
+        asked = (
+            ""
+            if spared is None
+            else f"; evicts nobody before {tenures.minute(spared)}, as pods left for such a job in vain"
+        )
+        asked += _UNTRIED if entry.name in self.queue.questions else ""
+        words = reason, message + guarded + asked + self._outlook(source, entry, now=now)
         return _while_shown(words, self.queue.showing.standing(entry, policy, now=now))
 
     def expected_start(self, entry: order.Entry | None) -> float | None:
@@ -119,13 +126,10 @@ class Teller:
         if start is not None and reservation.hold is not None:
             count = sum(map(len, source.holds.get(reservation.hold, {}).values()))
             held = "1 GPU is held for it" if count == 1 else f"{count} GPUs are held for it"
-            return f"; {held}, to start about {datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M} UTC (an estimate)"
+            return f"; {held}, to start about {tenures.minute(start)} (an estimate)"
         seen, requests = source.seen(), entry.requests
-        if not reservation.hopeless(entry.name, now=now) or holds.room(seen, requests) < len(requests):
-            return ""
-        if holds.room(seen, requests, allocatable=True) < len(requests):
-            return "; no GPU is held for it, as nodes have too little allocatable CPU, memory or pods for it"
-        return "; no GPU is held for it, as none that it could use is expected to become free"
+        why = reservation.why_none(entry.name, now=now)
+        return f"; no GPU is held for it, {why}" if why and shortage.room(seen, requests) == len(requests) else ""
 
     def _tally(self, source: ledger.Ledger, policy: policies.InForce, entry: order.Entry, record: records.Pod) -> Words:
         seen = source.seen()
@@ -133,7 +137,7 @@ class Teller:
             self._as_of = source.version, seen
             self._known.clear()
         request, label = order.request_of(record), policy.spec.tenancy_label
-        mine = tuple(rules.may_use(hold, request) for hold in source.holds)
+        mine = tuple(holding.may_use(hold, request) for hold in source.holds)
         key: Hashable = entry.name if entry.gang else (request.fit_key, label and record.labels.get(label), mine)
         found = self._known.get(key)
         if found is None:
@@ -171,7 +175,7 @@ def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
         request = requests[number]
         if play.place(request, source.known) is None:
             rejected = rules.rejection(play.fleet, request, check_host=True)
-            room = holds.room(source.seen(), requests)
+            room = shortage.room(source.seen(), requests)
             if room < len(requests):
                 alike = len({play.looks.kind(each) for each in requests}) == 1
                 # Unlike pods that fit in one of very many ways may be missed.
