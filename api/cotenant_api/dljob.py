@@ -17,6 +17,7 @@ QUEUED = "Queued"
 PLACED = "Placed"
 READY = "Ready"
 SUSPENDED = "Suspended"
+CURRENT = "Current"
 COMPLETE = "Complete"
 FAILED = "Failed"
 
@@ -254,6 +255,8 @@ class Status(documents.Model):
     """What holds and why, by the rules of `metav1.Condition`."""
     attempts: Annotated[int, Field(ge=0)] | None = None
     """Attempts so far: a Job for each."""
+    failures: Annotated[int, Field(ge=0)] | None = None
+    """Failures so far that count against `backoffLimit`; absent before the first attempt."""
     start_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     """When the job first had all its GPUs; it stays."""
     completion_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})

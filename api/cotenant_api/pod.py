@@ -46,7 +46,7 @@ class PackedReason(enum.StrEnum):
 
 
 class Gang(documents.Document):
-    """A gang document, version 1: pods of one namespace and one controller with equal name and size start together.
+    """A gang document, version 1: pods of equal `GangKey` start together.
 
     Attributes:
         across_controllers: pods count whichever controller made them, if all of them say so.
@@ -70,12 +70,14 @@ class GangKey(NamedTuple):
     Attributes:
         controller: API version, kind, name and UID of the controller that made the pods; empty: none, or the gang
             spans several.
+        priority: `spec.priority` of each pod, so that no pod has the place, or the protection, of a mate's priority.
     """
 
     namespace: Namespace
     name: str
     size: int
     controller: str
+    priority: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +111,12 @@ class Demand:
     controller: str = ""
     may_be_root: str = ""
 
-    @property
-    def gang_key(self) -> GangKey | None:
-        """Return the gang that the pod belongs to, if any."""
+    def gang_key(self, *, priority: int) -> GangKey | None:
+        """Return the gang that a pod of this priority belongs to, if any."""
         if self.gang is None:
             return None
         controller = "" if self.gang.across_controllers else self.controller
-        return GangKey(self.namespace, self.gang.name, self.gang.size, controller)
+        return GangKey(self.namespace, self.gang.name, self.gang.size, controller, priority)
 
     @property
     def gpus(self) -> int:

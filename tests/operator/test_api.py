@@ -84,16 +84,13 @@ def test_paths_are_those_of_the_api_server(kind: Kind, key: Key, path: str) -> N
     assert api.path_of(kind, key) == path
 
 
-async def test_first_apply_takes_nothing_from_other_managers_and_later_ones_name_the_uid() -> None:
-    answers = Answers([(200, {}), (200, {})])
-    client = api.API(answers)
+async def test_apply_names_uid_and_version_and_changes_no_manifest() -> None:
+    answers = Answers([(200, {})])
     manifest = {"metadata": {"namespace": "team", "name": "serve"}}
-    await client.apply(Kind.DEPLOYMENT, manifest, uid=None)
-    await client.apply(Kind.DEPLOYMENT, manifest, uid="u1")
-    first, second = answers.requests
-    assert first.query == {"fieldManager": "cotenant-operator"}
-    assert second.query["force"] == "true"
-    assert (second.body or {})["metadata"]["uid"] == "u1"
+    await api.API(answers).apply(Kind.DEPLOYMENT, manifest, uid="u1", version=7)
+    (request,) = answers.requests
+    assert request.query == {"fieldManager": "cotenant-operator", "force": "true"}
+    assert (request.body or {})["metadata"] == {**manifest["metadata"], "uid": "u1", "resourceVersion": "7"}
     assert manifest == {"metadata": {"namespace": "team", "name": "serve"}}
 
 
@@ -111,7 +108,7 @@ def told(message: str = "m", identity: str = "i") -> actions.EmitEvent:
 async def test_event_told_twice_is_one_event(cluster: Cluster) -> None:
     work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now)
     for message in (told(), told(), told(identity="other")):
-        await work.execute(TRAIN, message)
+        await work.emit(TRAIN, message)
     assert cluster.events() == ["Created", "Created"]
 
 

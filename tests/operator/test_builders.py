@@ -8,7 +8,7 @@ import pytest
 from cotenant_api import dljob, names, pod, rootless
 from cotenant_operator import labels
 from cotenant_operator.state import carried, grants, reading, views
-from cotenant_operator.workloads import builders
+from cotenant_operator.workloads import builders, digests
 from operator_kit import objects
 from operator_kit.server import START
 
@@ -299,14 +299,14 @@ def test_suspended_deployment_has_no_replicas() -> None:
     [{"suspend": True}, {"backoffLimit": 1}, {"activeDeadlineSeconds": 5}, {"ttlSecondsAfterFinished": 5}],
 )
 def test_fields_that_act_without_a_new_workload_leave_the_digest(change: Json) -> None:
-    assert builders.spec_digest(spec_of(owner())) == builders.spec_digest(spec_of(owner(**change)))
+    assert digests.of_spec(spec_of(owner())) == digests.of_spec(spec_of(owner(**change)))
 
 
 @pytest.mark.parametrize(
     "change", [{"gpuMemory": "1Gi"}, {"gpuModels": ["Tesla-T4"]}, {"sharing": "Exclusive"}, {"model": None}]
 )
 def test_fields_that_a_workload_is_made_from_change_the_digest(change: Json) -> None:
-    assert builders.spec_digest(spec_of(owner())) != builders.spec_digest(spec_of(owner(**change)))
+    assert digests.of_spec(spec_of(owner())) != digests.of_spec(spec_of(owner(**change)))
 
 
 @pytest.mark.parametrize("grant", [SHARED, WHOLE, OBSERVED, grants.Grant(share=1, prediction="{}", gpu_models="a,b")])

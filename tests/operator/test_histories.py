@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant_operator import labels
-from operator_kit import faults, objects, quotas, steps
+from operator_kit import faults, objects, quotas, releases, steps
 from operator_kit.server import Fault
 
 Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
 PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap", "count_quota")
+LABELS = ("take_labels", "put_labels", "surge", "retire")
 ENDS = (
     "crash",
     "never_start",
@@ -28,6 +29,8 @@ ENDS = (
     "fault",
     "fault_of_unknown_cause",
     "evict",
+    "disrupt",
+    "leave",
     "enforce_deadlines",
 )
 MEMORY = ("outgrow", "evict_servers", "use_more", "overuse")
@@ -35,24 +38,35 @@ STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
     st.sampled_from(ENDS).map(lambda name: ("program", name)),
     st.sampled_from(MEMORY).map(lambda name: ("program", name)),
+    st.sampled_from(LABELS).map(lambda name: ("program", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
+    st.tuples(st.sampled_from(("train", "gang", "serve")), st.sampled_from(("a", "b", "c"))).map(
+        lambda part: ("edit", part)
+    ),
     st.sampled_from(("train-1", "gang-1", "gang-2")).map(lambda name: ("delete job", name)),
     st.sampled_from(("Exclusive", "Hold", "Profile")).map(lambda choice: ("policy", choice)),
     st.booleans().map(lambda present: ("graph", present)),
     st.sampled_from(("0", "30", "100", "250")).map(lambda share: ("quota", share)),
     st.just(("go on", None)),
+    st.just(("upgrade", None)),
+    st.just(("preempt", None)),
     steps.STEPS,
     steps.LATE,
 )
 
 
 class History(steps.Befallen):
-    """One history: a cluster, the faults to come, and what must never change again."""
+    """One history: a cluster, the faults to come, and what must never change again.
+
+    Attributes:
+        unseen: whether a late request has arrived since the operator last saw everything.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.unseen = False
         self.ended: dict[str, str] = {}
         self.outgrown = 0
         self.shortage: Json = {}
@@ -75,10 +89,8 @@ class History(steps.Befallen):
             self.outgrown += value in ("outgrow", "evict_servers")
         elif kind == "go on":
             await cluster.run("create_pods", "place", "run_pods")
-        elif kind in ("suspend", "resume"):
-            self._edit(value, suspend=kind == "suspend")
-        elif kind == "touch":
-            self._edit(value, gpuMemory=f"{len(cluster.server.watched)}Mi")
+        elif kind in ("suspend", "resume", "touch", "edit"):
+            self._edit(*self._edited(kind, value))
         elif kind == "delete job":
             cluster.server.delete("jobs", value)
         elif kind == "policy":
@@ -87,10 +99,24 @@ class History(steps.Befallen):
             self._set_quota(value)
         elif kind == "graph":
             self._set_graph(present=value)
+        elif kind == "upgrade":
+            await self._upgrade()
+        elif kind == "preempt":
+            await self._preempt()
         else:
             await self.befall(kind, value)
+            self.unseen = kind == "arrive" or (self.unseen and (kind != "settle" or self.lost))
 
-    def _edit(self, name: str, **fields: Any) -> None:
+    def _edited(self, kind: str, value: Any) -> tuple[str, Json]:
+        """Which DLJob a user edits, and the fields."""
+        if kind == "edit":
+            name, image = value
+            return name, {"template": objects.template(image=image)}
+        if kind == "touch":
+            return value, {"gpuMemory": f"{len(self.cluster.server.watched)}Mi"}
+        return value, {"suspend": kind == "suspend"}
+
+    def _edit(self, name: str, fields: Json) -> None:
         if self.cluster.dljob(name):
             self.cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
 
@@ -106,6 +132,54 @@ class History(steps.Befallen):
             self.cluster.apply(quotas.quota(gpu_share=share), plural="resourcequotas")
             self.cluster.count_quota()
 
+    async def _preempt(self) -> None:
+        """What runs is asked to end, the operator sees it, and it exits with 0: nothing of it is done."""
+        self.cluster.put_labels()
+        await self.end_faults()
+        await self.cluster.advance(400)
+        self.unseen = False
+        self.check_promises()
+        self.cluster.disrupt()
+        await self.cluster.settle()
+        over = dict(self.ended)
+        await self.cluster.run("leave", "enforce_deadlines")
+        self.check_promises()
+        assert {name: phase for name, phase in self.ended.items() if phase == "Succeeded"}.items() <= over.items()
+
+    async def _upgrade(self) -> None:
+        """Another release takes over when all has settled: it rolls nothing. Then it is rolled back."""
+        self.cluster.put_labels()
+        await self.end_faults()
+        for _ in range(2):
+            await self.cluster.advance(400)
+        self.unseen = False
+        self.check_edits()
+        before = self._templates()
+        with releases.later():
+            self.cluster.restart()
+            await self.cluster.start()
+            await self.cluster.settle()
+            assert self._templates() == before
+        self.cluster.restart()
+        await self.cluster.start()
+
+    def check_edits(self) -> None:
+        """Once the operator has seen everything, what runs is as the spec says, or the status says it is not."""
+        for name in ("train", "gang"):
+            dljob = self.cluster.dljob(name)
+            jobs = [job for job in self.cluster.attempts() if job["metadata"]["name"].startswith(name)]
+            living = [job for job in jobs if not job.get("status", {}).get("conditions")]
+            if not living or name in self.ended:
+                continue
+            image = dljob["spec"]["template"]["spec"]["containers"][0]["image"]
+            made = living[0]["spec"]["template"]["spec"]["containers"][0]["image"]
+            assert made == image or self.cluster.condition("Current", name=name).get("status") == "False", (made, image)
+
+    def _templates(self) -> dict[str, Json]:
+        """What pods are made from, by the UIDs of Jobs and Deployments."""
+        there = [*self.cluster.server.all("jobs"), *self.cluster.server.all("deployments")]
+        return {value["metadata"]["uid"]: value["spec"]["template"] for value in there}
+
     def _set_graph(self, *, present: bool) -> None:
         if not present:
             self.cluster.server.delete("configmaps", "toy")
@@ -114,7 +188,8 @@ class History(steps.Befallen):
 
     def check_promises(self) -> None:
         """What holds at every moment."""
-        for name in ("train", "gang"):
+        # A late creation has its effect until the operator sees it.
+        for name in () if self.unseen else ("train", "gang"):
             jobs = [job for job in self.cluster.server.all("jobs") if job["metadata"]["name"].startswith(name)]
             alive = [job["metadata"]["name"] for job in jobs if not job.get("status", {}).get("conditions")]
             assert len(alive) <= 1, alive
@@ -144,12 +219,16 @@ class History(steps.Befallen):
         self._set_graph(present=True)
         if self.cluster.server.all("resourcequotas"):
             self._set_quota("1000")
+        self.cluster.put_labels()
         for name in ("train", "gang", "serve"):
-            self._edit(name, suspend=False)
+            self._edit(name, {"suspend": False})
         await self.end_faults()
+        await self.cluster.settle()
+        self.unseen = False
         for _ in range(4):
             await self.cluster.advance(400)
             await self.cluster.run("stop_suspended", "enforce_deadlines", "roll_out", "reap", "count_quota")
+            self.check_edits()
             await self.cluster.run("create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 
@@ -185,6 +264,14 @@ async def play(before: int, story: list[steps.Step]) -> None:
 @given(st.integers(0, 4), st.lists(STEPS, max_size=30))
 def test_every_history_keeps_the_promises_and_settles(before: int, story: list[steps.Step]) -> None:
     asyncio.run(play(before, story))
+
+
+async def test_an_attempt_whose_creation_arrives_after_the_end_does_not_stay() -> None:
+    late: list[steps.Step] = [("late", 0), ("late", 0), ("late", 0), ("work", 6)]
+    life: list[steps.Step] = [("go on", None), ("settle", None), ("wait", 40)]
+    end: list[steps.Step] = [("program", "succeed"), ("settle", None), ("delete job", "train-1"), ("settle", None)]
+    arrivals: list[steps.Step] = [("arrive", 0)] * 3
+    await play(0, [*late, *3 * life, *end, *arrivals, ("settle", None)])
 
 
 async def live(fault_at: int, fault: Fault) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cotenant_operator import labels
 from cotenant_operator.kube import api
 from operator_kit import extractions, objects
 from operator_kit.cluster import Cluster
@@ -75,20 +76,120 @@ async def test_a_resumption_that_arrives_after_the_job_was_suspended_again_is_re
     assert suspended(cluster) == [True]
 
 
-async def test_a_resumption_that_nothing_came_after_is_undone_when_it_arrives(cluster: Cluster) -> None:
+async def test_a_resumption_that_was_taken_back_before_it_was_sent_again_is_refused(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.settle()
     suspend(cluster, wanted=True)
     await cluster.settle()
     delay(cluster, patches("jobs", "'suspend': False"))
     suspend(cluster, wanted=False)
+    await given_up(cluster)
+    suspend(cluster, wanted=True)
+    await cluster.advance(60)
+    assert cluster.server.arrive() == CONFLICT
+    assert suspended(cluster) == [True]
+
+
+async def given_up(cluster: Cluster) -> None:
+    """The operator gives a request up that is under way, and has not looked again."""
+    while not cluster.server.late:
+        await cluster.deliver()
+        await cluster.step()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_suspension_that_was_taken_back_before_it_was_sent_again_is_refused(
+    cluster: Cluster, *, restarts: bool
+) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    delay(cluster, patches("jobs", "'suspend': True"))
+    suspend(cluster, wanted=True)
+    await given_up(cluster)
+    suspend(cluster, wanted=False)
+    if restarts:
+        cluster.restart()
+        await cluster.start()
+    await cluster.advance(60)
+    assert cluster.server.arrive() == CONFLICT
+    assert suspended(cluster) == [False]
+
+
+async def test_a_deadline_that_was_prolonged_before_it_was_sent_again_is_refused(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=100))
+    await cluster.run("create_pods", "place", "run_pods")
+    delay(cluster, patches("jobs", "activeDeadlineSeconds"))
+    cluster.time.seconds += 101
+    await given_up(cluster)
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(activeDeadlineSeconds=1_000_000))
+    await cluster.advance(60)
+    assert cluster.server.arrive() == CONFLICT
+    await cluster.run("enforce_deadlines", "reap")
+    assert not cluster.condition("Failed")
+
+
+async def test_a_template_that_was_taken_back_before_it_was_sent_again_is_refused(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await cluster.run("create_pods", "place", "run_pods")
+    before = cluster.server.find("deployments", "serve")
+    delay(cluster, patches("deployments"))
+    edit(cluster, batchSize=7)
+    await given_up(cluster)
+    cluster.server.change("dljobs", "serve", lambda value: value["spec"].pop("batchSize"))
+    await cluster.advance(60)
+    assert cluster.server.arrive() == CONFLICT
     await cluster.settle()
+    assert before is not None
+    assert (cluster.server.find("deployments", "serve") or {})["spec"] == before["spec"]
+
+
+async def test_the_creation_of_a_deployment_that_arrives_after_it_was_rolled_does_nothing(cluster: Cluster) -> None:
+    delay(cluster, creates("deployments"))
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await given_up_and_tried_again(cluster)
+    await cluster.run("create_pods", "place", "run_pods", "fault_of_unknown_cause")
+    rolled = cluster.server.find("deployments", "serve")
+    assert rolled is not None
+    assert labels.SUSPICION in rolled["metadata"]["annotations"]
+    assert cluster.server.arrive() == CONFLICT
+    assert cluster.server.find("deployments", "serve") == rolled
+
+
+async def test_a_workload_that_runs_is_fenced_once_by_each_process(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await cluster.run("create_pods", "place", "run_pods")
+    assert not fenced(cluster)
+    for _ in range(2):
+        cluster.restart()
+        await cluster.start()
+        before = len(cluster.server.requests)
+        await cluster.advance(60)
+        assert len(fenced(cluster)) == 2
+        sent = [request.path for request in cluster.server.requests[before:] if labels.FENCE in str(request.body)]
+        assert sorted(path.rpartition("/")[2] for path in sent) == ["serve", "train-1"]
+
+
+@pytest.mark.parametrize(("status", "fences"), [(429, 0), (500, 1), (0, 1)])
+async def test_only_a_patch_that_may_have_been_carried_out_is_fenced(
+    cluster: Cluster, status: int, fences: int
+) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    faults = [Fault(effect=False, status=status)]
+    concerns = patches("jobs", "'suspend': True")
+    cluster.server.fault = lambda request: faults.pop() if faults and concerns(request) else None
     suspend(cluster, wanted=True)
     await cluster.settle()
-    cluster.server.arrive()
-    assert suspended(cluster) == [False]
-    await cluster.settle()
+    await cluster.advance(60)
     assert suspended(cluster) == [True]
+    assert len(fenced(cluster)) == fences
+
+
+def fenced(cluster: Cluster) -> list[str]:
+    """The workloads that bear a fence."""
+    workloads = [*cluster.server.all("jobs"), *cluster.server.all("deployments")]
+    return [each["metadata"]["name"] for each in workloads if labels.FENCE in each["metadata"]["annotations"]]
 
 
 async def test_a_status_that_arrives_late_is_refused(cluster: Cluster) -> None:

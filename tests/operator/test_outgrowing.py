@@ -155,7 +155,7 @@ async def test_a_smaller_job_after_giving_up_is_not_said_to_have_run_out(cluster
     set_spec(cluster, template=objects.template(image="smaller"))
     await cluster.settle()
     assert shortage(cluster)["givenUp"] is False
-    assert ready(cluster) == ("False", "PodsNotReady")
+    assert ready(cluster) == ("False", "RollingOut")
 
 
 async def test_a_larger_gpu_is_used_where_the_job_may(cluster: Cluster) -> None:

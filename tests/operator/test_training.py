@@ -217,7 +217,7 @@ async def test_job_with_a_time_to_live_of_zero_goes_at_once(cluster: Cluster) ->
 
 async def test_changed_spec_of_a_running_job_is_told_once_and_not_applied(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
-    await cluster.run("create_pods")
+    await cluster.run("create_pods", "place", "run_pods")
     before = cluster.server.find("jobs", "train-1")
     set_spec(cluster, gpuMemory="3Gi")
     await cluster.settle()

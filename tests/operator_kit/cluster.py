@@ -1,6 +1,6 @@
 """The operator in a cluster in memory, step by step. Nothing sleeps and nothing runs by itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cotenant_api import names
@@ -32,6 +32,7 @@ class Cluster(ends.Ends):
 
     Attributes:
         delivered: how many of the server's watch events the operator has been told or has lost.
+        room: how many pods have room on GPUs; None: all.
         down_seconds: how long it takes after a crash until the operator is there again.
     """
 
@@ -40,6 +41,8 @@ class Cluster(ends.Ends):
         self.time = Time()
         self.server = Server(self.time)
         self.delivered = self.down_seconds = 0
+        self.room: int | None = None
+        self.told: dict[str, tuple[int, bool]] = {}
         self.restart()
 
     def restart(self) -> None:
@@ -74,10 +77,18 @@ class Cluster(ends.Ends):
         """Tell the operator one event, if it watches for such."""
         kind = _KINDS.get(event.plural)
         labelled = names.DLJOB_LABEL in (event.object["metadata"].get("labels") or {})
-        if kind is None or (kind in LABELLED and not labelled):
+        if kind is None or (kind in LABELLED and not labelled and event.type == "ADDED"):
             return
+        # A watch by label tells of an object that has it no longer as of one that is deleted, once.
+        uid, version = event.object["metadata"]["uid"], int(event.object["metadata"]["resourceVersion"])
+        newest, was_labelled = self.told.get(uid, (0, True))
+        if kind in LABELLED and not labelled and not was_labelled and version > newest and event.type != "DELETED":
+            return
+        if version > newest:
+            self.told[uid] = version, labelled
+        told = "DELETED" if kind in LABELLED and not labelled else event.type
         take_in = handlers.handler(kind, self.work, self.sweeper)
-        await take_in(event={"type": event.type, "object": event.object})
+        await take_in(event={"type": told, "object": event.object})
 
     def lose(self, count: int) -> None:
         """Lose the next watch events."""
@@ -165,6 +176,7 @@ class Cluster(ends.Ends):
                 continue
             self.server.change("jobs", job["metadata"]["name"], _started(self.time.text()))
             present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
+            present |= {int(index) for index in job.get("status", {}).get("completedIndexes", ())}
             for index in set(range(job["spec"]["completions"])) - present:
                 refusal = self._make_pod(job, index)
                 if refusal is not None:
@@ -190,10 +202,46 @@ class Cluster(ends.Ends):
     def roll_out(self) -> None:
         """What the Deployment controller does: take away the pods of former templates."""
         for deployment in self.server.all("deployments"):
-            wanted = deployment["spec"]["template"]["metadata"]["annotations"].items()
             for pod in self._pods_of(deployment):
-                if not wanted <= pod["metadata"]["annotations"].items():
+                if not _is_of_template(pod, deployment):
                     self.server.delete("pods", pod["metadata"]["name"])
+
+    def surge(self) -> None:
+        """What the Deployment controller does by a strategy: make present pods, some beyond `replicas`."""
+        for deployment in self.server.all("deployments"):
+            replicas, pods = deployment["spec"]["replicas"], self._pods_of(deployment)
+            present = sum(_is_of_template(pod, deployment) for pod in pods)
+            room = replicas + _strategy(deployment)[0] - len(pods)
+            for _ in range(max(min(replicas - present, room), 0)):
+                self._make_pod(deployment, None)
+
+    def retire(self) -> None:
+        """And take former ones away, as far as enough are available."""
+        for deployment in self.server.all("deployments"):
+            pods = [pod for pod in self._pods_of(deployment) if "deletionTimestamp" not in pod["metadata"]]
+            former = [pod for pod in pods if not _is_of_template(pod, deployment)]
+            available = sum(pod["status"]["phase"] == "Running" for pod in pods)
+            for pod in sorted(former, key=lambda pod: pod["status"]["phase"] == "Running"):
+                runs = pod["status"]["phase"] == "Running"
+                if not runs or available > deployment["spec"]["replicas"] - _strategy(deployment)[1]:
+                    self.server.delete("pods", pod["metadata"]["name"])
+                    available -= runs
+
+    def take_labels(self) -> None:
+        """Somebody takes our label away from every Job and Deployment."""
+        self._label(None)
+
+    def put_labels(self) -> None:
+        """Somebody puts it back."""
+        self._label(names.DLJOB_LABEL)
+
+    def _label(self, name: str | None) -> None:
+        for plural in ("jobs", "deployments"):
+            for value in self.server.all(plural):
+                metadata = value["metadata"]
+                kept = {key: text for key, text in metadata["labels"].items() if key != names.DLJOB_LABEL}
+                found = {**kept, **({name: metadata["ownerReferences"][0]["name"]} if name else {})}
+                self.server.change(plural, metadata["name"], _with_labels(found))
 
     def count_quota(self) -> None:
         """What the quota controller does: count the pods that have not ended."""
@@ -206,8 +254,11 @@ class Cluster(ends.Ends):
     def place(self, *, gpu: GPUUID = objects.GPU) -> None:
         """What the extender does: bind every pod that waits."""
         for pod in self._members():
-            if not pod["spec"].get("nodeName"):
+            bound = sum(bool(other["spec"].get("nodeName")) for other in self._members())
+            if not pod["spec"].get("nodeName") and (self.room is None or bound < self.room):
                 self.place_pod(pod, gpu=gpu)
+            elif not pod["spec"].get("nodeName"):
+                self.server.change("pods", pod["metadata"]["name"], _full)
 
     def place_pod(self, pod: Json, *, gpu: GPUUID = objects.GPU) -> None:
         """Bind one pod."""
@@ -219,8 +270,11 @@ class Cluster(ends.Ends):
             if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
                 self.server.change("pods", pod["metadata"]["name"], _run)
         for deployment in self.server.all("deployments"):
-            ready = sum(pod["status"]["phase"] == "Running" for pod in self._pods_of(deployment))
-            self.server.change("deployments", deployment["metadata"]["name"], _available(ready))
+            pods = self._pods_of(deployment)
+            ready = sum(pod["status"]["phase"] == "Running" for pod in pods)
+            updated = sum(_is_of_template(pod, deployment) for pod in pods)
+            edit = _counted(ready, updated=updated, total=len(pods))
+            self.server.change("deployments", deployment["metadata"]["name"], edit)
 
     def succeed(self) -> None:
         """Every running pod succeeds, and the Jobs of which all did are complete."""
@@ -283,8 +337,32 @@ class Cluster(ends.Ends):
         return refusal
 
 
+def _is_of_template(pod: Json, deployment: Json) -> bool:
+    wanted = deployment["spec"]["template"]["metadata"]["annotations"].items()
+    return bool(wanted <= pod["metadata"]["annotations"].items())
+
+
+def _strategy(deployment: Json) -> tuple[int, int]:
+    """`maxSurge` and `maxUnavailable`; by default a quarter, rounded up and down."""
+    replicas, found = (
+        deployment["spec"]["replicas"],
+        (deployment["spec"].get("strategy") or {}).get("rollingUpdate", {}),
+    )
+    return found.get("maxSurge", -(-replicas // 4)), found.get("maxUnavailable", replicas // 4)
+
+
+def _full(pod: Json) -> None:
+    said = {"type": names.PACKED, "status": "False", "reason": "InsufficientShare", "message": "no GPU has 100 left"}
+    kept = [item for item in pod["status"].get("conditions", ()) if item["type"] != names.PACKED]
+    pod["status"] = {**pod["status"], "conditions": [*kept, said]}
+
+
 def _over(job: Json) -> bool:
     return bool(job.get("status", {}).get("conditions"))
+
+
+def _with_labels(found: Json) -> Callable[[Json], None]:
+    return lambda value: value["metadata"].update(labels=found)
 
 
 def _started(time: str) -> Any:
@@ -308,7 +386,8 @@ def _bind(pod: Json, gpu: GPUUID, time: str) -> None:
 
 def _run(pod: Json) -> None:
     conditions = [*pod["status"].get("conditions", ()), {"type": "Ready", "status": "True"}]
-    pod["status"] = {**pod["status"], "phase": "Running", "conditions": conditions}
+    running = [{"name": "main", "state": {"running": {}}}]
+    pod["status"] = {**pod["status"], "phase": "Running", "conditions": conditions, "containerStatuses": running}
 
 
 def _end(phase: str) -> Any:
@@ -322,13 +401,14 @@ def _end(phase: str) -> Any:
     return edit
 
 
-def _available(ready: int) -> Any:
+def _counted(ready: int, *, updated: int, total: int) -> Any:
     def edit(value: Json) -> None:
         value["status"] = {
             **value.get("status", {}),
             "observedGeneration": value["metadata"]["generation"],
             "availableReplicas": ready,
-            "updatedReplicas": value["spec"]["replicas"],
+            "updatedReplicas": updated,
+            "replicas": total,
         }
 
     return edit

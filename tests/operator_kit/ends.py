@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from cotenant_api import gpunode
+from cotenant_operator import labels
 from operator_kit import objects
 from operator_kit.server import Server, Time
 
@@ -43,6 +44,29 @@ class Ends:
             if _running(pod):
                 self.server.change("pods", pod["metadata"]["name"], _with_condition(target))
                 self.server.delete("pods", pod["metadata"]["name"])
+
+    def disrupt(self, reason: str = "EvictionByEvictionAPI") -> None:
+        """Every running pod of a Job is taken away: it is asked to end, and runs until it has."""
+        target = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+        for pod in self._jobs_pods():
+            if _running(pod):
+                self.server.change("pods", pod["metadata"]["name"], _with_condition(target))
+                self.server.delete("pods", pod["metadata"]["name"])
+
+    def leave(self) -> None:
+        """Every pod of a Job that was asked to end does so with 0, is counted as done, and goes."""
+        for job in self.attempts():
+            own = [pod for pod in self._jobs_pods() if _owner(pod) == job["metadata"]["uid"]]
+            for pod in own:
+                if pod["status"]["phase"] == "Running" and "deletionTimestamp" in pod["metadata"]:
+                    name = pod["metadata"]["name"]
+                    self.server.change("pods", name, lambda value: value["status"].update(phase="Succeeded"))
+                    self.server.change("jobs", job["metadata"]["name"], _completed(pod))
+                    self.server.delete("pods", name)
+            status = (self.server.find("jobs", job["metadata"]["name"]) or {}).get("status", {})
+            done, ended = status.get("completedIndexes", ()), status.get("conditions")
+            if len(done) == job["spec"]["completions"] and not ended:
+                self.end_job(job["metadata"]["name"], "Complete", reason="CompletionsReached")
 
     def crash(self) -> None:
         """Every running pod fails by its own doing."""
@@ -151,6 +175,18 @@ class Ends:
     def _jobs_pods(self) -> Iterable[Json]:
         owners = {job["metadata"]["uid"] for job in self.attempts()}
         return [pod for pod in self.server.all("pods") if _owner(pod) in owners]
+
+
+def _completed(pod: Json) -> Callable[[Json], None]:
+    """The Job controller's count of indexes that are done; here as a list."""
+    index = pod["metadata"]["annotations"][labels.COMPLETION_INDEX]
+
+    def edit(job: Json) -> None:
+        status = job.get("status", {})
+        done = sorted({*status.get("completedIndexes", ()), index})
+        job["status"] = {**status, "completedIndexes": done}
+
+    return edit
 
 
 def _owner(pod: Json) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from cotenant_operator import labels
 from cotenant_operator.kube import api
 from operator_kit.server import Fault
 
@@ -9,6 +10,11 @@ from operator_kit.server import Fault
 def changes_something(request: api.Request) -> bool:
     """Whether a request is a write."""
     return request.method != "GET"
+
+
+def decides_something(request: api.Request) -> bool:
+    """Whether a request is a write other than a fence, which each process writes once."""
+    return changes_something(request) and labels.FENCE not in str(request.body)
 
 
 class AtWrite:

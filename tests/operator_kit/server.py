@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from cotenant_api import conditions, errors
+from cotenant_operator import labels
 from cotenant_operator.kube import api
 
 Json = dict[str, Any]
@@ -84,7 +85,6 @@ class Server:
     fault: Callable[[api.Request], Fault | None] = lambda _: None
     late: list[api.Request] = field(default_factory=list)
     _objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
-    _applied: dict[tuple[str, str, str], dict[str, set[str]]] = field(default_factory=dict)
     _version: int = 0
 
     async def __call__(self, request: api.Request) -> tuple[int, Any]:
@@ -137,6 +137,8 @@ class Server:
             self.change(plural, name, lambda pod: pod["metadata"].update(deletionTimestamp=time), namespace=namespace)
             return
         del self._objects[(plural, namespace, name)]
+        self._version += 1
+        value["metadata"]["resourceVersion"] = str(self._version)
         self._note(plural, "DELETED", value)
         for kind, inner, owned in self._owned_by(value["metadata"]["uid"]):
             self.delete(kind, owned, namespace=inner)
@@ -177,7 +179,7 @@ class Server:
                 return self._delete((plural, namespace, name), dict(request.body or {}))
         body = copy.deepcopy(dict(request.body or {}))
         if request.content_type == api.APPLY:
-            return self._apply((plural, namespace, name), body, force=request.query.get("force") == "true")
+            return self._apply((plural, namespace, name), body)
         return self._merge((plural, namespace, name), body, subresource)
 
     def _delete(self, key: tuple[str, str, str], options: Json) -> tuple[int, Any]:
@@ -197,13 +199,13 @@ class Server:
         ]
         if request.metadata_only:
             items = [{"metadata": item["metadata"]} for item in items]
-        return {"items": items, "metadata": {}}
+        return {"items": items, "metadata": {"resourceVersion": str(self._version)}}
 
     def _post(self, plural: str, namespace: str, body: Json) -> tuple[int, Any]:
         key = (plural, namespace, body["metadata"]["name"])
         if key in self._objects:
             return 409, {"message": f'{plural} "{key[2]}" already exists'}
-        return 201, self._create(plural, body)
+        return 201, self._create(plural, {**body, "metadata": {**body["metadata"], "managedFields": _created(body)}})
 
     def _create(self, plural: str, body: Json) -> Json:
         value = copy.deepcopy(body)
@@ -212,26 +214,22 @@ class Server:
         metadata["creationTimestamp"] = self.time.text()
         return self._store((plural, metadata.get("namespace", ""), metadata["name"]), value)
 
-    def _apply(self, key: tuple[str, str, str], body: Json, *, force: bool) -> tuple[int, Any]:
-        found, uid = self._objects.get(key), body["metadata"].pop("uid", None)
-        version = body["metadata"].pop("resourceVersion", None)
-        applied = {name: set(body["metadata"].get(name) or {}) for name in ("labels", "annotations")}
+    def _apply(self, key: tuple[str, str, str], body: Json) -> tuple[int, Any]:
+        """Apply by the one manager there is: what it applied before and leaves out now is removed."""
+        found, metadata = self._objects.get(key), body["metadata"]
         if found is None:
-            if uid:
-                return 409, {"message": "uid mismatch"}
-            self._applied[key] = applied
-            return 201, self._create(key[0], body)
-        if (uid and uid != found["metadata"]["uid"]) or not force:
-            return 409, {"message": "conflict with another manager"}
-        if version and version != found["metadata"]["resourceVersion"]:
-            return 409, {"message": "the object has been modified"}
+            return 409, {"message": "uid mismatch"}
+        for field_name in ("uid", "resourceVersion"):
+            if metadata.pop(field_name, found["metadata"][field_name]) != found["metadata"][field_name]:
+                return 409, {"message": f"the object has been modified: {field_name}"}
         found = copy.deepcopy(found)
-        found["spec"] = body["spec"]
-        before, self._applied[key] = self._applied.get(key, {}), applied
-        for name in ("labels", "annotations"):
-            gone = before.get(name, set()) - applied[name]
-            kept = {own: text for own, text in (found["metadata"].get(name) or {}).items() if own not in gone}
-            found["metadata"][name] = {**kept, **(body["metadata"].get(name) or {})}
+        entries = found["metadata"].get("managedFields", [])
+        before: Json = next((entry["fieldsV1"] for entry in entries if entry["operation"] == "Apply"), {})
+        others = [entry for entry in entries if entry["operation"] != "Apply"]
+        kept = _without(found, before, others)
+        found = merged(kept, {**body, "metadata": metadata})
+        applied = {"manager": labels.FIELD_MANAGER, "operation": "Apply", "fieldsV1": _fields(body)}
+        found["metadata"]["managedFields"] = [*others, applied]
         return 200, self._store(key, found)
 
     def _merge(self, key: tuple[str, str, str], patch: Json, subresource: str) -> tuple[int, Any]:
@@ -249,6 +247,9 @@ class Server:
         for name in ("data", "binaryData"):
             if name in patch:
                 new[name] = merged(new.get(name) or {}, patch[name])
+        _note_update(new["metadata"].get("managedFields", []), {} if subresource else patch.get("spec", {}))
+        if "managedFields" in wanted:
+            new["metadata"]["managedFields"] = wanted["managedFields"]
         for name in ("labels", "annotations"):
             if name in wanted and not subresource:
                 new["metadata"][name] = merged(new["metadata"].get(name) or {}, wanted[name])
@@ -312,6 +313,45 @@ def merged(old: Any, patch: Any) -> Any:
         else:
             result[key] = merged(result.get(key), value)
     return result
+
+
+def _fields(value: Json, *, skip: tuple[str, ...] = ("apiVersion", "kind", "status")) -> Json:
+    """The fields of a manifest as `managedFields` name them; lists as a whole."""
+    return {
+        f"f:{name}": _fields(part, skip=()) if isinstance(part, dict) else {}
+        for name, part in value.items()
+        if name not in skip
+    }
+
+
+def _created(body: Json) -> list[Json]:
+    return [{"manager": labels.FIELD_MANAGER, "operation": "Update", "fieldsV1": _fields(body)}]
+
+
+def _note_update(entries: list[Json], spec: Json) -> None:
+    """Note that the operator has changed these fields otherwise than by apply."""
+    fields = {"f:spec": _fields(spec, skip=())}
+    entry = next((entry for entry in entries if entry["operation"] == "Update"), None)
+    if not spec:
+        return
+    if entry is None:
+        entries.append({"manager": labels.FIELD_MANAGER, "operation": "Update", "fieldsV1": fields})
+    else:
+        entry["fieldsV1"] = merged(entry["fieldsV1"], fields)
+
+
+def _without(value: Json, fields: Json, others: list[Json]) -> Json:
+    """An object without these fields, but for those that another entry has, too."""
+    found = {}
+    for name, part in value.items():
+        theirs = [entry["fieldsV1"][f"f:{name}"] for entry in others if f"f:{name}" in entry["fieldsV1"]]
+        if f"f:{name}" not in fields:
+            found[name] = part
+        elif isinstance(part, dict):
+            found[name] = _without(part, fields[f"f:{name}"], [{"fieldsV1": each} for each in theirs])
+        elif theirs:
+            found[name] = part
+    return found
 
 
 def without_version(value: Json) -> str:

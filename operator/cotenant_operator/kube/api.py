@@ -7,7 +7,7 @@
     +-- ForbiddenError   403: quota, admission, RBAC
     +-- TooLargeError    the answer has more bytes than are read at once
 
-Anything else that may pass is a TemporaryError.
+Anything else that may pass is a TemporaryError; 429, which did nothing, is a BusyError.
 """
 
 import logging
@@ -33,6 +33,7 @@ EVENTS: Final = 50
 _OURS: Final = {"fieldManager": labels.FIELD_MANAGER}
 """With every request that writes: `managedFields` tell who wrote what."""
 _RETRY_SECONDS: Final = 1.0
+_BUSY: Final = 429
 
 _PATHS: Final = {
     Kind.DLJOB: (f"/apis/{names.API_VERSION}", "dljobs"),
@@ -91,6 +92,10 @@ class InvalidError(APIError):
 
 class ForbiddenError(APIError):
     """Quota, admission or RBAC is against it."""
+
+
+class BusyError(errors.TemporaryError):
+    """429: the request was turned away before it did anything."""
 
 
 _ERRORS: Final[Mapping[int, type[APIError]]] = {
@@ -157,10 +162,17 @@ class API:
         """How many objects of a kind there are, by a listing of one; None: the API server does not say."""
         if kind in LABELLED:
             return None
-        request = Request(method="GET", path=path_of(kind, Key("", "")), query={"limit": "1"}, metadata_only=True)
-        page = await self.ask(request)
+        page = await self._first(kind)
         more = (page.get("metadata") or {}).get("remainingItemCount", None if page["metadata"].get("continue") else 0)
         return None if more is None else len(page.get("items") or []) + int(more)
+
+    async def version(self, kind: Kind) -> int:
+        """The version of the objects of a kind as a whole, by a listing of one."""
+        return int((await self._first(kind))["metadata"]["resourceVersion"])
+
+    async def _first(self, kind: Kind) -> Json:
+        request = Request(method="GET", path=path_of(kind, Key("", "")), query={"limit": "1"}, metadata_only=True)
+        return await self.ask(request)
 
     async def get(self, kind: Kind, key: Key) -> Json:
         """One object. Raises NotFoundError."""
@@ -196,18 +208,11 @@ class API:
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
         return await self.ask(Request(method="POST", path=path, query=_OURS, body=manifest))
 
-    async def apply(
-        self, kind: Kind, manifest: Mapping[str, Any], *, uid: str | None, version: int | None = None
-    ) -> Json:
-        """Apply an object: the one of this UID and version, or a new one that nobody else wrote to."""
-        metadata = dict(manifest["metadata"])
-        query = _OURS if uid is None else _OURS | {"force": "true"}
-        if uid is not None:
-            metadata["uid"] = uid
-        if version is not None:
-            metadata["resourceVersion"] = str(version)
+    async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str, version: int) -> Json:
+        """Apply to the object of this UID and version (ConflictError). Nothing is created: that could come late."""
+        metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": str(version)}
         path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
-        body = {**manifest, "metadata": metadata}
+        body, query = {**manifest, "metadata": metadata}, _OURS | {"force": "true"}
         return await self.ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
 
     async def merge(self, kind: Kind, key: Key, patch: Mapping[str, Any], *, subresource: str = "") -> Json:
@@ -253,9 +258,8 @@ class API:
         message = _message(body)
         if status in _ERRORS:
             raise _ERRORS[status](message)
-        raise errors.TemporaryError(
-            f"{request.method} {request.path}: {status}: {message}", delay_seconds=_RETRY_SECONDS
-        )
+        kind = BusyError if status == _BUSY else errors.TemporaryError
+        raise kind(f"{request.method} {request.path}: {status}: {message}", delay_seconds=_RETRY_SECONDS)
 
 
 def path_of(kind: Kind, key: Key) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from cotenant_api import dljob
 from cotenant_operator import labels, reasons
-from cotenant_operator.life import causes, growing, profiling, suspecting
+from cotenant_operator.life import causes, growing, interruptions, profiling, suspecting
 from cotenant_operator.plans import actions
 from cotenant_operator.state import carried, suspicions, views
 from cotenant_operator.state.carried import Carried, Cause, Ended
@@ -54,6 +54,17 @@ def ending(observed: Observed, spec: dljob.Spec, current: views.Job, *, cause: C
     """The end of an attempt by decision of the operator, with the failures that count until now."""
     failures = _failures(observed, spec, current, cause)
     return Ended(cause=cause, failures=failures, message=growing.cut(message))
+
+
+def counted(observed: Observed, spec: dljob.Spec, current: views.Job) -> int:
+    """Failures of all attempts until now that count against `backoffLimit`."""
+    if current.ended is not None:
+        return current.carried.failures + current.ended.failures
+    if current.failed is not None:
+        return current.carried.failures + concluded(observed, spec, current).failures
+    # A gang's attempt counts once, when it has ended.
+    running = _failures(observed, spec, current, Cause.FAILED) if spec.replicas == 1 else 0
+    return current.carried.failures + running
 
 
 def record(current: views.Job, ended: Ended) -> tuple[actions.Change, ...]:
@@ -113,6 +124,12 @@ def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
     words = f"{said}; {last.message}" if said else last.message
     failures = _failures(observed, spec, current, last.cause)
     return Ended(cause=last.cause, failures=failures, ran_seconds=ran, message=growing.cut(words))
+
+
+def interrupted(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended | None:
+    """The end of an attempt that is complete, and no success; None: it is one, or goes on."""
+    why = interruptions.why(observed, current)
+    return None if why is None else ending(observed, spec, current, cause=Cause.DISRUPTED, message=why)
 
 
 def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: Ended) -> Carried | Over:

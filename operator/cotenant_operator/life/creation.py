@@ -11,7 +11,7 @@ from cotenant_operator.plans.stages import Blocked, Stage
 from cotenant_operator.state import carried, grants, outcomes
 from cotenant_operator.state.measured import Measured
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.workloads import builders
+from cotenant_operator.workloads import digests
 
 GRACE_SECONDS: Final = 30
 """How long a graph that may still come is waited for before its absence counts: `kubectl apply` of a folder
@@ -111,7 +111,7 @@ def remembered(observed: Observed) -> Observed:
     if outcome.reason == reasons.EXTRACTION_RUNNING:
         # It can be had, and may be another one: the image has changed.
         return observed
-    if before.grant is None or before.model_digest != builders.model_digest(spec):
+    if before.grant is None or before.model_digest != digests.of_model(spec):
         return observed
     document = before.grant.document()
     if document is None:

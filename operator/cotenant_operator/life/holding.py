@@ -237,6 +237,6 @@ def _words(failure: FailedCreation) -> Blocked:
     return Blocked(reason=reason, message=message)
 
 
-def annotation(setback: Setback) -> dict[str, Any]:
-    """What is merged into the Job's metadata when it is suspended again."""
-    return {"annotations": {labels.QUOTA_SETBACK: setback.to_json()}}
+def annotations(setback: Setback) -> dict[str, str | None]:
+    """What is merged into the Job's annotations when it is suspended again."""
+    return {labels.QUOTA_SETBACK: setback.to_json()}

@@ -9,12 +9,12 @@ from cotenant_operator.life import causes, growing
 from cotenant_operator.state import views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.shortages import Shortage
-from cotenant_operator.workloads import builders
+from cotenant_operator.workloads import digests
 
 
 def known(spec: dljob.Spec, current: views.Deployment) -> Shortage:
     """What former templates have taught of what is to be run now."""
-    digest = builders.work_digest(spec)
+    digest = digests.of_work(spec)
     return current.shortage if current.shortage.of in ("", digest) else Shortage(of=digest)
 
 
@@ -23,11 +23,11 @@ def learned(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> 
     before = known(spec, current)
     pods = pods_of_template(observed, current)
     found = [finding for pod in pods if (finding := causes.ran_out(observed, pod)) is not None]
-    if not found or current.model_digest != builders.model_digest(spec):
+    if not found or current.model_digest != digests.of_model(spec):
         # What runs is not what is to be run.
         return before
     first = min(found, key=lambda finding: (finding.pod.meta.created, finding.pod.meta.key.name))
-    ended, digest = growing.ran_out(observed, first, pods, current.grant), builders.work_digest(spec)
+    ended, digest = growing.ran_out(observed, first, pods, current.grant), digests.of_work(spec)
     after = growing.more(observed, spec, after=before.taken_over, ended=ended, grant=current.grant)
     if after is None:
         if before.given_up:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cotenant_api import conditions, dljob, pod
 from cotenant_operator import reasons
-from cotenant_operator.life import creation, extracting, serving, training
+from cotenant_operator.life import attempts, creation, extracting, serving, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
 from cotenant_operator.state import outcomes
@@ -27,7 +27,8 @@ def wants_prediction(observed: Observed, now: datetime) -> bool:
         there = observed.deployment
         return there is None or serving.is_to_be_rolled(observed, job.spec, there, now)
     current = observed.current_job
-    return current is None or current.failed is not None
+    over = current is not None and (current.failed or attempts.interrupted(observed, job.spec, current)) is not None
+    return current is None or over
 
 
 def reconcile(observed: Observed, now: datetime) -> Plan:

@@ -3,14 +3,25 @@
 from datetime import datetime
 
 from cotenant_api import conditions, dljob
-from cotenant_operator import reasons
-from cotenant_operator.life import creation, granting, growing, holding, outgrowing, profiling, suspecting, training
+from cotenant_operator import labels, reasons
+from cotenant_operator.life import (
+    creation,
+    granting,
+    growing,
+    holding,
+    outgrowing,
+    profiling,
+    rolling,
+    suspecting,
+    training,
+)
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
-from cotenant_operator.state import views
+from cotenant_operator.state import shortages, views
+from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.shortages import Lessons, Shortage
-from cotenant_operator.workloads import builders
+from cotenant_operator.workloads import builders, digests
 
 
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
@@ -26,16 +37,32 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     if is_to_be_rolled(observed, spec, current, now):
         return _roll(observed, spec, now, current=current)
     shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
-    changed = current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage
-    if changed and current.grant is not None:
-        lessons = Lessons(shortage=shortage, suspicion=current.suspicion)
-        manifest = builders.deployment(observed.job, spec, current.grant, revision=current.revision, lessons=lessons)
-        apply = actions.ApplyDeployment(manifest=manifest, uid=current.meta.uid, version=current.meta.version)
-        return Stage(actions=(*_told(observed, current, shortage), apply), workload=True)
+    if current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage:
+        return Stage(actions=(*_told(observed, current, shortage), _adapt(spec, current, shortage)), workload=True)
+    return _going_on(observed, current, now)
+
+
+def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> Stage:
+    """The stage of a Deployment that is as the spec says: its pods come, are rolled, or run."""
+    room_at, words = rolling.makes_room_at(observed, current), rolling.words(observed, current)
+    if room_at is not None and now >= room_at:
+        return Stage(actions=(rolling.make_room(current),), workload=True, rolling=words)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
-    times = [time for time in (hold.retry_at, suspecting.share_again(observed, current)) if time is not None]
-    return Stage(workload=True, held=hold.why, notes=_untold(observed, current), retry_at=min(times, default=None))
+    looks = (hold.retry_at, suspecting.share_again(observed, current), room_at)
+    retry_at = min((time for time in looks if time is not None), default=None)
+    return Stage(workload=True, held=hold.why, rolling=words, notes=_untold(observed, current), retry_at=retry_at)
+
+
+def _adapt(spec: dljob.Spec, current: views.Deployment, shortage: Shortage) -> actions.Change:
+    """What may change without new pods; the template stays as it is, whatever this release would make of the spec."""
+    known = None if shortage == shortages.NONE else shortage.to_json()
+    patch = {
+        "metadata": {"annotations": {labels.SHORTAGE: known}},
+        "spec": {"replicas": builders.wanted_replicas(spec)},
+    }
+    name, uid, version = current.meta.key.name, current.meta.uid, current.meta.version
+    return actions.Change(kind=Kind.DEPLOYMENT, name=name, uid=uid, version=version, patch=patch)
 
 
 def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
@@ -65,7 +92,7 @@ def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shor
 
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
     """Whether the Deployment was made from this spec, replicas aside."""
-    return current.spec_digest == builders.spec_digest(spec)
+    return current.spec_digest == digests.of_spec(spec)
 
 
 def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
@@ -88,7 +115,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return decision
     manifest = builders.deployment(observed.job, spec, decision)
     note = training.begin("Deployment", manifest["metadata"]["name"], decision)
-    return Stage(actions=(actions.ApplyDeployment(manifest=manifest, uid=None),), workload=True, notes=(note,))
+    return Stage(actions=(actions.Create(kind=Kind.DEPLOYMENT, manifest=manifest),), workload=True, notes=(note,))
 
 
 def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment) -> Stage:
@@ -99,7 +126,9 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     decision = creation.granted(observed, spec, now, lessons.taken_over)
     if isinstance(decision, Stage):
         # The pods of the former spec go on; the condition Predicted says what is missing.
-        return Stage(workload=True, retry_at=decision.retry_at, blocked=decision.blocked)
+        why = None if decision.blocked is None or is_current(current, spec) else decision.blocked.message
+        outdated = None if why is None else f"the pods of the former spec go on: {why}"
+        return Stage(workload=True, retry_at=decision.retry_at, blocked=decision.blocked, outdated=outdated)
     bound = any(pod.node is not None and not pod.ended for pod in observed.pods)
     grant = granting.renewed(current.grant, decision, bound=bound)
     revision = current.revision + 1

@@ -9,12 +9,12 @@ from cotenant_api import dljob
 from cotenant_operator.life import causes, outgrowing
 from cotenant_operator.state import suspicions, views
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.workloads import builders
+from cotenant_operator.workloads import digests
 
 
 def known(spec: dljob.Spec, current: views.Deployment) -> suspicions.Suspicion | None:
     """What is held against what is to be run now; another program has not been there."""
-    return current.suspicion if current.spec_digest == builders.spec_digest(spec) else None
+    return current.suspicion if current.spec_digest == digests.of_spec(spec) else None
 
 
 def fault(observed: Observed, current: views.Deployment) -> causes.Suspected | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, holding, profiling
+from cotenant_operator.life import attempts, creation, editing, holding, interruptions, profiling
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, grants, views
@@ -22,7 +22,10 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     """Where the job stands."""
     current = observed.current_job
     found = _stage(observed, spec, now, current=current)
-    return replace(found, actions=(*stale(observed, former_to=current), *found.actions))
+    # Of a Job that is gone the status knows alone.
+    known = current is not None and current.attempt == found.attempt and current.problem is None
+    failures = attempts.counted(observed, spec, current) if current is not None and known else found.failures
+    return replace(found, actions=(*stale(observed, former_to=current), *found.actions), failures=failures)
 
 
 def stale(observed: Observed, *, former_to: views.Job | None) -> tuple[actions.Delete, ...]:
@@ -44,6 +47,9 @@ def stale(observed: Observed, *, former_to: views.Job | None) -> tuple[actions.D
 def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job | None) -> Stage:
     if current is None:
         return _create(observed, spec, now)
+    interrupted = attempts.interrupted(observed, spec, current)
+    if interrupted is not None:
+        return _after_interruption(observed, spec, now, current=current, ended=interrupted)
     if current.complete is not None:
         done = _ended(dljob.COMPLETE, reasons.COMPLETED, current.complete.message or "all replicas succeeded")
         return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, spec, current))
@@ -64,10 +70,12 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
     """Start an attempt, unless something speaks against it: the one after `current_job`, else the latest again."""
     known, current = observed.known_attempts, observed.current_job
     attempt = max(known, 1) if current is None else current.attempt + 1
-    if taken_over is None:
-        taken_over = carried.of_attempt(None, attempt=attempt)
+    taken_over = _remembered(observed, attempt, taken_over)
     if spec.suspend:
         return Stage(attempt=known)
+    if taken_over.failures > builders.backoff_limit(spec):
+        message = f"{taken_over.failures} failures: backoffLimit {builders.backoff_limit(spec)} is used up"
+        return Stage(attempt=known, finished=_ended(dljob.FAILED, reasons.BACKOFF_LIMIT_EXCEEDED, message))
     alive = [pod.meta.key.name for pod in observed.pods if not pod.ended]
     if alive:
         message = f"waiting for pods of a former Job to end: {', '.join(sorted(alive)[:8])}"
@@ -83,8 +91,20 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
         workload=True,
+        failures=taken_over.failures,
         notes=(begin("Job", manifest["metadata"]["name"], decision, attempt=attempt),),
     )
+
+
+def _remembered(observed: Observed, attempt: int, taken_over: carried.Carried | None) -> carried.Carried:
+    """What an attempt takes over: of one whose Job was deleted, what counted is in the status."""
+    failures = observed.job.status.failures
+    if taken_over is None and failures is None:
+        return carried.of_attempt(None, attempt=attempt)
+    found = taken_over or carried.FIRST
+    if failures is None or observed.known_attempts < attempt:
+        return found
+    return found.model_copy(update={"failures": max(found.failures, failures)})
 
 
 def _marked(observed: Observed, spec: dljob.Spec, grant: grants.Grant, taken_over: carried.Carried) -> carried.Carried:
@@ -139,11 +159,25 @@ def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, curre
     return _next(observed, spec, now, current=current)
 
 
-def _next(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
+def _after_interruption(
+    observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job, ended: carried.Ended
+) -> Stage:
+    """The next attempt after one whose pods ended well because they were asked to end."""
+    due = deadline(observed, spec)
+    if due is not None and now >= due:
+        message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
+        return _failed(current, reasons.DEADLINE_EXCEEDED, message)
+    return _next(observed, spec, now, current=current, ended=ended)
+
+
+def _next(
+    observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job, ended: carried.Ended | None = None
+) -> Stage:
     """What follows an attempt whose end is known."""
-    ended = current.ended or attempts.concluded(observed, spec, current)
+    ended = current.ended or ended or attempts.concluded(observed, spec, current)
     following = attempts.following(observed, spec, current, ended)
-    ended_at = "" if current.failed is None else current.failed.last_transition_time
+    final = current.failed or current.complete
+    ended_at = "" if final is None else final.last_transition_time
     failed_at, due = datetime.fromisoformat(ended_at or conditions.timestamp(now)), deadline(observed, spec)
     if isinstance(following, attempts.Over):
         told_by = failed_at + timedelta(seconds=attempts.EVIDENCE_SECONDS)
@@ -179,9 +213,10 @@ def _untold(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[N
     if current.grant is not None:
         begun = (begin("Job", current.meta.key.name, current.grant, attempt=current.attempt),)
     former = next((job for job in observed.jobs if job.attempt == current.attempt - 1), None)
-    if former is None or former.failed is None:
+    interrupted = None if former is None else attempts.interrupted(observed, spec, former)
+    if former is None or (former.failed is None and interrupted is None):
         return begun
-    ended = former.ended or attempts.concluded(observed, spec, former)
+    ended = former.ended or interrupted or attempts.concluded(observed, spec, former)
     return (*_told(observed, former, ended, attempts.story(former.attempt, ended, current.carried)), *begun)
 
 
@@ -189,6 +224,8 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     """Keep the Job as the spec wants it: suspended or not, and over in time, or when its attempt is."""
     if current.meta.deleting:
         return Stage(attempt=current.attempt, workload=True)
+    if editing.is_to_be_made_again(observed, spec, current, failures=attempts.counted(observed, spec, current)):
+        return editing.made_again(current)
     goes_on = current.deadline_seconds is None and not current.suspended and not spec.suspend
     ended, look_again = attempts.early(observed, spec, current, now) if goes_on else (None, None)
     if ended is not None and current.problem is None:
@@ -201,22 +238,30 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     if current.problem is None and current.backoff_limit not in (None, builders.restarts(spec, current.carried)):
         changes["backoffLimit"] = builders.restarts(spec, current.carried)
     due = deadline(observed, spec)
-    if due is not None and now >= due and current.deadline_seconds is None:
+    late = due is not None and now >= due
+    stays_suspended = current.suspended and "suspend" not in changes
+    if late and current.deadline_seconds is None and not stays_suspended:
         changes["activeDeadlineSeconds"] = attempts.ENFORCED_DEADLINE_SECONDS
-    patch: dict[str, object] = {"spec": changes}
+    elif not late and current.deadline_seconds is not None and current.suspended and current.ended is None:
+        # It has not been enforced, and is not to be any more.
+        changes["activeDeadlineSeconds"] = None
+    outdated = editing.ignored(spec, current)
+    notes = interruptions.note(observed, spec, current)
     if hold.setback is not None:
-        patch["metadata"] = holding.annotation(hold.setback)
+        notes |= holding.annotations(hold.setback)
+    patch = {"spec": changes, **({"metadata": {"annotations": notes}} if notes else {})}
     change = actions.Change(
         kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
     )
     times = [time for time in (due, look_again, hold.retry_at) if time is not None and now < time]
     return Stage(
-        actions=(change,) if changes else (),
+        actions=(change,) if changes or notes else (),
         attempt=current.attempt,
         workload=True,
         held=hold.why,
-        ending=current.ending or "activeDeadlineSeconds" in changes,
-        notes=(*_untold(observed, spec, current), *_ignored_change(observed, spec, current)),
+        ending=changes.get("activeDeadlineSeconds", current.ending) not in (False, None),
+        outdated=outdated,
+        notes=(*_untold(observed, spec, current), *editing.told(observed, outdated)),
         retry_at=min(times, default=None),
     )
 
@@ -229,16 +274,6 @@ def _is_to_be_switched(spec: dljob.Spec, current: views.Job, hold: holding.Hold)
     if current.suspended:
         return not current.external and hold.why is None
     return hold.setback is not None
-
-
-def _ignored_change(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[Note, ...]:
-    """Told once per generation: until the status names the generation as observed."""
-    known = observed.job.status.observed_generation
-    changed = known is not None and known < observed.job.meta.generation
-    if not changed or builders.spec_digest(spec) == current.spec_digest:
-        return ()
-    message = f"Job {current.meta.key.name} exists and is left as it is: the change applies to a next attempt, if any"
-    return (Note(warning=True, reason=reasons.SPEC_CHANGE_IGNORED, message=message),)
 
 
 def _failed(current: views.Job, reason: str, message: str) -> Stage:

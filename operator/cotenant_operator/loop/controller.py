@@ -15,7 +15,7 @@ from cotenant_api import dljob, errors, names
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import creations, executor, keeper, limit_ranges, overuses, pace
+from cotenant_operator.loop import creations, events, executor, keeper, limit_ranges, overuses, pace
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process, tasks
 from cotenant_operator.plans import actions
@@ -29,6 +29,8 @@ from cotenant_operator.state.views import Key
 _LOGGER = logging.getLogger(__name__)
 
 WORKERS: Final = 32
+UNWATCHED_SECONDS: Final = 30.0
+"""How often a workload is read of which no watch tells."""
 MAX_ASIDE: Final = 512
 """Workers that wait until a graph is read, in whose place others work."""
 
@@ -81,6 +83,7 @@ class Controller:
         self._client, self._clock = client, clock
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
+        self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
         self._overuses = overuses.Overuses(client)
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
@@ -162,17 +165,23 @@ class Controller:
             _LOGGER.debug("%s: a fault of the operator", key, exc_info=True)
             self._retry(key, f"a fault of the operator: {error!r}")
         else:
+            if self.store.unwatched(key):
+                self._queue.add(key, at=self._clock.monotonic() + UNWATCHED_SECONDS)
             self._queue.done(key)
 
     async def _process(self, key: Key) -> None:
         for found in self.store.left_out(key):
             with contextlib.suppress(api.NotFoundError):
                 self.store.put(found.kind, await self._client.one(found.kind, found.key))
+        await self._look_for_unwatched(key)
         observed = self._observe(key)
         if observed is None:
             self._refusals.pop(key, None)
             self._pace.forget(key)
+            self._events.forget(key)
+            self._executor.fences.forget(key)
             return
+        observed = await self._fenced(key, observed)
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
         evicted, limited = causes.unproven(observed), holding.wants_defaults(observed)
@@ -198,6 +207,27 @@ class Controller:
             refusal = executor.refusal(error, generation=generation, now=self._clock.now())
             self._refusals[key] = (observed.job.meta.uid, refusal)
             self.enqueue(frozenset([key]))
+
+    async def _look_for_unwatched(self, key: Key) -> None:
+        """Read the workloads of which no watch tells."""
+        for found in self.store.unwatched(key):
+            try:
+                self.store.put(found.kind, await self._client.get(found.kind, found.key))
+            except api.NotFoundError:
+                if found.uid:
+                    self.store.remove(found.kind, found.uid)
+
+    async def _fenced(self, key: Key, observed: Observed) -> Observed:
+        """Return what there is, after the writing of the fences that are due. What is over needs none."""
+        fences = self._executor.fences
+        if observed.job.meta.deleting or observed.job.finished is not None:
+            fences.forget(key)
+            return observed
+        fences.keep(key, observed)
+        due = list(fences.due(key, observed))
+        for fence in due:
+            await self._executor.execute(key, fence)
+        return (self._observe(key) or observed) if due else observed
 
     def _observe(self, key: Key) -> Observed | None:
         job = self.store.dljob(key)
@@ -249,12 +279,24 @@ class Controller:
     async def _do(self, key: Key, plan: Plan) -> None:
         todo = plan.actions if self._may_tell(key, plan) else ()
         for action in todo:
-            await self._executor.execute(key, action)
+            if isinstance(action, actions.EmitEvent):
+                await self._events.send(key, action)
+            else:
+                await self._executor.execute(key, action)
             if not isinstance(action, actions.PatchStatus):
                 _LOGGER.info("%s: %s", key, describe(action))
+        await self._send_again(key)
         if plan.retry_at is not None:
             seconds = (plan.retry_at - self._clock.now()).total_seconds()
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
+            self._wake.set()
+
+    async def _send_again(self, key: Key) -> None:
+        """Send the events that were not taken, and look again when the next try is due."""
+        await self._events.send_again(key)
+        due = self._events.due(key)
+        if due is not None:
+            self._queue.add(key, at=due)
             self._wake.set()
 
     def _may_tell(self, key: Key, plan: Plan) -> bool:

@@ -5,13 +5,14 @@ that the next plan never rests on less than what was done.
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from cotenant_api import conditions, names
+from cotenant_api import conditions, errors, names
 from cotenant_operator import labels, reasons
-from cotenant_operator.kube import api
+from cotenant_operator.kube import api, ownership
+from cotenant_operator.loop import fences
 from cotenant_operator.plans import actions
 from cotenant_operator.state import reading, setbacks
 from cotenant_operator.state.kinds import WATCHED, Kind
@@ -34,13 +35,18 @@ class Refused(api.APIError):
 
 
 class Executor:
-    """Does actions for one DLJob after another."""
+    """Does actions for one DLJob after another.
+
+    Attributes:
+        fences: which workloads no earlier patch can change any more.
+    """
 
     def __init__(self, client: api.API, store: Store, *, now: Callable[[], datetime]) -> None:
         self._api, self._store, self._now = client, store, now
+        self.fences = fences.Fences()
 
     async def execute(self, key: Key, action: actions.Action) -> None:
-        """Do one action.
+        """Do one action; an event is sent by `emit`.
 
         Raises:
             Refused: a workload is refused.
@@ -50,21 +56,43 @@ class Executor:
             case actions.Create():
                 await self._create(key, action)
             case actions.ApplyDeployment():
-                await self._apply_deployment(key, action)
+                with self._noting(key, action.uid):
+                    await self._apply_deployment(key, action)
             case actions.Change():
-                as_it_was = {"uid": action.uid, "resourceVersion": str(action.version)}
-                metadata = {**action.patch.get("metadata", {}), **as_it_was}
-                patch = {**action.patch, "metadata": metadata}
-                self._keep(action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
+                with self._noting(key, action.uid):
+                    await self._change(key, action)
             case actions.Delete():
-                name = Key(key.namespace, action.name)
-                await self._api.delete(action.kind, name, uid=action.uid, version=action.version)
+                await self._delete(key, action)
             case actions.Discard():
                 await self._discard(key, action)
             case actions.PatchStatus():
                 await self._patch_status(key, action)
-            case actions.EmitEvent():
-                await self._emit(key, action)
+
+    @contextlib.contextmanager
+    def _noting(self, key: Key, uid: str) -> Iterator[None]:
+        """Note whether a patch of a workload was answered; one that is refused changes nothing of what is known."""
+        try:
+            yield
+        except api.BusyError:
+            raise
+        except errors.TemporaryError:
+            self.fences.unanswered(key, uid)
+            raise
+        self.fences.answered(key, uid)
+
+    async def _change(self, key: Key, action: actions.Change) -> None:
+        metadata = {**action.patch.get("metadata", {}), **_as_it_was(action.uid, action.version)}
+        # Whoever took it away: what the operator writes carries it, and is watched by it.
+        metadata["labels"] = {names.DLJOB_LABEL: key.name}
+        patch = {**action.patch, "metadata": metadata}
+        self._keep(action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
+
+    async def _delete(self, key: Key, action: actions.Delete) -> None:
+        name = Key(key.namespace, action.name)
+        # One that names a version may be decided otherwise later: it is fenced as a patch is.
+        fenced = action.version is not None and action.kind is Kind.JOB
+        with self._noting(key, action.uid) if fenced else contextlib.nullcontext():
+            await self._api.delete(action.kind, name, uid=action.uid, version=action.version)
 
     async def _create(self, key: Key, action: actions.Create) -> None:
         manifest = action.manifest
@@ -75,6 +103,8 @@ class Executor:
             made = await self._taken(action.kind, name, manifest)
         except (api.InvalidError, api.ForbiddenError, api.NotFoundError) as error:
             raise refused(error) from error
+        else:
+            self.fences.answered(key, made["metadata"]["uid"])
         self._keep(action.kind, made)
 
     def _keep(self, kind: Kind, value: api.Json) -> None:
@@ -108,13 +138,16 @@ class Executor:
                 await self._api.delete(kind, name, uid=seen.uid, version=seen.version)
 
     async def _apply_deployment(self, key: Key, action: actions.ApplyDeployment) -> None:
-        manifest = action.manifest
+        manifest, version = action.manifest, action.version
+        name = Key(key.namespace, manifest["metadata"]["name"])
+        standing = await self._api.get(Kind.DEPLOYMENT, name)
+        owned = ownership.applied(standing["metadata"].get("managedFields") or (), manager=labels.FIELD_MANAGER)
+        if owned is not None:
+            # Else what it was created with would stay where the template no longer has it.
+            patch = {"metadata": {"managedFields": owned, **_as_it_was(action.uid, version)}}
+            version = reading.version(await self._api.merge(Kind.DEPLOYMENT, name, patch))
         try:
-            deployment = await self._api.apply(Kind.DEPLOYMENT, manifest, uid=action.uid, version=action.version)
-        except api.ConflictError:
-            if action.uid is not None:
-                raise
-            deployment = await self._taken(Kind.DEPLOYMENT, Key(key.namespace, manifest["metadata"]["name"]), manifest)
+            deployment = await self._api.apply(Kind.DEPLOYMENT, manifest, uid=action.uid, version=version)
         except (api.InvalidError, api.ForbiddenError, api.NotFoundError) as error:
             raise refused(error) from error
         self._store.put(Kind.DEPLOYMENT, deployment)
@@ -128,18 +161,26 @@ class Executor:
             raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
         return found
 
-    async def _emit(self, key: Key, action: actions.EmitEvent) -> None:
-        """Tell it; where events are refused, the status still says the same."""
+    async def emit(self, key: Key, action: actions.EmitEvent) -> None:
+        """Create an event; one that is refused is left out, as the status says the same.
+
+        Raises:
+            TemporaryError: it may be taken later.
+        """
         try:
             await self._api.emit(event(key, action, self._now()))
         except api.APIError as error:
             _LOGGER.warning("%s: event %s refused: %s", key, action.reason, error)
 
     async def _patch_status(self, key: Key, action: actions.PatchStatus) -> None:
-        metadata = {"uid": action.uid, "resourceVersion": str(action.version)}
-        patch = {"metadata": metadata, "status": dict(action.status)}
+        patch = {"metadata": _as_it_was(action.uid, action.version), "status": dict(action.status)}
         written = await self._api.merge(Kind.DLJOB, key, patch, subresource="status")
         self._store.put(Kind.DLJOB, written)
+
+
+def _as_it_was(uid: str, version: int) -> dict[str, str]:
+    """Return the conditions of a patch: this object, and nothing written to it since."""
+    return {"uid": uid, "resourceVersion": str(version)}
 
 
 def refused(error: api.APIError) -> Refused:

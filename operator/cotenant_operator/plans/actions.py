@@ -22,12 +22,12 @@ class ApplyDeployment:
     """Apply the Deployment.
 
     Attributes:
-        uid, version: of the one that is there, as it was when this was decided; None: make one.
+        uid, version: of the one that is there, as it was when this was decided.
     """
 
     manifest: Manifest
-    uid: str | None
-    version: int | None = None
+    uid: str
+    version: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ MAX_DIGITS: Final = 18
 _TOO_LARGE: Final = "cotenant.dev/bytes"
 """In the place of a spec that is too large: its size. The API server leaves no such key in a DLJob."""
 _MAX_DIGEST: Final = 128
+_MAX_UID: Final = 64
 _DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
 MAX_SPEC_BYTES: Final = 128 * 1024
 """Of a DLJob's spec as JSON, a graph inline included."""
@@ -72,9 +73,11 @@ def job(value: views.Object) -> views.Job:
     spec, status = value["spec"], value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
     complete, failed = condition(ends.get("Complete")), condition(ends.get("Failed"))
-    attempt = number(label(value, names.ATTEMPT_LABEL))
+    attempt = number(value["metadata"]["name"].rpartition("-")[2])
     taken_over, ended, problem = _memory(value, attempt=attempt)
     size, over = spec.get("completions") or 1, complete is not None or failed is not None
+    disrupted = _annotation(value, labels.DISRUPTED)
+    done = complete is not None and disrupted is None and not spec.get("suspend")
     return views.Job(
         meta=meta(value),
         attempt=attempt,
@@ -87,7 +90,7 @@ def job(value: views.Object) -> views.Job:
         ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
         spec_digest=(_annotation(value, labels.SPEC_DIGEST) or "")[:_MAX_DIGEST],
         model_digest=(_annotation(value, labels.MODEL_DIGEST) or "")[:_MAX_DIGEST],
-        grant=None if complete is not None else grants.read(spec["template"]),
+        grant=None if done else grants.read(spec["template"]),
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
         backoff_limit=spec.get("backoffLimit"),
         failures=status.get("failed") or 0,
@@ -98,6 +101,7 @@ def job(value: views.Object) -> views.Job:
         size=size,
         demand=None if size == 1 or over else demand.read(spec["template"], pods=size),
         setback=setbacks.setback(_annotation(value, labels.QUOTA_SETBACK)),
+        disrupted=disrupted[:_MAX_UID] if disrupted else None,
     )
 
 
@@ -106,11 +110,13 @@ def deployment(value: views.Object) -> views.Deployment:
     spec, status = value["spec"], value.get("status") or {}
     replicas = spec.get("replicas", 1)
     caught_up = status.get("observedGeneration", 0) >= value["metadata"].get("generation", 0)
+    updated = status.get("updatedReplicas") or 0
+    surge = ((spec.get("strategy") or {}).get("rollingUpdate") or {}).get("maxSurge", 1)
     return views.Deployment(
         meta=meta(value),
         replicas=replicas,
         available=status.get("availableReplicas") or 0,
-        rolled_out=caught_up and (status.get("updatedReplicas") or 0) >= replicas,
+        rolled_out=caught_up and updated >= replicas and (status.get("replicas") or 0) <= updated,
         spec_digest=(_annotation(value, labels.SPEC_DIGEST) or "")[:_MAX_DIGEST],
         model_digest=(_annotation(value, labels.MODEL_DIGEST) or "")[:_MAX_DIGEST],
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
@@ -118,6 +124,7 @@ def deployment(value: views.Object) -> views.Deployment:
         revision=_revision(spec["template"]),
         shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
         suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),
+        surges=surge not in (0, "0", "0%"),
     )
 
 

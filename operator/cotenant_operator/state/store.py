@@ -5,10 +5,11 @@ object never replaces a newer one, and a deleted object does not come back by an
 """
 
 import logging
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cotenant_api import errors, gpunode, names, packingpolicy
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
@@ -24,6 +25,14 @@ _REMEMBERED_DELETIONS: Final = 16384
 
 Keys = frozenset[Key]
 NOBODY: Final[Keys] = frozenset()
+
+
+class Unwatched(NamedTuple):
+    """A workload to be looked for by its name; `uid` where it is known."""
+
+    kind: Kind
+    key: Key
+    uid: str
 
 
 class Store:
@@ -47,7 +56,7 @@ class Store:
         self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
         self._models: Counter[tuple[GPUModel, int]] = Counter()
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._gone: OrderedDict[str, float] = OrderedDict()
         self._take: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Keys]]] = {
             Kind.DLJOB: self._take_dljob,
             Kind.JOB: self._take_job,
@@ -74,8 +83,9 @@ class Store:
         """
         uid, version = value["metadata"]["uid"], reading.version(value)
         known = self._versions[kind].get(uid)
-        if uid in self._gone or (known is not None and version < known[0]):
+        if version < self._gone.get(uid, -1) or (known is not None and version < known[0]):
             return NOBODY
+        self._gone.pop(uid, None)
         key = _key(kind, value)
         # A label may name another DLJob than before.
         moved = NOBODY if known is None or known[1] == key else self._forget(kind, uid, known[1])
@@ -92,9 +102,19 @@ class Store:
             self._unreadable.drop(key, uid)
         return concerned | moved
 
-    def remove(self, kind: Kind, uid: str) -> Keys:
-        """Forget an object that is deleted; the DLJobs that it concerned."""
-        self._gone[uid] = None
+    def remove(self, kind: Kind, uid: str, *, version: int | None = None) -> Keys:
+        """Forget an object that is deleted, or out of sight; the DLJobs that it concerned.
+
+        Args:
+            kind: of the object.
+            uid: of it.
+            version: at which it was so: what is no older is in sight again. None: it is gone for good.
+        """
+        known = self._versions[kind].get(uid)
+        if known is not None and version is not None and version < known[0]:
+            # It came into sight again since.
+            return NOBODY
+        self._gone[uid] = math.inf if version is None else version
         if len(self._gone) > _REMEMBERED_DELETIONS:
             self._gone.popitem(last=False)
         known = self._versions[kind].pop(uid, None)
@@ -134,6 +154,23 @@ class Store:
     def left_out(self, key: Key) -> tuple[unread.Unread, ...]:
         """The objects of a DLJob for which its namespace had no room when they came, and has now."""
         return self._unreadable.left_out(key, room=self._budget.left(key.namespace))
+
+    def unwatched(self, key: Key) -> tuple[Unwatched, ...]:
+        """The workloads of a DLJob that are there, or seem to be, and of which no watch tells: they lack our label."""
+        job = self._dljobs.get(key)
+        if job is None or job.finished is not None or job.meta.deleting:
+            return ()
+        known = [(Kind.JOB, found.meta) for found in self._jobs.get(key, {}).values()]
+        deployment = self._deployments.get(key)
+        known += [] if deployment is None else [(Kind.DEPLOYMENT, deployment.meta)]
+        blind = [Unwatched(kind, meta.key, meta.uid) for kind, meta in known if names.DLJOB_LABEL not in meta.labels]
+        owners = {meta.uid for _, meta in known}
+        living = (pod for pod in self._pods.get(key, {}).values() if pod.dljob_uid == job.meta.uid and not pod.ended)
+        orphans = {pod.attempt for pod in living if pod.meta.owner_uid not in owners}
+        lost = [Unwatched(Kind.JOB, Key(key.namespace, f"{key.name}-{attempt}"), "") for attempt in orphans if attempt]
+        if 0 in orphans and deployment is None:
+            lost.append(Unwatched(Kind.DEPLOYMENT, key, ""))
+        return (*blind, *lost)
 
     def dljob(self, key: Key) -> views.DLJob | None:
         """A DLJob."""
@@ -338,8 +375,11 @@ def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
 
 
 def _owner(value: Mapping[str, Any]) -> Key:
+    """The DLJob of a Job or pod: that controls it, else that of its label. Anybody may take a label away."""
     metadata = value["metadata"]
-    name = (metadata.get("labels") or {}).get(names.DLJOB_LABEL, "")
+    owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
+    controlling = next((owner["name"] for owner in owners if owner.get("kind") == "DLJob"), None)
+    name = controlling or (metadata.get("labels") or {}).get(names.DLJOB_LABEL, "")
     return Key(metadata.get("namespace", ""), name)
 
 

@@ -106,6 +106,7 @@ class Job:
         size: how many pods it has.
         demand: what a gang asks of the quotas of its namespace; None where it is no gang, or over.
         setback: how a quota stopped it before.
+        disrupted: UID of a single replica's pod that was taken away, where no other followed it.
     """
 
     meta: Meta
@@ -130,6 +131,7 @@ class Job:
     size: int = 1
     demand: Demand | None = None
     setback: Setback | None = None
+    disrupted: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -146,6 +148,7 @@ class Deployment:
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
         suspicion: what is held against it.
+        surges: whether a rollout makes a new pod before it takes a former one away.
     """
 
     meta: Meta
@@ -159,6 +162,7 @@ class Deployment:
     revision: int = 0
     shortage: Shortage = NONE
     suspicion: Suspicion | None = None
+    surges: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""The conditions Queued, Placed, Ready and Suspended. Pure.
+"""The conditions Queued, Placed, Ready, Suspended and Current. Pure.
 
 Each says what holds, and where it does not hold, what is being waited for.
 """
@@ -81,6 +81,8 @@ def ready(
         return Verdict(dljob.READY, True, reasons.PODS_READY, message)
     if short is not None:
         return Verdict(dljob.READY, False, reasons.OUT_OF_MEMORY, short)
+    if stage.rolling is not None:
+        return Verdict(dljob.READY, False, reasons.ROLLING_OUT, stage.rolling)
     return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)
 
 
@@ -93,6 +95,15 @@ def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | 
     if before is None:
         return None
     return Verdict(dljob.SUSPENDED, False, reasons.RESUMED, "spec.suspend is false")
+
+
+def current(stage: Stage, *, before: conditions.Condition | None) -> Verdict | None:
+    """Whether what runs was made from the spec as it stands; absent where that was never otherwise."""
+    if stage.outdated is not None:
+        return Verdict(dljob.CURRENT, False, reasons.SPEC_CHANGE_IGNORED, stage.outdated)
+    if before is None or stage.finished is not None:
+        return None
+    return Verdict(dljob.CURRENT, True, reasons.SPEC_APPLIED, "what runs, or is made next, is as the spec says")
 
 
 def _idle(stage: Stage, spec: dljob.Spec) -> tuple[str, str] | None:

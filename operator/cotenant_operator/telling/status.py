@@ -12,7 +12,7 @@ from cotenant_operator.state import grants, views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.outcomes import Predicted
 from cotenant_operator.telling import replicas, shortfall, shown
-from cotenant_operator.telling.conditions import Verdict, placed, queued, ready, suspended
+from cotenant_operator.telling.conditions import Verdict, current, placed, queued, ready, suspended
 
 
 def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
@@ -32,6 +32,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         queue_position=_queue_position(found),
         conditions=found,
         attempts=max(stage.attempt, job.status.attempts or 0) or None,
+        failures=job.status.failures if stage.failures is None else stage.failures,
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
         completion_time=_completion_time(job, found),
         prediction=_prediction(observed, stage, known, pods),
@@ -56,6 +57,7 @@ def _verdicts(
         place,
         ready(stage, spec, counts, deployment=observed.deployment, short=shortfall.words(observed)),
         suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
+        current(stage, before=before.get(dljob.CURRENT)),
     )
 
 
@@ -130,7 +132,7 @@ def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
         states = tuple((found.type, found.status, found.reason) for found in status.conditions)
         where = tuple((replica.pod, replica.node) for replica in status.replicas if replica.node)
         model = None if status.prediction is None else status.prediction.gpu_model
-        return states, where, model, status.attempts, status.phase, status.observed_generation
+        return states, where, model, status.attempts, status.failures, status.phase, status.observed_generation
 
     return core(old) != core(new)
 

@@ -9,6 +9,7 @@ from typing import Any
 import kopf
 
 from cotenant_operator.loop import controller
+from cotenant_operator.state import reading
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.watches import resync, settings
 
@@ -55,7 +56,8 @@ def handler(kind: Kind, work: controller.Controller, sweeper: resync.Sweeper) ->
         value = event["object"]
         uid = value["metadata"]["uid"]
         if event["type"] == "DELETED":
-            work.enqueue(work.store.remove(kind, uid))
+            # An object that lost the label by which it is watched is told as deleted, and comes back when it has it.
+            work.enqueue(work.store.remove(kind, uid, version=reading.version(value)))
             return
         if event["type"] is None and work.store.knows(kind, uid):
             # Listed again: the watch was lost, and deletions with it.

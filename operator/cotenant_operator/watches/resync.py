@@ -11,7 +11,7 @@ from typing import Final
 from cotenant_api import errors
 from cotenant_operator.kube import api
 from cotenant_operator.loop import patience
-from cotenant_operator.state.kinds import WATCHED, Kind
+from cotenant_operator.state.kinds import LABELLED, WATCHED, Kind
 from cotenant_operator.state.store import Keys, Store
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,10 +43,12 @@ async def sweep(client: api.API, store: Store, kind: Kind) -> Keys:
     if await client.count(kind) == len(known):
         # As many as are known: listing ten thousand takes the API server seconds.
         return frozenset()
+    # What is listed by a label may be there without it.
+    version = await client.version(kind) if kind in LABELLED else None
     there = {item["metadata"]["uid"] async for page in client.pages(kind, metadata_only=True) for item in page}
     concerned: Keys = frozenset()
     for uid in known - there:
-        concerned |= store.remove(kind, uid)
+        concerned |= store.remove(kind, uid, version=version)
     return concerned
 
 

@@ -1,43 +1,16 @@
 """The Kubernetes objects that a DLJob becomes. Pure: a value in, a manifest out."""
 
-import hashlib
 from typing import Any, Final
 
-from cotenant_api import dljob, documents, names
+from cotenant_api import dljob, names
 from cotenant_operator import labels
 from cotenant_operator.state import carried, grants, shortages, views
-from cotenant_operator.workloads import template
+from cotenant_operator.workloads import digests, template
 
 DEFAULT_BACKOFF_LIMIT: Final = 6
 """As batch/v1."""
-_NOT_BUILT_IN: Final = {
-    "suspend",
-    "replicas",
-    "backoff_limit",
-    "active_deadline_seconds",
-    "ttl_seconds_after_finished",
-    "oom_policy",
-}
-"""Fields of the spec that take effect without a new workload."""
-
-
-def spec_digest(spec: dljob.Spec) -> str:
-    """A digest of what a workload is made from; equal digests make equal workloads."""
-    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_BUILT_IN))
-
-
-def model_digest(spec: dljob.Spec) -> str:
-    """A digest of what a prediction is made from, but for the content of a ConfigMap."""
-    asked = {"model", "batch_size", "precision", "input_shapes", "gpu_models"}
-    found = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked)
-    rate = None if spec.slo is None else spec.slo.requests_per_second
-    return _digest(found if rate is None else {**found, "requestsPerSecond": rate})
-
-
-def work_digest(spec: dljob.Spec) -> str:
-    """A digest of what says how much GPU memory a replica needs, wherever it is placed."""
-    asked = {"model", "batch_size", "precision", "input_shapes"}
-    return _digest(spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=asked))
+FORMER_FIRST: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+"""A pod of the former template goes before the one in its stead is made."""
 
 
 def job_name(owner: views.DLJob, attempt: int) -> str:
@@ -129,7 +102,7 @@ def deployment(
     if lessons.suspicion is not None:
         metadata["annotations"][labels.SUSPICION] = lessons.suspicion.to_json()
         # A pod of before would go on among new neighbours, no suspect, until one of these can start.
-        content["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+        content["strategy"] = FORMER_FIRST
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
 
 
@@ -164,15 +137,11 @@ def _graph(grant: grants.Grant) -> dict[str, str]:
     return {} if grant.graph is None else {labels.GRAPH: str(grant.graph)}
 
 
-def _digest(content: Any) -> str:
-    return hashlib.sha256(documents.canonical(content).encode()).hexdigest()[:32]
-
-
 def _metadata(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) -> dict[str, Any]:
     return {
         "name": name,
         "namespace": owner.meta.key.namespace,
         "labels": template.workload_labels(owner, attempt=attempt),
-        "annotations": {labels.SPEC_DIGEST: spec_digest(spec), labels.MODEL_DIGEST: model_digest(spec)},
+        "annotations": {labels.SPEC_DIGEST: digests.of_spec(spec), labels.MODEL_DIGEST: digests.of_model(spec)},
         "ownerReferences": [owner_reference(owner)],
     }

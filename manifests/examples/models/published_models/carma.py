@@ -1,7 +1,8 @@
-"""CARMA's image classifiers (itu-rad/CARMA, `workloads/`): models, image sizes, losses and optimizers of its programs.
+"""CARMA's programs (itu-rad/CARMA, `workloads/`): their models, shapes, losses and optimizers.
 
-They train in fp32 with PyTorch's defaults, so convolutions run as TF32, from four loader workers.
-`resnet50_cifar100.py` makes an EfficientNet-B0, whatever its name says, and so it does here.
+They train in fp32 with PyTorch's defaults, so convolutions run as TF32; images from four loader workers, text from the
+program itself. `resnet50_cifar100.py` makes an EfficientNet-B0, whatever its name says, and so it does here. Attention
+is PyTorch's fused operator, as transformers takes it by default for BERT.
 """
 
 import functools
@@ -12,8 +13,11 @@ from typing import Any
 import timm
 import torch
 import torchvision
+import transformers
 from torch import Tensor, nn
 from torch.nn import functional
+
+from cotenant_predictor.extraction import huggingface
 
 from .jobs import Published
 
@@ -44,9 +48,29 @@ PROGRAMS: Mapping[str, tuple[Callable[[], nn.Module], int, str]] = MappingProxyT
 )
 """By the name in the measured table: model, edge of its images, optimizer."""
 
+TOKENS, VOCABULARY = 512, 28_996
+"""Every text is padded to so many tokens, of so many words."""
+LANGUAGE_MODELS: Mapping[str, tuple[Mapping[str, int], int]] = MappingProxyType(
+    {
+        "BERT_base_on_wiki": (
+            {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+            32,
+        ),
+        "BERT_large_on_wiki": (
+            {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+            8,
+        ),
+    }
+)
+"""What the program says of its model, and its batch size."""
+
 
 def jobs() -> list[Published]:
     """Every program at every batch size that was measured."""
+    return [*_classifiers(), *_language_models()]
+
+
+def _classifiers() -> list[Published]:
     return [
         Published(
             key=f"{program},{batch}",
@@ -60,6 +84,27 @@ def jobs() -> list[Published]:
         for program, (make, edge, optimizer) in PROGRAMS.items()
         for batch in BATCHES
     ]
+
+
+def _language_models() -> list[Published]:
+    return [
+        Published(
+            key=f"{program},{batch}",
+            name=f"carma-{program.replace('_', '-').lower()}-{batch}",
+            build=functools.partial(_build_bert, sizes, batch),
+            batch_size=batch,
+            optimizer="adamw",
+            tf32=True,
+            examples=huggingface.EXAMPLES,
+        )
+        for program, (sizes, batch) in LANGUAGE_MODELS.items()
+    ]
+
+
+def _build_bert(sizes: Mapping[str, int], batch: int) -> tuple[nn.Module, dict[str, Tensor]]:
+    model = transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=VOCABULARY, **sizes))
+    names = ("input_ids", "attention_mask", "labels")
+    return model, {name: torch.empty(batch, TOKENS, dtype=torch.long) for name in names}
 
 
 def _build(

@@ -1,0 +1,83 @@
+"""What an edit of the spec means for a Job that is there already. Pure.
+
+A Job's template cannot change. While none of its pods is bound, nothing is lost by making it again: the same attempt,
+its place in the queue and what counts against `backoffLimit` stay. What runs is left as it is, and the DLJob says so.
+"""
+
+from cotenant_api import dljob
+from cotenant_operator import reasons
+from cotenant_operator.plans import actions
+from cotenant_operator.plans.stages import Blocked, Note, Stage
+from cotenant_operator.state import carried, views
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import digests
+
+
+def is_outdated(spec: dljob.Spec, current: views.Job) -> bool:
+    """Whether the Job was made from another spec."""
+    return current.spec_digest != digests.of_spec(spec)
+
+
+def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job, *, failures: int) -> bool:
+    """Whether the Job goes, so that the next one is made from the spec as it stands.
+
+    Args:
+        observed: what there is.
+        spec: what the DLJob says.
+        current: the Job.
+        failures: of all attempts until now: with the Job, only what the status says of them is left.
+    """
+    if spec.suspend or not is_outdated(spec, current) or not _is_at_rest(observed, current):
+        return False
+    return (observed.job.status.failures or 0) >= failures and _may_be_forgotten(observed, current)
+
+
+def made_again(current: views.Job) -> Stage:
+    """The stage of a Job that goes, because it is to be made from another spec."""
+    meta = current.meta
+    # With its version: one that arrives late takes no Job away that was found to be as the spec says meanwhile.
+    gone = actions.Delete(kind=Kind.JOB, name=meta.key.name, uid=meta.uid, version=meta.version)
+    message = f"the spec was changed before a pod had its GPUs: Job {meta.key.name} is made again"
+    blocked = Blocked(reason=reasons.SPEC_CHANGED, message=message)
+    return Stage(actions=(gone,), attempt=current.attempt, blocked=blocked)
+
+
+def ignored(spec: dljob.Spec, current: views.Job) -> str | None:
+    """Why what runs is not what the spec says, and what to do; None: it is."""
+    if not is_outdated(spec, current):
+        return None
+    name = current.meta.key.name
+    if spec.suspend:
+        return f"Job {name} was made from a former spec: the change applies when spec.suspend is false"
+    return (
+        f"Job {name} has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, "
+        "set spec.suspend to true, and to false when its pods have ended"
+    )
+
+
+def told(observed: Observed, message: str | None) -> tuple[Note, ...]:
+    """Told once per generation: until the status names the generation as observed."""
+    known = observed.job.status.observed_generation
+    if message is None or known is None or known >= observed.job.meta.generation:
+        return ()
+    return (Note(warning=True, reason=reasons.SPEC_CHANGE_IGNORED, message=message),)
+
+
+def _is_at_rest(observed: Observed, current: views.Job) -> bool:
+    """Whether no pod of the Job has its GPUs, and its end is not decided."""
+    if current.meta.deleting or current.ending or current.ended is not None or current.problem is not None:
+        return False
+    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
+    return all(pod.node is None or pod.phase == "Failed" for pod in own)
+
+
+def _may_be_forgotten(observed: Observed, current: views.Job) -> bool:
+    """Whether the attempt's memory is elsewhere, too: it follows from the Job before it, or there is nothing in it.
+
+    What counts against `backoffLimit` is in the status. A count of waits may be forgotten.
+    """
+    if any(job.attempt == current.attempt - 1 and job.failed is not None for job in observed.jobs):
+        return True
+    kept = current.carried.model_copy(update={"failures": 0, "uncounted": 0, "profile": False})
+    return kept == carried.FIRST

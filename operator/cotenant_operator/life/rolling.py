@@ -1,0 +1,79 @@
+"""How far a rollout of a Deployment is, and what it waits for. Pure.
+
+By default the Deployment controller makes a pod of the new template before it takes one of the former away. Where all
+GPUs that the job may use are in use, that pod waits for ever, and the former pods with it. Whether there is room, the
+packing queue says. Where it has said no for a while, former pods go first, one at a time: until the next rollout.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from cotenant_api.pod import PackedReason
+from cotenant_operator.life import outgrowing
+from cotenant_operator.plans import actions
+from cotenant_operator.state import views
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders
+
+PATIENCE_SECONDS: Final = 60
+"""So long a pod of the new template may wait for room before one of the former goes for it."""
+_NO_ROOM: Final = frozenset(
+    {
+        PackedReason.INSUFFICIENT_SHARE,
+        PackedReason.INSUFFICIENT_MEMORY,
+        PackedReason.TENANT_LIMIT,
+        PackedReason.TENANCY_CONFLICT,
+        PackedReason.WAITING_FOR_TURN,
+        PackedReason.WAITING_FOR_SCALE_UP,
+        PackedReason.INSUFFICIENT_HOST_RESOURCES,
+    }
+)
+"""What the packing queue says where a pod would fit if another went."""
+
+
+def makes_room_at(observed: Observed, current: views.Deployment) -> datetime | None:
+    """When former pods go first; None: they need not, or do already."""
+    waiting = _waiting(observed, current)
+    if not current.surges or not current.replicas or not waiting or not _former(observed, current):
+        return None
+    return min(pod.meta.created for pod in waiting) + timedelta(seconds=PATIENCE_SECONDS)
+
+
+def make_room(current: views.Deployment) -> actions.Change:
+    """Let former pods go first. The template stays, so this is no rollout of its own."""
+    name, uid, version = current.meta.key.name, current.meta.uid, current.meta.version
+    patch = {"spec": {"strategy": builders.FORMER_FIRST}}
+    return actions.Change(kind=Kind.DEPLOYMENT, name=name, uid=uid, version=version, patch=patch)
+
+
+def words(observed: Observed, current: views.Deployment) -> str | None:
+    """How far a rollout is, and what it waits for; None: there is none."""
+    if not _former(observed, current):
+        return None
+    present = [pod for pod in outgrowing.pods_of_template(observed, current) if pod.ready and not pod.meta.deleting]
+    text = f"{len(present)} of {current.replicas} replicas are ready from the present template"
+    waiting = _waiting(observed, current)
+    if not waiting:
+        return text
+    said = "" if waiting[0].packed is None else f" ({waiting[0].packed[1]})"
+    if current.surges:
+        follows = f"one of the former template goes for it when it has waited for {PATIENCE_SECONDS} s"
+    else:
+        follows = "those of the former template go first, one at a time"
+    return f"{text}; pod {waiting[0].meta.key.name} finds no room{said}: {follows}"
+
+
+def _waiting(observed: Observed, current: views.Deployment) -> Sequence[views.Pod]:
+    """Pods of the present template for which there is no room, by the packing queue."""
+    pods = outgrowing.pods_of_template(observed, current)
+    unbound = (pod for pod in pods if pod.node is None and not pod.ended and not pod.meta.deleting)
+    return [pod for pod in unbound if pod.packed is not None and pod.packed[0] in _NO_ROOM]
+
+
+def _former(observed: Observed, current: views.Deployment) -> Sequence[views.Pod]:
+    """Pods of former templates that have GPUs."""
+    present = {pod.meta.uid for pod in outgrowing.pods_of_template(observed, current)}
+    living = (pod for pod in observed.pods if not pod.ended and not pod.meta.deleting and pod.node is not None)
+    return [pod for pod in living if pod.meta.uid not in present]

@@ -1,0 +1,185 @@
+"""No edit is swallowed: what it means at which time, for a Job and for a Deployment. Against a cluster in memory."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cotenant_operator import labels
+from operator_kit import objects, quotas
+from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
+
+Json = dict[str, Any]
+
+RUN = ("create_pods", "place", "run_pods")
+
+
+def edit(cluster: Cluster, name: str = "train", **fields: Any) -> None:
+    cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
+
+
+def image(cluster: Cluster, name: str = "train-1") -> str:
+    job = cluster.server.find("jobs", name) or {}
+    return str(job["spec"]["template"]["spec"]["containers"][0]["image"]) if job else ""
+
+
+def jobs(cluster: Cluster) -> list[str]:
+    return [job["metadata"]["name"] for job in cluster.attempts()]
+
+
+@pytest.mark.parametrize("steps", [(), ("create_pods",)])
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_an_edit_before_the_pods_have_their_gpus_makes_the_same_attempt_again(
+    cluster: Cluster, replicas: int, steps: tuple[str, ...]
+) -> None:
+    cluster.apply(objects.dljob(replicas=replicas))
+    await cluster.run(*steps)
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert (jobs(cluster), image(cluster)) == (["train-1"], "busybox:2")
+    await cluster.run(*RUN, "succeed")
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"], status["failures"]) == ("Succeeded", 1, 0)
+    assert "SpecChangeIgnored" not in cluster.events()
+    assert cluster.condition("Current") == {}
+
+
+async def test_the_remedy_of_refused_pods_is_applied(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    job = cluster.attempts()[0]
+    quotas.tell(cluster.server, job, 'pods "x" is forbidden: violates PodSecurity', time=cluster.time.text())
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.run(*RUN, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_an_edit_of_the_gpu_models_while_queued_goes_to_the_pods(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    edit(cluster, gpuModels=[objects.MODEL], sharing="Exclusive")
+    await cluster.run("create_pods")
+    (pod,) = cluster.server.all("pods")
+    assert pod["metadata"]["annotations"]["cotenant.dev/gpu-models"] == objects.MODEL
+
+
+async def test_suspend_edit_and_resume_runs_what_the_edit_says(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=3))
+    await cluster.run(*RUN, "crash", *RUN)
+    edit(cluster, suspend=True)
+    await cluster.run("stop_suspended", "reap")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert cluster.condition("Current")["status"] == "False"
+    edit(cluster, suspend=False)
+    await cluster.run(*RUN)
+    assert (jobs(cluster), image(cluster)) == (["train-1"], "busybox:2")
+    assert cluster.condition("Current")["status"] == "True"
+    assert cluster.dljob()["status"]["failures"] == 1
+    assert cluster.attempts()[0]["spec"]["backoffLimit"] == 2
+
+
+async def test_what_runs_is_left_alone_and_the_status_goes_on_saying_so(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.advance(60)
+    assert image(cluster) == "busybox"
+    current = cluster.condition("Current")
+    assert (current["status"], current["reason"]) == ("False", "SpecChangeIgnored")
+    assert "set spec.suspend to true" in current["message"]
+    edit(cluster, template=objects.template())
+    await cluster.advance(60)
+    assert cluster.condition("Current")["status"] == "True"
+
+
+async def test_a_later_attempt_that_is_made_again_remembers_what_came_before(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "run_out_of_memory", "enforce_deadlines", "reap", "create_pods")
+    before = json.loads((cluster.server.find("jobs", "train-2") or {})["metadata"]["annotations"][labels.CARRIED])
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    there = cluster.server.find("jobs", "train-2") or {}
+    assert (image(cluster, "train-2"), before["outOfMemory"]) == ("busybox:2", 1)
+    assert json.loads(there["metadata"]["annotations"][labels.CARRIED]) == before
+
+
+async def test_an_attempt_whose_memory_would_be_lost_is_not_made_again(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "run_out_of_memory", "enforce_deadlines", "reap", "create_pods")
+    cluster.server.delete("jobs", "train-1")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert image(cluster, "train-2") == "busybox"
+    assert cluster.condition("Current")["status"] == "False"
+
+
+async def test_a_deletion_that_arrives_late_takes_no_job_that_is_wanted_again(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    late = [Fault(effect=False, status=0, late=True)]
+    cluster.server.fault = lambda request: late.pop() if late and request.method == "DELETE" else None
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.deliver()
+    await cluster.step()
+    edit(cluster, template=objects.template())
+    await cluster.advance(60)
+    assert cluster.server.arrive() is not None
+    assert jobs(cluster) == ["train-1"]
+
+
+async def test_a_deadline_that_passed_while_suspended_and_was_raised_ends_nothing(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=100))
+    await cluster.run(*RUN)
+    edit(cluster, suspend=True)
+    await cluster.run("stop_suspended", "reap")
+    await cluster.advance(200)
+    edit(cluster, activeDeadlineSeconds=86400)
+    await cluster.settle()
+    edit(cluster, suspend=False)
+    await cluster.run("create_pods", "enforce_deadlines", "place", "run_pods", "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_a_deadline_that_a_suspended_job_has_already_is_taken_back(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=100))
+    await cluster.run(*RUN)
+    edit(cluster, suspend=True)
+    await cluster.run("stop_suspended", "reap")
+    cluster.server.change("jobs", "train-1", lambda value: value["spec"].update(activeDeadlineSeconds=1))
+    await cluster.settle()
+    assert "activeDeadlineSeconds" not in cluster.attempts()[0]["spec"]
+
+
+async def test_failures_count_also_when_somebody_deletes_the_jobs(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(replicas=2, backoffLimit=1))
+    for attempt in (1, 2):
+        await cluster.run(*RUN, "crash", "reap")
+        cluster.server.delete("jobs", f"train-{attempt}")
+        await cluster.advance(400)
+    failed = cluster.condition("Failed")
+    assert failed["reason"] == "BackoffLimitExceeded"
+    assert cluster.dljob()["status"]["failures"] == 2
+
+
+async def test_what_counted_for_nothing_does_not_count_because_its_job_was_deleted(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=0))
+    await cluster.run("create_pods", "place", "never_start", "enforce_deadlines", "reap")
+    await cluster.advance(20)
+    for attempt in (1, 2):
+        cluster.server.delete("jobs", f"train-{attempt}")
+    await cluster.run(*RUN, "succeed")
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_a_service_whose_change_cannot_be_made_goes_on_and_says_so(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("serve", workloadType="Inference"))
+    await cluster.run(*RUN)
+    cluster.set_policy(queue={"onMissingPrediction": "Hold"})
+    edit(cluster, "serve", model={"configMapRef": {"name": "nowhere"}})
+    await cluster.advance(60)
+    assert cluster.condition("Current", name="serve")["status"] == "False"
+    edit(cluster, "serve", model={"configMapRef": {"name": "toy"}})
+    await cluster.advance(60)
+    assert cluster.condition("Current", name="serve")["status"] == "True"

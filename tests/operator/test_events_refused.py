@@ -1,0 +1,77 @@
+"""Nothing waits for events: an API server that takes none holds up no status, no deadline and no rollout."""
+
+import pytest
+
+from cotenant_operator import labels
+from cotenant_operator.kube import api
+from cotenant_operator.loop import events
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
+
+
+def refuse_events(cluster: Cluster, status: int) -> None:
+    """The API server answers every creation of an event so; 0: not at all."""
+
+    def fault(request: api.Request) -> Fault | None:
+        creates = request.method == "POST" and request.path.endswith("/events")
+        return Fault(effect=False, status=status) if creates else None
+
+    cluster.server.fault = fault
+
+
+def take_events(cluster: Cluster) -> None:
+    """The API server takes events again."""
+    cluster.server.fault = lambda _: None
+
+
+@pytest.fixture(params=[0, 429, 500, 504])
+def deaf(cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
+    """A cluster that takes no events."""
+    refuse_events(cluster, request.param)
+    return cluster
+
+
+async def test_a_status_is_written(deaf: Cluster) -> None:
+    deaf.apply(objects.dljob())
+    await deaf.run("create_pods", "place", "run_pods")
+    assert deaf.dljob()["status"]["phase"] == "Running"
+
+
+async def test_a_deadline_is_kept(deaf: Cluster) -> None:
+    deaf.apply(objects.dljob(activeDeadlineSeconds=100))
+    await deaf.run("create_pods", "place", "run_pods")
+    await deaf.advance(101)
+    await deaf.run("enforce_deadlines", "reap")
+    await deaf.advance(60)
+    assert deaf.condition("Failed")["reason"] == "DeadlineExceeded"
+
+
+async def test_a_service_is_rolled(deaf: Cluster) -> None:
+    deaf.apply(objects.dljob("serve", workloadType="Inference", replicas=1))
+    await deaf.run("create_pods", "place", "run_pods", "fault_of_unknown_cause")
+    await deaf.advance(60)
+    rolled = deaf.server.find("deployments", "serve")
+    assert rolled is not None
+    assert labels.SUSPICION in rolled["metadata"]["annotations"]
+
+
+async def test_what_was_not_taken_is_told_later_and_in_order(cluster: Cluster) -> None:
+    refuse_events(cluster, 500)
+    cluster.apply(objects.dljob(activeDeadlineSeconds=10))
+    await cluster.run("create_pods", "place", "run_pods")
+    take_events(cluster)
+    await cluster.advance(events.RETRY_SECONDS)
+    await cluster.run("enforce_deadlines", "reap")
+    assert cluster.events() == ["Created", "DeadlineExceeded"]
+
+
+async def test_what_is_never_taken_is_given_up(cluster: Cluster) -> None:
+    refuse_events(cluster, 500)
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    for _ in range(events.TRIES):
+        await cluster.advance(events.RETRY_SECONDS)
+    before = len(cluster.server.requests)
+    await cluster.advance(10 * events.RETRY_SECONDS)
+    assert not [request for request in cluster.server.requests[before:] if request.path.endswith("/events")]

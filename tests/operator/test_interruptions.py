@@ -1,0 +1,114 @@
+"""Evicted is not done: who was asked to end, and ended well, is run again. Against a cluster in memory."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cotenant_operator import labels
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+
+Json = dict[str, Any]
+
+RUN = ("create_pods", "place", "run_pods")
+REASONS = {
+    "preemption by the packing queue, kubectl drain": "EvictionByEvictionAPI",
+    "preemption by kube-scheduler": "PreemptionByScheduler",
+    "a taint, as of a node that is lost": "DeletionByTaintManager",
+    "a node that is gone": "DeletionByPodGC",
+    "a node that shuts down, as of a spot interruption": "TerminationByKubelet",
+}
+
+
+async def finish(cluster: Cluster, attempt: int) -> Json:
+    """Let the next attempt run to its end."""
+    await cluster.run("reap")
+    await cluster.advance(60)
+    await cluster.run(*RUN, "succeed")
+    status: Json = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"], status["failures"]) == ("Succeeded", attempt, 0)
+    return status
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS.keys())
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_a_pod_that_was_taken_away_and_exits_with_0_is_not_done(
+    cluster: Cluster, replicas: int, reason: str
+) -> None:
+    cluster.apply(objects.dljob(replicas=replicas, backoffLimit=0))
+    await cluster.run(*RUN)
+    cluster.disrupt(reason)
+    await cluster.run("leave", "enforce_deadlines")
+    assert cluster.dljob()["status"]["phase"] == "Queued" or cluster.condition("Queued")["reason"] == "RestartBackoff"
+    await finish(cluster, attempt=2)
+    assert cluster.events().count("AttemptFailed") == 1
+
+
+async def test_why_is_told(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "disrupt", "leave")
+    queued = cluster.condition("Queued")
+    assert queued["reason"] == "RestartBackoff"
+    assert "was taken away and ended well after that" in queued["message"]
+    assert queued["message"].endswith("counts against no limit")
+
+
+async def test_it_is_known_although_the_operator_dies_before_the_pod_ends(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "disrupt")
+    cluster.leave()
+    cluster.restart()
+    await cluster.start()
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "RestartBackoff"
+
+
+async def test_it_is_known_where_nobody_saw_the_pod_but_when_it_had_ended(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    cluster.disrupt()
+    for pod in cluster.server.all("pods"):
+        cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["status"].update(phase="Succeeded"))
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.settle()
+    assert cluster.condition("Queued")["reason"] == "RestartBackoff"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_a_job_that_was_suspended_and_whose_pods_exit_with_0_is_not_done(cluster: Cluster, replicas: int) -> None:
+    cluster.apply(objects.dljob(replicas=replicas))
+    await cluster.run(*RUN)
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await cluster.run("stop_suspended", "leave")
+    await cluster.advance(60)
+    assert cluster.dljob()["status"]["phase"] == "Suspended"
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=False))
+    await cluster.settle()
+    await finish(cluster, attempt=2)
+
+
+async def test_a_pod_that_was_taken_away_and_failed_is_replaced_within_the_attempt(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(backoffLimit=0))
+    await cluster.run(*RUN, "evict")
+    await finish(cluster, attempt=1)
+    assert "AttemptFailed" not in cluster.events()
+
+
+async def test_a_pod_that_ends_well_after_one_that_was_taken_away_is_done(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "disrupt")
+    (job,) = cluster.attempts()
+    assert job["metadata"]["annotations"][labels.DISRUPTED]
+    await finish(cluster, attempt=1)
+    (job,) = cluster.attempts()
+    assert labels.DISRUPTED not in job["metadata"]["annotations"]
+
+
+async def test_the_next_attempt_knows_what_the_one_that_was_taken_away_had_learned(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "run_out_of_memory", "enforce_deadlines", "reap", *RUN, "disrupt", "leave")
+    await cluster.advance(60)
+    carried = (cluster.server.find("jobs", "train-3") or {})["metadata"]["annotations"][labels.CARRIED]
+    assert json.loads(carried)["outOfMemory"] == 1
+    await finish(cluster, attempt=3)

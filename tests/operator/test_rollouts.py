@@ -1,0 +1,161 @@
+"""Rollouts end, also where all GPUs are in use, and the status says how far they are. Against a cluster in memory."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from operator_kit import objects, steps
+from operator_kit.cluster import Cluster
+
+Json = dict[str, Any]
+
+ROLL = ("surge", "retire", "reap", "surge", "place", "run_pods")
+
+
+def edit(cluster: Cluster, image: str, **fields: Any) -> None:
+    spec = {"template": objects.template(image=image), **fields}
+    cluster.server.change("dljobs", "serve", lambda value: value.update(spec={**value["spec"], **spec}))
+
+
+def images(cluster: Cluster) -> list[str]:
+    return [pod["spec"]["containers"][0]["image"] for pod in cluster.server.all("pods")]
+
+
+def surge(cluster: Cluster) -> int | None:
+    """As the Deployment says it; None: by default."""
+    strategy = (cluster.server.find("deployments", "serve") or {})["spec"].get("strategy") or {}
+    found: int | None = (strategy.get("rollingUpdate") or {}).get("maxSurge")
+    return found
+
+
+async def serve(cluster: Cluster, replicas: int = 2) -> None:
+    cluster.room = replicas
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=replicas, sharing="Exclusive"))
+    await cluster.run(*ROLL)
+    assert cluster.condition("Ready", name="serve")["status"] == "True"
+
+
+async def test_a_rollout_ends_where_all_gpus_are_in_use(cluster: Cluster) -> None:
+    await serve(cluster)
+    edit(cluster, "busybox:2")
+    for _ in range(5):
+        await cluster.run(*ROLL)
+        await cluster.advance(40)
+    assert images(cluster) == ["busybox:2", "busybox:2"]
+    assert cluster.condition("Ready", name="serve")["status"] == "True"
+    assert cluster.events().count("Updated") == 1
+
+
+async def test_what_a_rollout_waits_for_is_told(cluster: Cluster) -> None:
+    await serve(cluster, replicas=1)
+    edit(cluster, "busybox:2")
+    await cluster.run(*ROLL)
+    await cluster.advance(40)
+    ready = cluster.condition("Ready", name="serve")
+    assert (ready["status"], ready["reason"]) == ("False", "RollingOut")
+    assert ready["message"].startswith("0 of 1 replicas are ready from the present template")
+    assert "finds no room (no GPU has 100 left)" in ready["message"]
+    await cluster.advance(40)
+    assert "those of the former template go first" in cluster.condition("Ready", name="serve")["message"]
+
+
+async def test_former_pods_stay_until_the_new_ones_run_where_there_is_room(cluster: Cluster) -> None:
+    await serve(cluster)
+    cluster.room = 3
+    edit(cluster, "busybox:2")
+    for _ in range(5):
+        await cluster.run(*ROLL)
+        await cluster.advance(40)
+        assert sum(pod["status"]["phase"] == "Running" for pod in cluster.server.all("pods")) >= 2
+    assert (images(cluster), surge(cluster)) == (["busybox:2", "busybox:2"], None)
+
+
+async def test_the_next_rollout_tries_with_room_first(cluster: Cluster) -> None:
+    await serve(cluster)
+    edit(cluster, "busybox:2")
+    for _ in range(5):
+        await cluster.run(*ROLL)
+        await cluster.advance(40)
+    assert surge(cluster) == 0
+    edit(cluster, "busybox:3")
+    await cluster.settle()
+    assert surge(cluster) is None
+
+
+async def test_pods_that_ran_out_of_memory_are_rolled_where_all_gpus_are_in_use(cluster: Cluster) -> None:
+    cluster.room = 2
+    cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=2))
+    await cluster.run(*ROLL, "outgrow")
+    before = {pod["metadata"]["uid"] for pod in cluster.server.all("pods")}
+    for _ in range(5):
+        await cluster.run(*ROLL)
+        await cluster.advance(40)
+    assert before.isdisjoint(pod["metadata"]["uid"] for pod in cluster.server.all("pods"))
+    assert cluster.condition("Ready", name="serve")["status"] == "True"
+
+
+STEPS = st.one_of(
+    st.sampled_from(ROLL).map(lambda name: ("program", name)),
+    st.sampled_from(("a", "b", "c")).map(lambda image: ("edit", image)),
+    st.integers(1, 4).map(lambda count: ("scale", count)),
+    st.integers(1, 5).map(lambda count: ("room", count)),
+    st.booleans().map(lambda wanted: ("suspend", wanted)),
+    steps.STEPS,
+    steps.LATE,
+)
+
+
+class Rollouts(steps.Befallen):
+    """A service, rolled at any moment, where GPUs come and go."""
+
+    def do(self, kind: str, value: Any) -> bool:
+        """What a user or another program does; whether it is such a step."""
+        cluster = self.cluster
+        if kind == "program":
+            getattr(cluster, value)()
+        elif kind == "edit":
+            edit(cluster, value)
+        elif kind == "room":
+            cluster.room = value
+        elif kind in ("scale", "suspend"):
+            field = "replicas" if kind == "scale" else "suspend"
+            cluster.server.change("dljobs", "serve", lambda found: found["spec"].update({field: value}))
+        else:
+            return False
+        return True
+
+    async def check_it_ends(self) -> None:
+        """No more room than for the replicas, and every one is of the present spec in the end."""
+        self.do("suspend", False)
+        spec = self.cluster.dljob("serve")["spec"]
+        self.cluster.room = spec["replicas"]
+        await self.end_faults()
+        for _ in range(4 + 2 * spec["replicas"]):
+            await self.cluster.run("stop_suspended", *ROLL)
+            await self.cluster.advance(70)
+        assert images(self.cluster) == [spec["template"]["spec"]["containers"][0]["image"]] * spec["replicas"]
+        assert self.cluster.condition("Ready", name="serve")["status"] == "True"
+
+
+async def play(story: list[steps.Step]) -> None:
+    history = Rollouts()
+    for plural, value in (
+        ("packingpolicies", objects.policy()),
+        ("gpunodes", objects.gpu_node()),
+        ("configmaps", objects.config_map()),
+    ):
+        history.cluster.apply(value, plural=plural)
+    history.cluster.apply(objects.dljob("serve", workloadType="Inference", replicas=2, sharing="Exclusive"))
+    await history.cluster.start()
+    for kind, value in story:
+        if not history.do(kind, value):
+            await history.befall(kind, value)
+    await history.check_it_ends()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STEPS, max_size=30))
+def test_every_rollout_ends(story: list[steps.Step]) -> None:
+    asyncio.run(play(story))
