@@ -5,7 +5,6 @@ to it as a view.
 """
 
 import asyncio
-import dataclasses
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from datetime import datetime
 from cotenant_api import conditions, errors, gpunode
 from cotenant_api.names import GPUUID, Namespace, NodeName
 from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.kube import cluster, manifests, stores
+from cotenant_deviceplugin.kube import cluster, leases, manifests, stores
 from cotenant_deviceplugin.kube.reflector import Reflector
 from cotenant_deviceplugin.publishing import alone, changes, observing, status
 from cotenant_deviceplugin.retry import Retry
 
 MISSING_NODE_SECONDS = 5.0
+DELETED = "the GPUNode was deleted"
 
 # What can fail, as the log names it.
 PODS, GPUNODE, STATUS, LEASE, TAINT = "pods", "GPUNode", "status", "Lease", "startup taint"
@@ -45,11 +45,20 @@ class GPUs:
 
 @dataclass(frozen=True)
 class Registration:
-    """What the agent needs of its Node."""
+    """What the agent needs of its Node, as read when it met this GPUNode."""
 
     node_uid: str
     container_runtime: str | None
-    tainted: bool
+    gpunode_uid: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """A status that the API server has taken, and the nonce by which the agent knows it again."""
+
+    status: gpunode.Status
+    nonce: str
+    at: datetime
 
 
 class Agent:
@@ -73,10 +82,12 @@ class Agent:
         self._gpunode = stores.GPUNode(retry.log)
         self._wake = asyncio.Event()
         self._published = asyncio.Event()
+        self._lease = leases.AgentLease(api, identity.node, identity.namespace)
         self._registration: Registration | None = None
+        self._untainted: str | None = None
+        """UID of the Node that is known to have no startup taint."""
         self._current: gpunode.Status | None = None
-        self._written: gpunode.Status | None = None
-        self._written_at: datetime | None = None
+        self._written: Written | None = None
         self._alone = alone.Sums()
         pods.changed = self._gpunode.changed = self._wake.set
 
@@ -149,33 +160,46 @@ class Agent:
         """Write the status, if it is worth it."""
         registration = await self._registered()
         observed = await self._observe(registration)
+        # Nothing is awaited between what the status is made of and this.
+        on = self._gpunode.preconditions
+        if on is None:
+            raise errors.TemporaryError(DELETED, delay_seconds=0)
         now = self._retry.clock.now()
         new = status.of(observed, previous=self._current, now=now)
         for line in changes.between(self._current, new):
             self._retry.log.info("%s", line)
         self._current = new
-        if status.worth_writing(self._written, new, last_written=self._written_at, now=now):
+        standing = self._standing()
+        if standing is None or status.worth_writing(standing.status, new, last_written=standing.at, now=now):
             # Until it is answered, what stands may be this one or another: the next is written, whatever it says.
             self._written = None
-            await self._write(new)
-            self._written, self._written_at = new, now
+            self._written = await self._write(new, on, now=now)
         self._published.set()
-        self.heard(self._written or new)
+        # Where the watch has shown another status meanwhile, it is written over with the next renewal of the Lease:
+        # not at once, as who else writes may do the same.
+        if (standing := self._standing()) is not None:
+            self.heard(standing.status)
 
-    async def _write(self, new: gpunode.Status) -> None:
+    def _standing(self) -> Written | None:
+        """Return what was written last, if it is what stands at the API server; somebody may have written over it."""
+        written = self._written
+        return written if written is not None and written.nonce == self._gpunode.nonce else None
+
+    async def _write(self, new: gpunode.Status, on: manifests.Preconditions, *, now: datetime) -> Written:
         node, path = self._identity.node, cluster.gpunode_path(self._identity.node)
-        marked = new.model_copy(update={"nonce": secrets.token_hex(16)})
-        manifest = manifests.gpu_node_status(node, marked, version=self._gpunode.version)
+        nonce = secrets.token_hex(16)
+        manifest = manifests.gpu_node_status(node, new.model_copy(update={"nonce": nonce}), on=on)
         try:
             try:
-                self._gpunode.read(await self._api.apply(f"{path}/status", manifest))
+                self._gpunode.take(await self._api.apply(f"{path}/status", manifest))
             except cluster.ConflictError:
                 # Somebody else wrote to it; or a status of ours did, whose reply was lost.
                 self._gpunode.read(await self._api.get(path))
                 raise
         except cluster.NotFoundError as error:
             self._gpunode.forget()
-            raise errors.TemporaryError("the GPUNode was deleted", delay_seconds=0) from error
+            raise errors.TemporaryError(DELETED, delay_seconds=0) from error
+        return Written(new, nonce, now)
 
     async def _observe(self, registration: Registration) -> status.Observed:
         machine = await observing.machine(self._gpus.devices, self._gpus.owners)
@@ -196,54 +220,56 @@ class Agent:
         )
 
     async def _registered(self) -> Registration:
-        """The Node, read when the agent starts and whenever the GPUNode has to be made."""
-        if self._registration is not None and self._gpunode.exists:
+        """Return the registration; read the Node when the agent starts, and whenever the GPUNode is another."""
+        if self._registration is not None and self._registration.gpunode_uid == self._gpunode.uid:
             return self._registration
-        registration = await self._read_node()
-        if not self._gpunode.exists:
-            await self._create_gpunode(registration)
-            self._written = None
+        node = await self._read_node()
+        node_uid = node["metadata"]["uid"]
+        if self._gpunode.uid is None:
+            await self._create_gpunode(node_uid)
+        if (gpunode_uid := self._gpunode.uid) is None:
+            raise errors.TemporaryError(DELETED, delay_seconds=0)
         if self._current is None:
             self._current = self._gpunode.left_status()
-        self._registration = registration
-        return registration
+        runtime = ((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion")
+        self._registration = Registration(node_uid, runtime or None, gpunode_uid)
+        return self._registration
 
-    async def _read_node(self) -> Registration:
+    async def _read_node(self) -> cluster.Object:
         try:
-            node = await self._api.get(cluster.node_path(self._identity.node))
+            return await self._api.get(cluster.node_path(self._identity.node))
         except cluster.NotFoundError as error:
             message = f"there is no Node {self._identity.node}"
             raise errors.TemporaryError(message, delay_seconds=MISSING_NODE_SECONDS) from error
-        runtime = ((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion")
-        return Registration(node["metadata"]["uid"], runtime or None, manifests.has_startup_taint(node))
 
-    async def _create_gpunode(self, registration: Registration) -> None:
-        manifest = manifests.gpu_node(self._identity.node, node_uid=registration.node_uid)
+    async def _create_gpunode(self, node_uid: str) -> None:
+        manifest = manifests.gpu_node(self._identity.node, node_uid=node_uid)
         try:
-            created = await self._api.create(cluster.GPUNODES, manifest)
+            self._gpunode.take(await self._api.create(cluster.GPUNODES, manifest))
         except cluster.AlreadyExistsError:
             # Ours, from a create whose reply was lost, or one that the watch has yet to tell of.
-            created = await self._api.get(cluster.gpunode_path(self._identity.node))
-        self._gpunode.apply("ADDED", created)
+            self._gpunode.read(await self._api.get(cluster.gpunode_path(self._identity.node)))
 
     async def _renew(self) -> None:
-        node, namespace = self._identity.node, self._identity.namespace
         uid = self._registration.node_uid if self._registration else ""
-        lease = manifests.lease(node, namespace, node_uid=uid, now=self._retry.clock.now())
-        await self._api.apply(cluster.lease_path(node, namespace), lease)
+        await self._lease.renew(node_uid=uid, now=self._retry.clock.now())
 
     async def _untaint(self) -> None:
         """Let pods in once there is something that serves them."""
         registration = self._registration
         serves = self._current is not None and conditions.is_true(self._current.conditions, gpunode.READY)
-        if registration is None or not registration.tainted or not serves:
+        if registration is None or registration.node_uid == self._untainted or not serves:
             return
         path = cluster.node_path(self._identity.node)
         node = await self._api.get(path)
+        uid = node["metadata"]["uid"]
+        if uid != registration.node_uid:
+            # Made again: its pods are served once its GPUNode has been made again, too.
+            return
         if manifests.has_startup_taint(node):
             await self._api.patch(path, manifests.without_startup_taint(node))
             self._retry.log.info("startup taint removed")
-        self._registration = dataclasses.replace(registration, tainted=False)
+        self._untainted = uid
 
 
 def _nobody(_: gpunode.Status) -> None:

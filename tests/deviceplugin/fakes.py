@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -72,7 +72,7 @@ class Fault:
 
     Attributes:
         done: it was carried out, only its reply is lost.
-        late: it is carried out when the test has it arrive. An apply alone.
+        late: it is carried out when the test has it arrive. A write alone.
     """
 
     method: str
@@ -89,66 +89,99 @@ class FakeCluster:
         self.objects: dict[str, dict[str, Any]] = {}
         self.requests: list[tuple[str, str]] = []
         self.faults: list[Fault] = []
-        self.late: list[tuple[str, cluster.Object]] = []
-        """Applies that were given up by who sent them, and have yet to arrive."""
+        self.late: list[Callable[[], cluster.Object]] = []
+        """Writes that were given up by who sent them, and have yet to arrive."""
+        self.unconditional: list[str] = []
+        """Paths of applies that named no version or no UID."""
         self.down: errors.CotenantError | None = None
         self.deaf: set[str] = set()
         """Collections whose watches are told nothing."""
+        self.behind: set[str] = set()
+        """Collections whose watches are told what happens when they `catch_up`."""
         self.watched_from: list[tuple[str, str]] = []
         """Collection and resource version of each watch."""
         self._version = 0
         self._watches: list[tuple[cluster.Selection, asyncio.Queue[cluster.Event | errors.CotenantError | None]]] = []
+        self._untold: list[tuple[str, str, dict[str, Any]]] = []
+        self._held: list[tuple[str, str, asyncio.Event]] = []
 
     async def get(self, path: str) -> cluster.Object:
         """As the API server."""
         self._begin("GET", path)
-        return copy.deepcopy(self._found(path))
+        found = copy.deepcopy(self._found(path))
+        await self._answering("GET", path)
+        return found
 
     async def create(self, path: str, manifest: cluster.Object) -> cluster.Object:
         """409 if it is there."""
-        fault = self._begin("POST", path)
+        return await self._write("POST", path, lambda: self._created(path, manifest))
+
+    async def apply(self, path: str, manifest: cluster.Object) -> cluster.Object:
+        """Replaces, as one field manager's apply does; a status needs its object."""
+        return await self._write("APPLY", path, lambda: self._applied(path, manifest))
+
+    async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
+        """Knows two patches: none at all, and a Node's taints at a resource version."""
+        return await self._write("PATCH", path, lambda: self._patched(path, patch))
+
+    def arrive(self, index: int = 0) -> None:
+        """Carry out one of the late writes. Raises what it is refused with."""
+        self.late.pop(index)()
+
+    def hold(self, method: str, path: str) -> asyncio.Event:
+        """Answer the next such request when the returned event is set: with what was true when it came."""
+        gate = asyncio.Event()
+        self._held.append((method, path, gate))
+        return gate
+
+    async def _write(self, method: str, path: str, work: Callable[[], cluster.Object]) -> cluster.Object:
+        fault = self._begin(method, path)
+        if fault is not None and fault.late:
+            self.late.append(work)
+            raise fault.error
+        made = work()
+        if fault is not None:
+            raise fault.error
+        await self._answering(method, path)
+        return made
+
+    async def _answering(self, method: str, path: str) -> None:
+        held = next((each for each in self._held if each[:2] == (method, path)), None)
+        if held is not None:
+            self._held.remove(held)
+            await held[2].wait()
+
+    def _created(self, path: str, manifest: cluster.Object) -> cluster.Object:
         full = f"{path}/{manifest['metadata']['name']}"
         if full in self.objects:
             raise cluster.AlreadyExistsError(f"{full} exists")
         self.put(full, manifest)
-        self._end(fault)
         return copy.deepcopy(self.objects[full])
 
-    async def apply(self, path: str, manifest: cluster.Object) -> cluster.Object:
-        """Replaces, as one field manager's apply does; a status needs its object."""
-        fault = self._begin("APPLY", path)
-        if fault is not None and fault.late:
-            self.late.append((path, copy.deepcopy(manifest)))
-            raise fault.error
-        made = self._applied(path, manifest)
-        self._end(fault)
-        return made
-
-    def arrive(self) -> None:
-        """The first of the late applies arrives. Raises ConflictError where it is refused."""
-        self._applied(*self.late.pop(0))
-
     def _applied(self, path: str, manifest: cluster.Object) -> cluster.Object:
-        whole = path.removesuffix("/status")
-        wanted = manifest["metadata"].get("resourceVersion")
-        if wanted is not None and wanted != self._found(whole)["metadata"]["resourceVersion"]:
-            raise cluster.ConflictError(f"{whole} is not what it was at {wanted}")
-        new = manifest if whole == path else {**self._found(whole), "status": manifest["status"]}
+        whole, metadata = path.removesuffix("/status"), manifest["metadata"]
+        found = self.objects.get(whole)
+        if found is None and whole != path:
+            raise cluster.NotFoundError(f"there is no {whole}")
+        for key in ("uid", "resourceVersion"):
+            if key not in metadata:
+                self.unconditional.append(path)
+            elif found is None or metadata[key] != found["metadata"][key]:
+                raise cluster.ConflictError(f"the {key} of {whole} is not {metadata[key]}")
+        new = manifest if found is None or whole == path else {**found, "status": manifest["status"]}
         # As of the API server: what changes nothing is not written, moves no version and is told to nobody.
-        if whole not in self.objects or _content(new) != _content(self.objects[whole]):
+        if found is None or _content(new) != _content(found):
             self.put(whole, new)
         return copy.deepcopy(self.objects[whole])
 
-    async def patch(self, path: str, patch: cluster.Object) -> cluster.Object:
-        """Knows one patch: a Node's taints, at a resource version."""
-        fault = self._begin("PATCH", path)
+    def _patched(self, path: str, patch: cluster.Object) -> cluster.Object:
         manifest = copy.deepcopy(self._found(path))
-        if patch["metadata"]["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
-            raise cluster.ConflictError("409 Conflict")
-        manifest["spec"]["taints"] = patch["spec"]["taints"]
-        self.put(path, manifest)
-        self._end(fault)
-        return manifest
+        if patch:
+            if patch["metadata"]["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
+                raise cluster.ConflictError("409 Conflict")
+            manifest["spec"]["taints"] = patch["spec"]["taints"]
+            self.put(path, manifest)
+        return copy.deepcopy(self.objects[path])
 
     async def list(self, selection: cluster.Selection) -> cluster.Object:
         """All that is selected."""
@@ -179,11 +212,12 @@ class FakeCluster:
             self._watches.remove(entry)
 
     def put(self, path: str, manifest: Mapping[str, Any]) -> None:
-        """Create or replace an object, and tell the watches."""
-        known = path in self.objects
+        """Create or replace an object, and tell the watches. It keeps its UID unless another is given."""
+        known = self.objects.get(path)
         self._version += 1
         stored = copy.deepcopy(dict(manifest))
-        stored["metadata"] = {**stored["metadata"], "resourceVersion": str(self._version)}
+        uid = known["metadata"]["uid"] if known else f"uid-{self._version}"
+        stored["metadata"] = {"uid": uid, **stored["metadata"], "resourceVersion": str(self._version)}
         self.objects[path] = stored
         self._tell("MODIFIED" if known else "ADDED", path, stored)
 
@@ -193,6 +227,31 @@ class FakeCluster:
         gone = self.objects.pop(path)
         gone["metadata"]["resourceVersion"] = str(self._version)
         self._tell("DELETED", path, gone)
+
+    def replace_node(self, manifest: Mapping[str, Any]) -> str:
+        """Delete the Node and what belongs to it, and make it again; return its UID."""
+        path = cluster.node_path(NODE)
+        self.delete(path)
+        self.collect()
+        uid = f"node-uid-{self._version}"
+        self.put(path, {**manifest, "metadata": {**manifest["metadata"], "uid": uid}})
+        return uid
+
+    def collect(self) -> None:
+        """Delete what belongs to a Node that is gone, as the garbage collector does."""
+        living = {each["metadata"]["uid"] for path, each in self.objects.items() if path.startswith("/api/v1/nodes/")}
+        for path, each in list(self.objects.items()):
+            owners = {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())}
+            if owners and not owners & living:
+                self.delete(path)
+
+    def catch_up(self, path: str) -> None:
+        """Tell the watches of a collection what happened since it fell behind."""
+        self.behind.discard(path)
+        told = [each for each in self._untold if each[1].startswith(path)]
+        self._untold = [each for each in self._untold if each not in told]
+        for each in told:
+            self._tell(*each)
 
     def repeat_event(self, path: str) -> None:
         """Deliver an object's last event once more."""
@@ -225,24 +284,23 @@ class FakeCluster:
             raise fault.error
         return fault
 
-    def _end(self, fault: Fault | None) -> None:
-        if fault is not None:
-            raise fault.error
-
     def _found(self, path: str) -> dict[str, Any]:
         if path not in self.objects:
             raise cluster.NotFoundError(f"there is no {path}")
         return self.objects[path]
 
     def _tell(self, kind: str, path: str, manifest: dict[str, Any]) -> None:
+        if any(path.startswith(each) for each in self.behind):
+            self._untold.append((kind, path, copy.deepcopy(manifest)))
+            return
         for selection, queue in self._watches:
             if selection.path not in self.deaf and _selected(selection, path, manifest):
                 queue.put_nowait((kind, copy.deepcopy(manifest)))
 
 
 def _content(manifest: Mapping[str, Any]) -> cluster.Object:
-    """An object without its version."""
-    metadata = {key: value for key, value in manifest["metadata"].items() if key != "resourceVersion"}
+    """An object without what the API server gives it."""
+    metadata = {key: value for key, value in manifest["metadata"].items() if key not in ("uid", "resourceVersion")}
     return {**manifest, "metadata": metadata}
 
 

@@ -1,23 +1,27 @@
 """One agent against an API server and a clock in memory."""
 
-import asyncio
 import logging
-import random
 
 import pytest
 
-from cotenant_api import errors, gpunode, names
-from cotenant_api.names import GPUUID, GPUModel, Namespace, PodUID
-from cotenant_deviceplugin.agent import Agent, GPUs, Identity
-from cotenant_deviceplugin.gpus import hardware
-from cotenant_deviceplugin.kube import cluster, stores
-from cotenant_deviceplugin.retry import Retry
+from cotenant_api import errors, gpunode
+from cotenant_deviceplugin.kube import cluster
 from cotenant_deviceplugin.simulated import gpus as simulated
-from cotenant_deviceplugin.simulated import models
 from deviceplugin import fakes
-from deviceplugin.simulated_agent import GPUNODE, LEASE, LOST, POD, PODS, STATUS, Started, tenants
-
-NODE = cluster.node_path(fakes.NODE)
+from deviceplugin.simulated_agent import (
+    GPUNODE,
+    LEASE,
+    LEASES,
+    LOST,
+    NODE,
+    POD,
+    PODS,
+    STATUS,
+    LateDriver,
+    Started,
+    looking_at,
+    tenants,
+)
 
 
 async def test_it_makes_the_gpunode_and_the_lease_and_is_ready(api: fakes.FakeCluster, started: Started) -> None:
@@ -39,7 +43,7 @@ async def test_it_renews_its_lease_every_ten_seconds(
 ) -> None:
     async with started():
         await clock.advance(100)
-    assert api.count("APPLY", LEASE) == 11
+    assert (api.count("POST", LEASES), api.count("APPLY", LEASE)) == (1, 10)
     assert api.objects[LEASE]["spec"]["renewTime"] == "2026-03-01T12:01:40.000000Z"
 
 
@@ -191,48 +195,18 @@ async def test_a_failure_is_logged_once_until_it_changes(
     assert lines == ["Lease: connection reset", "Lease: works again"]
 
 
-class _LateDriver:
-    """Hardware whose driver comes late."""
-
-    simulated = False
-
-    def __init__(self) -> None:
-        self.there = False
-        self.owners: dict[int, PodUID] = {}
-
-    async def driver(self) -> hardware.Driver:
-        if not self.there:
-            raise errors.TemporaryError("libnvidia-ml.so.1 is not there", delay_seconds=5)
-        return hardware.Driver(driver_version="600.1", cuda_version="13.4")
-
-    async def devices(self) -> tuple[hardware.Device, ...]:
-        return simulated.devices(fakes.NODE, model=models.MODELS[GPUModel("Tesla-T4")], count=1)
-
-    async def usage(self) -> dict[GPUUID, hardware.Usage]:
-        return {}
-
-    def pod_of(self, pid: int) -> PodUID | None:
-        return self.owners.get(pid)
-
-
 async def test_it_waits_for_the_driver_and_keeps_the_taint_until_then(
     api: fakes.FakeCluster, clock: fakes.FakeClock
 ) -> None:
     api.put(NODE, fakes.node(tainted=True))
-    late = _LateDriver()
-    retry = Retry(clock, random.Random(1), logging.getLogger("test"))  # noqa: S311
-    identity = Identity(fakes.NODE, Namespace(names.RELEASE_NAMESPACE), "1")
-    agent = Agent(identity, api, gpus=GPUs(late, late), pods=stores.Pods(), retry=retry)
-    task = asyncio.create_task(agent.run())
-    await fakes.settled()
-    assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [
-        ("False", "DriverMissing"),
-        ("False", "WithinBounds"),
-    ]
-    assert len(api.objects[NODE]["spec"]["taints"]) == 3
-    late.there = True
-    await clock.advance(20)
-    assert (api.status()["conditions"][0]["message"], api.status()["simulated"]) == ("1 GPU", False)
-    assert len(api.objects[NODE]["spec"]["taints"]) == 1
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    late = LateDriver()
+    async with looking_at(late, api, clock):
+        assert [(each["status"], each["reason"]) for each in api.status()["conditions"]] == [
+            ("False", "DriverMissing"),
+            ("False", "WithinBounds"),
+        ]
+        assert len(api.objects[NODE]["spec"]["taints"]) == 3
+        late.there = True
+        await clock.advance(20)
+        assert (api.status()["conditions"][0]["message"], api.status()["simulated"]) == ("1 GPU", False)
+        assert len(api.objects[NODE]["spec"]["taints"]) == 1

@@ -1,5 +1,6 @@
 """What another device plugin hands out of a node's GPUs, the agent does not, by what kubelet knows before the Node."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,19 @@ class Node:
         self.path.parent.mkdir()
         self.pods: dict[str, str] = {}
         self.asked = 0
+        self.called = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.neighbours = Neighbours(root, self)
 
     async def held(self, _resources: neighbours.Resources) -> neighbours.Held:
         """Return the pods."""
         self.asked += 1
-        return neighbours.Held(self.pods)
+        held = neighbours.Held(dict(self.pods))
+        if self.asked == 1:
+            self.called.set()
+            await self.answers.wait()
+        return held
 
 
 @pytest.fixture(name="node")
@@ -69,6 +77,19 @@ async def test_a_gpu_that_a_pod_of_a_plugin_that_has_gone_still_holds_is_closed(
     await node.neighbours.check([B])
     with pytest.raises(errors.TemporaryError, match="GPU-a: pod team/theirs holds it"):
         await node.neighbours.check([B, A])
+
+
+async def test_what_a_look_saw_that_began_earlier_and_ends_later_does_not_stand(node: Node) -> None:
+    node.path.write_text(checkpoint(A))
+    node.answers.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(node.neighbours.look())
+        await node.called.wait()
+        node.pods = {A: "team/theirs"}
+        later = group.create_task(node.neighbours.look())
+        await asyncio.wait({later}, timeout=0.05)
+        node.answers.set()
+    assert node.neighbours.closing(A) is not None
 
 
 async def test_a_gpu_is_free_again_once_its_pod_has_ended_though_the_checkpoint_still_names_it(node: Node) -> None:

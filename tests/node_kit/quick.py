@@ -24,10 +24,21 @@ class QuickClock:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for what other tasks, or the system, bring about. Raises TimeoutError after `PATIENCE_SECONDS`."""
+    """Wait for what other tasks, or the system, bring about.
+
+    What a condition looks up may not be there yet: a LookupError is "no".
+    Raises TimeoutError after `PATIENCE_SECONDS`.
+    """
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():  # noqa: ASYNC110 -- nothing tells of every condition
+        while not _holds(condition):  # noqa: ASYNC110 -- nothing tells of every condition
             await asyncio.sleep(0.002)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    try:
+        return bool(condition())
+    except LookupError:
+        return False
 
 
 @contextmanager

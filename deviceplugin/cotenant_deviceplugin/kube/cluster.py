@@ -65,7 +65,7 @@ class Cluster(Protocol):
         """Server-side apply by `FIELD_MANAGER`, forced: repeating it changes nothing.
 
         Raises:
-            ConflictError: it carries a resource version, and the object has another.
+            ConflictError: it carries a resource version or a UID, and the object has another, or there is none.
         """
 
     async def patch(self, path: str, patch: Object) -> Object:
@@ -90,7 +90,12 @@ def gpunode_path(node: NodeName) -> str:
 
 def lease_path(node: NodeName, namespace: Namespace) -> str:
     """The Lease by which a node's agent says that it lives."""
-    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{names.AGENT_LEASE_PREFIX}{node}"
+    return f"{leases_path(namespace)}/{names.AGENT_LEASE_PREFIX}{node}"
+
+
+def leases_path(namespace: Namespace) -> str:
+    """The Leases of a namespace."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def pod_path(namespace: Namespace, name: str) -> str:

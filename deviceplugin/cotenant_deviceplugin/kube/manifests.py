@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
 from cotenant_api import conditions, gpunode, names
 from cotenant_api.names import Namespace, NodeName, PodUID
@@ -23,34 +24,62 @@ class Subject:
     name: str
 
 
+@dataclass(frozen=True)
+class Preconditions:
+    """Name the object and the version of it on which a write was decided; the API server refuses it on any other."""
+
+    uid: str
+    version: str
+
+    @classmethod
+    def of(cls, manifest: Object) -> Self:
+        """Return those of an object as it was read."""
+        return cls(manifest["metadata"]["uid"], manifest["metadata"]["resourceVersion"])
+
+    def to_metadata(self) -> Object:
+        """Return them as fields of `metadata`."""
+        return {"uid": self.uid, "resourceVersion": self.version}
+
+
 def gpu_node(node: NodeName, *, node_uid: str) -> Object:
     """An empty GPUNode; it goes with its Node."""
     return {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": _metadata(node, node, node_uid)}
 
 
-def gpu_node_status(node: NodeName, status: gpunode.Status, *, version: str | None) -> Object:
-    """The GPUNode with nothing but its status, to be applied.
+def gpu_node_status(node: NodeName, status: gpunode.Status, *, on: Preconditions) -> Object:
+    """Return the GPUNode with nothing but its status, to be applied.
 
     Args:
-        node: whose it is.
-        status: as it is to be.
-        version: of the GPUNode as it was seen last: a status that arrives after a newer one is refused.
+        node: whose GPUNode it is.
+        status: what the status is to be.
+        on: the GPUNode on which the status was decided.
     """
     return {
         "apiVersion": names.API_VERSION,
         "kind": "GPUNode",
-        "metadata": {"name": node} if version is None else {"name": node, "resourceVersion": version},
+        "metadata": {"name": node, **on.to_metadata()},
         "status": status.to_object(),
     }
 
 
-def lease(node: NodeName, namespace: Namespace, *, node_uid: str, now: datetime) -> Object:
-    """The agent's Lease, renewed now; it goes with its Node."""
+def lease(
+    node: NodeName, namespace: Namespace, *, node_uid: str, now: datetime, on: Preconditions | None = None
+) -> Object:
+    """Return the agent's Lease, renewed now; the Node owns it.
+
+    Args:
+        node: whose agent it is.
+        namespace: where the Lease is.
+        node_uid: of the Node.
+        now: the renewal time.
+        on: the Lease that is renewed; None: there is none yet.
+    """
     name = f"{names.AGENT_LEASE_PREFIX}{node}"
+    metadata = {**_metadata(name, node, node_uid), "namespace": namespace}
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {**_metadata(name, node, node_uid), "namespace": namespace},
+        "metadata": metadata if on is None else {**metadata, **on.to_metadata()},
         "spec": {
             "holderIdentity": node,
             "leaseDurationSeconds": gpunode.LEASE_SECONDS,

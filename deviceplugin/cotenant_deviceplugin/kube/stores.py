@@ -6,6 +6,7 @@ from typing import Protocol
 from cotenant_api import documents, errors, gpunode
 from cotenant_api.names import PodUID
 from cotenant_deviceplugin import pods
+from cotenant_deviceplugin.kube import manifests
 from cotenant_deviceplugin.kube.cluster import Object
 from cotenant_deviceplugin.retry import Log
 
@@ -59,21 +60,31 @@ class Pods:
 
 
 class GPUNode:
-    """The node's GPUNode: whether it exists, what the admin set, and the status that an earlier agent left.
+    """The node's GPUNode: what the admin set, and the status that stands there.
 
-    Attributes:
-        version: resource version that was seen last, here or in the reply to a write; None: of none that exists.
+    Lists, events and replies to writes may come in any order: what is older than what is known changes nothing.
     """
 
     def __init__(self, log: Log) -> None:
         self.synced = False
-        self.exists = False
+        self.preconditions: manifests.Preconditions | None = None
+        """Of the newest GPUNode that is known; None: there is none."""
         self.generation: int | None = None
-        self.version: str | None = None
         self.spec = gpunode.Spec()
         self.changed: Callable[[], None] = _nothing
+        self._newest = 0
         self._status: Object | None = None
         self._log = log
+
+    @property
+    def uid(self) -> str | None:
+        """The UID of the GPUNode; None: there is none, as far as is known."""
+        return None if self.preconditions is None else self.preconditions.uid
+
+    @property
+    def nonce(self) -> str | None:
+        """The nonce of the status that stands: it tells which write that was."""
+        return (self._status or {}).get("nonce")
 
     def left_status(self) -> gpunode.Status | None:
         """The status as it was read last; None where there is none that can be read."""
@@ -86,39 +97,49 @@ class GPUNode:
             return None
 
     def forget(self) -> None:
-        """It was seen to be gone."""
-        self.exists, self.version = False, None
+        """Take note that the API server knows no GPUNode."""
+        self._gone(newest=0)
 
     def read(self, manifest: Object) -> None:
-        """It was read just now, or is the reply to a write: this is its version, whatever was seen before."""
-        self.version = _version(manifest)
+        """Take in what was read after a refused write. It counts whatever was seen: etcd may have been restored."""
+        self._newest = 0
+        self.take(manifest)
+
+    def take(self, manifest: Object) -> None:
+        """Take in a reply to a write."""
+        newest = _number(_version(manifest))
+        if newest < self._newest:
+            return
+        spec = documents.validated(gpunode.Spec, manifest.get("spec") or {}, source="spec")
+        self.preconditions, self._newest = manifests.Preconditions.of(manifest), newest
+        self.generation = (manifest.get("metadata") or {}).get("generation")
+        self.spec = spec
+        self._status = manifest.get("status")
 
     def replace(self, items: Iterable[Object]) -> None:
-        """The one there is, if there is one."""
+        """Take in the one there is, if there is one."""
         found = next(iter(items), None)
-        self.exists, self.synced, self.version = False, True, None
+        self.synced = True
+        self.forget()
         if found is not None:
-            self._take(found)
+            self.take(found)
         self.changed()
 
     def apply(self, kind: str, manifest: Object) -> None:
-        """One event. A status of the agent's own writing is no change."""
-        before = (self.exists, self.generation, self.spec)
-        if kind == "DELETED":
-            self.forget()
-        else:
-            self._take(manifest)
-        if before != (self.exists, self.generation, self.spec):
+        """Take in one event. Another status is no change: most are the agent's own."""
+        before = self._seen()
+        if kind != "DELETED":
+            self.take(manifest)
+        elif _number(_version(manifest)) >= self._newest:
+            self._gone(newest=_number(_version(manifest)))
+        if before != self._seen():
             self.changed()
 
-    def _take(self, manifest: Object) -> None:
-        self.exists = True
-        if _number(_version(manifest)) >= _number(self.version):
-            # An event may come after the reply to a later write.
-            self.version = _version(manifest)
-        self.generation = (manifest.get("metadata") or {}).get("generation")
-        self.spec = documents.validated(gpunode.Spec, manifest.get("spec") or {}, source="spec")
-        self._status = manifest.get("status")
+    def _gone(self, *, newest: int) -> None:
+        self.preconditions, self._status, self._newest = None, None, newest
+
+    def _seen(self) -> tuple[object, ...]:
+        return self.uid, self.generation, self.spec
 
 
 def _version(manifest: Object) -> str | None:

@@ -36,6 +36,7 @@ class Neighbours:
         self._path = paths.checkpoint(kubelet_dir)
         self._resources = resources
         self._held = neighbours.Held()
+        self._looking = asyncio.Lock()
 
     def closing(self, gpu: GPUUID) -> str | None:
         """Return why a GPU takes no new tenant, by the last look; None: no other plugin's pod has it."""
@@ -44,10 +45,12 @@ class Neighbours:
 
     async def look(self) -> None:
         """Ask kubelet. Raises TemporaryError where it cannot be asked; what was seen last stands then."""
-        known = await asyncio.to_thread(neighbours.read, self._path, NVIDIA_RESOURCES)
-        # The checkpoint keeps what pods held that have ended, and costs no call.
-        held = await self._resources.held(NVIDIA_RESOURCES) if known.devices else neighbours.Held()
-        self.registered, self._held = tuple(sorted(known.registered)), held
+        # Of two looks at a time, the one that began first could end last, and what it saw would stand.
+        async with self._looking:
+            known = await asyncio.to_thread(neighbours.read, self._path, NVIDIA_RESOURCES)
+            # The checkpoint keeps what pods held that have ended, and costs no call.
+            held = await self._resources.held(NVIDIA_RESOURCES) if known.devices else neighbours.Held()
+            self.registered, self._held = tuple(sorted(known.registered)), held
 
     async def check(self, gpus: Iterable[GPUUID]) -> None:
         """Raise TemporaryError while another plugin is there, or one of its pods has one of the GPUs."""
