@@ -100,7 +100,7 @@ def test_more_micro_batches_fill_the_pipeline(micro_batches: int, share: float) 
 
 
 def test_published_errors_are_what_was_published() -> None:
-    whole = {(row.split, row.model): row for row in evaluation.rows(None) if row.group is None}
+    whole = {(row.split, row.model): row for row in evaluation.rows() if row.group is None}
     neusight = whole[evaluation.UNSEEN, "neusight"]
     assert neusight.n == 90
     assert neusight.value == pytest.approx(0.0782, abs=5e-5)
@@ -108,6 +108,6 @@ def test_published_errors_are_what_was_published() -> None:
 
 
 def test_every_gpu_has_a_row() -> None:
-    rows = evaluation.rows(None)
+    rows = evaluation.rows()
     gpus = {row.group for row in rows if row.model == "physics" and row.split == evaluation.ALL}
     assert len(gpus - {None}) == 12

@@ -14,7 +14,11 @@ MIB = 2**20
 
 def alive(graph: Graph) -> memory.Alive:
     constants = coefficients.FORMULA_1
-    return memory.alive_of(graph, roofline.operators_of(graph, constants), constants)
+    return memory.alive_of(graph, roofline.operators_of(graph, constants))
+
+
+def slack() -> float:
+    return 1 + coefficients.FORMULA_1.allocator_slack
 
 
 def sweep(*, state: int, gradients: int) -> Operator:
@@ -54,16 +58,51 @@ def test_saved_activations_count_once_in_the_median_and_widened_in_the_bound(bui
         return jobs.predict(graph, [h200]).by_gpu[h200.name].memory_mib
 
     small, large = needed(1000), needed(3000)
-    assert large.q50 - small.q50 == pytest.approx(2000 * 1.08, abs=1)
-    assert large.upper - small.upper == pytest.approx(2000 * 1.08 * 1.3, abs=1)
+    assert large.q50 - small.q50 == pytest.approx(2000 * slack(), abs=1)
+    assert large.upper - small.upper == pytest.approx(2000 * slack() * 1.3, abs=1)
 
 
-@pytest.mark.parametrize(("dtype", "share"), [("fp32", 1.3), ("tf32", 1.3), ("fp16", 0.2), ("bf16", 0.2)])
-def test_convolution_needs_a_workspace(build: Any, dtype: str, share: float) -> None:
-    convolution = Operator(
-        operator_class=OperatorClass.CONV, name="aten::convolution", phase=Phase.FORWARD, bytes_read=2**30, dtype=dtype
-    )
-    assert alive(build.graph(convolution)).workspace == pytest.approx(share * 2**30)
+@pytest.mark.parametrize(("dtype", "half"), [("fp32", False), ("tf32", False), ("fp16", True), ("bf16", True)])
+def test_convolution_needs_a_workspace_by_its_precision(build: Any, h200: Device, dtype: str, *, half: bool) -> None:
+    def needed(moved: int) -> Any:
+        convolution = Operator(
+            operator_class=OperatorClass.CONV,
+            name="aten::convolution",
+            phase=Phase.FORWARD,
+            bytes_read=moved,
+            dtype=dtype,
+        )
+        graph = build.graph(convolution, peak_activation_bytes=10**9)
+        return jobs.predict(graph, [h200]).by_gpu[h200.name].memory_mib
+
+    constants = coefficients.FORMULA_1
+    share = constants.half_convolution_workspace if half else constants.convolution_workspace
+    widened = 1 if half else constants.workspace_widening
+    small, large = needed(10 * 2**30), needed(20 * 2**30)
+    assert large.q50 - small.q50 == pytest.approx(10 * 1024 * share * slack(), abs=1)
+    assert large.upper - small.upper == pytest.approx(10 * 1024 * share * slack() * widened * 1.1, abs=1)
+
+
+def test_blocks_of_the_largest_tensor_lie_partly_idle_whatever_the_peak(build: Any, h200: Device) -> None:
+    def needed(largest: int, *, mode: Mode) -> Any:
+        operator = build.matmul().model_copy(update={"bytes_written": largest * MIB})
+        graph = build.graph(operator, mode=mode, peak_activation_bytes=8000 * MIB)
+        return jobs.predict(graph, [h200]).by_gpu[h200.name].memory_mib
+
+    share = coefficients.FORMULA_1.idle_block_share
+    for mode in Mode:
+        small, large = (needed(largest, mode=mode) for largest in (1000, 3000))
+        assert large.q50 - small.q50 == pytest.approx(2000 * share * slack(), abs=1)
+        assert large.upper - small.upper == pytest.approx(2000 * share * slack(), abs=1)
+
+
+def test_larger_batch_has_more_of_all_but_weights_and_gradients(build: Any) -> None:
+    graph = build.graph(build.matmul(), sweep(state=300, gradients=200), peak_activation_bytes=10**6)
+    here = alive(graph)
+    there = here.at(1.5)
+    assert (there.exact, there.gradients) == (here.exact, here.gradients)
+    assert there.estimated == pytest.approx(200 + 1.5 * (here.estimated - 200))
+    assert there.largest == pytest.approx(1.5 * here.largest)
 
 
 def test_peak_that_was_followed_counts_instead_of_single_operators(build: Any, h200: Device) -> None:
@@ -71,8 +110,8 @@ def test_peak_that_was_followed_counts_instead_of_single_operators(build: Any, h
         return jobs.predict(build.graph(**sizes), [h200]).by_gpu[h200.name].memory_mib
 
     small, large = (needed(peak_activation_bytes=peak * MIB, saved_activation_bytes=1) for peak in (1000, 3000))
-    assert large.q50 - small.q50 == pytest.approx(2000 * 1.08, abs=1)
-    assert large.upper - small.upper == pytest.approx(2000 * 1.08 * 1.1, abs=1)
+    assert large.q50 - small.q50 == pytest.approx(2000 * slack(), abs=1)
+    assert large.upper - small.upper == pytest.approx(2000 * slack() * 1.1, abs=1)
     assert needed(peak_activation_bytes=1000 * MIB, saved_activation_bytes=2**40) == small
 
 

@@ -12,7 +12,7 @@ from cotenant_predictor.evaluation import peaks, report, run, splits
 from cotenant_predictor.evaluation.report import Row
 
 PAGE = Path(__file__).parents[2] / "docs/prediction.md"
-BAR = 0.12
+BAR = 0.08
 """Of the mean relative error."""
 MOST_ABOVE = 1 / 41
 
@@ -22,12 +22,14 @@ def rows() -> list[Row]:
     return peaks.rows()
 
 
-def test_every_image_classifier_of_the_set_has_its_graph_and_its_memory() -> None:
+def test_every_classifier_and_bert_has_its_graph_and_its_memory() -> None:
     runs = carma.load()
-    assert len(runs) == 33
-    assert {run.batch_size for run in runs} == {32, 64, 128}
+    classifiers = [run for run in runs if run.estimated_mib is not None]
+    assert (len(classifiers), len(runs)) == (33, 35)
+    assert {run.batch_size for run in classifiers} == {32, 64, 128}
+    assert {run.program: run.batch_size for run in runs if run not in classifiers} == carma.BATCHES
     assert all(run.graph.batch_size == run.batch_size and run.graph.peak_activation_bytes for run in runs)
-    assert all(0 < run.estimated_mib < run.memory_mib < 40 * 1024 for run in runs)
+    assert all((run.estimated_mib or 0) < run.memory_mib < 40 * 1024 for run in runs)
     assert carma.GPU_MODEL in devices.load()
 
 
@@ -44,12 +46,12 @@ def test_values_are_fitted_without_the_group_that_is_scored() -> None:
 
 def test_memory_is_predicted_as_well_as_is_claimed(rows: list[Row]) -> None:
     found = {(row.split, row.model, row.metric): row.value for row in rows}
-    assert found[splits.LEAVE_GROUP_OUT, "cotenant", "mape"] < BAR
-    assert (
-        found[splits.LEAVE_GROUP_OUT, "cotenant", "mape"] < found[splits.LEAVE_GROUP_OUT, "fake-tensors+", "mape"] / 2
-    )
-    assert found[peaks.CHOSEN, "shipped", "mape"] < BAR
-    assert found[peaks.CHOSEN, "shipped", "underAtSafeBound"] <= MOST_ABOVE
+    apart = splits.LEAVE_FAMILY_OUT
+    assert found[apart, "cotenant", "mape"] < BAR
+    assert found[apart, "cotenant", "mape"] < found[apart, "fake-tensors+", "mape"] / 2
+    for split, model in ((apart, "cotenant"), (peaks.CHOSEN, "shipped")):
+        assert found[split, model, "mape"] < BAR
+        assert found[split, model, "underAtSafeBound"] <= MOST_ABOVE
 
 
 def test_the_page_shows_what_is_found_now(rows: list[Row]) -> None:

@@ -40,7 +40,7 @@ def test_one_replica_or_inference_exchanges_nothing(build: Any, h200: Device, mo
 def test_streaming_step_keeps_memory_busy_all_the_time(build: Any, h200: Device) -> None:
     step = steps.of(build.graph(build.copy(moved=10**10)), [h200])
     assert step.memory_utilization[0] == pytest.approx(100)
-    assert step.dram_activity[0] == pytest.approx(100 * FORMULA_1.memory_efficiency)
+    assert step.dram_activity[0] == pytest.approx(100 * FORMULA_1.rates.streaming)
 
 
 def test_power_lies_between_idle_and_the_limit(build: Any, h200: Device) -> None:

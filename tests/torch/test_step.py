@@ -293,6 +293,24 @@ def test_what_autocast_keeps_in_fp32_stays_there(extract: Extract) -> None:
     assert {op.dtype for op in kept} == {"fp32"}
 
 
+def test_code_that_asks_for_autocast_hears_what_it_would_on_a_gpu_and_may_turn_it_off(extract: Extract) -> None:
+    class Asking(nn.Module):
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            device = values.device.type
+            if not torch.is_autocast_enabled(device):
+                return values
+            values = values.to(torch.get_autocast_dtype(device))
+            with torch.autocast(device, enabled=False):
+                return nn.functional.layer_norm(values, (8,))
+
+    def build() -> Any:
+        return nn.Sequential(nn.Linear(8, 8), Asking(), nn.LayerNorm(8)), torch.empty(4, 8)
+
+    norms = [op.dtype for op in named(extract(build, precision="bf16"), "aten::native_layer_norm", Phase.FORWARD)]
+    assert sorted(norms) == ["bf16", "fp32"]
+    assert len(named(extract(build, precision="fp32"), "aten::native_layer_norm", Phase.FORWARD)) == 1
+
+
 def test_convolutions_are_tf32_by_torchs_default_and_products_when_asked(extract: Extract) -> None:
     def build() -> Any:
         return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4, 2)), torch.empty(1, 3, 3, 3)

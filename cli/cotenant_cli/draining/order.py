@@ -26,7 +26,7 @@ def batches(pods: Iterable[objects.Pod]) -> tuple[Batch, ...]:
     alone: list[Batch] = []
     gangs: dict[demands.GangKey, list[objects.Pod]] = {}
     for pod in sorted(pods, key=lambda one: (one.namespace, one.name)):
-        gang = None if pod.demand is None else pod.demand.gang_key
+        gang = None if pod.demand is None else pod.demand.gang_key(priority=pod.priority)
         if not leaves(pod):
             continue
         if gang is None:

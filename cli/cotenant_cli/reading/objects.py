@@ -31,6 +31,7 @@ class Pod:
 
     Attributes:
         dljob, job: that it is of, by their names.
+        priority: `spec.priority`.
         owner: kind of the controller that makes it again, where there is one.
         index: its number in a Job.
         since: RFC 3339, when its job first asked.
@@ -46,6 +47,7 @@ class Pod:
     name: str
     dljob: str | None
     job: str | None
+    priority: int
     owner: str | None
     index: int | None
     phase: str
@@ -122,6 +124,7 @@ def pod_of(raw: Object) -> Pod | None:
         name=metadata["name"],
         dljob=labels.get(names.DLJOB_LABEL) or None,
         job=labels.get(JOB) or None,
+        priority=spec.get("priority") or 0,
         owner=next((str(one["kind"]) for one in metadata.get("ownerReferences") or () if one.get("controller")), None),
         index=int(index) if index.isascii() and index.isdigit() else None,
         phase=str(status.get("phase") or "Pending"),

@@ -97,7 +97,7 @@ def _evaluations(arguments: argparse.Namespace, request: "Request") -> "list[Eva
 
     names, paths = shipped.told_apart(arguments.data)
     model = store.load(arguments.model)
-    found = [evaluation.of_set(name, request, model=model.kernels, progress=_progress) for name in names]
+    found = [evaluation.of_set(name, request, knowledge=model.kernel_knowledge(), progress=_progress) for name in names]
     if paths:
         read = measurements.load(paths, known=devices.with_file(arguments.devices), simulated=arguments.simulated)
         if alone := read.alone():

@@ -158,6 +158,8 @@ def _summary(model: "Model") -> list[str]:
         f"kernels: {name} from {count['rows']} rows, {count['gpuModels']} GPU models"
         for name, count in learned.get("kernels", {}).items()
     ]
+    if rates := learned.get("rates"):
+        lines.append(f"rates: from {rates['rows']} steps of whole models, {rates['gpuModels']} GPU models")
     lines += [
         f"jobs: {target} from {count['rows']} rows, {count['groups']} groups, {count['gpuModels']} GPU models{label}"
         for target, count in learned.get("jobs", {}).items()

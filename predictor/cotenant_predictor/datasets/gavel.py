@@ -68,6 +68,17 @@ def _joint(tables: Mapping[str, _Table], coefficients: Coefficients) -> Joint:
     return Joint(jobs=tuple(jobs), runs=tuple(runs), coefficients=coefficients)
 
 
+def steps_per_second(gpu_model: GPUModel) -> Mapping[tuple[str, int], float]:
+    """How fast each job is alone, by its name and the number of GPUs; only those that ran."""
+    short = next(name for name, known in GPU_MODELS.items() if known == gpu_model)
+    found = {}
+    for key, beside in _content(FILE)[short].items():
+        name, gpus = ast.literal_eval(key)
+        if beside["null"] > 0:
+            found[name, gpus] = float(beside["null"])
+    return found
+
+
 def graphs() -> Mapping[str, Graph]:
     """The graph documents of the jobs, by their name in the file."""
     return _graphs()

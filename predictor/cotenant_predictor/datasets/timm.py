@@ -1,8 +1,8 @@
 """timm's published step times of whole image models on two GPU models, each with the graph of what ran.
 
 A quarter of the models has graphs here, chosen by a digest of the name: `chosen`. A run starts at its file's largest
-batch and goes down, two steps an octave, until one fits: what is below the largest says that the next larger one does
-not fit into the GPU's memory.
+batch and goes down, two steps an octave, until one runs: what is below the largest says that the next larger one does
+not fit into the GPU's memory, or is more than a kernel can count: `Run.fits_until`.
 """
 
 import csv
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from cotenant_api import errors
-from cotenant_api.graph import Graph
+from cotenant_api.graph import Graph, OperatorClass
 from cotenant_api.names import GPUModel
+from cotenant_predictor.jobs import rates
 
 FOLDER: Final = Path(__file__).with_name("timm")
 SUFFIX: Final = ".jsonl.xz"
@@ -39,6 +40,12 @@ _FUSED_FROM: Final = 200
 """From torch 2.0 on attention is one operator."""
 _MERGED_FROM: Final = 291
 """The parameters of these tables are those of models whose branches were merged (RepVGG, GhostNetV3, RepViT)."""
+_WIDE_FROM: Final = 280
+"""From torch 2.8 on depthwise convolutions of 2^31 elements run in either layout (pytorch/pytorch, #153101)."""
+MOST_ELEMENTS: Final = 2**31 - 1
+"""Of a tensor that PyTorch's own kernel for depthwise convolutions takes (pytorch/pytorch, #155225)."""
+MOST_SEQUENCES: Final = 2**16 - 1
+"""That fused attention takes at once: a grid of CUDA has no more blocks that way (pytorch/pytorch, #146704)."""
 _PREFIXES: Final = re.compile(r"^(tf_|gluon_|ssl_|swsl_|ig_|legacy_|ese_|gc|eca_|gmixer)")
 
 
@@ -53,7 +60,8 @@ class Published:
         image: edge of the square images, in pixels.
         gmacs: multiply-accumulates of an image, in 10^9; None where the table does not say.
         mega_activations: elements of an image's activations, in 10^6; None where the table does not say.
-        fails_at: the next larger batch, which did not fit; None for a run that ended at its first.
+        wide: whether depthwise convolutions of any size ran.
+        fails_at: the next larger batch, which did not run; None for a run that ended at its first.
     """
 
     table: str
@@ -63,6 +71,7 @@ class Published:
     channels_last: bool
     fused: bool
     merged: bool
+    wide: bool
     model: str
     image: int
     batch_size: int
@@ -91,6 +100,33 @@ class Run:
 
     row: Published
     graph: Graph
+
+    @property
+    def fits_until(self) -> int | None:
+        """The next larger batch, which did not fit into memory; None where there is none, or a kernel's limit says no.
+
+        A limit that the batch that ran exceeds, too, is none: another kernel ran.
+        """
+        if self.row.fails_at is None:
+            return None
+        more = self.row.fails_at / self.row.batch_size
+        for most, size in self._counted():
+            if size <= most < more * size:
+                return None
+        return self.row.fails_at
+
+    def _counted(self) -> Iterator[tuple[int, float]]:
+        """What kernels count with few bits: how many they take, and how many the largest had."""
+        depthwise, attention = [0.0], [0]
+        for op in self.graph.operators:
+            if op.operator_class is OperatorClass.CONV and rates.is_depthwise(op):
+                item = op.bytes_written / op.output_elements
+                depthwise += [op.output_elements, op.bytes_read / item]
+            elif op.operator_class is OperatorClass.ATTENTION:
+                attention.append(op.dims["b"])
+        if not self.row.wide:
+            yield MOST_ELEMENTS, max(depthwise)
+        yield MOST_SEQUENCES, max(attention)
 
 
 def chosen(model: str) -> bool:
@@ -158,6 +194,7 @@ def _rows_of(path: Path) -> Iterator[Published]:
             channels_last=told["layout"] == "nhwc",
             fused=int(told["torch"]) >= _FUSED_FROM,
             merged=int(told["torch"]) >= _MERGED_FROM,
+            wide=told["layout"] == "nhwc" or int(told["torch"]) >= _WIDE_FROM,
             model=row["model"],
             image=_whole(row[f"{mode}_img_size"]),
             batch_size=batch,

@@ -37,6 +37,8 @@ class Device(documents.Model):
     sm_count: PositiveCount
     clock_mhz: PositiveCount = Field(alias="clockMHz")
     l2_mib: Positive = Field(alias="l2MiB")
+    l2_partitions: PositiveCount = 1
+    """Parts of the L2 cache of which each holds what the SMs beside it read, so that all of them may hold the same."""
     power_watts: Positive
     """The board's default power limit."""
     process_nanometers: Positive | None = None

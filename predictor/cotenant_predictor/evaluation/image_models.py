@@ -6,17 +6,21 @@
     linear       a linear model of FLOPs, bytes and parameters per image
     boosting     gradient boosting on the same columns, the image's edge and the batch
     physics      the formula without learned kernels
-    cotenant     with kernels learned from single kernels on other GPUs; no row of the set is learned from
+    physics-kernels  with kernels learned from single kernels on other GPUs; no row of the set is learned from
+    cotenant     the same with rates learned from the set
 
 The three in the middle learn, for each table (a GPU model, a version of torch, a layout) by itself, with a family of
-models held out each time. Their columns are the graph's: of training none are published.
+models held out each time. Their columns are the graph's: of training none are published. `cotenant` learns from all
+tables at once, with a family, or a GPU model, held out; training was measured on one GPU model alone.
 
 Memory is judged by brackets: a batch that ran, and the next larger one that a run tried before, which did not fit.
-Activations of the latter are those of the former in proportion.
+Activations of the latter are those of the former in proportion. What a kernel's limit may have stopped is left out.
+Here `cotenant` has the formula's constants from other families of models, `shipped` from all.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -33,7 +37,10 @@ from cotenant_predictor.evaluation.report import Row, scored
 from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs import memory, roofline
 from cotenant_predictor.jobs import step as steps
+from cotenant_predictor.jobs.coefficients import Coefficients
 from cotenant_predictor.kernels.model import KernelModel
+from cotenant_predictor.training import memory as training
+from cotenant_predictor.training import rates
 
 Array: TypeAlias = npt.NDArray[Any]
 Learner: TypeAlias = Callable[[Array, Array, Array], Array]
@@ -41,6 +48,8 @@ Learner: TypeAlias = Callable[[Array, Array, Array], Array]
 
 STEP: Final = "stepMilliseconds"
 BRACKET: Final = "memoryBracket"
+FOLDS: Final = 5
+"""Of families, where rates are learned: each takes some seconds."""
 UNTOUCHED: Final = "nothing-learned"
 """No row of the set was learned from."""
 
@@ -49,22 +58,60 @@ def rows(model: KernelModel | None, *, progress: Callable[[str], None] = lambda 
     """Scores of each kind of step over all tables, and of each table.
 
     Args:
-        model: the learned kernels; without them there is no row of `cotenant`.
+        model: the learned kernels; without them no row of step times is of them, nor of rates.
         progress: told what is being predicted.
     """
     runs = timm.load()
     progress(f"{len(runs)} steps of {len({run.row.model for run in runs})} image models")
+    learned = {} if model is None else learned_rates(runs, model, progress=progress)
     found: list[Row] = []
     for kind in dict.fromkeys(_kind(run.row) for run in runs):
         progress(kind)
-        found += rows_of(kind, runs, model)
+        found += rows_of(kind, runs, model, learned)
     return found
 
 
-def rows_of(kind: str, runs: Sequence[Run], model: KernelModel | None) -> list[Row]:
-    """The scores of one kind of step: a mode and a layout, compiled or not."""
-    members = [run for run in runs if _kind(run.row) == kind]
-    return [*_step_rows(kind, members, model), *_bracket_rows(kind, members)]
+def rows_of(
+    kind: str, runs: Sequence[Run], model: KernelModel | None, learned: Mapping[str, Array] = MappingProxyType({})
+) -> list[Row]:
+    """The scores of one kind of step: a mode and a layout, compiled or not.
+
+    Args:
+        kind: as `_kind` names it.
+        runs: all steps.
+        model: the learned kernels.
+        learned: of `learned_rates` of the same steps.
+    """
+    mine = np.array([_kind(run.row) == kind for run in runs])
+    members = [run for run, is_mine in zip(runs, mine, strict=True) if is_mine]
+    held_out = {split: values[mine] for split, values in learned.items()}
+    return [*_step_rows(kind, members, model, held_out), *_bracket_rows(kind, members)]
+
+
+def learned_rates(
+    runs: Sequence[Run], model: KernelModel, *, progress: Callable[[str], None] = lambda _: None
+) -> dict[str, Array]:
+    """Milliseconds by rates that were learned without the families, or the GPU model, that are predicted; by split.
+
+    Where nothing that is left could have taught a kind of step its rates, there is none: NaN.
+    """
+    steps_there, measured = rates.steps_of(runs, model), rates.seconds_of(runs)
+    kinds = np.array([_kind(run.row).split()[0] for run in runs])
+    labels = {
+        splits.LEAVE_FAMILY_OUT: [run.row.family for run in runs],
+        splits.LEAVE_GPU_OUT: [str(run.row.gpu_model) for run in runs],
+    }
+    found = {}
+    for split, of_rows in labels.items():
+        progress(f"rates, {split}")
+        values = np.full(len(runs), np.nan)
+        for fold in splits.leave_out(of_rows, kind=split, max_folds=FOLDS):
+            keep = np.zeros(len(runs), dtype=np.bool_)
+            keep[fold.train] = True
+            taught = fold.test[np.isin(kinds[fold.test], kinds[fold.train])]
+            values[taught] = 1e3 * steps_there.seconds(rates.fitted(steps_there, measured, keep=keep))[taught]
+        found[split] = values
+    return found
 
 
 def _kind(row: Published) -> str:
@@ -72,15 +119,19 @@ def _kind(row: Published) -> str:
     return f"{mode} {'NHWC' if row.channels_last else 'NCHW'}{' compiled' if row.compiled else ''}"
 
 
-def _step_rows(kind: str, runs: Sequence[Run], model: KernelModel | None) -> Iterator[Row]:
+def _step_rows(
+    kind: str, runs: Sequence[Run], model: KernelModel | None, learned: Mapping[str, Array]
+) -> Iterator[Row]:
     measured = np.array([1e3 * run.row.step_seconds for run in runs])
-    predicted = {name: (UNTOUCHED, values) for name, values in _untouched(runs, model).items()}
-    predicted |= {name: (splits.LEAVE_FAMILY_OUT, _held_out(runs, measured, learn)) for name, learn in LEARNERS.items()}
+    family = splits.LEAVE_FAMILY_OUT
+    predicted = [(name, UNTOUCHED, values) for name, values in _untouched(runs, model).items()]
+    predicted += [(name, family, _held_out(runs, measured, learn)) for name, learn in LEARNERS.items()]
+    predicted += [("cotenant", split, values) for split, values in learned.items() if not np.isnan(values).any()]
     tables = np.array([run.row.table for run in runs])
     everywhere = np.ones(len(runs), dtype=np.bool_)
     parts = {None: everywhere} | {str(name): tables == name for name in dict.fromkeys(tables.tolist())}
     families = np.array([run.row.family for run in runs])
-    for name, (split, values) in predicted.items():
+    for name, split, values in predicted:
         for table, keep in parts.items():
             row = Row(target=f"{STEP}/{kind}", split=split, model=name, metric="mape", value=0.0, n=0, group=table)
             arrays, groups = (measured[keep], values[keep]), families[keep].tolist()
@@ -108,7 +159,7 @@ def _of_one(run: Run, device: Device, model: KernelModel | None) -> dict[str, fl
         "physics": steps.of(run.graph, [device]).step_seconds[0],
     }
     if model is not None:
-        found["cotenant"] = steps.of(run.graph, [device], kernels=model).step_seconds[0]
+        found["physics-kernels"] = steps.of(run.graph, [device], kernels=model).step_seconds[0]
     return {name: 1e3 * float(seconds) for name, seconds in found.items()}
 
 
@@ -161,29 +212,32 @@ LEARNERS: Final[Mapping[str, Learner]] = {"constant": _constant, "linear": _line
 
 def _bracket_rows(kind: str, runs: Sequence[Run]) -> Iterator[Row]:
     """Of those whose next larger batch did not fit."""
-    closed = [run for run in runs if run.row.fails_at is not None and not run.row.compiled]
+    closed = [run for run in runs if run.fits_until is not None and not run.row.compiled]
     if not closed:
         return
-    known = devices.load()
-    needs = np.array([_needs(run, known[run.row.gpu_model]) for run in closed])
-    held = np.array([known[run.row.gpu_model].memory_mib for run in closed], dtype=np.float64)[:, None, None]
-    (ran, ran_upper), (failed, failed_upper) = np.moveaxis(needs <= held, 0, -1)
     families = [run.row.family for run in closed]
-    row = Row(target=f"{BRACKET}/{kind}", split=peaks.CHOSEN, model="shipped", metric="", value=0.0, n=0)
-    for metric, right in (
-        ("medianRightOnBothSides", ran & ~failed),
-        ("refusedThoughItRan", ~ran_upper),
-        ("admittedThoughItDidNotFit", failed_upper),
+    held = np.array([devices.load()[run.row.gpu_model].memory_mib for run in closed], dtype=np.float64)[:, None, None]
+    without = peaks.constants_without(families)
+    for model, split, used in (
+        ("cotenant", splits.LEAVE_FAMILY_OUT, [without[family] for family in families]),
+        ("shipped", peaks.CHOSEN, [constants.FORMULA_1] * len(closed)),
     ):
-        named = dataclasses.replace(row, metric=metric)
-        yield scored(named, metrics.mean, (right.astype(np.float64),), families)
+        needs = np.array([_needs(run, one) for run, one in zip(closed, used, strict=True)])
+        (ran, ran_upper), (failed, failed_upper) = np.moveaxis(needs <= held, 0, -1)
+        row = Row(target=f"{BRACKET}/{kind}", split=split, model=model, metric="", value=0.0, n=0)
+        for metric, right in (
+            ("medianRightOnBothSides", ran & ~failed),
+            ("refusedThoughItRan", ~ran_upper),
+            ("admittedThoughItDidNotFit", failed_upper),
+        ):
+            named = dataclasses.replace(row, metric=metric)
+            yield scored(named, metrics.mean, (right.astype(np.float64),), families)
 
 
-def _needs(run: Run, device: Device) -> tuple[tuple[int, int], tuple[int, int]]:
+def _needs(run: Run, coefficients: Coefficients) -> tuple[tuple[int, int], tuple[int, int]]:
     """Median and bound in MiB, of the batch that ran and of the one that did not fit."""
-    here = peaks.alive_of(run.graph)
-    more = (run.row.fails_at or run.row.batch_size) / run.row.batch_size
-    grown = here.gradients + more * (here.estimated - here.gradients)
-    there = dataclasses.replace(here, estimated=grown, workspace=more * here.workspace)
-    first, second = (memory.needed(alive, device, constants.FORMULA_1) for alive in (here, there))
+    device = devices.load()[run.row.gpu_model]
+    here = training.alive_of(run.graph)
+    there = here.at((run.fits_until or run.row.batch_size) / run.row.batch_size)
+    first, second = (memory.needed(alive, device, coefficients) for alive in (here, there))
     return (first.q50, first.upper), (second.q50, second.upper)

@@ -2,7 +2,7 @@
 
     neusight, roofline, habitat    the columns of the published table, where they are filled
     physics                        the formula without learned kernels
-    cotenant                       with kernels learned from `datasets.kernels`; no row of the table is learned from
+    cotenant                       with the kernels and rates of the model; no row of the table is learned from
 
 A phase takes as long as its kernels or its launches, whichever is more; phases were measured one after the other. The
 measured loop on one GPU never cleared gradients, so each backward pass also added them to the earlier ones.
@@ -20,8 +20,9 @@ from cotenant_predictor.datasets.language_models import Run
 from cotenant_predictor.evaluation import metrics, spreading
 from cotenant_predictor.evaluation.report import Row, scored
 from cotenant_predictor.jobs import coefficients as constants
-from cotenant_predictor.jobs import host, roofline
+from cotenant_predictor.jobs import host, prediction, roofline
 from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.prediction import Knowledge
 from cotenant_predictor.kernels.model import KernelModel
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -34,19 +35,20 @@ ALL: Final = "published-all"
 PUBLISHED: Final = ("neusight", "roofline", "habitat")
 
 
-def rows(model: KernelModel | None, *, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
+def rows(knowledge: Knowledge = prediction.FORMULA, *, progress: Callable[[str], None] = lambda _: None) -> list[Row]:
     """Scores on the runs that were unseen and on all: a row over all GPUs, and one of each.
 
     Args:
-        model: the learned kernels; without them there is no row of `cotenant`.
+        knowledge: the learned kernels and rates; without kernels there is no row of `cotenant`.
         progress: told what is being predicted.
     """
     runs = dataset.load()
     progress(f"{len(runs)} runs of language models")
     predicted = {name: _published(runs, name) for name in PUBLISHED}
     predicted["physics"] = np.array([milliseconds(run) for run in runs])
-    if model is not None:
-        predicted["cotenant"] = np.array([milliseconds(run, model) for run in runs])
+    if knowledge.kernels is not None:
+        known, used = knowledge.kernels, knowledge.coefficients
+        predicted["cotenant"] = np.array([milliseconds(run, known, coefficients=used) for run in runs])
     unseen = np.array([run.unseen for run in runs])
     return [
         row

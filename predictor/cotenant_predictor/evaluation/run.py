@@ -28,7 +28,6 @@ from cotenant_predictor.evaluation.report import Row
 from cotenant_predictor.evaluation.scores import Scored
 from cotenant_predictor.jobs import prediction
 from cotenant_predictor.jobs.prediction import Knowledge
-from cotenant_predictor.kernels.model import KernelModel
 
 MAX_NAMED_GROUPS = 40
 """With more groups held out, only their common score is shown."""
@@ -106,14 +105,14 @@ def of_pairs(joint: Joint, request: Request, *, progress: Progress = lambda _: N
 
 
 def of_set(
-    name: str, request: Request, *, model: KernelModel | None = None, progress: Progress = lambda _: None
+    name: str, request: Request, *, knowledge: Knowledge = prediction.FORMULA, progress: Progress = lambda _: None
 ) -> Evaluation:
     """One of `shipped.SETS`; without a wish by the splits that say most.
 
     Args:
         name: of the set.
         request: what to evaluate; sets have their own targets.
-        model: the learned kernels with which whole language models are predicted.
+        knowledge: the learned kernels and rates with which whole models are predicted.
         progress: told what is being done.
 
     Raises:
@@ -123,17 +122,17 @@ def of_set(
         if request.splits:
             remedy = f"is no split of {name}, which says itself what is held out: leave it out"
             raise errors.InvalidInputError("--split", ", ".join(request.splits), remedy)
-        return Evaluation(rows=tuple(_WHOLE[name](model, progress)))
+        return Evaluation(rows=tuple(_WHOLE[name](knowledge, progress)))
     if name == shipped.GAVEL:
         return of_pairs(gavel.load(), request, progress=progress)
     rows, kinds = _SETS[name]
     return _of_splits(functools.partial(rows, progress=progress), request, kinds, progress=progress)
 
 
-_WHOLE: Final[Mapping[str, Callable[[KernelModel | None, Progress], list[Row]]]] = {
-    shipped.LANGUAGE_MODELS: lambda model, progress: language_models.rows(model, progress=progress),
+_WHOLE: Final[Mapping[str, Callable[[Knowledge, Progress], list[Row]]]] = {
+    shipped.LANGUAGE_MODELS: lambda knowledge, progress: language_models.rows(knowledge, progress=progress),
     shipped.CARMA: lambda _, progress: peaks.rows(progress=progress),
-    shipped.TIMM: lambda model, progress: image_models.rows(model, progress=progress),
+    shipped.TIMM: lambda knowledge, progress: image_models.rows(knowledge.kernels, progress=progress),
     shipped.GAVEL_AGAIN: lambda _, progress: agreement.rows(gavel.load(), gavel.load_again(), progress=progress),
 }
 """Sets that are scored as a whole."""

@@ -885,7 +885,7 @@ _RECURRENT = [kind + form for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") fo
 
 @contextlib.contextmanager
 def caught(recorder: Recorder, casts: Casts) -> Iterator[None]:
-    """While open, attention, dropout and recurrent layers are one operator each, and `casts` apply."""
+    """While open, attention, dropout and recurrent layers are one operator each, and `casts` apply and are told of."""
     key = torch._C.DispatchKey.AutocastCPU
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
@@ -895,7 +895,8 @@ def caught(recorder: Recorder, casts: Casts) -> Iterator[None]:
     torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
     torch._C._dispatch_tls_set_dispatch_key_included(key, True)
     try:
-        yield
+        with _told_of(casts):
+            yield
     finally:
         torch._C._dispatch_tls_set_dispatch_key_included(key, False)
         torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
@@ -904,17 +905,51 @@ def caught(recorder: Recorder, casts: Casts) -> Iterator[None]:
         del library  # which is enough in older releases
 
 
+@contextlib.contextmanager
+def _told_of(casts: Casts) -> Iterator[None]:
+    """Code that asks torch for autocast, on the meta device or on CUDA, hears of `casts`, and can turn them off."""
+    here = (None, "meta", "cuda")
+    asked, context = torch.is_autocast_enabled, torch.autocast
+    dtype_of: Any = getattr(torch, "get_autocast_dtype", None)  # older releases have none
+
+    def is_enabled(device_type: str | None = None) -> bool:
+        return casts.active if device_type in here else asked(device_type)
+
+    def get_dtype(device_type: str) -> torch.dtype:
+        return (casts.lower or torch.float16) if device_type in here else dtype_of(device_type)
+
+    def autocast(device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None) -> Any:
+        if device_type in here and casts.lower is not None:
+            return casts.switched(on=enabled)
+        if device_type == "meta":
+            return contextlib.nullcontext()
+        return context(device_type, dtype, enabled, cache_enabled)
+
+    told = {"is_autocast_enabled": is_enabled, "get_autocast_dtype": get_dtype, "autocast": autocast}
+    before = {name: getattr(torch, name) for name in told if hasattr(torch, name)}
+    vars(torch).update(told)
+    torch.amp.autocast = autocast
+    try:
+        yield
+    finally:
+        for name in told:
+            delattr(torch, name)
+        vars(torch).update(before)
+        torch.amp.autocast = context
+
+
 class Casts:
     """What torch.autocast does on CUDA; it knows no meta tensors. `lower` is None: nothing."""
 
     def __init__(self, lower: torch.dtype | None) -> None:
-        self._lower = lower
+        self.lower = lower
+        self.active = lower is not None
         self._weights: dict[int, tuple[Tensor, Tensor]] = {}
 
     @property
     def names(self) -> dict[str, Callable[[Any], Any]]:
         """Operators by the cast that their arguments take."""
-        if self._lower is None:
+        if self.lower is None:
             return {}
         return {**dict.fromkeys(_CAST_DOWN.split(), self.down), **dict.fromkeys(_CAST_UP.split(), self.up)}
 
@@ -923,18 +958,28 @@ class Casts:
         if isinstance(value, (list, tuple)):
             return [self.down(item) for item in value]
         is_castable = isinstance(value, Tensor) and value.dtype in (torch.float32, *_LOWER.values())
-        if self._lower is None or not is_castable or value.dtype == self._lower:
+        if not self.active or not is_castable or value.dtype == self.lower:
             return value
         if not (value.requires_grad and value.is_leaf):
-            return value.to(self._lower)
+            return value.to(self.lower)
         if id(value) not in self._weights:
             # Both are kept: the id of a value that is gone may be given to another.
-            self._weights[id(value)] = (value, value.to(self._lower))
+            self._weights[id(value)] = (value, value.to(self.lower))
         return self._weights[id(value)][1]
 
     def up(self, value: Any) -> Any:
         """Tensors of a lower precision as fp32."""
-        return value.float() if isinstance(value, Tensor) and value.dtype in _LOWER.values() else value
+        is_lower = isinstance(value, Tensor) and value.dtype in _LOWER.values()
+        return value.float() if self.active and is_lower else value
+
+    @contextlib.contextmanager
+    def switched(self, *, on: bool) -> Iterator[None]:
+        """While open, they are on or off, as a part of the user's step asks."""
+        before, self.active = self.active, on
+        try:
+            yield
+        finally:
+            self.active = before
 
     def forget(self) -> None:
         """The weights have changed."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from cotenant_api.graph import OperatorClass
+from cotenant_predictor.jobs import rates
+from cotenant_predictor.jobs.rates import Rates
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,12 +21,8 @@ class Coefficients:
 
     compute_efficiency: Mapping[OperatorClass, float]
     """Share of the peak rate that a full wave of tiles reaches."""
-    tensor_core_efficiency: Mapping[OperatorClass, float]
-    """A further factor where the type runs on tensor cores."""
-    memory_efficiency: float
-    """Share of the peak bandwidth that a streaming kernel reaches."""
-    depthwise_efficiency: float
-    """The same of a convolution with a group per channel."""
+    rates: Rates
+    """Shares of the peaks that operators of whole models reach."""
     memory_saturation: float
     """Share of the SMs that is enough to reach it."""
     kernel_seconds: float
@@ -63,13 +61,15 @@ class Coefficients:
     """CUDA context and libraries: constant part."""
     context_mib_per_sm: float
     allocator_slack: float
-    """Share by which the caching allocator holds more than is alive."""
+    """Share by which the caching allocator's blocks are larger than what is alive in them."""
+    idle_block_share: float
+    """What lies idle in blocks that something smaller keeps, as a share of the largest output."""
     convolution_workspace: float
     """What convolutions in fp32 and TF32 hold beside their tensors, as a share of the bytes that the largest moves."""
     half_convolution_workspace: float
     """The same in fp16 and bf16."""
     workspace_widening: float
-    """Upper bound of these two, over the median."""
+    """Upper bound of what fp32's convolutions and products hold, over the median."""
     matmul_workspace_mib: float
 
     speed_kept: float
@@ -99,14 +99,7 @@ FORMULA_1: Final = Coefficients(
     # and the other two constants that name it. Used where no measured kernels are given, and for grouped convolutions.
     # Assumption: vector work seldom reaches half of the fp32 rate; it is bound by memory anyway.
     compute_efficiency=types.MappingProxyType({cls: _EFFICIENCY.get(cls, 0.5) for cls in OperatorClass}),
-    # Assumption: convolutions in NCHW convert their layout around tensor-core kernels; large matmuls do not.
-    tensor_core_efficiency=types.MappingProxyType(
-        {cls: 0.6 if cls is OperatorClass.CONV else 1.0 for cls in OperatorClass}
-    ),
-    # Assumption: plain additions reach 0.90 of the data sheet (NeuSight's measurements of V100 and A100, which do not
-    # ship), reductions, masks and strided copies less.
-    memory_efficiency=0.80,
-    depthwise_efficiency=0.244,  # training.coefficients: a V100's MobileNetV2, forward and backward
+    rates=rates.FORMULA_1,
     memory_saturation=0.5,  # assumption: half of the SMs keep DRAM busy
     kernel_seconds=2.69e-6,  # training.coefficients: the shortest kernels in traces of a V100
     tile_elements=64 * 64,
@@ -123,15 +116,15 @@ FORMULA_1: Final = Coefficients(
     network_bytes_per_second=12.5e9,  # assumption: 100 Gbit/s Ethernet or InfiniBand
     idle_power_share=0.17,  # assumption: a GPU with a CUDA context takes 55 to 120 W of 300 to 700 W
     sm_power_share=0.7,  # assumption
-    # The next six, and `memory_widening`, are chosen on the memory of 33 vision jobs on an A100 (`cotenant evaluate
-    # carma`; the smallest leave 555 MiB for the context) and on which batch of timm's models fits into 24 GiB and which
-    # does not, which does not ship yet. Context per SM: an assumption, between a T4's 300 MiB and an H100's 520.
-    context_mib=310.0,
+    # `python -m cotenant_predictor.training.memory` fits context_mib, slack, idle share and both workspaces to the
+    # memory of whole jobs that ships. Context per SM: an assumption, between a T4's 300 MiB and an H100's 520.
+    context_mib=275.0,
     context_mib_per_sm=2.3,
-    allocator_slack=0.08,
-    convolution_workspace=1.3,
-    half_convolution_workspace=0.2,
-    workspace_widening=2.0,
+    allocator_slack=0.06,
+    idle_block_share=0.7,
+    convolution_workspace=1.0,
+    half_convolution_workspace=0.15,
+    workspace_widening=2.0,  # VGG-16's and Inception's convolutions in fp32 hold more than others'
     matmul_workspace_mib=32.0,  # cuBLAS' workspace on Hopper; 8 MiB before
     speed_kept=0.95,
     # Untuned physics against measured utilization of whole jobs had an RMSLE of 0.27 at best on public measurements:

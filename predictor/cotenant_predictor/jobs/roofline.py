@@ -4,12 +4,19 @@ Per occurrence of an operator, with a of the GPU's S multiprocessors (SMs) allow
 
     t = max(FLOPs / compute rate, bytes / memory rate, kernels x t_kernel)
 
-    compute rate = peak(type) x efficiency(class) x tiles / (ceil(tiles / a) x S)
-    memory rate  = bandwidth x efficiency x min(1, min(blocks, a) / (S x saturation))
+    compute rate = peak(type) x efficiency(class) x r_c x tiles / (ceil(tiles / a) x S)
+    memory rate  = bandwidth x r_m x min(1, min(blocks, a) / (S x saturation))
+    bytes        = read / (1 + r_cache x L2 / partitions / read) + written
+
+r are `rates`: r_c of convolutions on tensor cores, r_m by what an operator does and whether it converts a layout, and
+r_cache: what an operator reads the one before has mostly written, and a part of that is still in the L2 cache, whose
+partitions each keep what the SMs beside them read (NVIDIA A100 whitepaper, L2 cache).
 
 Where a `KernelModel` is given, it knows the times of products and convolutions at all SMs (`kernels`), and
 
     t(a) = combined(max(t_tiles x waves(a) / waves(S), t_compute(S)), t_memory(S) x memory rate(S) / memory rate(a))
+
+at a peak of r_c x peak, and t_memory over r_m where that is a conversion's.
 
 The first is the roofline model (Williams, Waterman, Patterson 2009) with wave quantisation: `tiles` thread
 blocks run in whole waves over a SMs. The second says that a part of the SMs is enough to saturate DRAM.
@@ -22,11 +29,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cotenant_api.graph import Graph, Operator, OperatorClass, Phase
+from cotenant_api.graph import Graph, OperatorClass, Phase
 from cotenant_predictor import devices
 from cotenant_predictor.devices import Device
-from cotenant_predictor.jobs import shapes
+from cotenant_predictor.jobs import rates, shapes
 from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.rates import Rated
 from cotenant_predictor.jobs.shapes import FamilyShapes
 from cotenant_predictor.kernels import chips, products
 from cotenant_predictor.kernels.chips import Chips
@@ -46,14 +54,13 @@ class Operators:
     repeat: Array
     kernels: Array
     flops: Array
-    moved_bytes: Array
+    read_bytes: Array
     written_bytes: Array
     parallel: Array
     """Thread blocks that one kernel can spread over the SMs."""
     efficiency: Array
     """Share of the peak that a full wave reaches."""
-    tensor_efficiency: Array
-    memory_efficiency: Array
+    rated: Rated
     type_index: Array
     """Position in `devices.PEAK_TYPES`."""
     forward: Array
@@ -61,6 +68,12 @@ class Operators:
     optimizer_tensors: Array
     families: tuple[FamilyShapes, ...] = ()
     """Products and convolutions by family."""
+
+    @property
+    def moved_bytes(self) -> Array:
+        """Read and written, from wherever."""
+        moved: Array = self.read_bytes + self.written_bytes
+        return moved
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,6 +83,8 @@ class Devices:
     sm_count: Array
     bandwidth: Array
     host_bandwidth: Array
+    near_cache_bytes: Array
+    """The partition of the L2 cache that an SM reads through."""
     peak: Array
     chips: Chips
 
@@ -108,7 +123,6 @@ def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
         dtype=np.float64,
     ).T.copy()
     tensors = [o.dims.get("tensors", 0) if o.phase is Phase.OPTIMIZER else 0 for o in found]
-    depthwise = np.array([is_depthwise(operator) for operator in found])
     launched = np.maximum(1.0, kernels)
     # Tiles of the output; a long reduction (K = FLOPs / 2 per output element) is split into more.
     elements = np.maximum(1.0, outputs)
@@ -119,12 +133,11 @@ def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
         repeat=repeat,
         kernels=kernels,
         flops=flops,
-        moved_bytes=read + written,
+        read_bytes=read,
         written_bytes=written,
         parallel=np.maximum(1.0, np.where(matrix, tiles, blocks)),
         efficiency=np.array([coefficients.compute_efficiency[o.operator_class] for o in found]),
-        tensor_efficiency=np.array([coefficients.tensor_core_efficiency[o.operator_class] for o in found]),
-        memory_efficiency=np.where(depthwise, coefficients.depthwise_efficiency, coefficients.memory_efficiency),
+        rated=rates.rated(graph, coefficients.rates),
         type_index=np.where(matrix, [_TYPE_INDEX.get(o.dtype, 0) for o in found], 0).astype(np.intp),
         forward=np.array([o.phase is Phase.FORWARD for o in found]),
         optimizer_tensors=np.array(tensors, dtype=np.float64),
@@ -142,6 +155,7 @@ def devices_of(rows: Sequence[Device]) -> Devices:
         sm_count=column([row.sm_count for row in rows]),
         bandwidth=column([row.memory_gigabytes_per_second * 1e9 for row in rows]),
         host_bandwidth=column([row.host_gigabytes_per_second * 1e9 for row in rows]),
+        near_cache_bytes=column([row.l2_mib * 2**20 / row.l2_partitions for row in rows]),
         peak=np.array([[row.peak_flops(dtype) for dtype in devices.PEAK_TYPES] for row in rows]),
         chips=chips.of(rows),
     )
@@ -154,7 +168,7 @@ def kernel_times(operators: Operators, gpus: Devices, model: KernelModel | None)
     """
     if model is None or not operators.families:
         return None
-    rate = _peak(operators, gpus)
+    rate = _peak(operators, gpus) * operators.rated.arithmetic(on_tensor_cores(operators, gpus))
     parts = [_family_times(part, gpus, model, peak=rate[:, part.index]) for part in operators.families]
     names = [field.name for field in dataclasses.fields(KernelTimes)]
     together = {name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in names}
@@ -176,16 +190,17 @@ def busy(
     `kernels` (of `kernel_times`) replaces the formula for the operators that it knows.
     """
     active = np.maximum(1.0, np.floor(gpus.sm_count * sm_share))
+    tensor = on_tensor_cores(operators, gpus)
     compute = _compute_seconds(operators, gpus, active=active)
     reach = _reach(operators.parallel, active, gpus, coefficients)
-    memory = operators.moved_bytes / (gpus.bandwidth * operators.memory_efficiency * reach)
+    memory = dram_bytes(operators, gpus) / (gpus.bandwidth * operators.rated.bandwidth(tensor) * reach)
     once = np.maximum(compute, memory)
     if kernels is not None:
         waves = np.ceil(kernels.parallel / active) / np.ceil(kernels.parallel / gpus.sm_count)
         reached = _reach(kernels.parallel, active, gpus, coefficients)
         at_best = _reach(kernels.parallel, gpus.sm_count, gpus, coefficients)
         arithmetic = np.maximum(kernels.tiles * waves, kernels.compute)
-        moving = kernels.memory * at_best / reached
+        moving = kernels.memory / operators.rated.converted(tensor)[:, kernels.index] * at_best / reached
         compute[..., kernels.index], memory[..., kernels.index] = arithmetic, moving
         once[..., kernels.index] = products.combined(arithmetic, moving, sharpness=kernels.sharpness)
     seconds = operators.repeat * np.maximum(once, operators.kernels * coefficients.kernel_seconds)
@@ -215,20 +230,28 @@ def _family_times(part: FamilyShapes, gpus: Devices, model: KernelModel, *, peak
     )
 
 
+def dram_bytes(operators: Operators, gpus: Devices) -> Array:
+    """What one occurrence moves to and from DRAM, shape (n_devices, n_operators): the cache has the rest."""
+    held = operators.rated.rates.cache * gpus.near_cache_bytes
+    moved: Array = operators.read_bytes / (1.0 + held / np.maximum(1.0, operators.read_bytes)) + operators.written_bytes
+    return moved
+
+
+def on_tensor_cores(operators: Operators, gpus: Devices) -> Array:
+    """Whether a device has a higher rate for an operator's type than for fp32, shape (n_devices, n_operators)."""
+    result: Array = _peak(operators, gpus) > gpus.peak[:, :1]
+    return result
+
+
 def _peak(operators: Operators, gpus: Devices) -> Array:
-    """FLOP/s of each operator's type, less what tensor cores lose; shape (n_devices, n_operators)."""
-    peak = np.take(gpus.peak, operators.type_index, axis=1)
-    rate: Array = peak * np.where(peak > gpus.peak[:, :1], operators.tensor_efficiency, 1.0)
-    return rate
+    """FLOP/s of each operator's type; shape (n_devices, n_operators)."""
+    peak: Array = np.take(gpus.peak, operators.type_index, axis=1)
+    return peak
 
 
 def _compute_seconds(operators: Operators, gpus: Devices, *, active: Array) -> Array:
-    rate = _peak(operators, gpus) * operators.efficiency
+    tensor = on_tensor_cores(operators, gpus)
+    rate = _peak(operators, gpus) * operators.rated.arithmetic(tensor) * operators.efficiency
     waves = np.ceil(operators.parallel / active)
     seconds: Array = operators.flops * waves * gpus.sm_count / (operators.parallel * rate)
     return seconds
-
-
-def is_depthwise(operator: Operator) -> bool:
-    """Whether every channel has a filter of its own."""
-    return 1 < operator.dims.get("groups", 1) == operator.dims.get("c")

@@ -137,12 +137,12 @@ class _Calculation:
         percent = 100.0 * duty / self._seconds
         parallel = self._parallel()
         filled = np.minimum(1.0, parallel / gpus.sm_count)
-        moved = operators.repeat * operators.moved_bytes / gpus.bandwidth
-        reading = np.minimum(busy.seconds, moved / operators.memory_efficiency)
+        moved = operators.repeat * roofline.dram_bytes(operators, gpus) / gpus.bandwidth
+        reading = np.minimum(busy.seconds, moved / operators.rated.streaming)
         sm_activity = percent * (busy.seconds * filled).sum(axis=1, keepdims=True)
         dram_activity = percent * moved.sum(axis=1, keepdims=True)
         excluded = domain.Domain(self._graph, self._coefficients)
-        alive = memory.alive_of(self._graph, operators, self._coefficients)
+        alive = memory.alive_of(self._graph, operators)
         needs = [memory.needed(alive, row, self._coefficients) for row in self._rows]
         columns = {
             "busy_seconds": busy.total_seconds,

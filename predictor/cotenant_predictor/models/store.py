@@ -18,8 +18,10 @@ from typing import Any, Final, Self
 
 from cotenant_api import documents, errors, files
 from cotenant_predictor.colocation.speeds import SpeedModel
+from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs.guarded import Guarded
 from cotenant_predictor.jobs.prediction import Knowledge
+from cotenant_predictor.jobs.rates import Rates
 from cotenant_predictor.kernels.model import KernelModel
 from cotenant_predictor.models import parts
 
@@ -43,6 +45,8 @@ class Model:
     """From what: data sets, rows, whether they were simulated. Says nothing that changes between two trainings."""
     kernels: KernelModel | None = None
     """Times of single operators."""
+    rates: Rates | None = None
+    """Shares of a GPU's peaks that operators of whole models reach."""
     jobs: Mapping[str, Guarded] = dataclasses.field(default_factory=dict)
     """Corrections of single jobs, by target."""
     colocation: SpeedModel = dataclasses.field(default_factory=SpeedModel)
@@ -64,7 +68,9 @@ class Model:
 
     def kernel_knowledge(self) -> Knowledge:
         """The same without corrections: what those are learned on."""
-        return Knowledge(name=self.reference, kernels=self.kernels)
+        formula = constants.FORMULA_1
+        coefficients = formula if self.rates is None else dataclasses.replace(formula, rates=self.rates)
+        return Knowledge(name=self.reference, coefficients=coefficients, kernels=self.kernels)
 
     def sealed(self) -> Self:
         """The same with its digest."""
@@ -89,6 +95,8 @@ class Model:
         learned: dict[str, Any] = {}
         if self.kernels is not None:
             learned["kernels"] = self.kernels.to_state()
+        if self.rates is not None:
+            learned["rates"] = self.rates.to_state()
         if self.jobs:
             learned["jobs"] = parts.residuals_state(self.jobs)
         if self.colocation.pools:
@@ -132,6 +140,7 @@ def parse(data: bytes, *, source: str) -> Model:
             digest=str(claimed),
             learned=types.MappingProxyType(dict(value["learned"])),
             kernels=KernelModel.from_state(state["kernels"]) if "kernels" in state else None,
+            rates=Rates.from_state(state["rates"]) if "rates" in state else None,
             jobs=types.MappingProxyType(parts.residuals_of(state.get("jobs", {}))),
             colocation=SpeedModel.from_state(state.get("colocation", {"pools": {}})),
         )

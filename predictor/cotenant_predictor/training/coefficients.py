@@ -12,7 +12,7 @@ from cotenant_api.graph import OperatorClass
 from cotenant_predictor import devices
 from cotenant_predictor.datasets import kernels, traces
 from cotenant_predictor.datasets.kernels import Kernels
-from cotenant_predictor.jobs import roofline
+from cotenant_predictor.jobs import rates
 from cotenant_predictor.jobs.coefficients import FORMULA_1, Coefficients
 from cotenant_predictor.kernels import model
 from cotenant_predictor.kernels.convolutions import Convolutions
@@ -39,7 +39,7 @@ def assumed(coefficients: Coefficients = FORMULA_1) -> Mapping[str, float]:
         "compute_efficiency[conv]": coefficients.compute_efficiency[OperatorClass.CONV],
         "compute_efficiency[matmul]": coefficients.compute_efficiency[OperatorClass.MATMUL],
         "kernel_seconds": coefficients.kernel_seconds,
-        "depthwise_efficiency": coefficients.depthwise_efficiency,
+        "depthwise_efficiency": coefficients.rates.depthwise,
     }
 
 
@@ -60,7 +60,7 @@ def depthwise_efficiency() -> float:
     """Bytes per second of MobileNetV2's depthwise convolutions, forward and backward, over the V100's bandwidth."""
     trace = next(found for found in traces.load() if found.name == "mobilenetv2_32")
     operators = () if trace.graph is None else trace.graph.operators
-    moved = sum(one.repeat * (one.bytes_read + one.bytes_written) for one in operators if roofline.is_depthwise(one))
+    moved = sum(one.repeat * (one.bytes_read + one.bytes_written) for one in operators if rates.is_depthwise(one))
     bandwidth = devices.load()[traces.GPU].memory_gigabytes_per_second * 1e9
     return moved / bandwidth / trace.seconds_of("conv_depthwise2d")
 

@@ -8,16 +8,17 @@ import numpy as np
 
 from cotenant_api import errors
 from cotenant_predictor.colocation.speeds import Pool, SpeedModel
-from cotenant_predictor.datasets import gavel, joint, shipped
+from cotenant_predictor.datasets import gavel, joint, shipped, timm
 from cotenant_predictor.datasets import kernels as measured_kernels
 from cotenant_predictor.datasets.measurements import Measurements
 from cotenant_predictor.jobs import features
 from cotenant_predictor.jobs.guarded import Guarded
+from cotenant_predictor.jobs.rates import Rates
 from cotenant_predictor.jobs.residual import Residual
 from cotenant_predictor.jobs.roofline import Array
 from cotenant_predictor.kernels.model import KernelModel
 from cotenant_predictor.models.store import Model
-from cotenant_predictor.training import colocation, guarding, jobs, kernels, table
+from cotenant_predictor.training import colocation, guarding, jobs, kernels, rates, table
 from cotenant_predictor.training.table import Table
 
 TARGETS: Final = tuple(name for name in features.TARGETS if name != "threadPercentage")
@@ -26,7 +27,7 @@ TARGETS: Final = tuple(name for name in features.TARGETS if name != "threadPerce
 FEWEST_ROWS: Final = 8
 """With fewer measured rows nothing is learned of a target."""
 
-LEARNED_SETS: Final = (shipped.KERNELS, shipped.GAVEL)
+LEARNED_SETS: Final = (shipped.KERNELS, shipped.TIMM, shipped.GAVEL)
 """The sets that something is learned from; the others are only scored."""
 
 Progress = Callable[[str], None]
@@ -59,6 +60,8 @@ def learn(name: str, data: Data, *, base: Model | None = None, progress: Progres
     model = dataclasses.replace(base, name=name, learned={}, digest="")
     if shipped.KERNELS in data.sets:
         model = dataclasses.replace(model, kernels=_kernels(told, progress=progress))
+    if shipped.TIMM in data.sets:
+        model = dataclasses.replace(model, rates=_rates(model.kernels, told, progress=progress))
     if (speeds := _speeds(data, told, progress=progress)).pools:
         model = dataclasses.replace(model, colocation=speeds)
     if data.measurements is not None:
@@ -66,7 +69,7 @@ def learn(name: str, data: Data, *, base: Model | None = None, progress: Progres
         told |= {"simulated": read.simulated, "lines": len(read), "digest": read.digest()}
         if corrections := _corrections(read, model, told, progress=progress):
             model = dataclasses.replace(model, jobs=corrections)
-    if not {"kernels", "jobs", "colocation"} & told.keys():
+    if not {"kernels", "rates", "jobs", "colocation"} & told.keys():
         remedy = f"nothing to learn from: needs {FEWEST_ROWS} lines of jobs alone with the same value, pairs, or a set"
         raise errors.InvalidInputError("DATA", ", ".join(data.sets), f"{remedy} of {', '.join(LEARNED_SETS)}")
     told["kept"] = _kept(base, told)
@@ -112,6 +115,14 @@ def _kernels(told: dict[str, Any], *, progress: Progress) -> KernelModel:
     told["kernels"] = {name: {"rows": len(of.seconds), "gpuModels": len(of.devices)} for name, of in found.items()}
     progress(f"kernels: learning from {sum(len(of.seconds) for of in found.values())} rows")
     return kernels.fitted({name: (of.matrix(), of.seconds) for name, of in found.items()})
+
+
+def _rates(kernels: KernelModel | None, told: dict[str, Any], *, progress: Progress) -> Rates:
+    """Of whole models, on top of these kernels."""
+    runs = timm.load()
+    told["rates"] = {"rows": len(runs), "gpuModels": len({run.row.gpu_model for run in runs})}
+    progress(f"rates: learning from {len(runs)} steps")
+    return rates.fitted(rates.steps_of(runs, kernels), rates.seconds_of(runs))
 
 
 def _speeds(data: Data, told: dict[str, Any], *, progress: Progress) -> SpeedModel:
@@ -161,5 +172,10 @@ def _counted(measurements: Measurements, target: str) -> dict[str, int]:
 
 def _kept(base: Model, told: dict[str, Any]) -> dict[str, str]:
     """Which parts are those of another model, and of which."""
-    there = {"kernels": base.kernels is not None, "jobs": bool(base.jobs), "colocation": bool(base.colocation.pools)}
+    there = {
+        "kernels": base.kernels is not None,
+        "rates": base.rates is not None,
+        "jobs": bool(base.jobs),
+        "colocation": bool(base.colocation.pools),
+    }
     return {name: base.reference for name, is_there in there.items() if is_there and name not in told}
