@@ -10,7 +10,7 @@ from cotenant_predictor.colocation import speeds
 from cotenant_simulator.commands import waits as command
 from cotenant_simulator.engine import history
 from cotenant_simulator.horus import published
-from cotenant_simulator.report import page
+from cotenant_simulator.report import page, tails
 from cotenant_simulator.waits import experiment, report
 from predictor_kit.commands import called
 from simulator import jobs_kit
@@ -101,9 +101,9 @@ def test_with_size_alone_nobody_is_helped_for_having_waited() -> None:
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
-    assert report.percentile([float(number) for number in range(1, 101)]) == 99
-    assert report.percentile([5.0]) == 5
-    assert report.percentile([]) == 0
+    assert tails.percentile([float(number) for number in range(1, 101)]) == 99
+    assert tails.percentile([5.0]) == 5
+    assert tails.percentile([]) == 0
 
 
 def test_the_command_prints_one_document(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from cotenant_api.command import Command
-from cotenant_simulator.commands import cluster, horus, inference_mix, kace, openb, prediction_error, waits
+from cotenant_simulator.commands import cluster, horus, inference_mix, kace, openb, philly, prediction_error, waits
 
 SUMMARY = "replay traces through the packing functions of filter, and compare placements"
 EXAMPLES = """\
@@ -21,6 +21,7 @@ _EXPERIMENTS: Final[Mapping[str, Command]] = MappingProxyType(
         "inference-mix": inference_mix,
         "kace": kace,
         "openb": openb,
+        "philly": philly,
         "prediction-error": prediction_error,
         "waits": waits,
     }

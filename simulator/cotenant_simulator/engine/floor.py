@@ -18,7 +18,7 @@ class Floor:
         utilization: sum over GPUs of the share of time in which a kernel runs.
     """
 
-    def __init__(self, speeds: interference.Interference) -> None:
+    def __init__(self, speeds: interference.Speeds) -> None:
         self.utilization = 0.0
         self._speeds = speeds
         self._seats: dict[GPUUID, list[attempts.Seat]] = {}

@@ -1,6 +1,6 @@
 """What happened in a run, and the figures that follow from it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -148,8 +148,17 @@ class History:
     @property
     def utilization_percent(self) -> float:
         """Mean over GPUs and over the makespan."""
+        return self._percent(lambda moment: moment.utilization)
+
+    @property
+    def occupied_percent(self) -> float:
+        """GPUs with a job that runs: mean over the makespan."""
+        return self._percent(lambda moment: moment.occupied)
+
+    def _percent(self, gpus: Callable[[Moment], float]) -> float:
+        """Mean over the makespan of so many GPUs, of all that there are."""
         spans = zip(self.moments, self.moments[1:], strict=False)
-        busy = sum(moment.utilization * (later.seconds - moment.seconds) for moment, later in spans)
+        busy = sum(gpus(moment) * (later.seconds - moment.seconds) for moment, later in spans)
         whole = (self.moments[-1].seconds - self.moments[0].seconds) * self.gpus if self.moments else 0.0
         return 100 * busy / whole if whole > 0 else 0.0
 

@@ -6,7 +6,7 @@ A tenant is known by what it really needs, its thread percentage and its client 
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,12 +28,14 @@ class Tenant(NamedTuple):
         gpu_memory_mib: the GPU's memory.
         threads: percentage of the SMs that it may use; what shares a GPU otherwise than by MPS may use all.
         priority: MPS client priority.
+        kind: name of the kind of job that it is; empty: none is known.
     """
 
     real: prediction.GPUPrediction
     gpu_memory_mib: int
     threads: int
     priority: int
+    kind: str = ""
 
 
 class Together(NamedTuple):
@@ -43,8 +45,22 @@ class Together(NamedTuple):
     utilization: float
 
 
+class Speeds(Protocol):
+    """How fast the tenants of one GPU are.
+
+    Attributes:
+        mechanism: of sharing, of `colocation.prior.RESOURCES`.
+    """
+
+    mechanism: str
+
+    def together(self, tenants: Sequence[Tenant]) -> Together:
+        """Who shares a GPU, and how fast each is."""
+        ...
+
+
 class Interference:
-    """One mechanism of sharing (`colocation.prior.RESOURCES`) on all GPUs."""
+    """`Speeds` by the predictor's model, of one mechanism on all GPUs."""
 
     def __init__(self, model: models.SpeedModel, mechanism: str) -> None:
         self.mechanism = mechanism
@@ -55,7 +71,7 @@ class Interference:
         self._known: dict[Hashable, Together] = {}
 
     def together(self, tenants: Sequence[Tenant]) -> Together:
-        """Who shares a GPU, and how fast each is."""
+        """See `Speeds`."""
         if not tenants:
             return Together((), 0.0)
         keys = [self._key(tenant) for tenant in tenants]

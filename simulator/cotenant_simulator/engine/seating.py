@@ -17,6 +17,7 @@ def seats(attempt: attempts.Attempt, job: jobs.Job, gpus: Mapping[GPUUID, sites.
             gpu_memory_mib=gpu.memory_mib,
             threads=booked.active_thread_percentage,
             priority=booked.client_priority,
+            kind=job.kind.name,
         )
         seat = attempts.Seat(
             attempt=attempt, gpu=gpu.uuid, tenant=tenant, seconds=job.seconds[gpu.model], booked=booked

@@ -61,7 +61,7 @@ class World:
         *,
         way: ways.Way,
         policy: policies.InForce,
-        speeds: interference.Interference,
+        speeds: interference.Speeds,
     ) -> None:
         self._given, self._speeds, self._floor = given, speeds, floor.Floor(speeds)
         self._desk = submission.Desk(nodes, way, policy)

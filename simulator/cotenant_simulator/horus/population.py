@@ -104,7 +104,7 @@ def drawn(
         sigma: of the logarithm of what is really needed over what is predicted.
         count: how many jobs.
     """
-    kinds = {name: _kind(name, predicted, seed=seed, sigma=sigma) for name, predicted in mix.items()}
+    kinds = {name: kind(name, predicted, seed=seed, sigma=sigma) for name, predicted in mix.items()}
     names, chance = list(kinds), random.Random(f"jobs {seed}")  # noqa: S311 -- the same draw everywhere, not a secret
     longer = published.LONGEST_SECONDS / published.SHORTEST_SECONDS
     return [
@@ -137,7 +137,8 @@ def in_classes(given: Sequence[jobs.Job], classes: Classes, *, seed: int, sigma:
     ]
 
 
-def _kind(name: str, predicted: prediction.Prediction, *, seed: int, sigma: float) -> jobs.Kind:
+def kind(name: str, predicted: prediction.Prediction, *, seed: int, sigma: float) -> jobs.Kind:
+    """What is really needed is lognormal about what is predicted; arguments as of `drawn`."""
     chance = random.Random(f"{name} {seed}")  # noqa: S311
     busier, larger = math.exp(chance.gauss(0, sigma)), math.exp(chance.gauss(0, MEMORY_SIGMA if sigma else 0.0))
     real = {model: _times(found, busier=busier, larger=larger) for model, found in predicted.by_gpu.items()}

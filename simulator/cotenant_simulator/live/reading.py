@@ -67,10 +67,10 @@ def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
         return None
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     notes, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    demand = pod.demand(raw) if asks else None
+    demand, priority = pod.demand(raw) if asks else None, spec.get("priority") or 0
     index = labels.get(INDEX, notes.get(INDEX, ""))
     phase = str(status.get("phase") or "")
-    gang = None if demand is None else demand.gang_key
+    gang = None if demand is None else demand.gang_key(priority=priority)
     return snapshot.Pod(
         uid=PodUID(metadata["uid"]),
         namespace=Namespace(metadata["namespace"]),
@@ -83,13 +83,15 @@ def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
         finished=_finished(status) if phase in _FINISHED else None,
         phase=phase,
         node=spec.get("nodeName") or None,
-        priority=spec.get("priority") or 0,
+        priority=priority,
         share=0 if demand is None else demand.share,
         whole_gpus=whole,
         gpu_memory_mib=None if demand is None else demand.memory_mib,
         gpu_models=_models(demand, spec, known),
         workload_type=pod.WorkloadType.TRAINING if demand is None else demand.workload_type,
-        gang=None if gang is None else _opaque(documents.canonical([gang.name, gang.size, gang.controller])),
+        gang=None
+        if gang is None
+        else _opaque(documents.canonical([gang.name, gang.size, gang.controller, gang.priority])),
         gang_size=None if gang is None else gang.size,
         believed=_believed(notes, known),
         placement=_placement(notes),

@@ -11,18 +11,18 @@ from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records, tenures
 from cotenant_extender.ledger import earmarks, ledger
 from cotenant_extender.packing import constraints, policies, view
-from cotenant_extender.queue import cleanup, planning, telling
+from cotenant_extender.queue import cleanup, planning, searches, telling
 from cotenant_simulator.twin import sites
 
 NO_HOST_NEED: Final = view.HostNeed(cpu_millis=0, memory_bytes=0)
 _ANY_NODE: Final = constraints.Constraints()
 _NO_LABELS: Final = MappingProxyType[str, str]({})
-LOOK_AGAIN_SECONDS: Final = planning.SEARCH_DELAY_SECONDS
+LOOK_AGAIN_SECONDS: Final = searches.DELAY_SECONDS
 """The queue looks for victims for one job after the other, so often."""
 SPLIT_SECONDS: Final = cleanup.GRACE_SECONDS
 """A gang that is bound in part is evicted whole after this."""
-PROMISE_SECONDS: Final = earmarks.STANDING_SECONDS
-"""A promise to a pod that kube-scheduler found no node for before may be taken back after this."""
+PROMISE_SECONDS: Final = earmarks.UNTRIED_SECONDS
+"""A promise to a pod that kube-scheduler leaves alone is taken back after this."""
 
 
 class Step(NamedTuple):

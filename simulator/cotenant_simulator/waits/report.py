@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cotenant_simulator.horus import published
-from cotenant_simulator.report import intervals, page
+from cotenant_simulator.report import intervals, page, tails
 from cotenant_simulator.waits import experiment
 
 BAR: Final = 2.0
 """The 99th percentile of no class may be more than so many times that of FIFO with backfill."""
-_PERCENT: Final = 99
 
 Results = Mapping[experiment.Key, experiment.Figures]
 
@@ -38,14 +37,9 @@ def waits(found: Results, way: experiment.Way, upper: int) -> list[float]:
     return sorted(wait for key, one in found.items() if key.way is way for wait in one.waits[upper])
 
 
-def percentile(values: Sequence[float]) -> float:
-    """The 99th, by nearest rank; 0 of nothing."""
-    return values[math.ceil(len(values) * _PERCENT / 100) - 1] if values else 0.0
-
-
 def ratio(found: Results, upper: int) -> float:
     """The default order's 99th percentile over that of FIFO; 1 where nobody waits."""
-    first, default = (percentile(waits(found, way, upper)) for way in experiment.COMPARED)
+    first, default = (tails.percentile(waits(found, way, upper)) for way in experiment.COMPARED)
     return default / first if first > 0 else 1.0 if default == 0 else math.inf
 
 
@@ -54,7 +48,7 @@ def _row(found: Results, upper: int) -> list[page.Cell]:
     by_way = [waits(found, way, upper) for way in experiment.COMPARED]
     cells: list[page.Cell] = [f"{below + 1}-{upper}", float(len(by_way[0]))]
     for values in by_way:
-        cells += [sum(values) / len(values) if values else None, percentile(values)]
+        cells += [sum(values) / len(values) if values else None, tails.percentile(values)]
     return [*cells, ratio(found, upper)]
 
 
@@ -136,7 +130,7 @@ def _document(found: Results) -> Mapping[str, Any]:
         "classes": [
             {
                 "up_to_hundredths": upper,
-                "p99_seconds": {way: percentile(waits(found, way, upper)) for way in experiment.COMPARED},
+                "p99_seconds": {way: tails.percentile(waits(found, way, upper)) for way in experiment.COMPARED},
                 "ratio": ratio(found, upper) if math.isfinite(ratio(found, upper)) else None,
             }
             for upper in experiment.CLASSES
