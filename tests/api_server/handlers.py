@@ -88,11 +88,15 @@ class Handlers:
 
     def _get(self, target: Target) -> transport.Answer:
         if target.name:
-            return answers.ok(self._store.find(target.collection, target.key))
+            return answers.ok(self._shown(target, self._store.find(target.collection, target.key)))
         if target.query.get("resourceVersionMatch") == "Exact":
             return answers.ok(self._as_of(target))
         limit, token = int(target.query.get("limit", 0)), target.query.get("continue", "")
-        return answers.ok(self._store.page(target.collection, target.namespace, limit=limit, token=token))
+        found = self._store.page(target.collection, target.namespace, limit=limit, token=token)
+        return answers.ok({**found, "items": [self._shown(target, item) for item in found["items"]]})
+
+    def _shown(self, target: Target, value: Object) -> Object:
+        return self.pods.shown(value) if target.collection == pods.BUDGETS else value
 
     def _as_of(self, target: Target) -> Object:
         """The list of one object, by its name, as of a version."""

@@ -53,12 +53,15 @@ class Pods:
         )
 
     def evict(self, key: store.Key, eviction: Object) -> None:
-        """An Eviction: refused with 429 where a PodDisruptionBudget is against it."""
+        """An Eviction: refused with 429 where a PodDisruptionBudget is against it; a dry run changes nothing."""
         pod = self._store.find(PODS, key)
         options = eviction.get("deleteOptions") or {}
+        dry = options.get("dryRun") == ["All"]
         if (pod.get("status") or {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
-            self._ask_budgets(pod)
+            self._ask_budgets(pod, dry=dry)
         check_preconditions(pod, options.get("preconditions") or {})
+        if dry:
+            return
         if "deletionTimestamp" not in pod["metadata"]:
             disrupted = {
                 "type": "DisruptionTarget",
@@ -104,7 +107,7 @@ class Pods:
             self._store.delete(PODS, store.key_of(stored))
         return stored
 
-    def _ask_budgets(self, pod: Object) -> None:
+    def _ask_budgets(self, pod: Object, *, dry: bool) -> None:
         namespace, labels = pod["metadata"].get("namespace", ""), pod["metadata"].get("labels") or {}
         budgets = [
             budget
@@ -118,10 +121,18 @@ class Pods:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 cause = {"reason": "DisruptionBudget", "message": f"The disruption budget {store.key_of(budget)[1]}"}
                 raise answers.RefusedError(429, message, causes=(cause,))
-            self._disrupted[pod["metadata"]["uid"]] = self._clock() + DISRUPTED_SECONDS
+            if not dry:
+                self._disrupted[pod["metadata"]["uid"]] = self._clock() + DISRUPTED_SECONDS
+
+    def shown(self, budget: Object) -> Object:
+        """A PodDisruptionBudget with the status that its controller writes."""
+        return {**budget, "status": self._counted(budget)}
 
     def allowed(self, budget: Object) -> int:
         """How many disruptions a PodDisruptionBudget allows now."""
+        return int(self._counted(budget)["disruptionsAllowed"])
+
+    def _counted(self, budget: Object) -> Object:
         namespace = budget["metadata"].get("namespace", "")
         pods = [
             pod
@@ -139,7 +150,12 @@ class Pods:
         )
         spec = budget["spec"]
         needed = spec["minAvailable"] if "minAvailable" in spec else len(pods) - spec["maxUnavailable"]
-        return max(healthy - int(needed), 0)
+        return {
+            "expectedPods": len(pods),
+            "currentHealthy": healthy,
+            "desiredHealthy": max(int(needed), 0),
+            "disruptionsAllowed": max(healthy - int(needed), 0),
+        }
 
     def _now(self) -> str:
         return timestamp(self._clock())

@@ -149,7 +149,7 @@ def test_an_unbound_pod_goes_at_once_unless_a_finalizer_keeps_it() -> None:
 def test_an_eviction_marks_the_pod_and_deletes_it_gracefully() -> None:
     api = with_pod(gates=(), node="n0", phase="Running")
     assert api("POST", f"{POD}/eviction", eviction())[0] == 201
-    assert [item["type"] for item in api.pod()["status"]["conditions"]] == ["DisruptionTarget"]
+    assert [item["type"] for item in api.pod()["status"]["conditions"]] == ["Ready", "DisruptionTarget"]
     assert "deletionTimestamp" in api.pod()["metadata"]
 
 
@@ -192,6 +192,21 @@ def test_an_eviction_against_a_budget_is_refused_with_its_cause() -> None:
     assert code == 429
     assert answer["details"]["causes"][0]["reason"] == "DisruptionBudget"
     assert "deletionTimestamp" not in api.pod()["metadata"]
+
+
+def test_a_dry_run_of_an_eviction_asks_the_budget_and_changes_nothing() -> None:
+    api = with_pod(gates=(), node="n0", phase="Running", labels={"app": "x"})
+    guard(api)
+    before = api.pod()
+    body = eviction()
+    body["deleteOptions"]["dryRun"] = ["All"]
+    for _ in range(2):
+        assert api("POST", f"{POD}/eviction", body)[0] == 201
+    assert api.pod() == before
+    budget = "/apis/policy/v1/namespaces/team/poddisruptionbudgets/b"
+    assert api("GET", budget)[1]["status"]["disruptionsAllowed"] == 1
+    api.patch(budget, {"spec": {"minAvailable": 1}})
+    assert api("POST", f"{POD}/eviction", body)[0] == 429
 
 
 def test_a_budget_is_not_asked_about_pods_that_do_not_run() -> None:

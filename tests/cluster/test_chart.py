@@ -14,6 +14,7 @@ from cluster.charted import GPU, RUNTIME_CLASS, TENANT, helm
 from cotenant_api import names
 from cotenant_e2e import charts, nodes, startup, testing, waiting
 from cotenant_e2e import client as clients
+from cotenant_e2e.client import Json
 from cotenant_e2e.cluster import Cluster
 from cotenant_operator import release_command
 
@@ -62,6 +63,13 @@ def installed(bare: Cluster) -> Iterator[Cluster]:
     assert done.returncode == 0, done.stderr
     yield bare
     helm(bare, "uninstall", "cotenant", "--wait", "--no-hooks")
+    # Helm waits for a DaemonSet, not for its pods; beside an MPS daemon that still leaves the chart refuses to install.
+    waiting.wait_until(lambda: not mps_daemons(bare), "no MPS daemons", SECONDS)
+
+
+def mps_daemons(cluster: Cluster) -> list[Json]:
+    """The pods of MPS daemons in the release's namespace."""
+    return cluster.client.items(clients.path_of("pods", namespace=names.RELEASE_NAMESPACE), labelSelector=MPS)
 
 
 def policy_mode(cluster: Cluster) -> str:
@@ -148,7 +156,7 @@ def test_sharing_is_not_taken_from_under_tenants(installed: Cluster) -> None:
 def test_no_second_mps_daemon_is_started_beside_one_that_still_serves(installed: Cluster) -> None:
     assert upgraded(installed, "mode=Observe").returncode == 0
     pods = clients.path_of("pods", namespace=names.RELEASE_NAMESPACE)
-    waiting.wait_until(lambda: not installed.client.items(pods, labelSelector=MPS), "no MPS daemons", SECONDS)
+    waiting.wait_until(lambda: not mps_daemons(installed), "no MPS daemons", SECONDS)
     installed.client.create(pods, LEAVING)
     installed.client.delete(f"{pods}/leaving")
     refused = upgraded(installed, "mode=Pack")
@@ -161,6 +169,7 @@ def test_no_second_mps_daemon_is_started_beside_one_that_still_serves(installed:
 
 def test_an_installation_from_the_manifests_is_taken_over(installed: Cluster) -> None:
     assert helm(installed, "uninstall", "cotenant", "--wait", "--no-hooks").returncode == 0
+    waiting.wait_until(lambda: not mps_daemons(installed), "no MPS daemons", SECONDS)
     installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS))
     installed.kubectl("apply", "--filename", str(charts.MANIFESTS / "policy.yaml"))
     installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS / "node"))

@@ -136,7 +136,7 @@ def test_a_stream_runs_dry_although_what_it_deleted_was_not_answered(
         wait_for_placed(watchdog, JOBS // 2)
         stream.run_dry(LONG_SECONDS)
         monkeypatch.undo()
-    assert next(lost) > JOBS // 2
+    assert next(lost) > 0, "no answer was lost"
 
 
 def crowd_is_placed(watchdog: Watchdog, workspaces: list[Workspace]) -> None:

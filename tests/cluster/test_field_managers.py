@@ -48,13 +48,41 @@ def test_workloads_statuses_and_events_name_the_operator(workspace: Workspace) -
     (job,), (deployment,) = of_dljobs(workspace, "jobs", "batch"), of_dljobs(workspace, "deployments", "apps")
     services = workspace.client.items(clients.path_of("services", namespace=workspace.namespace))
     assert {one for one in writers(job) if not one[2]} == {(OURS, "Update", "")}
-    assert (OURS, "Apply", "") in writers(deployment)
+    assert {one for one in writers(deployment) if one[0] == OURS} == {(OURS, "Update", "")}
     assert [writers(service) for service in services] == [{(OURS, "Update", "")}]
     for name in ("gang", "serve"):
         written = writers(workspace.client.get(workspace.dljobs(name)))
         assert {one for one in written if one[2]} == {(OURS, "Update", "status")}
     told = [event for event in workspace.events() if event["involvedObject"]["kind"] == "DLJob"]
     assert {one for event in told for one in writers(event)} == {(OURS, "Update", "")}
+
+
+def test_a_rollout_removes_what_the_template_no_longer_has_and_takes_nothing_from_others(workspace: Workspace) -> None:
+    pod = template(run_for="")
+    pod["spec"]["containers"][0]["env"] = [{"name": "STAYS", "value": "1"}, {"name": "GOES", "value": "1"}]
+    model = workspace.graph("graph")
+    workspace.dljob("serve", model=model, workloadType="Inference", template=pod)
+    workspace.wait_for_phase("serve", Phase.RUNNING)
+    path = clients.path_of("deployments", group="apps", namespace=workspace.namespace, name="serve")
+    workspace.client.patch(path, {"metadata": {"annotations": {"example.com/theirs": "1"}}})
+    for environment in (["STAYS"], ["STAYS", "COMES"], []):
+        pod["spec"]["containers"][0]["env"] = [{"name": name, "value": "1"} for name in environment]
+        workspace.client.patch(workspace.dljobs("serve"), {"spec": {"template": pod}})
+        wait_for_environment(workspace, path, environment)
+    rolled = workspace.client.get(path)
+    assert {one for one in writers(rolled) if one[0] == OURS} == {(OURS, "Apply", "")}
+    assert rolled["metadata"]["annotations"]["example.com/theirs"] == "1"
+
+
+def wait_for_environment(workspace: Workspace, path: str, wanted: list[str]) -> None:
+    """Wait until a Deployment's template sets these variables, and none of the others."""
+
+    def reached() -> bool:
+        (container,) = workspace.client.get(path)["spec"]["template"]["spec"]["containers"]
+        found = [each["name"] for each in container.get("env", ())]
+        return [name for name in found if name in ("STAYS", "GOES", "COMES")] == wanted
+
+    waiting.wait_until(reached, f"a template with {wanted}", SECONDS)
 
 
 def test_the_policys_status_names_the_operator(workspace: Workspace) -> None:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from cluster.tenants import Tenant
 from cluster.workloads import SECONDS, Workspace, pod_object, template
-from cotenant_api import names
+from cotenant_api import names, places
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
@@ -126,6 +127,75 @@ def test_a_pod_is_evicted_before_its_minimum_where_the_policy_counts_less(
     no_minimum()
     space.bound_pod("high")
     space.client.delete(f"{classes}/above")
+
+
+@pytest.fixture
+def priority_class(workspace: Workspace) -> Iterator[str]:
+    """A PriorityClass above the default."""
+    classes = clients.path_of("priorityclasses", group="scheduling.k8s.io")
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "dear"}, "value": 9}
+    workspace.client.create(classes, body)
+    yield "dear"
+    workspace.client.delete(f"{classes}/dear")
+
+
+def test_one_expensive_pod_lends_its_gang_neither_place_nor_immunity(tenant: Tenant, priority_class: str) -> None:
+    space, node = tenant.workspace, {"kubernetes.io/hostname": "t4-0"}
+    gang = {names.GANG: json.dumps({"v": 1, "name": "ride", "size": 2}), "demo.cotenant.dev/run-for": "3600s"}
+    tenant.client.create(space.pods(), pod_object("rider", 200, nodeSelector=node, annotations=gang))
+    ticket = pod_object("ticket", 1, nodeSelector=node, annotations=gang, priorityClassName=priority_class)
+    tenant.client.create(space.pods(), ticket)
+    waiting.wait_until(lambda: bool(space.packed("ticket")), "told", SECONDS)
+    assert space.packed("ticket")["reason"] == "InvalidRequest"
+    assert "the pods of a gang have one priority" in space.packed("ticket")["message"]
+    assert "nodeName" not in space.client.get(space.pods("rider"))["spec"]
+    tenant.client.create(space.pods(), pod_object("mate", 200, nodeSelector=node, annotations=gang))
+    for name in ("rider", "mate"):
+        space.bound_pod(name)
+    space.pod("honest", 400, nodeSelector=node, priorityClassName=priority_class)
+    space.bound_pod("honest")
+    assert "nodeName" not in space.client.get(space.pods("ticket"))["spec"]
+
+
+@pytest.mark.parametrize("size", ['"size":1000', '"si\\u007ae":1000'])
+def test_a_gang_that_an_update_made_too_large_is_not_placed(tenant: Tenant, size: str) -> None:
+    space = tenant.workspace
+    alone = pod_object("p", annotations={names.GANG: '{"v":1,"name":"a","size":2}'})
+    tenant.client.create(space.pods(), alone)
+    grown = {names.GANG: f'{{"v":1,"name":"a",{size}}}'}
+    tenant.client.patch(space.pods("p"), {"metadata": {"annotations": grown}})
+
+    def is_told() -> bool:
+        return "is above queue.maxGangSize" in space.packed("p").get("message", "")
+
+    waiting.wait_until(is_told, "word that the gang is too large", SECONDS)
+
+
+@pytest.fixture
+def short_wait(workspace: Workspace) -> Iterator[int]:
+    """After so many seconds a pod has waited too long."""
+    before = workspace.client.get(POLICY)["spec"]["queue"]["maxWaitSeconds"]
+    set_queue(workspace, maxWaitSeconds=10)
+    yield 10
+    set_queue(workspace, maxWaitSeconds=before)
+
+
+def test_a_placeholder_keeps_no_place_for_pods_that_are_made_later(tenant: Tenant, short_wait: int) -> None:
+    space, node = tenant.workspace, {"kubernetes.io/hostname": "t4-0"}
+    for number in range(4):
+        run_for = {"demo.cotenant.dev/run-for": "3600s"}
+        tenant.client.create(space.pods(), pod_object(f"runs-{number}", 60, nodeSelector=node, annotations=run_for))
+        space.bound_pod(f"runs-{number}")
+    gang = {names.GANG: json.dumps({"v": 1, "name": "kept", "size": 2})}
+    tenant.client.create(space.pods(), pod_object("placeholder", 1, nodeSelector=node, annotations=gang))
+    space.pod("honest", 100, nodeSelector=node)
+    waiting.wait_until(lambda: bool(space.packed("honest")), "told", SECONDS)
+    created = datetime.fromisoformat(space.client.get(space.pods("honest"))["metadata"]["creationTimestamp"])
+    long_enough = created + timedelta(seconds=short_wait + 2)
+    waiting.wait_until(lambda: datetime.now(UTC) > long_enough, "honest has waited too long", SECONDS)
+    tenant.client.create(space.pods(), pod_object("late", 100, nodeSelector=node, annotations=gang))
+    waiting.wait_until(lambda: bool(space.packed("late")), "told", SECONDS)
+    assert (places.position(space.packed("late")["message"]) or 0) > 1
 
 
 def test_a_share_of_one_gets_no_gpu_whose_memory_it_takes_for_itself(tenant: Tenant) -> None:

@@ -49,6 +49,43 @@ def test_a_gpunodes_status_that_was_decided_on_an_older_version_is_refused(works
     assert refused(workspace, "PATCH", url, late, content_type=APPLY)
 
 
+def test_a_status_that_was_decided_on_a_gpunode_that_was_made_again_is_refused(workspace: Workspace) -> None:
+    collection = clients.path_of("gpunodes", group="cotenant.dev", version="v1alpha1")
+    name = f"{workspace.namespace}-again"
+    empty = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": {"name": name}}
+    former = workspace.client.create(collection, empty)
+    workspace.client.delete(f"{collection}/{name}")
+    workspace.client.create(collection, empty)
+    on = {"uid": former["metadata"]["uid"], "resourceVersion": version(former)}
+    late = {**empty, "metadata": {"name": name, **on}, "status": {"nonce": "late"}}
+    url = f"{collection}/{name}/status?fieldManager={AGENT}-test&force=true"
+    try:
+        assert refused(workspace, "PATCH", url, late, content_type=APPLY)
+    finally:
+        workspace.client.delete(f"{collection}/{name}")
+
+
+def test_a_renewal_is_refused_where_its_lease_was_renewed_deleted_or_made_again_since(workspace: Workspace) -> None:
+    path = clients.path_of("leases", group="coordination.k8s.io", namespace=workspace.namespace)
+    name, url = "node-n1", f"{path}/node-n1?fieldManager={AGENT}-test&force=true"
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+
+    def renewal(on: Json, holder: str) -> Json:
+        metadata = {"name": name, "uid": on["metadata"]["uid"], "resourceVersion": version(on)}
+        return {**kind, "metadata": metadata, "spec": {"holderIdentity": holder}}
+
+    made = workspace.client.create(path, {**kind, "metadata": {"name": name}, "spec": {"holderIdentity": "n0"}})
+    renewed: Json = workspace.client.request("PATCH", url, renewal(made, "n1"), content_type=APPLY)
+    assert refused(workspace, "PATCH", url, renewal(made, "late"), content_type=APPLY)
+    # This is how an agent reads its Lease.
+    assert workspace.client.patch(f"{path}/{name}", {}) == renewed
+    workspace.client.delete(f"{path}/{name}")
+    assert refused(workspace, "PATCH", url, renewal(renewed, "late"), content_type=APPLY)
+    workspace.client.create(path, {**kind, "metadata": {"name": name}, "spec": {"holderIdentity": "n2"}})
+    assert refused(workspace, "PATCH", url, renewal(renewed, "late"), content_type=APPLY)
+    assert workspace.client.get(f"{path}/{name}")["spec"]["holderIdentity"] == "n2"
+
+
 def test_only_a_status_that_differs_moves_the_version_so_that_each_carries_another_nonce(workspace: Workspace) -> None:
     collection = clients.path_of("gpunodes", group="cotenant.dev", version="v1alpha1")
     name = f"{workspace.namespace}-nowhere"

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from cluster.workloads import CONTAINER, Workspace, pod_object
+from cluster.workloads import CONTAINER, SECONDS, Workspace, pod_object
 from cotenant_api import names
 from cotenant_e2e import client as clients
+from cotenant_e2e import installation, waiting
 from cotenant_e2e.client import Json
+from cotenant_e2e.cluster import Cluster
+from cotenant_extender import podreports
 
 HIGH = "test-judged-high"
 ZONE = "topology.kubernetes.io/zone"
@@ -80,6 +83,79 @@ def staying(workspace: Workspace, among: list[str]) -> list[str]:
 
 def _in(pod: Json, among: list[str]) -> bool:
     return pod["metadata"]["name"] in among
+
+
+def elsewhere(workspace: Workspace, name: str, node: str, labels: Json | None = None, **spec: Any) -> None:
+    """A pod without a share that is on a node."""
+    metadata = {"name": name, "labels": labels or {}}
+    body = {"nodeName": node, "containers": [CONTAINER], **spec}
+    workspace.client.create(workspace.pods(), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body})
+
+
+def apart_from(app: str) -> Json:
+    """A required anti-affinity against pods with this label."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def beside_nobody() -> Json:
+    """A pod that must be beside one that there is not."""
+    term = {"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def with_huge_pages() -> Json:
+    """A pod that asks for what no node has."""
+    amounts = {"hugepages-2Mi": "64Mi", "memory": "64Mi", "cpu": "100m"}
+    return {"resources": {"requests": amounts, "limits": amounts}}
+
+
+@pytest.mark.parametrize("spec", [beside_nobody(), with_huge_pages(), {}], ids=["affinity", "huge pages", "others"])
+def test_a_job_that_no_node_can_take_evicts_nobody(
+    workspace: Workspace, cluster: Cluster, high: str, spec: Json
+) -> None:
+    cluster.restart(installation.EXTENDER)
+    full = fill(workspace, "l4-0") + fill(workspace, "l4-1")
+    for node in ZONES if not spec else ():
+        elsewhere(workspace, f"shy-{node}", node, affinity=apart_from("never"))
+    raw = pod_object("never", 100, annotations=L4, priorityClassName=high, **spec)
+    raw["metadata"]["labels"] = {"app": "never"}
+    workspace.client.create(workspace.pods(), raw)
+
+    def is_told() -> bool:
+        return "kube-scheduler refused" in workspace.packed("never").get("message", "")
+
+    waiting.wait_until(is_told, "word that no node is accepted", SECONDS)
+    assert len(staying(workspace, full)) == len(full)
+    # Passes go on meanwhile, and evict for others.
+    workspace.pod("high", 100, annotations=L4, priorityClassName=high)
+    workspace.bound_pod("high")
+    assert len(staying(workspace, full)) == len(full) - 1
+
+
+def test_a_job_that_kube_scheduler_refused_before_the_extender_restarted_takes_the_place_of_others(
+    workspace: Workspace, cluster: Cluster, high: str
+) -> None:
+    for node in ZONES:
+        selector = {"kubernetes.io/hostname": node}
+        notes = LONG | {"cotenant.dev/minimum-run-seconds": "30"}
+        workspace.pod(f"holder-{node}", 100, nodeSelector=selector, annotations=notes, **with_port(100))
+        workspace.bound_pod(f"holder-{node}")
+        low(workspace, f"low-{node}", node)
+    # When it goes kube-scheduler tries again whom its port kept away; else it does within minutes.
+    ports = [{"containerPort": 80, "hostPort": 31999}]
+    elsewhere(workspace, "another", "a100-0", containers=[CONTAINER | {"ports": ports}])
+    affinity = {"nodeAffinity": ON_L4}
+    workspace.pod("high", annotations=L4, priorityClassName=high, affinity=affinity, **with_port(100))
+
+    def says(words: str) -> bool:
+        return words in str(workspace.client.get(workspace.pods("high"))["status"])
+
+    waiting.wait_until(lambda: says("free ports"), "kube-scheduler's report", SECONDS)
+    cluster.restart(installation.EXTENDER)
+    waiting.wait_until(lambda: says(podreports.TAKEN_BACK), "that the report is taken back", SECONDS)
+    workspace.client.delete(workspace.pods("another"))
+    workspace.bound_pod("high")
 
 
 @pytest.fixture
@@ -192,3 +268,24 @@ def test_pods_that_must_be_spread_get_gpus_of_both_nodes(workspace: Workspace, h
         workspace.client.create(workspace.pods(), raw)
     assert {workspace.bound_pod(name)["spec"]["nodeName"] for name in ("one", "two")} == set(ZONES)
     assert len(staying(workspace, full)) == len(full) - 1
+
+
+def test_a_node_that_a_later_try_refuses_is_refused_although_the_try_before_it_was_not_reported(
+    workspace: Workspace, high: str
+) -> None:
+    full = fill(workspace, "l4-0")
+    budgets = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace)
+    selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": full}]}
+    workspace.client.create(budgets, {"metadata": {"name": "all"}, "spec": {"minAvailable": 2, "selector": selector}})
+    there = {"nodeSelector": {"kubernetes.io/hostname": "l4-0"}, "affinity": apart_from("web")}
+    workspace.pod("high", 100, annotations=L4, priorityClassName=high, **there)
+
+    def message() -> str:
+        return str(workspace.packed("high").get("message", ""))
+
+    waiting.wait_until(lambda: "kept by PodDisruptionBudget" in message(), "kept by the budget", SECONDS)
+    # What came to a node makes kube-scheduler try again: its report is the same, and is not written.
+    elsewhere(workspace, "noise", "a100-0")
+    workspace.bound_pod("noise")
+    elsewhere(workspace, "web", "l4-0", labels={"app": "web"})
+    waiting.wait_until(lambda: "kube-scheduler refused for the pod" in message(), "refused by anti-affinity", SECONDS)

@@ -1,6 +1,7 @@
 """Preemption and scale-up lifts on a real control plane: real priorities, budgets, Evictions and the real scheduler."""
 
 import http.client
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -38,11 +39,15 @@ def soon(workspace: Workspace) -> Iterator[None]:
     workspace.client.patch(POLICY, {"spec": {"queue": {"scaleUpAfterSeconds": before}}})
 
 
+def count_gpus(workspace: Workspace) -> int:
+    """Return how many GPUs the node has."""
+    node = workspace.client.get(clients.path_of("nodes", name=NODE["kubernetes.io/hostname"]))
+    return int(node["status"]["allocatable"][names.GPU_SHARE]) // names.HUNDREDTHS
+
+
 def fill(workspace: Workspace, *, priority: str = "", **labels: str) -> list[str]:
     """Pods that take all GPUs of one node."""
-    node = workspace.client.get(clients.path_of("nodes", name=NODE["kubernetes.io/hostname"]))
-    count = int(node["status"]["allocatable"][names.GPU_SHARE]) // names.HUNDREDTHS
-    made = [f"low-{number}" for number in range(count)]
+    made = [f"low-{number}" for number in range(count_gpus(workspace))]
     for name in made:
         raw = pod_object(name, 100, nodeSelector=NODE, annotations=LONG)
         raw["metadata"]["labels"] = labels
@@ -118,6 +123,81 @@ def test_an_authors_budget_keeps_his_pods_and_another_leaves_for_a_higher_priori
     assert sorted(left(workspace)) == sorted([*low[1:], "high"])
 
 
+def guarded(workspace: Workspace, name: str, share: int, *, app: str) -> None:
+    """A pod of a node, protected by the budget of its app, which is made with the first one and keeps one pod."""
+    budgets = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace)
+    if app not in {budget["metadata"]["name"] for budget in workspace.client.items(budgets)}:
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+        workspace.client.create(budgets, {"metadata": {"name": app}, "spec": spec})
+    raw = pod_object(name, share, nodeSelector=NODE, annotations=LONG)
+    raw["metadata"]["labels"] = {"app": app}
+    workspace.client.create(workspace.pods(), raw)
+    workspace.bound_pod(name)
+
+
+def keeping(workspace: Workspace) -> list[str]:
+    """The budgets that a job is told of."""
+    return re.findall(rf"{workspace.namespace}/((?:own|app)\d)\b", str(workspace.packed("high").get("message", "")))
+
+
+def test_nobody_is_evicted_beside_a_pod_that_a_budget_of_its_own_keeps(workspace: Workspace, high: str) -> None:
+    pairs = range(count_gpus(workspace))
+    for number in pairs:
+        guarded(workspace, f"own{number}", 45, app=f"own{number}")
+        workspace.pod(f"honest{number}", 55, nodeSelector=NODE, annotations=LONG)
+        workspace.bound_pod(f"honest{number}")
+    everybody = sorted([*(f"own{number}" for number in pairs), *(f"honest{number}" for number in pairs), "high"])
+    workspace.pod("high", 100, nodeSelector=NODE, priorityClassName=high)
+    waiting.wait_until(lambda: len(keeping(workspace)) == len(pairs), "word of all budgets", SECONDS)
+    assert sorted(left(workspace)) == everybody
+    budget = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace, name="own0")
+    workspace.client.delete(budget)
+    workspace.bound_pod("high")
+    assert len(left(workspace)) == len(everybody) - 2
+
+
+def test_of_victims_of_one_budget_none_is_evicted_where_it_does_not_allow_them_all(
+    workspace: Workspace, high: str
+) -> None:
+    pairs = range(count_gpus(workspace))
+    for number in pairs:
+        for half in "ab":
+            guarded(workspace, f"{half}{number}", 50, app=f"app{number}")
+    everybody = sorted([*(f"{half}{number}" for number in pairs for half in "ab"), "high"])
+    workspace.pod("high", 100, nodeSelector=NODE, priorityClassName=high)
+    waiting.wait_until(lambda: len(keeping(workspace)) == len(pairs), "word of all budgets", SECONDS)
+    assert sorted(left(workspace)) == everybody
+
+
+def test_a_dry_run_of_an_eviction_asks_the_budget_and_changes_nothing(workspace: Workspace) -> None:
+    guarded(workspace, "kept", 50, app="web")
+    path = f"{workspace.pods('kept')}/eviction"
+
+    def eviction() -> Json:
+        return pods.eviction(records.pod_record(workspace.client.get(workspace.pods("kept"))), dry_run=True)
+
+    def answer() -> str:
+        try:
+            workspace.client.create(path, eviction())
+        except clients.APIError as error:
+            return str(error)
+        return ""
+
+    waiting.wait_until(lambda: "disruption budget" in answer(), "refused", SECONDS)
+    guarded(workspace, "other", 50, app="web")
+
+    def unchanged() -> bool:
+        """Whether two dry runs are allowed and leave the pod as it was; if others change it meanwhile, they are not."""
+        before = workspace.client.get(workspace.pods("kept"))["metadata"]["resourceVersion"]
+        answers = (answer(), answer())
+        after = workspace.client.get(workspace.pods("kept"))["metadata"]["resourceVersion"]
+        return answers == ("", "") and after == before
+
+    waiting.wait_until(unchanged, "allowed, and nothing changed", SECONDS)
+    budget = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace, name="web")
+    assert not workspace.client.get(budget)["status"].get("disruptedPods")
+
+
 def test_an_eviction_meant_for_a_pod_that_runs_does_not_take_one_that_has_succeeded(workspace: Workspace) -> None:
     workspace.pod("done", annotations={"demo.cotenant.dev/run-for": "3s"})
 
@@ -168,3 +248,26 @@ def test_pods_without_a_gate_overtake_nobody_of_a_higher_priority(workspace: Wor
         workspace.bound_pod(name)
     bound = {pod["metadata"]["name"] for pod in workspace.client.items(workspace.pods()) if pod["spec"].get("nodeName")}
     assert bound.isdisjoint(loose)
+
+
+def test_a_replica_that_waits_for_a_gpu_makes_room_for_no_disruption_of_those_that_run(
+    workspace: Workspace, high: str
+) -> None:
+    raw = pod_object("any", 50, annotations=LONG, nodeSelector=NODE)
+    labels, replicas = {"app": "web"}, 2 * count_gpus(workspace) + 1
+    metadata = {"labels": labels, "annotations": raw["metadata"]["annotations"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}}
+    body = {**spec, "template": {"metadata": metadata, "spec": raw["spec"]}}
+    workspace.client.create(workspace.deployments(), {"metadata": {"name": "web"}, "spec": body})
+    budgets = clients.path_of("poddisruptionbudgets", group="policy", namespace=workspace.namespace)
+    budget = {"minAvailable": replicas - 2, "selector": {"matchLabels": labels}}
+    workspace.client.create(budgets, {"metadata": {"name": "web"}, "spec": budget})
+
+    def allows_one() -> bool:
+        return bool(workspace.client.get(f"{budgets}/web").get("status", {}).get("disruptionsAllowed") == 1)
+
+    waiting.wait_until(allows_one, "all but one run", SECONDS)
+    workspace.pod("high", 100, nodeSelector=NODE, priorityClassName=high)
+    kept = f"kept by PodDisruptionBudget {workspace.namespace}/web"
+    waiting.wait_until(lambda: kept in str(workspace.packed("high").get("message", "")), "told", SECONDS)
+    assert not [event for event in workspace.events() if event["reason"] == "Preempted"]

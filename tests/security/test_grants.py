@@ -86,6 +86,9 @@ HIDDEN = {
     "escaped": '{"v":1,"name":"a","si\\u007ae":1000000}',
     "twice": '{"v":1,"name":"a","size":1,"size":1000000}',
     "not at all": '{"v":1,"name":"a"}',
+    "with an exponent": '{"v":1,"name":"a","size":1e6}',
+    "as text": '{"v":1,"name":"a","size":"1000000"}',
+    "with a fraction": '{"v":1,"name":"a","size":1000000.0}',
 }
 
 

@@ -67,6 +67,22 @@ def test_it_writes_no_lease_but_that_of_its_node(
     agent.create(f"{path}?dryRun=All", {"metadata": {"name": f"node-{own_node}"}, "spec": {"holderIdentity": "o"}})
 
 
+def test_it_reads_the_lease_of_its_node_and_no_other(
+    agent: Client, workspace: Workspace, refused: Refused, own_node: str, other_node: str
+) -> None:
+    """RBAC gives an agent every Lease or none to get, so that it has none; an empty patch answers with the Lease."""
+    for node in (own_node, other_node):
+        made = {"metadata": {"name": f"node-{node}"}, "spec": {"holderIdentity": node}}
+        workspace.client.create(lease("").rstrip("/"), made)
+    try:
+        assert agent.patch(lease(f"node-{own_node}"), {}) == workspace.client.get(lease(f"node-{own_node}"))
+        assert "may not write leases" in refused(lambda: agent.patch(lease(f"node-{other_node}"), {}))
+        assert "cannot get resource" in refused(lambda: agent.get(lease(f"node-{own_node}")))
+    finally:
+        for node in (own_node, other_node):
+            workspace.client.delete(lease(f"node-{node}"))
+
+
 @pytest.mark.parametrize(
     ("patch", "field"),
     [

@@ -1,12 +1,13 @@
 """What a tenant cannot change of a pod that is there: our gate, and annotations beyond the rules of its creation."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from cluster.tenants import Tenant
-from cluster.workloads import CONTAINER, SECONDS, pod_object
+from cluster.workloads import CONTAINER, SECONDS, Workspace, pod_object
 from cotenant_api import names
 from cotenant_e2e import waiting
 from cotenant_e2e.client import Client, Json
@@ -33,6 +34,23 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a placement": (names.PLACEMENT, "{}", "remove it"),
 }
 """Annotation, value and remedy."""
+ABOVE: dict[str, tuple[str, str, str]] = {
+    "a gang of 1000": (names.GANG, '{"v":1,"name":"a","size":1000}', "set at most 256"),
+    "a gang whose size is escaped": (names.GANG, '{"v":1,"name":"a","si\\u007ae":1000}', 'the key "size" once'),
+    "a gang whose size has an exponent": (names.GANG, '{"v":1,"name":"a","size":1e3}', "with a plain number"),
+    "a gang whose size is text": (names.GANG, '{"v":1,"name":"a","size":"1000"}', "with a plain number"),
+    "a minimum of 31 years": (names.MINIMUM_RUN_SECONDS, "999999999", "set at most 3600"),
+}
+"""Beyond the bounds of the PackingPolicy."""
+SETTLED: dict[str, str] = {
+    names.GANG: json.dumps({"v": 1, "name": "late", "size": 2}),
+    names.GPU_MEMORY: "1Gi",
+    names.GPU_MODELS: "NVIDIA-H200",
+    names.MINIMUM_RUN_SECONDS: "3600",
+    names.PROCESSES_PER_GPU: "2",
+    names.WORKLOAD_TYPE: "Inference",
+}
+"""What counts for a pod as long as it runs, or was booked when it was bound."""
 
 
 def gated(tenant: Tenant, **annotations: str) -> str:
@@ -59,6 +77,55 @@ def test_a_tenant_writes_no_annotation_against_the_rules(
         message = refused(lambda: tenant.client.patch(path, patch))
     assert f"metadata.annotations[{key}]: " in message
     assert remedy in message
+
+
+@pytest.mark.parametrize(("key", "value", "remedy"), ABOVE.values(), ids=list(ABOVE))
+def test_a_tenant_creates_nothing_above_the_policys_bounds(
+    tenant: Tenant, refused: Refused, key: str, value: str, remedy: str
+) -> None:
+    pod = pod_object("p", annotations={key: value})
+    message = refused(lambda: tenant.client.create(tenant.workspace.pods(), pod))
+    assert f"metadata.annotations[{key}]: " in message
+    assert remedy in message
+
+
+@pytest.fixture
+def bound(tenant: Tenant, scheduler: Client, own_node: str) -> str:
+    """The path of a tenant's pod that is bound."""
+    path = tenant.workspace.pods("p")
+    tenant.client.create(tenant.workspace.pods(), pod_object("p", annotations={names.GPU_MEMORY: "2Gi"}))
+    scheduler.patch(path, {"spec": {"schedulingGates": None}})
+    target = {"apiVersion": "v1", "kind": "Node", "name": own_node}
+    metadata = {"name": "p", "annotations": {names.PLACEMENT: "{}"}}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+    scheduler.create(f"{path}/binding", binding)
+    return path
+
+
+@pytest.mark.parametrize("key", [*SETTLED, names.PREDICTION])
+@pytest.mark.parametrize("way", ["update", "status"])
+def test_a_tenant_changes_nothing_that_his_bound_pod_asked_for(
+    tenant: Tenant, refused: Refused, bound: str, way: str, key: str
+) -> None:
+    if way == "status":
+        tenant.grant("pods/status", "patch")
+    path = f"{bound}/status" if way == "status" else bound
+    message = refused(lambda: tenant.client.patch(path, {"metadata": {"annotations": {key: SETTLED.get(key, "{}")}}}))
+    assert f"metadata.annotations[{key}]: {SETTLED.get(key, '{}')}: the pod is bound" in message
+
+
+def test_a_tenant_takes_nothing_back_that_his_bound_pod_asked_for(tenant: Tenant, refused: Refused, bound: str) -> None:
+    patch = {"metadata": {"annotations": {names.GPU_MEMORY: None}}}
+    assert "none: the pod is bound" in refused(lambda: tenant.client.patch(bound, patch))
+
+
+def test_everything_else_of_a_bound_pod_is_its_authors_and_its_status_is_written(
+    tenant: Tenant, workspace: Workspace, bound: str
+) -> None:
+    tenant.client.patch(bound, {"metadata": {"annotations": {"example.org/a": "b"}, "labels": {"app": "mine"}}})
+    tenant.client.patch(bound, {"spec": {"activeDeadlineSeconds": 60}})
+    workspace.client.patch(f"{bound}/status", {"status": {"phase": "Running"}})
+    assert workspace.client.get(bound)["status"]["phase"] == "Running"
 
 
 @pytest.mark.parametrize(

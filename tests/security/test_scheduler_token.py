@@ -39,7 +39,11 @@ def binding(name: str, node: str, annotations: Json) -> Json:
         ({"spec": {"nodeSelector": {"a": "b"}}}, "may change nothing but the gate"),
         *(
             ({"metadata": {"annotations": {key: "{}"}}}, "may change cotenant.dev/earmark alone")
-            for key in (names.PLACEMENT, names.QUEUED_SINCE, names.PREDICTION, names.GANG, "example.org/a")
+            for key in (names.PLACEMENT, names.QUEUED_SINCE, names.PREDICTION, "example.org/a")
+        ),
+        (
+            {"metadata": {"annotations": {names.GANG: '{"v":1,"name":"a","size":1}'}}},
+            "may change cotenant.dev/earmark alone",
         ),
         ({"metadata": {"annotations": {"example.org/mine": None}}}, "may change cotenant.dev/earmark alone"),
         ({"metadata": {"annotations": {names.EARMARK: "x" * 8193}}}, "must be at most 8 KiB"),
