@@ -12,7 +12,8 @@ UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 """A try in vain: no node was found; or it ended by an error, at a Binding or a volume for example."""
 IN_VAIN = (UNSCHEDULABLE, SCHEDULER_ERROR)
 NOT_PROMISED = "the queue has not promised it one yet"
-"""What filter says of a pod without an earmark that a GPU would take; it stands in kube-scheduler's report, too."""
+GANG_NOT_PROMISED = "the queue places a gang as a whole"
+"""What filter says of a pod without an earmark that a GPU would take, and of a gang's; kube-scheduler reports it."""
 TAKEN_BACK = "kube-scheduler found no node when it tried last; it has yet to say which nodes it refuses now"
 """What stands in the place of a report that is taken back: kube-scheduler writes the next one, whatever it says."""
 
@@ -36,7 +37,7 @@ def from_filter(report: str) -> bool:
 
 def is_early(report: str) -> bool:
     """Return whether a report is of a try in which the pod had no earmark yet."""
-    return NOT_PROMISED in report
+    return NOT_PROMISED in report or GANG_NOT_PROMISED in report
 
 
 def errored(report: Object | None) -> bool:

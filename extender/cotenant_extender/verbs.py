@@ -60,7 +60,7 @@ def filter_nodes(
     if request is None:
         return _none(names, PackedReason.INVALID_REQUEST, record.invalid or "")
     if request.demand.gang is not None and record.uid not in source.claims:
-        return _none(names, PackedReason.WAITING_FOR_GANG, "the queue places a gang as a whole")
+        return _none(names, PackedReason.WAITING_FOR_GANG, podreports.GANG_NOT_PROMISED)
     pinned = source.reserved.get(record.uid)
     if pinned is not None:
         # A Binding whose reply was lost may still take effect: no other node until that is known.

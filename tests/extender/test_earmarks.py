@@ -1,5 +1,7 @@
 """Earmarks and every way they end."""
 
+import itertools
+
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, verbs
@@ -7,7 +9,7 @@ from cotenant_extender.ledger import earmarks, verdicts
 from cotenant_extender.queue import order
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import booked, end, evicted, lift, lifted, run, runs, told
+from extender.queueing import booked, end, evicted, lift, lifted, member, run, runs, told
 
 
 def test_an_earmark_ends_when_its_gpu_closes_and_the_pod_is_earmarked_elsewhere() -> None:
@@ -117,6 +119,32 @@ def test_a_report_that_filter_had_no_earmark_ends_none_and_refuses_no_node() -> 
     run(source, now=NOW + 1)
     assert booked(source) == {"GPU-n0-0": 40}
     assert source.hosts.tries.silent() == []
+
+
+def test_a_report_that_filter_had_no_earmark_for_a_gang_ends_none() -> None:
+    source = builders.cluster(gpus=2)
+    for name in "ab":
+        builders.put(source, member(name, size=2, gates=(), unschedulable="0/1 nodes are available: no port"))
+    found = verbs.filter_nodes(source, source.pods[PodUID("uid-a")], [NodeName("n0")])
+    assert lifted(source) == ["a", "b"]
+    for name in "ab":
+        report = f"0/1 nodes are available: 1 {found.failed[NodeName('n0')]}."
+        lift(source, name, annotations=builders.gang("g", 2), unschedulable=report)
+    run(source, now=NOW + 1)
+    assert sorted(booked(source)) == ["GPU-n0-0", "GPU-n0-1"]
+
+
+def test_a_kube_scheduler_that_is_later_than_a_promise_lasts_tries_a_pod_with_one_in_the_end() -> None:
+    source, uid, promised = builders.cluster(gpus=1), PodUID("uid-a"), NOW
+    source.hosts.tries.start()
+    builders.put(source, builders.pod("a", 80))
+    for now in itertools.count(NOW, 10.0):
+        assert now < NOW + 3 * 3600, "at 300, 600 and 1200 s a promise has ended"
+        promised = now if run(source, now=now).lifts else promised
+        if now >= promised + 2.5 * earmarks.UNTRIED_SECONDS:
+            if source.earmarks.get(uid) is not None:
+                break
+            verdicts.asked(source, uid, [NodeName("n0")], left=False, now=now)
 
 
 def test_a_pod_without_gate_is_left_to_kube_scheduler_at_first() -> None:

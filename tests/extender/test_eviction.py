@@ -150,10 +150,7 @@ async def test_the_report_of_a_pod_that_kube_scheduler_tried_before_is_taken_bac
 async def test_while_a_victim_is_in_its_long_grace_period_no_other_is_evicted() -> None:
     server = running.server()
     runs(server, "slow", 80, terminationGracePeriodSeconds=900)
-    runs(server, "other", 80, "GPU-n0-1")
-    longer = server.pod("other")
-    started = {**longer["status"], "startTime": builders.timestamp(builders.NOW - 7200)}
-    server.put(pods.PODS, {**longer, "status": started})
+    runs(server, "other", 80, "GPU-n0-1", priority=1)
     server.put(pods.PODS, builders.pod("high", 60, priority=5))
     async with running.extender(server, tries=True) as rig:
         await rig.serving()

@@ -218,7 +218,7 @@ DEFECTS: Final = (
     Defect(
         "what others give back ends every pause",
         "queue/vain.py",
-        "standing.offers = _most(standing.offers, offers)",
+        "standing.offers = most(standing.offers, offers)",
         "standing.offers = offers",
         "nobody can have GPUs held for ever by pods that come and go",
     ),

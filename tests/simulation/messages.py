@@ -35,7 +35,7 @@ _NO_HOLD = (
 _OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as ({_NO_HOLD})))?"
 _GUARDED = r"(; pods of lower priority are kept by PodDisruptionBudgets? \S+(, \S+)*( and \d+ more)?)?"
 _UNTRIED = (
-    r"(; evicts nobody before \d{4}-\d\d-\d\d \d\d:\d\d UTC, as pods left for such a job in vain)?"
+    r"(; evicts nobody before \d{4}-\d\d-\d\d \d\d:\d\d UTC, as pods left in vain for such jobs)?"
     r"(; evicts nobody before kube-scheduler has said which nodes it accepts)?"
 )
 _WAITING = (

@@ -8,8 +8,8 @@ filter found no earmark is of a try before it, and ends none. After another repo
 before it is earmarked again, and first where it did not fail.
 
 Some pods kube-scheduler never tries, and says nothing of: one whose resource claim does not exist, for example. So an
-earmark also ends when filter was not asked about its pod for `UNTRIED_SECONDS`, and the pod gets no other before
-kube-scheduler has tried it.
+earmark also ends when filter was not asked about its pod for `UNTRIED_SECONDS`, twice as long each time, and the pod
+gets no other before kube-scheduler has tried it.
 """
 
 from collections.abc import Iterator
@@ -24,6 +24,7 @@ from cotenant_extender import records
 
 UNTRIED_SECONDS = 300.0
 """As long as kube-scheduler leaves a pod alone at most that it has tried in vain, by default."""
+LONGEST_UNTRIED_SECONDS = 3600.0
 BACKOFF_SECONDS = 2.0
 BACKOFF_LIMIT_SECONDS = 300.0
 KEEPING_SETBACKS = 4
@@ -99,6 +100,7 @@ class Earmarks:
         self.unmarked: set[PodUID] = set()
         self._live: dict[PodUID, Earmark] = {}
         self._unasked: set[PodUID] = set()
+        self._left_alone: dict[PodUID, int] = {}
         self._setbacks: dict[PodUID, Setback] = {}
 
     def __len__(self) -> int:
@@ -141,12 +143,17 @@ class Earmarks:
 
     def left_alone(self, *, now: float) -> list[PodUID]:
         """Return the pods that kube-scheduler has left alone for so long that their earmarks end."""
-        return [uid for uid in self._unasked if now - self._live[uid].made >= UNTRIED_SECONDS]
+        return [uid for uid in self._unasked if now - self._live[uid].made >= self._patience(uid)]
 
     def leave(self, uid: PodUID) -> None:
         """It ends, and there is none for the pod before kube-scheduler has tried it."""
         self.drop(uid)
         self.untried.add(uid)
+        self._left_alone[uid] = self._left_alone.get(uid, 0) + 1
+
+    def _patience(self, uid: PodUID) -> float:
+        """How long a pod may be left alone: a kube-scheduler that is always later would never place it else."""
+        return min(UNTRIED_SECONDS * 2.0 ** min(self._left_alone.get(uid, 0), 16), LONGEST_UNTRIED_SECONDS)
 
     def observe(self, known: records.Pod | None, record: records.Pod, *, now: float) -> None:
         """What a pod's state says of its earmark, beside the state that was known."""
@@ -181,10 +188,11 @@ class Earmarks:
         self.drop(uid)
         self._setbacks.pop(uid, None)
         self.untried.discard(uid)
+        self._left_alone.pop(uid, None)
 
     def clear(self) -> None:
         """Another leader promises now."""
-        for known in (self._live, self._setbacks, self._unasked, self.untried, self.unmarked):
+        for known in (self._live, self._setbacks, self._unasked, self._left_alone, self.untried, self.unmarked):
             known.clear()
 
 

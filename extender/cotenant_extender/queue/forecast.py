@@ -181,9 +181,21 @@ def beside_lasting(field: Field) -> rules.Array:
     return found
 
 
-def seats(field: Field, requests: Sequence[view.Request]) -> rules.Array:
-    """How many of some pods each node, shape (N,), could take at most if all were gone who ever go: the sum."""
-    beside, total = beside_lasting(field), np.zeros(len(field.seen), dtype=np.int64)
+def beside_others(field: Field) -> rules.Array:
+    """CPU in millis, memory in bytes, and pods that nodes have beside pods without a share; shape (N, 3)."""
+    seen, held = field.seen, field.held
+    amounts = (held.cpu_millis, held.memory_bytes, (held.pods > 0).astype(np.int64))
+    free = np.stack([seen.free_cpu_millis, seen.free_memory_bytes, seen.free_pods], axis=1)
+    found: rules.Array = free + np.stack([leavers.by_node(each, held.pods > 0) for each in amounts], axis=1)
+    return found
+
+
+def seats(field: Field, requests: Sequence[view.Request], beside: rules.Array) -> rules.Array:
+    """How many of some pods each node, shape (N,), could take at most if all were gone who ever go: the sum.
+
+    `beside`: CPU in millis, memory in bytes, and pods that it has for them, shape (N, 3).
+    """
+    total = np.zeros(len(field.seen), dtype=np.int64)
     for request, offers in zip(requests, taking(field, requests), strict=True):
         needs = np.array((request.host.cpu_millis, request.host.memory_bytes, 1))
         hosts = np.where(needs > 0, beside // np.maximum(needs, 1), _PLENTY).min(axis=1)

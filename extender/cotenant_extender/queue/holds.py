@@ -307,7 +307,7 @@ def _of_hold(
 def _offers(source: ledger.Ledger, held: roster.Roster, job: Sequence[view.Request], *, now: float) -> vain.Offers:
     """How many of a job's pods each node could take if all were gone who ever go."""
     field = _of_all(source, held, None, job, now=now)
-    seats = forecast.seats(field._replace(open=field.seen.present), forecast.kinds(job))
+    seats = forecast.seats(field._replace(open=field.seen.present), forecast.kinds(job), forecast.beside_lasting(field))
     return {field.seen.nodes[row].name: int(seats[row]) for row in np.flatnonzero(seats).tolist()}
 
 

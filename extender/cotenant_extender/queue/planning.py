@@ -6,7 +6,7 @@ priority; show the autoscaler what fits nowhere.
 """
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +30,8 @@ from cotenant_extender.queue import (
     roster,
     searches,
     showing,
+    sparing,
+    vain,
 )
 
 LIFTS_PER_PASS = 128
@@ -69,6 +71,7 @@ class _Pass:
     Attributes:
         late: whether it has taken so long that others are to get their turn.
         catches_up: whether it leaves out what changed since earlier passes were cut: see `memory`.
+        tried_all: whether all that may fit were tried in it.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class _Pass:
         self.lifted: set[order.Name] = set()
         self.unsuited: set[int] = set()
         self.cells, self.hurry = 0, False
-        self.cut = self.reserved = self.more_guests = self.catches_up = False
+        self.cut = self.reserved = self.more_guests = self.catches_up = self.tried_all = False
 
     @property
     def full(self) -> bool:
@@ -147,6 +150,7 @@ class Queue:
         earmarking.end_lost(source, now=now)
         verdicts.settle(source, now=now)
         source.runs.review(source.pods, now=now)
+        self.preemptions.sparing.review(source, policy.generation, now=now)
         touched = set(source.touched) if self._begun else {*source.pods, *source.touched}
         source.touched.clear()
         self._begun = True
@@ -207,7 +211,8 @@ class Queue:
             place = found.next(place + 1)
         found.end()
         self._cuts = self._cuts + 1 if this.cut and not this.catches_up else 0
-        if not this.cut:
+        this.tried_all = not this.cut
+        if this.tried_all:
             found.caught_up()
             self._reserve(this, aged, before=len(self.line.entries))
         if this.reserved and not this.cut and this.late(steps.BEGIN) and self._guests_waited < PATIENCE:
@@ -248,7 +253,7 @@ class Queue:
             this.lifts.extend(made)
             this.lifted.add(entry.name)
             found.placed()
-            self.preemptions.placed(entry)
+            self.preemptions.sparing.promised(entry)
             if self.reservation.placed(source, entry):
                 found.changed(source)
         else:
@@ -297,8 +302,12 @@ class Queue:
 
     def _preempt(self, this: _Pass) -> None:
         """Look for victims of those that may have some: of those that were not looked at for longest, in order."""
-        for entry in self._waiting_in_vain(this):
-            self.preemptions.in_vain(this.source, entry, now=this.now)
+        waiting = self._waiting_in_vain(this)
+        if waiting and not self._roster.update(this.source, this.source.seen()):
+            this.cut = True
+            return
+        for entry in waiting:
+            self.preemptions.gone(this.source, entry, self._offered(this, entry), now=this.now)
             self._searches.again([entry.name])
         lowest, priorities = next(iter(self._roster.levels(2**31)), None), self._memory.columns.priority
         above = [] if lowest is None else self.line.entries[: int((priorities > lowest).sum())]
@@ -313,14 +322,16 @@ class Queue:
         if not self._roster.update(this.source, this.source.seen()):
             this.cut = True
             return
-        waiting = (entry for entry in above if not self.preemptions.settled(entry.name, now=this.now))
-        for entry in self._searches.due(waiting, now=this.now):
+        unsettled = (entry for entry in above if not self.preemptions.settled(entry.name, now=this.now))
+        for entry in self._searches.due(unsettled, now=this.now):
             if self._searched_for(this, entry):
                 break
         self._searches.forget(len(self.line.entries), now=this.now)
 
     def _waiting_in_vain(self, this: _Pass) -> list[order.Entry]:
-        """Jobs whose victims have all gone, and that do not fit all the same."""
+        """Jobs whose victims have all gone, and that do not fit all the same: known once all were tried."""
+        if not this.tried_all:
+            return []
         entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source))
         waiting = [entry for entry in entries if entry is not None and entry.name not in this.lifted]
         return [entry for entry in waiting if not obstacles.pauses(this.source, entry, now=this.now)]
@@ -346,10 +357,12 @@ class Queue:
             staying=self.preemptions.staying(source, now=this.now),
             avoided=None if setback is None else setback.node,
         )
-        found = preemption.choose(field, entry.requests)
+        spared = self.preemptions.sparing.until(entry, now=this.now, offers=self._offered(this, entry))
+        find = preemption.choose if spared is None else preemption.awaited
+        found = find(field, entry.requests)
         if found is None and setback is not None:
             # Where it failed last is the last to be tried; what kube-scheduler's plugins refuse is a verdict.
-            found = preemption.choose(replace(field, avoided=None), entry.requests)
+            found = find(replace(field, avoided=None), entry.requests)
         if entry.name in self.preemptions and (found is None or (found.awaited and not found.evict)):
             self.preemptions.wait_on(entry.name, now=this.now)
             return
@@ -367,11 +380,12 @@ class Queue:
             this.lifts.extend(made)
             this.lifted.update([entry.name] if made else [])
 
+    def _offered(self, this: _Pass, entry: order.Entry) -> Callable[[], vain.Offers]:
+        """What nodes have for jobs of an entry's kind, when it is asked."""
+        return lambda: sparing.offered(this.source, self._roster, entry.requests)
+
     def _gives_up(self, this: _Pass, entry: order.Entry, nodes: Collection[NodeName]) -> bool:
         """Whether nobody is evicted for a job now although some could be."""
-        if self.preemptions.spares(entry, now=this.now) is not None:
-            self._searches.in_vain(now=this.now)
-            return True
         if self._searches.lets_past(entry.name, self._ahead(this, entry), now=this.now):
             return True
         question = self.questions.put(this.source, entry, nodes, now=this.now)
@@ -390,7 +404,7 @@ class Queue:
             and sum(request.demand.share for request in other.requests) <= wanted
             and all(member.preempts for member in other.members)
             and not self.preemptions.settled(other.name, now=this.now)
-            and self.preemptions.spares(other, now=this.now) is None
+            and self.preemptions.sparing.until(other, now=this.now) is None
             and self._stuck(this, other)
         )
         return list(itertools.islice(found, searches.AHEAD))

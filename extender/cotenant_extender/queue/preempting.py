@@ -9,21 +9,19 @@ includes that period. One that has no deletion timestamp is stuck `GONE_SECONDS`
 """
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import view
-from cotenant_extender.queue import budgets, line, order, preemption, vain
+from cotenant_extender.queue import budgets, line, order, preemption, sparing, vain
 
 GONE_SECONDS = 300.0
 """Ample for kubelet and node agent, and for a clock that differs from the API server's."""
 GRACE_LIMIT_SECONDS = 24 * 3600.0
 """A pod's own grace period is waited for no longer: an author may write any."""
-VAIN_SECONDS = 300.0
-LONGEST_VAIN_SECONDS = 86_400.0
-"""Nobody is evicted for a job again for so long when all victims have gone in vain; the time doubles up to this."""
 STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
 LIMIT = 64
@@ -50,12 +48,14 @@ class _Live:
         begun: when it was decided, in seconds since the epoch.
         again: from when on others are looked for who would be gone sooner, in seconds since the epoch; inf: never, as
             some are evicted for it.
+        beside: who was on the nodes.
     """
 
     hold: view.Hold
     victims: frozenset[PodUID]
     begun: float
     again: float
+    beside: frozenset[PodUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,17 @@ class _Stay:
 
 
 class Preemptions:
-    """What goes on; a new leader begins with none, and waits for those that are leaving."""
+    """What goes on; a new leader begins with none, and waits for those that are leaving.
+
+    Attributes:
+        sparing: for which jobs nobody is evicted, as that was in vain.
+    """
 
     def __init__(self) -> None:
         self._live: dict[order.Name, _Live] = {}
         self._staying: dict[PodUID, _Stay] = {}
         self._budgets = budgets.Budgets()
-        self._vain: dict[vain.Kind, _Stay] = {}
+        self.sparing = sparing.Sparing()
 
     def __contains__(self, name: order.Name) -> bool:
         return name in self._live
@@ -112,28 +116,21 @@ class Preemptions:
         """Jobs whose victims have all gone."""
         return [name for name, live in self._live.items() if not any(uid in source.claims for uid in live.victims)]
 
-    def in_vain(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> None:
+    def gone(self, source: ledger.Ledger, entry: order.Entry, offers: Callable[[], vain.Offers], *, now: float) -> None:
         """All victims of a job have gone, and it does not fit: pods without a share have the CPU, for example.
 
-        That counts for its kind: for a job like it others would leave in vain, too.
+        They left in vain unless pods of higher priority took their places. `offers`: what nodes have for its kind.
         """
-        evicted = self._live[entry.name].again == math.inf
+        live, held = self._live[entry.name], source.holds.get(self._live[entry.name].hold, {})
+        outranked = any(
+            uid not in live.beside and uid in source.pods and source.pods[uid].priority > entry.priority
+            for uid in _tenants(source, held)
+        )
         self.end(source, entry.name)
-        if evicted:
-            kind = vain.kind(entry.requests)
-            count = self._vain[kind].count + 1 if kind in self._vain else 1
-            seconds = min(VAIN_SECONDS * 2.0 ** min(count - 1, 16), LONGEST_VAIN_SECONDS)
-            self._vain[kind] = _Stay(count, now + seconds)
-
-    def spares(self, entry: order.Entry, *, now: float) -> float | None:
-        """Return until when nobody is evicted for a job like others for which victims left in vain; None: some may."""
-        stay = self._vain.get(vain.kind(entry.requests)) if self._vain else None
-        return stay.until if stay is not None and stay.until > now else None
-
-    def placed(self, entry: order.Entry) -> None:
-        """Note that a job is promised GPUs: nothing is in the way of its kind any more."""
-        if self._vain:
-            self._vain.pop(vain.kind(entry.requests), None)
+        if live.again == math.inf and not outranked:
+            setbacks = (source.earmarks.setback(member.uid) for member in entry.members)
+            failed = any(setback is not None and setback.until > live.begun for setback in setbacks)
+            self.sparing.in_vain(entry, None if failed else offers(), now=now)
 
     def settled(self, name: order.Name, *, now: float) -> bool:
         """Return whether a job waits for victims, and no others are to be looked for."""
@@ -161,7 +158,10 @@ class Preemptions:
             namespace=entry.members[0].namespace,
         )
         source.set_hold(hold, choice.gpus, choice.needs)
-        self._live[entry.name] = _Live(hold=hold, victims=evicted | choice.awaited, begun=now, again=again)
+        beside = _tenants(source, choice.gpus)
+        self._live[entry.name] = _Live(
+            hold=hold, victims=evicted | choice.awaited, begun=now, again=again, beside=beside
+        )
         return Eviction(preemptor=entry.members[0], victims=choice.evict) if choice.evict else None
 
     def refused(
@@ -188,7 +188,6 @@ class Preemptions:
         for uid in [uid for uid in self._staying if uid not in source.claims]:
             del self._staying[uid]
         self._budgets.forget(now=now)
-        self._vain = {kind: stay for kind, stay in self._vain.items() if stay.until + LONGEST_VAIN_SECONDS > now}
         for name, live in list(self._live.items()):
             stuck = [uid for uid in live.victims if _is_stuck(source, uid, live, now=now)]
             if stuck:
@@ -206,6 +205,13 @@ class Preemptions:
         """Another leader decides now, or nothing is placed."""
         for name in list(self._live):
             self.end(source, name)
+
+
+def _tenants(source: ledger.Ledger, nodes: Iterable[NodeName]) -> frozenset[PodUID]:
+    """Who has, or is promised, GPUs of these nodes."""
+    seen = source.seen()
+    there = (seen.nodes[seen.rows[name]] for name in nodes if name in seen.rows)
+    return frozenset(tenant.uid for node in there for gpu in node.gpus for tenant in gpu.tenants)
 
 
 def _is_stuck(source: ledger.Ledger, uid: PodUID, live: _Live, *, now: float) -> bool:

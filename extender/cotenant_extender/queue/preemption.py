@@ -11,8 +11,9 @@ may be. It costs least:
 3. to evict, and of several ways the one whose victims have the lowest highest priority, then the fewest pods, then the
    least time run, then the first GPU in strict order.
 
-Who leaves later than in `SOON_SECONDS` is waited for only where somebody would be evicted else who might stay for as
-long: GPUs that are held until then stand empty, and an author may write any grace period.
+Of as many victims of no higher priority those go who are gone within `SOON_SECONDS`. Who leaves later is waited for
+only where somebody would be evicted else who might stay for as long: GPUs that are held until then stand empty, and an
+author may write any grace period.
 
 Victims are looked for on the GPUs, or nodes for several whole GPUs, that look cheapest (see `ways`); a tenant that need
 not leave after all stays, the most expensive first. On a node that kube-scheduler refused, the pods that explain it
@@ -99,12 +100,29 @@ def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
     gone = field.now + max((victim.tenure.grace_seconds for victim in found.evict), default=0.0) if found else 0.0
     if found is None or gone <= soon:
         return found
+    just = math.nextafter(soon, math.inf)
+    sooner = _chosen(_Search(field, requests[0].priority, awaits=soon, evicts=just), field, requests)
+    if sooner is not None and _loss(sooner) <= _loss(found):
+        return sooner
     waiting = _chosen(_Search(field, requests[0].priority, awaits=gone, evicts=-math.inf), field, requests)
     if waiting is None:
         return found
     leaves = (record.tenure.leaves or 0.0 for uid in waiting.awaited if (record := field.source.pods.get(uid)))
     search = _Search(field, requests[0].priority, awaits=soon, evicts=max(leaves, default=field.now))
     return _chosen(search, field, requests) or waiting
+
+
+def awaited(field: Field, requests: Sequence[view.Request]) -> Choice | None:
+    """Return how a job gets room with nobody evicted; None where it cannot so, or where nobody has to leave."""
+    if len(requests) > PODS:
+        return None
+    search = _Search(field, requests[0].priority, awaits=field.now + SOON_SECONDS, evicts=-math.inf)
+    return _chosen(search, field, requests)
+
+
+def _loss(choice: Choice) -> tuple[int, int]:
+    """The highest priority of those that are evicted, and how many they are."""
+    return max((victim.priority for victim in choice.evict), default=_LEAST), len(choice.evict)
 
 
 def _chosen(search: "_Search", field: Field, requests: Sequence[view.Request]) -> Choice | None:

@@ -24,6 +24,7 @@ class Searches:
     def __init__(self) -> None:
         self._next: dict[order.Name, float] = {}
         self._gave_way: dict[order.Name, float] = {}
+        self._asked: dict[order.Name, float] = {}
         self._by = self._from = 0.0
 
     def rests(self, *, now: float) -> bool:
@@ -54,10 +55,14 @@ class Searches:
     def lets_past(self, name: order.Name, ahead: Sequence[order.Name], *, now: float) -> bool:
         """Return whether a job for which room was found leaves it to those ahead of it, which have a turn first.
 
-        Once: when its own turn comes again they have had theirs.
+        Once: when its own turn comes again they have had theirs. None of them gets one so again within `SECONDS`: jobs
+        that can have no victims would be asked for every other's.
         """
+        self._asked = {known: when for known, when in self._asked.items() if when + SECONDS > now}
+        ahead = [known for known in ahead if known not in self._asked]
         if self._gave_way.pop(name, -GAVE_WAY_SECONDS) + GAVE_WAY_SECONDS > now or not ahead:
             return False
+        self._asked.update(dict.fromkeys(ahead, now))
         self._gave_way = {known: when for known, when in self._gave_way.items() if when + GAVE_WAY_SECONDS > now}
         self._gave_way[name] = now
         self.again([*ahead, name])

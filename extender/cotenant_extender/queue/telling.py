@@ -94,11 +94,11 @@ class Teller:
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
         guarded = "" if reason in _LASTING else self.guarded(source, entry)
-        spared = self.queue.preemptions.spares(entry, now=now)
+        spared = self.queue.preemptions.sparing.until(entry, now=now)
         asked = (
             ""
             if spared is None
-            else f"; evicts nobody before {tenures.minute(spared)}, as pods left for such a job in vain"
+            else f"; evicts nobody before {tenures.minute(spared)}, as pods left in vain for such jobs"
         )
         asked += _UNTRIED if entry.name in self.queue.questions else ""
         words = reason, message + guarded + asked + self._outlook(source, entry, now=now)

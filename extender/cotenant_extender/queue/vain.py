@@ -99,7 +99,7 @@ class Vain:
         standing.until = now + max(doubled, standing.idle)
         standing.idle = standing.spent = 0.0
         standing.times += 1
-        standing.offers = _most(standing.offers, offers)
+        standing.offers = most(standing.offers, offers)
         return standing.until
 
     def pauses(self, of: Kind, offers: Callable[[], Offers], *, now: float) -> float | None:
@@ -107,10 +107,10 @@ class Vain:
         standing = self._accounts.get(of)
         if standing is None or standing.until <= now:
             return None
-        most = _most(standing.offers, offers())
-        if most == standing.offers:
+        grown = most(standing.offers, offers())
+        if grown == standing.offers:
             return standing.until
-        standing.offers, standing.times, standing.until = most, 0, now
+        standing.offers, standing.times, standing.until = grown, 0, now
         return None
 
     def placed(self, of: Kind) -> None:
@@ -126,6 +126,6 @@ class Vain:
         self._accounts = {of: one for of, one in self._accounts.items() if max(one.looked, one.until) > since}
 
 
-def _most(one: Offers, other: Offers) -> Offers:
-    """The larger of each."""
+def most(one: Offers, other: Offers) -> Offers:
+    """Return the larger of each."""
     return {**one, **{name: max(count, one.get(name, 0)) for name, count in other.items()}}
