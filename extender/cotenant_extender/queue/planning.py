@@ -6,7 +6,7 @@ priority; show the autoscaler what fits nowhere.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -215,15 +215,28 @@ class Queue:
         if this.tried_all:
             found.caught_up()
             self._reserve(this, aged, before=len(self.line.entries))
-        if this.reserved and not this.cut and this.late(steps.BEGIN) and self._guests_waited < PATIENCE:
+        if not this.cut:
+            self._let_in(this)
+
+    def _let_in(self, this: _Pass) -> None:
+        """Let others use what is held for a job; nothing is held any more where none waits too long."""
+        if not this.reserved:
+            self.reservation.end(this.source)
+            return
+        if this.late(steps.BEGIN) and self._guests_waited < PATIENCE:
             this.more_guests, self._guests_waited = True, self._guests_waited + 1
-        elif this.reserved and not this.cut:
-            waiting, self._guests_waited = self._guests(this), 0
-            made, this.more_guests = self._backfill.lifts(source, this.policy, waiting, now=this.now, late=this.late)
-            this.lifts.extend(made)
-            this.lifted.update(lift.record.uid for lift in made)
-        elif not this.cut:
-            self.reservation.end(source)
+            return
+        waiting, self._guests_waited = self._guests(this), 0
+        made, this.more_guests = self._backfill.lifts(this.source, this.policy, waiting, now=this.now, late=this.late)
+        for lift in made:
+            self._promise(this, self.line.get(lift.record.uid), [lift])
+
+    def _promise(self, this: _Pass, entry: order.Entry | None, lifts: Sequence[earmarking.Lift]) -> None:
+        """A job gets GPUs."""
+        this.lifts.extend(lifts)
+        if entry is not None:
+            this.lifted.add(entry.name)
+            self.preemptions.sparing.promised(entry)
 
     def _guests(self, this: _Pass) -> Iterator[order.Entry]:
         """Who could use GPUs that are held for another, in order."""
@@ -250,10 +263,8 @@ class Queue:
             return
         made = earmarking.earmarked(source, this.policy, entry, rows, now=this.now) if fits else []
         if made:
-            this.lifts.extend(made)
-            this.lifted.add(entry.name)
+            self._promise(this, entry, made)
             found.placed()
-            self.preemptions.sparing.promised(entry)
             if self.reservation.placed(source, entry):
                 found.changed(source)
         else:
@@ -377,8 +388,8 @@ class Queue:
         elif not found.awaited:
             fits = entry.gang is None or earmarking.fits_together(source, entry)
             made = earmarking.earmarked(source, this.policy, entry, None, now=this.now) if fits else []
-            this.lifts.extend(made)
-            this.lifted.update([entry.name] if made else [])
+            if made:
+                self._promise(this, entry, made)
 
     def _offered(self, this: _Pass, entry: order.Entry) -> Callable[[], vain.Offers]:
         """What nodes have for jobs of an entry's kind, when it is asked."""
