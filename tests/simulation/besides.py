@@ -22,7 +22,7 @@ PART = 0.25
 CPUS = "64"
 """All that a node has."""
 IDLE_SECONDS = 20.0
-"""Worlds last for minutes: a hold is in vain as much sooner."""
+"""Worlds last for minutes: a hold is in vain as much sooner, and the first pause after evictions in vain as short."""
 EVERY_SECONDS = 2.0
 
 

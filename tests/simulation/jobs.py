@@ -11,7 +11,7 @@ from api_server import handlers, pods, store
 from cotenant_api import names
 from cotenant_extender.kube import transport
 from extender import builders
-from simulation import kubelets
+from simulation import kubelets, volumes
 
 Object = dict[str, Any]
 
@@ -78,8 +78,8 @@ class Jobs:
         states: by name, in the order in which they came.
     """
 
-    def __init__(self, world: World, rng: random.Random) -> None:
-        self._world, self._rng = world, rng
+    def __init__(self, world: World, rng: random.Random, late: volumes.Volumes) -> None:
+        self._world, self._rng, self._late = world, rng, late
         self.states: dict[str, _State] = {}
         self._owner: dict[str, tuple[str, int]] = {}
         world.objects.listeners.append(self._heard)
@@ -133,6 +133,7 @@ class Jobs:
             **job.notes,
             names.QUEUED_SINCE: builders.timestamp(state.since),
             kubelets.RUN_SECONDS: str(job.run_seconds),
+            **self._late.notes(now=self._world.clock()),
         }
         if state.attempts <= job.size and self._rng.random() < 0.1:
             notes[kubelets.FAILS] = "once"

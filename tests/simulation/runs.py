@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from cotenant_extender import service
-from cotenant_extender.queue import vain
+from cotenant_extender.queue import sparing, vain
 from simulation import besides, chaos, hosts, jobs, processes, verdicts
 from simulation.world import BrokenError, Errors, World
 
@@ -47,9 +47,9 @@ def untouched(_: service.Extender) -> None:
 def run(seed: int, *, echo: bool = False, prepare: hosts.Prepare = untouched) -> Result:
     """Run one world to its end."""
     began = time.process_time()
-    level, patience = LOG.level, vain.IDLE_SECONDS
+    level, patience, pause = LOG.level, vain.IDLE_SECONDS, sparing.PAUSE_SECONDS
     LOG.setLevel(logging.ERROR)
-    vain.IDLE_SECONDS = besides.IDLE_SECONDS
+    vain.IDLE_SECONDS = sparing.PAUSE_SECONDS = besides.IDLE_SECONDS
     # Collected between runs: within one, what is collected when must not matter, and costs time.
     gc.disable()
     try:
@@ -57,7 +57,7 @@ def run(seed: int, *, echo: bool = False, prepare: hosts.Prepare = untouched) ->
             world, lasted = runner.run(_world(seed, echo=echo, prepare=prepare))
     finally:
         gc.enable()
-        vain.IDLE_SECONDS = patience
+        vain.IDLE_SECONDS, sparing.PAUSE_SECONDS = patience, pause
         LOG.setLevel(level)
     return Result(
         seed=seed,

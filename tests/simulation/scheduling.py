@@ -15,7 +15,7 @@ from api_server import pods, store
 from cotenant_api import names, quantity
 from cotenant_extender.kube import pods as paths
 from cotenant_extender.kube import transport
-from simulation import backlog, election, informers, network, processes, requests
+from simulation import backlog, election, informers, network, processes, requests, volumes
 
 Object = dict[str, Any]
 Call = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
@@ -123,8 +123,10 @@ class Scheduler:
             "Node": node,
         }
         try:
-            code, answer = await self._call("bind", orjson.dumps(body))
-            error = str(orjson.loads(answer).get("Error") or "") if code == 200 else f"{code}"
+            error = await self._volume(pod)
+            if not error:
+                code, answer = await self._call("bind", orjson.dumps(body))
+                error = str(orjson.loads(answer).get("Error") or "") if code == 200 else f"{code}"
         except UnreachableError as unreachable:
             error = str(unreachable)
         self._say(f"{self.election.identity} bound {metadata['name']} to {node}: {error or 'ok'}")
@@ -133,6 +135,13 @@ class Scheduler:
             self._queue.moved()
             self._error(self._pods.get(metadata["uid"], pod), error)
             self._woken.set()
+
+    async def _volume(self, pod: Object) -> str:
+        """VolumeBinding's PreBind: why the pod's volume cannot be bound; empty: it is, or there is none."""
+        if not volumes.is_late(pod, now=self._link.network.handling.clock()):
+            return ""
+        await asyncio.sleep(volumes.FAILS_SECONDS)
+        return volumes.FAILURE
 
     def _none(self, pod: Object, message: str) -> None:
         self._queue.unschedulable(pod["metadata"]["uid"], now=self._loop.time())

@@ -31,6 +31,7 @@ from simulation import (
     ranks,
     sites,
     truth,
+    volumes,
     wakeups,
     webhooks,
 )
@@ -84,7 +85,7 @@ class World:
             )
             for index in range(rng.choice([1, 2, 2, 3]))
         ]
-        self.jobs = jobs.Jobs(self, self.rng("jobs"))
+        self.jobs = jobs.Jobs(self, self.rng("jobs"), volumes.Volumes(self.rng("volumes")))
         self.budgets = budgets.Budgets(self, self.rng("budgets"), self.rng("guarded services"))
         self.network.on_arrival = self._arrives
         self.network.lifts = self.rng("lifts")
