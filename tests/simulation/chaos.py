@@ -75,6 +75,7 @@ class Chaos:
     def begin(self, *, trouble: float, late: float, jobs_first: int) -> None:
         """From now on."""
         self._world.network.weather.trouble, self._world.network.weather.late = trouble, late
+        self._world.jobs.late.begin()
         for _ in range(jobs_first):
             self._submit()
         self._world.network.on_slow = self._at_a_slow_binding

@@ -76,10 +76,11 @@ class Jobs:
 
     Attributes:
         states: by name, in the order in which they came.
+        late: whose volumes come late.
     """
 
     def __init__(self, world: World, rng: random.Random, late: volumes.Volumes) -> None:
-        self._world, self._rng, self._late = world, rng, late
+        self._world, self._rng, self.late = world, rng, late
         self.states: dict[str, _State] = {}
         self._owner: dict[str, tuple[str, int]] = {}
         world.objects.listeners.append(self._heard)
@@ -133,7 +134,7 @@ class Jobs:
             **job.notes,
             names.QUEUED_SINCE: builders.timestamp(state.since),
             kubelets.RUN_SECONDS: str(job.run_seconds),
-            **self._late.notes(now=self._world.clock()),
+            **self.late.notes(now=self._world.clock()),
         }
         if state.attempts <= job.size and self._rng.random() < 0.1:
             notes[kubelets.FAILS] = "once"

@@ -25,7 +25,11 @@ class Volumes:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._some = rng.random() < PART
+        self._some = False
+
+    def begin(self) -> None:
+        """From now on, in some worlds."""
+        self._some = self._rng.random() < PART
 
     def notes(self, *, now: float) -> dict[str, str]:
         """Annotations of a pod that is made now."""
