@@ -49,6 +49,9 @@ NAME_TAKEN: Final = "NameTaken"
 SUSPENDED: Final = "Suspended"
 RESUMED: Final = "Resumed"
 
+# Stalled
+PROGRESSING: Final = "Progressing"
+
 # Complete and Failed
 COMPLETED: Final = "Completed"
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"

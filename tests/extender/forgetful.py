@@ -58,7 +58,8 @@ def _decided(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> tup
     """Let a queue decide until it does something, or has looked for victims for all; when that is, and what it does."""
     found = _done(source, queue, now=now)
     preemptors = 0 if found else _preemptors(source, queue, now=now)
-    for wait in (DUE_SECONDS, *[STEP_SECONDS] * preemptors) if preemptors else ():
+    # Each has its turn, gives way once, which is another turn for those ahead of it, and has its turn again.
+    for wait in (DUE_SECONDS, *[STEP_SECONDS] * 3 * preemptors) if preemptors else ():
         now += wait
         found = _done(source, queue, now=now)
         if found:

@@ -1,7 +1,7 @@
 """For whom room could be made on one GPU, by trying all of them: the judge of the search for victims.
 
 It asks less than the search gives: only single pods on one GPU, of a node of which kube-scheduler has told. The gangs
-of victims are worked out from all pods.
+of victims are worked out from all pods. For whom victims have just left in vain, nobody has to leave.
 """
 
 from cotenant_extender import records
@@ -16,7 +16,8 @@ def denied(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> list[
     for entry in queue.line.entries if source.policy is not None and source.policy.places else ():
         if entry.gang is not None or entry.name in queue.preemptions or not entry.members[0].preempts:
             continue
-        if obstacles.obstacle(source, entry, now=now) is None:
+        spared = queue.preemptions.sparing.until(entry, now=now) is not None
+        if obstacles.obstacle(source, entry, now=now) is None and not spared:
             where = _room(source, queue, entry, now=now)
             found += [f"nobody leaves {where} for {entry.members[0].name}, which then would fit"] if where else []
     return found

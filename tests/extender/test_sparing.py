@@ -166,11 +166,26 @@ def test_a_victim_whose_place_a_higher_priority_took_left_for_somebody() -> None
     for number in range(4):
         runs(source, f"low{number}", 100, f"GPU-n0-{number}")
     builders.put(source, builders.pod("job", 100, priority=5))
-    for second in range(3):
-        (victim,) = evicted(source, now=NOW + 10 * second)
-        uuid = source.claims[PodUID(f"uid-{victim}")].bookings[0].uuid
-        end(source, victim)
-        builders.put(source, builders.bound(f"never{second}", 100, "n0", uuid, priority=9))
+    times = []
+    for second in range(0, 100, 5):
+        for victim in evicted(source, now=NOW + second):
+            times.append(second)
+            uuid = source.claims[PodUID(f"uid-{victim}")].bookings[0].uuid
+            end(source, victim)
+            builders.put(source, builders.bound(f"never{second}", 100, "n0", uuid, priority=9))
+    assert len(times) == 4
+    assert times[-1] <= 60
+
+
+def test_what_was_in_the_way_for_a_moment_costs_nobody_else_his_place() -> None:
+    source = crowded()
+    builders.put(source, wants("high"))
+    (victim,) = evicted(source)
+    end(source, victim)
+    hog(source, "web")
+    assert evicted(source, now=NOW + 1) == []
+    source.pod_gone(PodUID("uid-web"))
+    assert lifted(source, now=NOW + 8) == ["high"]
 
 
 def test_jobs_that_differ_in_a_core_cost_a_namespace_fewer_and_fewer_victims() -> None:

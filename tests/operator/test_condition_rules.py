@@ -58,6 +58,9 @@ def together(found: dict[str, Json], status: Json) -> None:
     if over:
         final = found[dljob.COMPLETE if dljob.COMPLETE in true else dljob.FAILED]
         assert found[dljob.QUEUED]["reason"] == found[dljob.READY]["reason"] == final["reason"]
+    assert len(true & {dljob.READY, dljob.STALLED}) <= 1, "kstatus would say Failed of what is done"
+    assert (dljob.FAILED in true) <= (dljob.STALLED in true)
+    assert (dljob.COMPLETE in true) <= (dljob.READY in true)
 
 
 LIVES = {

@@ -51,7 +51,15 @@ def test_reasons_that_hold_a_job_back_are_said_to_be_events() -> None:
 
 
 def test_every_condition_is_there() -> None:
-    before_the_end = [dljob.PREDICTED, dljob.QUEUED, dljob.PLACED, dljob.READY, dljob.SUSPENDED, dljob.CURRENT]
+    before_the_end = [
+        dljob.PREDICTED,
+        dljob.QUEUED,
+        dljob.PLACED,
+        dljob.READY,
+        dljob.STALLED,
+        dljob.SUSPENDED,
+        dljob.CURRENT,
+    ]
     assert words("Conditions") == [*before_the_end, dljob.COMPLETE, dljob.FAILED]
 
 

@@ -343,7 +343,7 @@ class Queue:
         """Jobs whose victims have all gone, and that do not fit all the same: known once all were tried."""
         if not this.tried_all:
             return []
-        entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source))
+        entries = (self.line.get(name) for name in self.preemptions.without_victims(this.source, now=this.now))
         waiting = [entry for entry in entries if entry is not None and entry.name not in this.lifted]
         return [entry for entry in waiting if not obstacles.pauses(this.source, entry, now=this.now)]
 

@@ -22,6 +22,8 @@ GONE_SECONDS = 300.0
 """Ample for kubelet and node agent, and for a clock that differs from the API server's."""
 GRACE_LIMIT_SECONDS = 24 * 3600.0
 """A pod's own grace period is waited for no longer: an author may write any."""
+KEPT_SECONDS = 10.0
+"""GPUs are kept for so long for a job whose victims have all gone and that does not fit: statuses may follow."""
 STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
 LIMIT = 64
@@ -77,6 +79,7 @@ class Preemptions:
         self._live: dict[order.Name, _Live] = {}
         self._staying: dict[PodUID, _Stay] = {}
         self._budgets = budgets.Budgets()
+        self._freed: dict[order.Name, float] = {}
         self.sparing = sparing.Sparing()
 
     def __contains__(self, name: order.Name) -> bool:
@@ -112,9 +115,10 @@ class Preemptions:
         uid = eviction.preemptor.uid
         return any(uid in live.hold.holders and victim.uid in live.victims for live in self._live.values())
 
-    def without_victims(self, source: ledger.Ledger) -> list[order.Name]:
-        """Jobs whose victims have all gone."""
-        return [name for name, live in self._live.items() if not any(uid in source.claims for uid in live.victims)]
+    def without_victims(self, source: ledger.Ledger, *, now: float) -> list[order.Name]:
+        """Jobs whose victims have all gone, and a while ago."""
+        freed = [name for name, live in self._live.items() if not any(uid in source.claims for uid in live.victims)]
+        return [name for name in freed if now >= self._freed.setdefault(name, now) + KEPT_SECONDS]
 
     def gone(self, source: ledger.Ledger, entry: order.Entry, offers: Callable[[], vain.Offers], *, now: float) -> None:
         """All victims of a job have gone, and it does not fit: pods without a share have the CPU, for example.
@@ -199,6 +203,7 @@ class Preemptions:
 
     def end(self, source: ledger.Ledger, name: order.Name) -> None:
         """Nothing is held for a job any more."""
+        self._freed.pop(name, None)
         source.end_hold(self._live.pop(name).hold)
 
     def end_all(self, source: ledger.Ledger) -> None:

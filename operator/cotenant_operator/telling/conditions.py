@@ -1,6 +1,8 @@
-"""The conditions Queued, Placed, Ready, Suspended and Current. Pure.
+"""The conditions Queued, Placed, Ready, Stalled, Suspended and Current. Pure.
 
-Each says what holds, and where it does not hold, what is being waited for.
+Each says what holds, and where it does not hold, what is being waited for. Ready and Stalled go by the conventions of
+kstatus, by which `helm --wait`, Flux and others tell whether an object is current, in progress or failed: Ready is True
+when nothing is to be done any more, and Stalled where nothing goes on by itself.
 """
 
 from collections.abc import Sequence
@@ -14,6 +16,16 @@ from cotenant_operator.state import views
 from cotenant_operator.telling.replicas import Counts
 
 _SEE_QUEUED: Final = "see the condition Queued"
+_STALLING: Final = (
+    reasons.INVALID_SPEC,
+    reasons.INVALID_TEMPLATE,
+    reasons.PREDICTION_MISSING,
+    reasons.MAY_BE_ROOT,
+    reasons.CREATION_FORBIDDEN,
+    reasons.POD_CREATION_FAILED,
+    reasons.NAME_TAKEN,
+)
+"""Nothing goes on before somebody changes something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +81,12 @@ def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions
 def ready(
     stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.Deployment | None, short: str | None
 ) -> Verdict:
-    """Whether every replica does its work; `short`: that a Deployment's pods have run out of GPU memory."""
+    """Whether every replica does its work, or has done; `short`: that a Deployment's pods ran out of GPU memory."""
     idle = _idle(stage, spec)
     if idle is not None:
-        return Verdict(dljob.READY, False, idle[0], _SEE_QUEUED)
+        complete = stage.finished is not None and stage.finished.type == dljob.COMPLETE
+        holds = complete or idle[0] == reasons.SCALED_TO_ZERO
+        return Verdict(dljob.READY, holds, idle[0], idle[1] if holds else _SEE_QUEUED)
     serving = spec.workload_type is pod.WorkloadType.INFERENCE
     done = (deployment.available if deployment is not None else 0) if serving else counts.ready
     rolled_out = not serving or (deployment is not None and deployment.rolled_out)
@@ -84,6 +98,19 @@ def ready(
     if stage.rolling is not None:
         return Verdict(dljob.READY, False, reasons.ROLLING_OUT, stage.rolling)
     return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)
+
+
+def stalled(stage: Stage, *, before: conditions.Condition | None) -> Verdict | None:
+    """Whether nothing goes on before somebody changes something; absent where that was never so."""
+    ended = stage.finished
+    if ended is not None and ended.type == dljob.FAILED:
+        return Verdict(dljob.STALLED, True, ended.reason, ended.message)
+    stuck = next((one for one in (stage.blocked, stage.held) if one and one.reason in _STALLING), None)
+    if stuck is not None and ended is None:
+        return Verdict(dljob.STALLED, True, stuck.reason, stuck.message)
+    if before is None:
+        return None
+    return Verdict(dljob.STALLED, False, reasons.PROGRESSING, "what kept it from going on is mended")
 
 
 def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | None) -> Verdict | None:

@@ -12,7 +12,7 @@ from cotenant_operator.state import grants, views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.outcomes import Predicted
 from cotenant_operator.telling import replicas, shortfall, shown
-from cotenant_operator.telling.conditions import Verdict, current, placed, queued, ready, suspended
+from cotenant_operator.telling.conditions import Verdict, current, placed, queued, ready, stalled, suspended
 
 
 def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
@@ -56,6 +56,7 @@ def _verdicts(
         queue,
         place,
         ready(stage, spec, counts, deployment=observed.deployment, short=shortfall.words(observed)),
+        stalled(stage, before=before.get(dljob.STALLED)),
         suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
         current(stage, before=before.get(dljob.CURRENT)),
     )
@@ -142,7 +143,8 @@ def _unreadable(observed: Observed, stage: Stage, now: datetime) -> dljob.Status
     if blocked is None:
         return observed.job.status
     verdict = Verdict(dljob.QUEUED, holds=False, reason=blocked.reason, message=blocked.message)
-    found = _updated(observed.job, [verdict], stage, now)
+    before = conditions.find(observed.job.status.conditions, dljob.STALLED)
+    found = _updated(observed.job, [verdict, stalled(stage, before=before)], stage, now)
     update = {"conditions": found, "queue_position": None, "observed_generation": observed.job.meta.generation}
     return observed.job.status.model_copy(update=update)
 
