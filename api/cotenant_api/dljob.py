@@ -1,9 +1,9 @@
 """The DLJob: what a user applies. Namespaced, short name `dlj`."""
 
 import enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from cotenant_api import documents, graph, pod, prediction
 from cotenant_api.conditions import Condition
@@ -21,6 +21,13 @@ SUSPENDED = "Suspended"
 CURRENT = "Current"
 COMPLETE = "Complete"
 FAILED = "Failed"
+
+
+NEVER_OBSERVED: Final = -1
+"""What the API server has in place of an observed generation before the operator has written one.
+
+Without it tools that go by kstatus take an object without a status for current.
+"""
 
 
 class Phase(enum.StrEnum):
@@ -243,11 +250,15 @@ class Observed(documents.Model):
     """How long it was alone on its GPU."""
 
 
+def _observed(value: object) -> object:
+    return None if value == NEVER_OBSERVED else value
+
+
 class Status(documents.Model):
     """What the operator writes."""
 
-    observed_generation: int | None = None
-    """The `metadata.generation` that this status describes."""
+    observed_generation: Annotated[int | None, BeforeValidator(_observed)] = None
+    """The `metadata.generation` that this status describes; -1 before there is one."""
     phase: Phase | None = None
     """The conditions in one word, for people; programs read the conditions."""
     queue_position: Annotated[int, Field(ge=1)] | None = None

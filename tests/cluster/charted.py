@@ -19,9 +19,11 @@ TENANT: Final = {"podUID": "u", "namespace": "team", "pod": "a"}
 GPU: Final = {"uuid": "GPU-0", "index": 0, "model": "NVIDIA-A100-SXM4-40GB", "memoryMiB": 40960, "health": "Healthy"}
 
 
-def helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+def helm(
+    cluster: Cluster, *arguments: str, namespace: str = names.RELEASE_NAMESPACE
+) -> subprocess.CompletedProcess[str]:
     """Helm on this cluster, whatever it says; what it keeps for itself lies in the cluster's folder."""
     homes = {f"HELM_{kind}_HOME": str(cluster.directory / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")}
     environment = {**os.environ, **homes, "KUBECONFIG": str(cluster.kubeconfig())}
-    command = [str(rendering.helm()), *arguments, "--namespace", names.RELEASE_NAMESPACE]
+    command = [str(rendering.helm()), *arguments, "--namespace", namespace]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=2 * SECONDS)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cotenant_api import names
+from cotenant_api import dljob, names
 from cotenant_api.names import GPUUID
 from cotenant_operator import labels
 from cotenant_operator.kube import api
@@ -143,7 +143,9 @@ class Cluster(ends.Ends):
 
     def apply(self, value: Json, *, plural: str = "dljobs") -> Json:
         """Create an object as a user does."""
-        return self.server.put(plural, value)
+        new = plural == "dljobs" and "status" not in value
+        unobserved = {"observedGeneration": dljob.NEVER_OBSERVED} if new else {}
+        return self.server.put(plural, value, **unobserved)
 
     def set_policy(self, **spec: Any) -> None:
         """Write another specification into the PackingPolicy, as an admin does."""

@@ -174,6 +174,7 @@ DLJOB = Refinement(
     },
     keywords={
         "spec.gpuModels": _SET,
+        "status": {"default": {"observedGeneration": dljob.NEVER_OBSERVED}},
         "status.conditions": _CONDITIONS,
     },
 )

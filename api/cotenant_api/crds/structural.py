@@ -42,7 +42,7 @@ def schema_of(model: type[BaseModel], *, defaults: bool) -> Schema:
 
     Args:
         model: the pydantic model; keys are its aliases.
-        defaults: whether defaults are written; a status must not be defaulted by the API server.
+        defaults: whether defaults of fields are written; what the operator has to write must not be the API server's.
     """
     source = model.model_json_schema(by_alias=True)
     return _converted(source, source.get("$defs", {}), defaults=defaults)
