@@ -86,7 +86,7 @@ class Sparing:
             return None
         own = [self._accounts.get(entry.name), self._accounts.get(vain.kind(entry.requests))]
         if offers is not None and own[1] is not None and _holds(own[1], entry, now=now):
-            self._look(own[1], offers(), now=now)
+            _look(own[1], offers(), now=now)
         standing = [one.until for one in own if one is not None and _holds(one, entry, now=now)]
         others = (one for one in self._accounts.values() if all(one is not mine for mine in own))
         namespace = entry.members[0].namespace
@@ -119,11 +119,12 @@ class Sparing:
             if one.until + KEPT_SECONDS > now and (not one.pods or any(_waits(source, uid) for uid in one.pods))
         }
 
-    def _look(self, account: _Account, offers: vain.Offers, *, now: float) -> None:
-        """End the pause of a kind if nodes have more for it than they ever had."""
-        grown = vain.most(account.offers, offers)
-        if grown != account.offers:
-            account.offers, account.times, account.until = grown, 0, now
+
+def _look(account: _Account, offers: vain.Offers, *, now: float) -> None:
+    """End the pause of a kind if nodes have more for it than they ever had."""
+    grown = vain.most(account.offers, offers)
+    if grown != account.offers:
+        account.offers, account.times, account.until = grown, 0, now
 
 
 def _holds(account: _Account, entry: order.Entry, *, now: float) -> bool:
