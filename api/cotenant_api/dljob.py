@@ -23,6 +23,8 @@ COMPLETE = "Complete"
 FAILED = "Failed"
 
 
+MAX_SECONDS: Final = 2**31 - 1
+"""Of a time that is added to another: 68 years."""
 NEVER_OBSERVED: Final = -1
 """What the API server has in place of an observed generation before the operator has written one.
 
@@ -167,10 +169,10 @@ class Spec(documents.Model):
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Failures that the job survives; the next one makes it Failed. Default 6. What is not the job's own fault is
     not counted."""
-    active_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
     """Time from `status.startTime`, when the job first had all its GPUs, to its end; then it is Failed. Waiting
     before that does not count. Everything after it does: suspension, backoff, and waiting for GPUs again."""
-    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] | None = None
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=MAX_SECONDS)] | None = None
     """Time from its end to the deletion of the DLJob with all that it owns; default: never."""
     minimum_run_seconds: Annotated[int, Field(ge=0)] | None = None
     """Time that a pod is left to run before a job of higher priority may take its GPU: long enough to reach a

@@ -9,7 +9,8 @@ from cotenant_api import errors
 BYTES_PER_MIB = 1024 * 1024
 MAX = 2**63 - 1
 """As in Kubernetes: what fits into 64 bits."""
-PATTERN = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+PATTERN = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$"
+"""With an exponent of two digits at most: the API server works for as many steps as the exponent says."""
 
 _SUFFIXES = {
     "n": Decimal("1e-9"),

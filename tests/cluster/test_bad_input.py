@@ -139,3 +139,12 @@ def post(url: str, body: bytes) -> tuple[int, bytes]:
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def test_a_dljob_with_a_volume_of_such_a_size_is_told_so_and_no_job_is_made(workspace: Workspace) -> None:
+    volume = {"name": "v", "emptyDir": {"sizeLimit": "1e999999999"}}
+    workspace.dljob("huge", template=template(volumes=[volume]))
+    told = workspace.wait_for_condition("huge", "Queued", "False", "InvalidSpec")
+    assert "spec.template.spec.volumes[0].emptyDir.sizeLimit: '1e999999999'" in told["message"]
+    assert "with an exponent of two digits at most" in told["message"]
+    assert workspace.client.items(workspace.jobs()) == []

@@ -36,8 +36,10 @@ def held_back(source: ledger.Ledger, queue: planning.Queue, *, now: float) -> li
     copied, living, _, later = _at_rest(source, queue, now=now)
     other, remembering = _copied(copied, living)
     when, found = _decided(other, _without_memory(remembering), now=later)
-    # What time alone brings, as the end of a budget's backoff, may come to the other a moment later.
-    held = bool(found) and not _decided(copied, living, now=when)[1]
+    # What time alone brings, as the end of a budget's backoff, may come to the other a moment later. Meanwhile a job
+    # may have waited too long, so that GPUs are held for it: then the two cannot be compared.
+    holds = set(copied.holds)
+    held = bool(found) and not _decided(copied, living, now=when)[1] and set(copied.holds) == holds
     return [f"a queue without memory {what}, and this one never does" for what in found] if held else []
 
 

@@ -269,3 +269,19 @@ def test_a_namespace_whose_administrator_trusts_it_with_the_host_is_let_be(tenan
     assert "cannot patch" in refused(lambda: tenant.client.patch(namespace, label))
     tenant.workspace.client.patch(namespace, label)
     tenant.client.create(path, found)
+
+
+@pytest.mark.parametrize("amount", ["1e999999999", "1E-1000", "1e+100"])
+def test_a_dljob_asks_for_no_amount_that_the_api_server_takes_for_ever_to_read(
+    tenant: Tenant, refused: Refused, amount: str
+) -> None:
+    """Each try to make its Job kept a core of the API server busy for ever, and there was one every half minute."""
+    asked: dict[str, Json] = {
+        "template.spec.containers[0].resources.limits.cpu": {
+            "template": {"spec": contained(resources={"limits": {"cpu": amount}})}
+        },
+        "gpuMemory": {"gpuMemory": amount},
+    }
+    for field, spec in asked.items():
+        message = refused(lambda spec=spec: tenant.workspace.dljob("huge", **spec))  # type: ignore[misc]
+        assert f"spec.{field}" in message

@@ -117,6 +117,20 @@ def test_every_field_of_a_nodes_spec_is_compared(cluster: Cluster) -> None:
     assert not unjudged
 
 
+@pytest.mark.parametrize("field", ["renewTime", "acquireTime"])
+def test_it_writes_no_time_into_its_lease_that_keeps_its_agent_from_renewing_it(
+    agent: Client, workspace: Workspace, refused: Refused, own_node: str, field: str
+) -> None:
+    """Stored beyond the year 9999, it made every later write of the Lease invalid."""
+    made = manifests.lease(NodeName(own_node), Namespace(names.RELEASE_NAMESPACE), node_uid="u", now=datetime.now(UTC))
+    path, far = lease(f"node-{own_node}"), {"spec": {field: "9999-12-31T23:59:59.999999-23:59"}}
+    workspace.client.create(lease("").rstrip("/"), dict(made))
+    try:
+        assert "after the year 2199" in refused(lambda: agent.patch(path, far))
+    finally:
+        workspace.client.delete(path)
+
+
 def test_it_changes_nothing_of_another_node(agent: Client, refused: Refused, other_node: str) -> None:
     path = clients.path_of("nodes", name=other_node)
     assert f"may not write nodes/{other_node}" in refused(

@@ -21,6 +21,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a rubbish workload type": (names.WORKLOAD_TYPE, "Play", "must be Training or Inference"),
     "memory below zero": (names.GPU_MEMORY, "-5Gi", 'such as "8Gi"'),
     "memory of no quantity": (names.GPU_MEMORY, "lots", 'such as "8Gi"'),
+    "memory that takes seconds to read": (names.GPU_MEMORY, "1e10000000", 'such as "8Gi"'),
     "processes of no number": (names.PROCESSES_PER_GPU, "-1", "must be a whole number"),
     "a minimum of no number": (names.MINIMUM_RUN_SECONDS, "for ever", "must be a whole number of seconds"),
     "a gang of 9 KiB": (names.GANG, "x" * 9000, "must be at most 8 KiB"),

@@ -50,6 +50,24 @@ def of_template(patch: Json) -> Json:
     return {"spec": {"template": patch}}
 
 
+@pytest.mark.parametrize("spec", [{"parallelism": 12}, {"parallelism": 12, "completions": 12}], ids=["wider", "more"])
+def test_a_tenant_makes_no_more_pods_of_a_job_that_is_older_than_they(
+    tenant: Tenant, refused: Refused, spec: Json
+) -> None:
+    """They would have waited for as long as their DLJob, before all that really did."""
+    template = {
+        "metadata": {"annotations": {names.QUEUED_SINCE: "2001-01-01T00:00:00Z"}},
+        "spec": {"containers": [SUBMITTED], "restartPolicy": "Never"},
+    }
+    job = {"completionMode": "Indexed", "completions": 1, "parallelism": 1, "suspend": True, "template": template}
+    path = clients.path_of("jobs", group="batch", namespace=tenant.workspace.namespace)
+    tenant.workspace.client.create(path, {"metadata": {"name": "old"}, "spec": job})
+    message = refused(lambda: tenant.client.patch(f"{path}/old", {"spec": spec}))
+    assert "spec.parallelism: only the operator may change it beside cotenant.dev/queued-since" in message
+    assert "change spec.replicas of the DLJob" in message
+    tenant.client.patch(f"{path}/old", {"spec": {"suspend": False}})
+
+
 @pytest.fixture
 def predicted(tenant: Tenant) -> str:
     """A gated pod that carries a prediction; its path."""
@@ -154,7 +172,7 @@ def test_a_tenant_takes_a_template_for_himself_without_the_annotations(tenant: T
 def test_what_gains_nothing_is_the_tenants(tenant: Tenant, plural: str, patch: Json) -> None:
     path = as_the_operator_makes_it(tenant.workspace.client, tenant, plural)
     if plural == "jobs" and "replicas" in patch["spec"]:
-        patch = {"spec": {"parallelism": 3}}
+        patch = {"spec": {"backoffLimit": 3}}
     tenant.client.patch(path, patch)
 
 

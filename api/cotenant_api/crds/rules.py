@@ -36,7 +36,8 @@ class Refinement:
 _CONDITIONS: structural.Schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 _SET: structural.Schema = {"x-kubernetes-list-type": "set"}
 _POSITIVE = (
-    "type(self) == int ? int(self) > 0 : "
+    # Rules are evaluated although the pattern does not match: an exponent of many digits would cost as many steps.
+    "type(self) == int ? int(self) > 0 : !string(self).matches('[eE][+-]?[0-9]{3}') && "
     "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))"
 )
 

@@ -9,10 +9,7 @@ _OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 _RESOURCES: structural.Schema = {
     "type": "object",
     "maxProperties": 32,
-    "additionalProperties": {
-        "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "x-kubernetes-int-or-string": True,
-    },
+    "additionalProperties": structural.QUANTITY,
 }
 _STRINGS: structural.Schema = {
     "type": "object",

@@ -12,7 +12,7 @@ from typing import Final
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, nesting, packingpolicy, placement
 from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
-from cotenant_operator.state import carried, demand, endings, grants, setbacks, shortages, suspicions, views
+from cotenant_operator.state import carried, demand, endings, grants, setbacks, shortages, suspicions, templates, views
 
 MAX_DIGITS: Final = 18
 """Of a number in a label or an annotation: it fits into 64 bits."""
@@ -208,7 +208,8 @@ def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:
     if nesting.MARK.encode() in text:
         return None, f"spec: nested deeper than {nesting.MAX_DEPTH} levels: no field of a DLJob needs that: remove it"
     spec, problem = _read(dljob.Spec, raw, source="spec")
-    problem = problem or (None if spec is None else dljob.contradiction(spec))
+    if spec is not None:
+        problem = problem or dljob.contradiction(spec) or templates.problem(spec.template)
     return (text, None) if problem is None else (None, problem)
 
 
