@@ -13,6 +13,7 @@ from cotenant_api import names
 from cotenant_e2e import installation, kubeconfigs
 from cotenant_e2e.cluster import Cluster
 from cotenant_operator import command
+from cotenant_operator.loop import events
 
 SECONDS = 30
 
@@ -33,7 +34,7 @@ class Operators:
         parser = argparse.ArgumentParser()
         command.configure(parser)
         arguments = parser.parse_args(["--kubeconfig", str(kubeconfig), "--namespace", names.RELEASE_NAMESPACE])
-        process = self._context.Process(target=command.run, args=(arguments,), daemon=True)
+        process = self._context.Process(target=_operate, args=(arguments,), daemon=True)
         process.start()
         view.end = process.kill
         try:
@@ -48,6 +49,12 @@ class Operators:
         server = kubeconfigs.Server(url, (self._cluster.settings.pki / "ca.crt").read_bytes())
         kubeconfigs.write(path, kubeconfigs.with_token(server, user="operator", token=self._token, namespace="default"))
         return path
+
+
+def _operate(arguments: argparse.Namespace) -> None:
+    """One that waits for its events: on a loaded machine they would be kept for later, and lost when it is killed."""
+    events.SECONDS = SECONDS  # type: ignore[misc]
+    command.run(arguments)
 
 
 def high_water_mib(cluster: Cluster) -> int:
