@@ -14,7 +14,7 @@ from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import sparing
 from extender import builders
 from extender.builders import NOW
-from extender.queueing import end, evicted, lift, lifted, queue, run, runs, told, words
+from extender.queueing import end, evicted, lifted, queue, run, runs, told, words
 
 STEP = 10
 SPARED = "evicts nobody before"
@@ -146,19 +146,15 @@ def replace_generation(source: ledger.Ledger, generation: int) -> Any:
     return made
 
 
-def test_an_account_is_closed_when_one_of_the_kind_is_bound() -> None:
+def test_an_account_is_closed_when_one_of_the_kind_is_bound_and_not_before() -> None:
     source = wasted(gpus=4)
-    for name in ("web0", "low3"):
-        source.pod_gone(PodUID(f"uid-{name}"))
-    run(source, now=NOW + 30)
-    earmark = source.earmarks.get(PodUID("uid-high"))
-    assert earmark is not None
-    lift(source, "high", priority=5, **container(8, 50))
-    uuid = earmark.placed.gpus[0].uuid
-    builders.put(source, builders.bound("high", 50, "n0", uuid, priority=5, version=9, **container(8, 50)))
-    runs(source, "more", 50, "GPU-n0-3" if uuid != "GPU-n0-3" else "GPU-n0-0", **container(8, 50))
+    end(source, "low3")
+    assert lifted(source, now=NOW + 30) == ["high"]
     builders.put(source, wants("next", created=NOW + 30))
-    assert next(in_vain(source, since=40, until=60), None) is not None
+    assert next(in_vain(source, since=40, until=100), None) is None
+    bound = builders.bound("high", 50, "n0", "GPU-n0-3", priority=5, version=9, **container(8, 50))
+    builders.put(source, bound)
+    assert next(in_vain(source, since=100, until=140), None) == (100, "next")
 
 
 def test_a_victim_whose_place_a_higher_priority_took_left_for_somebody() -> None:
@@ -206,15 +202,17 @@ def test_jobs_that_differ_in_a_core_cost_a_namespace_fewer_and_fewer_victims() -
 
 
 def test_a_pass_that_was_cut_before_a_job_was_tried_counts_nothing_as_in_vain() -> None:
-    source = builders.cluster(gpus=1)
-    runs(source, "low", 100)
-    builders.put(source, builders.pod("job", 100, priority=5))
-    assert evicted(source) == ["low"]
-    end(source, "low")
+    source = crowded()
+    builders.put(source, wants("high"))
+    (victim,) = evicted(source)
+    end(source, victim)
+    hog(source, "web")
+    assert evicted(source, now=NOW + 1) == []
+    source.pod_gone(PodUID("uid-web"))
     assert source.policy is not None
-    assert queue(source).plan(source, source.policy, now=NOW + 30, late=lambda _: True).cut
-    assert SPARED not in words(source, "job", now=NOW + 30)[1]
-    assert lifted(source, now=NOW + 31) == ["job"]
+    assert queue(source).plan(source, source.policy, now=NOW + 20, late=lambda _: True).cut
+    assert SPARED not in words(source, "high", now=NOW + 20)[1]
+    assert lifted(source, now=NOW + 21) == ["high"]
 
 
 def test_jobs_that_can_have_no_victims_do_not_slow_down_those_behind_them() -> None:
