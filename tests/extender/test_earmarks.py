@@ -184,3 +184,18 @@ def test_of_what_kube_scheduler_says_256_characters_are_told() -> None:
     run(source)
     lift(source, "a", unschedulable="x" * 300)
     assert told(source, "a")[1] == f"kube-scheduler found no node: {'x' * 256}; 1st in the queue"
+
+
+def test_a_pod_that_kube_scheduler_has_failed_for_days_waits_no_longer_than_others() -> None:
+    """After 1,024 failures, three days and a half, the delay was larger than any float, and an error."""
+    source, uid = builders.cluster(gpus=1), PodUID("uid-a")
+    builders.put(source, builders.pod("a", 80))
+    assert lifted(source) == ["a"]
+    found = source.earmarks.get(uid)
+    assert found is not None
+    for _ in range(1100):
+        source.earmarks.put(source.pods[uid], found.placed, now=NOW)
+        source.earmarks.fail(uid, now=NOW)
+    setback = source.earmarks.setback(uid)
+    assert setback is not None
+    assert setback.until == NOW + earmarks.BACKOFF_LIMIT_SECONDS

@@ -55,6 +55,18 @@ def in_vain(source: ledger.Ledger, *, since: int = 0, until: int = 3600) -> Iter
                 yield second, eviction.preemptor.name
 
 
+def freed_again() -> ledger.Ledger:
+    """A cluster in which a victim left for the pod `high`, which was tried while another had the CPU for a moment."""
+    source = crowded()
+    builders.put(source, wants("high"))
+    (victim,) = evicted(source)
+    end(source, victim)
+    hog(source, "web")
+    assert evicted(source, now=NOW + 1) == []
+    source.pod_gone(PodUID("uid-web"))
+    return source
+
+
 def wasted(*, gpus: int = 8) -> ledger.Ledger:
     """A cluster in which a victim left in vain for the pod `high`."""
     source = crowded(gpus=gpus)
@@ -174,13 +186,7 @@ def test_a_victim_whose_place_a_higher_priority_took_left_for_somebody() -> None
 
 
 def test_what_was_in_the_way_for_a_moment_costs_nobody_else_his_place() -> None:
-    source = crowded()
-    builders.put(source, wants("high"))
-    (victim,) = evicted(source)
-    end(source, victim)
-    hog(source, "web")
-    assert evicted(source, now=NOW + 1) == []
-    source.pod_gone(PodUID("uid-web"))
+    source = freed_again()
     assert lifted(source, now=NOW + 8) == ["high"]
 
 
@@ -202,13 +208,7 @@ def test_jobs_that_differ_in_a_core_cost_a_namespace_fewer_and_fewer_victims() -
 
 
 def test_a_pass_that_was_cut_before_a_job_was_tried_counts_nothing_as_in_vain() -> None:
-    source = crowded()
-    builders.put(source, wants("high"))
-    (victim,) = evicted(source)
-    end(source, victim)
-    hog(source, "web")
-    assert evicted(source, now=NOW + 1) == []
-    source.pod_gone(PodUID("uid-web"))
+    source = freed_again()
     assert source.policy is not None
     assert queue(source).plan(source, source.policy, now=NOW + 20, late=lambda _: True).cut
     assert SPARED not in words(source, "high", now=NOW + 20)[1]

@@ -351,8 +351,8 @@ DEFECTS: Final = (
     Defect(
         "promises to a pod that is tried late are all as short",
         "ledger/earmarks.py",
-        "2.0 ** min(self._left_alone.get(uid, 0), 16)",
-        "1.0",
+        "backoff.doubled(UNTRIED_SECONDS, self._left_alone.get(uid, 0), most=LONGEST_UNTRIED_SECONDS)",
+        "UNTRIED_SECONDS",
         "a slow kube-scheduler places a pod in the end",
     ),
     Defect(

@@ -248,7 +248,7 @@ DEFECTS: Final = (
     Defect(
         "an eviction refused is asked again at once",
         "queue/budgets.py",
-        "return min(BACKOFF_SECONDS * 2.0 ** min(count - 1, 16), BACKOFF_LIMIT_SECONDS)",
+        "return backoff.doubled(BACKOFF_SECONDS, count - 1, most=BACKOFF_LIMIT_SECONDS)",
         "return 0.0",
         "a pod that a budget keeps is left alone for a while",
     ),

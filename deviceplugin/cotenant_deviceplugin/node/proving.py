@@ -5,7 +5,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from cotenant_api import errors, gpunode
+from cotenant_api import backoff, errors, gpunode
 from cotenant_api.names import GPUUID
 from cotenant_deviceplugin.clock import Clock
 from cotenant_deviceplugin.gpus.evidence import Canary
@@ -80,6 +80,6 @@ class Proving:
 
     def _pause(self, gpu: GPUUID) -> None:
         failed = self._failed.get(gpu, 0)
-        seconds = min(FIRST_PAUSE_SECONDS * 2.0 ** min(failed, 16), LONGEST_PAUSE_SECONDS)
+        seconds = backoff.doubled(FIRST_PAUSE_SECONDS, failed, most=LONGEST_PAUSE_SECONDS)
         self._failed[gpu] = failed + 1
         self._not_before[gpu] = self._clock.now() + timedelta(seconds=seconds)

@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cotenant_api import errors, names, placement
+from cotenant_api import backoff, errors, names, placement
 from cotenant_api.names import GPUUID, NodeName, PodUID
 from cotenant_extender import records
 
@@ -153,7 +153,7 @@ class Earmarks:
 
     def _patience(self, uid: PodUID) -> float:
         """How long a pod may be left alone: a kube-scheduler that is always later would never place it else."""
-        return min(UNTRIED_SECONDS * 2.0 ** min(self._left_alone.get(uid, 0), 16), LONGEST_UNTRIED_SECONDS)
+        return backoff.doubled(UNTRIED_SECONDS, self._left_alone.get(uid, 0), most=LONGEST_UNTRIED_SECONDS)
 
     def observe(self, known: records.Pod | None, record: records.Pod, *, now: float) -> None:
         """What a pod's state says of its earmark, beside the state that was known."""
@@ -175,7 +175,7 @@ class Earmarks:
             return
         before = self._setbacks.get(uid)
         count = 1 if before is None else before.count + 1
-        delay = min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_LIMIT_SECONDS)
+        delay = backoff.doubled(BACKOFF_SECONDS, count - 1, most=BACKOFF_LIMIT_SECONDS)
         self._setbacks[uid] = Setback(count=count, node=ended.placed.node, until=now + delay)
 
     def drop(self, uid: PodUID) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from cotenant_api import backoff
 from cotenant_api.names import Namespace, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
@@ -125,4 +126,4 @@ def _held(source: ledger.Ledger) -> Iterator[records.Pod]:
 
 def delay(count: int) -> float:
     """Return for how many seconds nobody is asked after so many refusals."""
-    return min(BACKOFF_SECONDS * 2.0 ** min(count - 1, 16), BACKOFF_LIMIT_SECONDS)
+    return backoff.doubled(BACKOFF_SECONDS, count - 1, most=BACKOFF_LIMIT_SECONDS)

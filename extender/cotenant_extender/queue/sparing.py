@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cotenant_api import backoff
 from cotenant_api.names import Namespace, PodUID
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import view
@@ -73,7 +74,8 @@ class Sparing:
         key = entry.name if offers is None else vain.kind(entry.requests)
         pods = frozenset(one.uid for one in entry.members) if offers is None else frozenset[PodUID]()
         account = self._accounts.setdefault(key, _Account(member.namespace, pods, entry.priority))
-        account.since, account.until = now, now + _doubled(account.times, most=LONGEST_PAUSE_SECONDS)
+        pause = backoff.doubled(PAUSE_SECONDS, account.times, most=LONGEST_PAUSE_SECONDS)
+        account.since, account.until = now, now + pause
         account.times, account.priority = account.times + 1, max(account.priority, entry.priority)
         account.offers = vain.most(account.offers, offers or {})
 
@@ -92,7 +94,7 @@ class Sparing:
         namespace = entry.members[0].namespace
         same = [one.since for one in others if one.namespace == namespace and _holds(one, entry, now=now)]
         if len(same) > 1:
-            standing.append(max(same) + _doubled(len(same) - 2, most=LONGEST_FOR_OTHERS_SECONDS))
+            standing.append(max(same) + backoff.doubled(PAUSE_SECONDS, len(same) - 2, most=LONGEST_FOR_OTHERS_SECONDS))
         latest = max(standing, default=now)
         return latest if latest > now else None
 
@@ -135,8 +137,3 @@ def _holds(account: _Account, entry: order.Entry, *, now: float) -> bool:
 def _waits(source: ledger.Ledger, uid: PodUID) -> bool:
     record = source.pods.get(uid)
     return record is not None and record.pending
-
-
-def _doubled(times: int, *, most: float) -> float:
-    """A pause that was doubled so often."""
-    return min(PAUSE_SECONDS * 2.0 ** min(times, 16), most)

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cotenant_api import backoff
 from cotenant_api.names import Namespace, NodeName
 from cotenant_extender.packing import view
 
@@ -95,7 +96,7 @@ class Vain:
     def give_up(self, of: Kind, offers: Offers, *, now: float) -> float:
         """Hold nothing for the kind during a pause; return until when, in seconds since the epoch."""
         standing = self._accounts[of]
-        doubled = min(PAUSE_SECONDS * 2.0 ** min(standing.times, 30), LONGEST_PAUSE_SECONDS)
+        doubled = backoff.doubled(PAUSE_SECONDS, standing.times, most=LONGEST_PAUSE_SECONDS)
         standing.until = now + max(doubled, standing.idle)
         standing.idle = standing.spent = 0.0
         standing.times += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from cotenant_api import dljob
+from cotenant_api import backoff, dljob
 from cotenant_operator import labels, reasons
 from cotenant_operator.life import causes, growing, interruptions, profiling, suspecting
 from cotenant_operator.plans import actions
@@ -166,7 +166,7 @@ def wait_seconds(ended: Ended, after: Carried) -> int:
         return 0
     count = after.uncounted if ended.cause in carried.UNCOUNTED else after.failures
     first, longest = BACKOFF_SECONDS
-    return int(min(first * 2 ** min(max(count - 1, 0), 16), longest))
+    return int(backoff.doubled(first, max(count - 1, 0), most=longest))
 
 
 def story(attempt: int, ended: Ended, after: Carried) -> str:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from cotenant_api import dljob, packingpolicy, pod
+from cotenant_api import backoff, dljob, packingpolicy, pod
 from cotenant_operator import labels, reasons
 from cotenant_operator.life import quota
 from cotenant_operator.plans.stages import Blocked
@@ -171,7 +171,7 @@ def _goes_first(rival: Rival, room: quota.Room, observed: Observed, now: datetim
 def _latest(setback: Setback) -> datetime:
     """When a gang is tried again, whatever room there is."""
     first, longest = BACKOFF_SECONDS
-    return setback.at + timedelta(seconds=min(first * 2 ** min(setback.count - 1, 16), longest))
+    return setback.at + timedelta(seconds=backoff.doubled(first, setback.count - 1, most=longest))
 
 
 def _due(setback: Setback, observed: Observed, asked: demand.Demand, now: datetime) -> datetime | None:

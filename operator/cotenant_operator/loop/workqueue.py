@@ -8,6 +8,7 @@ import heapq
 from collections import OrderedDict
 from typing import Final
 
+from cotenant_api import backoff
 from cotenant_operator.state.views import Key
 
 FIRST_BACKOFF_SECONDS: Final = 0.2
@@ -70,8 +71,7 @@ class WorkQueue:
         """The work on a key failed: it is due again after a while. The delay, at least `delay_seconds`."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        doubled: float = FIRST_BACKOFF_SECONDS * 2 ** min(count, 16)
-        delay = max(min(doubled, LONGEST_BACKOFF_SECONDS), delay_seconds)
+        delay = max(backoff.doubled(FIRST_BACKOFF_SECONDS, count, most=LONGEST_BACKOFF_SECONDS), delay_seconds)
         self._release(key)
         self.add(key, at=now + delay)
         return delay
