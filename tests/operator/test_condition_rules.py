@@ -17,10 +17,14 @@ REASON = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
 KEYS = {"type", "status", "reason", "message", "observedGeneration", "lastTransitionTime"}
 
 
+UNWRITTEN = {"observedGeneration": dljob.NEVER_OBSERVED}
+
+
 def statuses(cluster: Cluster) -> Iterator[tuple[int, Json]]:
     """Generation and status of the DLJob each time that it was written."""
     for event in cluster.server.watched:
-        if event.plural == "dljobs" and event.object.get("status"):
+        # What the API server has in its place before that is no status of ours.
+        if event.plural == "dljobs" and event.object.get("status", UNWRITTEN) != UNWRITTEN:
             yield event.object["metadata"]["generation"], event.object["status"]
 
 
