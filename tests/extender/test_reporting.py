@@ -3,8 +3,9 @@
 from typing import Any
 
 from cotenant_api import names, places
-from cotenant_api.names import PodUID
+from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
+from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.queue import budgets, reporting
 from extender import builders
@@ -96,7 +97,7 @@ def test_a_new_place_far_back_is_told_when_it_is_half_of_the_old_one() -> None:
 def test_what_was_told_before_a_restart_is_not_told_again() -> None:
     source = waiting()
     told = builders.pod("a", packed="InsufficientShare")
-    told["status"]["conditions"][0]["message"] = places.told("1 GPU has too little share", 1)
+    told["status"]["conditions"][0]["message"] = places.told("1 GPU lacks 10 hundredths", 1)
     builders.put(source, told)
     reporter = reporting.Reporter()
     assert reports(reporter, source, now=NOW) == []
@@ -123,6 +124,41 @@ def test_a_budget_that_keeps_pods_of_lower_priority_is_told_when_it_becomes_know
     queue(source).refused(source, source.pods[PodUID("uid-low")], budget, now=NOW + 2)
     later = NOW + 2 + reporting.INTERVAL_SECONDS
     assert due(reporter, source, now=later) == [("a", PackedReason.INSUFFICIENT_SHARE)]
+
+
+def reworded(*names: str) -> tuple[ledger.Ledger, reporting.Reporter]:
+    """Pods that were told why they wait; then a node comes that has another cause, and the reason is the same."""
+    source, reporter = builders.cluster(gpus=2), reporting.Reporter()
+    for gpu in ("0", "1"):
+        builders.put(source, builders.bound(f"big-{gpu}", 100, "n0", f"GPU-n0-{gpu}", packed="Placed"))
+    builders.put(source, *(builders.pod(name) for name in names))
+    for now in (NOW, NOW + 1, NOW + 31):
+        due(reporter, source, now=now)
+    source.node(records.node_record(builders.node("n1", gpus=1, unschedulable=True)))
+    source.lease(NodeName("n1"), NOW, now=NOW)
+    source.gpunode(records.gpunode_record(builders.gpunode("n1", gpus=1)), now=NOW)
+    return source, reporter
+
+
+def test_another_cause_beside_the_same_reason_is_told_after_the_interval() -> None:
+    source, reporter = reworded("a")
+    assert due(reporter, source, now=NOW + 60) == []
+    assert due(reporter, source, now=NOW + 61) == [("a", PackedReason.INSUFFICIENT_SHARE)]
+
+
+def test_another_cause_is_told_far_back_in_the_queue_when_some_minutes_have_passed() -> None:
+    source, reporter = reworded(*(f"a{number:02}" for number in range(reporting.FRONT + 1)))
+    last = (f"a{reporting.FRONT}", PackedReason.INSUFFICIENT_SHARE)
+    assert last not in due(reporter, source, now=NOW + 61)
+    assert last in due(reporter, source, now=NOW + 31 + reporting.WORDS_SECONDS)
+
+
+def test_other_numbers_of_the_same_causes_are_not_told() -> None:
+    source, reporter = waiting("a"), reporting.Reporter()
+    for now in (NOW, NOW + 1, NOW + 31):
+        due(reporter, source, now=now)
+    builders.put(source, builders.bound("big", 90, "n0", "GPU-n0-0", packed="Placed"))
+    assert due(reporter, source, now=NOW + 61) == []
 
 
 def test_an_unreadable_request_is_told_at_once() -> None:

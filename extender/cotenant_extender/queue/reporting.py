@@ -1,12 +1,13 @@
 """Which pods' condition `cotenant.dev/Packed` is to be written now.
 
 `Placed` and `InvalidRequest` at once; why a pod waits when it has waited `FIRST_SECONDS` and no queue is being worked
-off, and after that when the reason changes, its place in the queue has, or when it is expected to start, at most every
-`INTERVAL_SECONDS` per pod. Who is not among the first `FRONT` is told a new place when it is half, or twice, of what
-was told: a few times in a long wait. A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe
-pod` shows no words of conditions.
+off, and after that when the reason changes, its place in the queue has, when it is expected to start, or the words of
+the message beside its numbers, at most every `INTERVAL_SECONDS` per pod. Who is not among the first `FRONT` is told a
+new place when it is half, or twice, of what was told, and new words after `WORDS_SECONDS`: a few times in a long wait.
+A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of conditions.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from cotenant_extender.queue import telling
 FIRST_SECONDS = 1.0
 INTERVAL_SECONDS = 30.0
 EVENT_SECONDS = 10.0
+WORDS_SECONDS = 300.0
 FRONT = 10
 STEP_SECONDS = 300.0
 """An expected start that has moved by less is not told again, nor one that has by less than a quarter of the rest."""
@@ -62,7 +64,8 @@ class _Told:
         spoken: the reason that an event told of.
         times: how often.
         start: when it was expected to start; None: nothing was said of that.
-        guarded: which budgets were said to keep pods of lower priority.
+        words: the message without its numbers.
+        when: when it was told.
     """
 
     reason: str | None
@@ -71,7 +74,8 @@ class _Told:
     spoken: str | None = None
     times: int = 0
     start: float | None = None
-    guarded: str = ""
+    words: str = ""
+    when: float = 0.0
 
 
 class Reporter:
@@ -119,8 +123,8 @@ class Reporter:
             if waited and source.pods.get(pod.record.uid) is not pod.record:
                 continue
             words = teller.explain(source, policy, pod, now=now)
-            outlook = teller.expected_start(pod.entry), teller.guarded(source, pod.entry)
-            report = self._waiting(pod, words, outlook, now=now, aloud=events < EVENTS)
+            start = teller.expected_start(pod.entry)
+            report = self._waiting(pod, words, start, now=now, aloud=events < EVENTS)
             if report is not None:
                 events += report.times > 0
                 yield report
@@ -144,30 +148,38 @@ class Reporter:
         if told is None:
             reason, message = record.packed or (None, "")
             first = now if record.request is None else now + FIRST_SECONDS
-            told = _Told(reason, first, place=places.position(message) or 0, spoken=reason, times=1)
+            place = places.position(message) or 0
+            told = _Told(reason, first, place=place, spoken=reason, times=1, words=_words(message))
             self._told[record.uid] = told
         return told.again
 
     def _waiting(
-        self, pod: telling.Waiting, words: telling.Words, outlook: tuple[float | None, str], *, now: float, aloud: bool
+        self, pod: telling.Waiting, words: telling.Words, start: float | None, *, now: float, aloud: bool
     ) -> Report | None:
-        told, (reason, message), (start, guarded) = self._told[pod.record.uid], words, outlook
+        told, (reason, message) = self._told[pod.record.uid], words
         speaks = aloud and (reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS)
         silent = speaks and reason != told.spoken
         same = reason == told.reason and not silent and not _moved(told.place, pod.position)
-        if same and guarded == told.guarded and not _shifted(told.start, start, now=now):
+        patience = 0.0 if pod.position <= FRONT else WORDS_SECONDS
+        reworded = _words(message) != told.words and now - told.when >= patience
+        if same and not reworded and not _shifted(told.start, start, now=now):
             told.again = now + RECHECK_SECONDS
             return None
         told.times = 0 if not speaks else 1 if silent else told.times + 1
         told.spoken = reason if speaks else told.spoken
         told.reason, told.again, told.place = reason, now + INTERVAL_SECONDS, pod.position
-        told.start, told.guarded = start, guarded
+        told.start, told.words, told.when = start, _words(message), now
         return Report(record=pod.record, reason=reason, message=message, times=told.times)
 
 
 def _moved(told: int, place: int) -> bool:
     """Whether a pod's place is so different from what it was told that it is worth a request."""
     return place != told and (place <= FRONT or 2 * place <= told or place >= 2 * told)
+
+
+def _words(message: str) -> str:
+    """Return what a message says apart from how many and how much: that changes with every pod that comes or goes."""
+    return re.sub(r"[\d.]+\w*", "", message)
 
 
 def _shifted(told: float | None, start: float | None, *, now: float) -> bool:

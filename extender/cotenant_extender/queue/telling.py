@@ -93,7 +93,7 @@ class Teller:
             rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
             return PackedReason.WAITING_FOR_TURN, f"waits for {', '.join(names[:MAX_NAMED])}{rest} to leave"
         reason, message = self._tally(source, policy, entry, record)
-        guarded = "" if reason in _LASTING else self.guarded(source, entry)
+        guarded = "" if reason in _LASTING else self._guarded(source, entry)
         spared = self.queue.preemptions.sparing.until(entry, now=now)
         asked = (
             ""
@@ -111,9 +111,9 @@ class Teller:
             return None
         return place.start
 
-    def guarded(self, source: ledger.Ledger, entry: order.Entry | None) -> str:
+    def _guarded(self, source: ledger.Ledger, entry: order.Entry) -> str:
         """Say which budgets keep pods of lower priority than an entry; empty: none is known."""
-        found = [] if entry is None else self.queue.preemptions.guarded(source, entry)
+        found = self.queue.preemptions.guarded(source, entry)
         if not found:
             return ""
         kind = "PodDisruptionBudget" if len(found) == 1 else "PodDisruptionBudgets"
