@@ -51,6 +51,7 @@ RESUMED: Final = "Resumed"
 
 # Stalled
 PROGRESSING: Final = "Progressing"
+RECONCILE_ERROR: Final = "ReconcileError"
 
 # Complete and Failed
 COMPLETED: Final = "Completed"

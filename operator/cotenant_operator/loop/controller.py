@@ -25,12 +25,15 @@ from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
 from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
+from cotenant_operator.telling import status
 
 _LOGGER = logging.getLogger(__name__)
 
 WORKERS: Final = 32
 UNWATCHED_SECONDS: Final = 30.0
 """How often a workload is read of which no watch tells."""
+TOLD_AFTER: Final = 4
+"""Failures in a row after which a DLJob's status says so: some seconds."""
 MAX_ASIDE: Final = 512
 """Workers that wait until a graph is read, in whose place others work."""
 
@@ -160,9 +163,11 @@ class Controller:
         except errors.TemporaryError as error:
             self._retry(key, str(error), delay_seconds=error.delay_seconds)
         except api.APIError as error:
+            await self._tell_failure(key, f"the API server refuses what is to be done: {error}")
             self._retry(key, str(error))
         except Exception as error:
             _LOGGER.debug("%s: a fault of the operator", key, exc_info=True)
+            await self._tell_failure(key, f"a fault of the operator ({type(error).__name__}): its log says more")
             self._retry(key, f"a fault of the operator: {error!r}")
         else:
             if self.store.unwatched(key):
@@ -301,11 +306,11 @@ class Controller:
 
     def _may_tell(self, key: Key, plan: Plan) -> bool:
         """Whether a plan that only tells is done now; else it is looked at again when its time has come."""
-        status = next((action for action in plan.actions if isinstance(action, actions.PatchStatus)), None)
-        if status is None:
+        telling = next((action for action in plan.actions if isinstance(action, actions.PatchStatus)), None)
+        if telling is None:
             return True
         now = self._clock.monotonic()
-        due = self._pace.due(key, now, urgent=status.urgent)
+        due = self._pace.due(key, now, urgent=telling.urgent)
         only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
         if now >= due or not only_tells:
             self._pace.wrote(key, now)
@@ -313,6 +318,19 @@ class Controller:
         self._queue.add(key, at=due)
         self._wake.set()
         return False
+
+    async def _tell_failure(self, key: Key, message: str) -> None:
+        """Say in the status of a DLJob that the work on it fails, once that is no passing thing."""
+        job = self.store.dljob(key)
+        over = job is None or job.finished is not None or job.status_problem is not None
+        if over or self._queue.failures(key) != TOLD_AFTER:
+            return
+        change = status.faulted(job, message, self._clock.now())
+        action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status=change, urgent=True)
+        try:
+            await self._executor.execute(key, action)
+        except (api.APIError, errors.TemporaryError) as error:
+            _LOGGER.warning("%s: the condition Stalled is not written: %s", key, error)
 
     def _retry(self, key: Key, message: str, *, delay_seconds: float = 0.0) -> None:
         now = self._clock.monotonic()

@@ -76,6 +76,10 @@ class WorkQueue:
         self.add(key, at=now + delay)
         return delay
 
+    def failures(self, key: Key) -> int:
+        """How often in a row the work on a key failed."""
+        return self._failures.get(key, 0)
+
     def due_in(self, now: float) -> float | None:
         """Seconds until the next key is due; None: none waits."""
         if self._ready:

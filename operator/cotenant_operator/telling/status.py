@@ -138,6 +138,13 @@ def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
     return core(old) != core(new)
 
 
+def faulted(job: views.DLJob, message: str, now: datetime) -> dict[str, Any]:
+    """Return a merge patch of the status: on this DLJob the work fails again and again. All else stays as it is."""
+    verdict = Verdict(dljob.STALLED, holds=True, reason=reasons.RECONCILE_ERROR, message=message)
+    found = conditions.updated(job.status.conditions, verdict.condition(job.meta.generation), now=now)
+    return {"conditions": written(job.status.model_copy(update={"conditions": found}))["conditions"]}
+
+
 def _unreadable(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     blocked = stage.blocked
     if blocked is None:
