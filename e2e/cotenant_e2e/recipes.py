@@ -17,6 +17,7 @@ KUBERNETES = "k8s.io/kubernetes"
 CONTAINERD = "github.com/containerd/containerd/v2"
 KUEUE = "sigs.k8s.io/kueue"
 HELM = "helm.sh/helm/v4"
+LUA = "github.com/yuin/gopher-lua"
 TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
 DEVICE_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -70,6 +71,7 @@ TARGETS = (
     # Without the simulator of kube-scheduler, which is off by default and half of what there is to compile.
     Target("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue", tags="exclude_scheduler_library"),
     Target("helm", "helm", HELM, f"{HELM}/cmd/helm"),
+    Target("glua", "glua", LUA, f"{LUA}/cmd/glua"),
     Target("nvidia-ctk", "nvidia-toolkit", TOOLKIT, f"{TOOLKIT}/cmd/nvidia-ctk", cgo=True),
     Target("nvidia-cdi-hook", "nvidia-toolkit", TOOLKIT, f"{TOOLKIT}/cmd/nvidia-cdi-hook", cgo=True),
     Target(

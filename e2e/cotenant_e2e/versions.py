@@ -57,6 +57,9 @@ KUEUE: Final = Program("kueue", Requirement("0.19.x", (0, 19, 0), (0, 20, 0)))
 HELM: Final = Program("helm", Requirement("4.2.x", (4, 2, 0), (4, 3, 0)), ask=("version", "--short"))
 """For the tests of the chart."""
 
+LUA: Final = Program("glua", Requirement("0.1.x", (0, 1, 0), (0, 2, 0)), ask=("-v",))
+"""The Lua that Argo CD has inside, for the test of what it is told of a DLJob's health."""
+
 _TOOLKIT = Requirement("1.20.x", (1, 20, 0), (1, 21, 0))
 NVIDIA_PROGRAMS: Final = (
     Program("nvidia-ctk", _TOOLKIT),
