@@ -1,9 +1,13 @@
-"""The endpoint for kubelet's probes and for Prometheus: `/healthz` answers as long as the event loop turns."""
+"""The endpoint for kubelet's probes and for Prometheus.
+
+`/healthz` answers as long as the event loop turns; `/readyz` when every object has been read.
+"""
 
 import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -13,20 +17,32 @@ from cotenant_operator.telling import metrics
 
 HOST: Final = "0.0.0.0"  # noqa: S104 - kubelet probes the pod's address
 PATH: Final = "/healthz"
+READY_PATH: Final = "/readyz"
 METRICS_PATH: Final = "/metrics"
 LIMITS: Final = listeners.Limits(connections=32)
 SHUTDOWN_SECONDS: Final = 1.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What is told.
+
+    Attributes:
+        metrics: to Prometheus.
+        ready: whether every object has been read.
+    """
+
+    metrics: Callable[[], bytes]
+    ready: Callable[[], bool]
+
+
 @contextlib.asynccontextmanager
-async def serving(
-    port: int | None, told: Callable[[], str], *, door: listeners.Door | None = None
-) -> AsyncIterator[None]:
+async def serving(port: int | None, answers: Answers, *, door: listeners.Door | None = None) -> AsyncIterator[None]:
     """Answer for the block; without a port, do nothing. kopf's own endpoint limits no connections.
 
     Args:
         port: where.
-        told: what Prometheus is told.
+        answers: what is told.
         door: lets connections in.
 
     Raises:
@@ -36,7 +52,7 @@ async def serving(
         yield
         return
     door = listeners.Door(LIMITS) if door is None else door
-    server = web.Server(functools.partial(_answer, told), access_log=None)
+    server = web.Server(functools.partial(_answer, answers), access_log=None)
     try:
         listening = await asyncio.get_running_loop().create_server(door.guard(server), HOST, port)
     except OSError as error:
@@ -49,11 +65,13 @@ async def serving(
         await server.shutdown(SHUTDOWN_SECONDS)
 
 
-async def _answer(told: Callable[[], str], request: web.BaseRequest) -> web.Response:
-    if request.path not in {PATH, METRICS_PATH}:
-        return web.Response(status=404, text=f"{PATH} and {METRICS_PATH} are answered\n")
+async def _answer(answers: Answers, request: web.BaseRequest) -> web.Response:
+    if request.path not in {PATH, READY_PATH, METRICS_PATH}:
+        return web.Response(status=404, text=f"{PATH}, {READY_PATH} and {METRICS_PATH} are answered\n")
     if request.method not in {"GET", "HEAD"}:
         return web.Response(status=405, text="only GET is answered\n")
     if request.path == METRICS_PATH:
-        return web.Response(body=told().encode(), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=answers.metrics(), headers={"Content-Type": metrics.CONTENT_TYPE})
+    if request.path == READY_PATH and not answers.ready():
+        return web.Response(status=503, text="it reads what there is first\n")
     return web.Response(text="ok\n")

@@ -18,7 +18,6 @@ from cotenant_operator.loop import controller, model_names
 from cotenant_operator.parsing import confinement, process
 from cotenant_operator.state import needs
 from cotenant_operator.state.store import Store
-from cotenant_operator.telling import metrics
 from cotenant_operator.watches import handlers, resync, settings
 
 _LOGGER = logging.getLogger(__name__)
@@ -86,9 +85,10 @@ async def _serve(options: Options, parser: process.Process) -> None:
         return streams.session(await connection.kopf_credentials(await load()), clean=needs.fitting)
 
     try:
-        told = functools.partial(_told, store)
-        async with probes.serving(options.liveness_port, told), asyncio.TaskGroup() as group:
-            working = group.create_task(_work(client, work))
+        whole = asyncio.Event()
+        answers = probes.Answers(metrics=work.metrics.text, ready=whole.is_set)
+        async with probes.serving(options.liveness_port, answers), asyncio.TaskGroup() as group:
+            working = group.create_task(_work(client, work, whole))
             sweeping = group.create_task(sweeper.run())
             keeping = group.create_task(work.keeper.run())
             naming = group.create_task(model_names.Names(client, active=parser.ready.model, folder=options.model).run())
@@ -114,12 +114,8 @@ async def _serve(options: Options, parser: process.Process) -> None:
         await send.close()
 
 
-def _told(store: Store) -> str:
-    """What Prometheus is told."""
-    return metrics.text(store.count_unread())
-
-
-async def _work(client: api.API, work: controller.Controller) -> None:
+async def _work(client: api.API, work: controller.Controller, whole: asyncio.Event) -> None:
     await resync.read_all(client, work.store)
+    whole.set()
     _LOGGER.info("watching %d DLJobs", len(work.store.keys()))
     await work.run()

@@ -25,7 +25,7 @@ def exported() -> set[str]:
     """Names of the metrics of extender, node agent and operator."""
     who = exposition.Audience.HOLDER
     text = extender.Metrics().text(who) + agent.Metrics(NodeName("n"), "0", lambda: None).text(who)
-    told = text.decode() + operator.text(0)
+    told = text.decode() + operator.Metrics().text().decode()
     return set(re.findall(r"^# TYPE (cotenant_\w+)", told, re.MULTILINE))
 
 
@@ -41,6 +41,11 @@ def test_alerts_ask_for_values_of_labels_that_occur() -> None:
     assert set(re.findall(r'cotenant_gpu_mps\{state="(\w+)"', expressions)) <= set(gpunode.MPS)
     (results,) = re.findall(r'result!~"([\w|]+)"', expressions)
     assert set(results.split("|")) == {binder.Result.BOUND, binder.Result.ALREADY}
+
+
+def test_alerts_ask_for_results_that_the_operator_counts() -> None:
+    (results,) = re.findall(r'reconciles_total\{result=~"([\w|]+)"', " ".join(rule["expr"] for rule in rules()))
+    assert set(results.split("|")) == {operator.Result.REFUSED, operator.Result.FAULT}
 
 
 def test_an_alert_that_asks_for_a_job_names_one_that_is_scraped() -> None:

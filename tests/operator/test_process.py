@@ -80,8 +80,9 @@ async def test_port_in_use_is_told_with_the_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
+        answers = probes.Answers(metrics=bytes, ready=bool)
         with pytest.raises(errors.PermanentError, match="--liveness-port"):
-            async with probes.serving(taken.getsockname()[1], str):
+            async with probes.serving(taken.getsockname()[1], answers):
                 pass
 
 

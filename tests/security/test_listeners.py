@@ -44,7 +44,8 @@ async def of_the_operator(door: listeners.Door) -> AsyncIterator[int]:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    async with operator.serving(port, str, door=door):
+    answers = operator.Answers(metrics=bytes, ready=bool)
+    async with operator.serving(port, answers, door=door):
         yield port
 
 

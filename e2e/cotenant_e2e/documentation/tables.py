@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from cotenant_api.names import NodeName
 from cotenant_dashboard.web import metrics as dashboard_metrics
@@ -65,17 +63,8 @@ def _dashboard_registry() -> CollectorRegistry:
     return registry
 
 
-class _Told(Collector):
-    """What the operator, which writes its text itself, tells."""
-
-    def collect(self) -> Iterator[Metric]:
-        yield from text_string_to_metric_families(operator_metrics.text(0))
-
-
 def _operator_registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(_Told())
-    return registry
+    return operator_metrics.Metrics().registry
 
 
 _REGISTRIES: Final = {

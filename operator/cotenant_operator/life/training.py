@@ -192,7 +192,15 @@ def _next(
         return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=min(begins, due or begins))
     stage = _create(observed, spec, now, taken_over=following)
     told = _told(observed, current, ended, words) if stage.workload else ()
-    return replace(stage, actions=(*recorded, *stage.actions), notes=(*told, *stage.notes))
+    made = (_following(action, ended) for action in stage.actions)
+    return replace(stage, actions=(*recorded, *made), notes=(*told, *stage.notes))
+
+
+def _following(action: actions.Action, ended: carried.Ended) -> actions.Action:
+    """The creation of a Job, with why the attempt before it ended; all else as it is."""
+    if isinstance(action, actions.Create) and action.kind is Kind.JOB:
+        return replace(action, after=ended.cause)
+    return action
 
 
 def _told(observed: Observed, former: views.Job, ended: carried.Ended, words: str) -> tuple[Note, ...]:

@@ -15,7 +15,7 @@ from cotenant_api import dljob, errors, names
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import creations, events, executor, keeper, limit_ranges, overuses, pace
+from cotenant_operator.loop import behind, creations, events, executor, keeper, limit_ranges, overuses, pace
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process, tasks
 from cotenant_operator.plans import actions
@@ -25,7 +25,7 @@ from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
 from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
-from cotenant_operator.telling import status
+from cotenant_operator.telling import metrics, status
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -71,6 +71,9 @@ class Controller:
         parser: reads graphs and predicts.
         clock: tells the time.
         options: how to work.
+
+    Attributes:
+        metrics: what is counted.
     """
 
     def __init__(
@@ -83,6 +86,8 @@ class Controller:
         options: Options = DEFAULTS,
     ) -> None:
         self.store = store
+        self.metrics = metrics.Metrics()
+        self._behind = behind.Behind()
         self._client, self._clock = client, clock
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
@@ -103,6 +108,12 @@ class Controller:
         self._working = self._beside = 0
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
         self._pace = pace.Pace(urgent_seconds=options.urgent_seconds)
+        self.metrics.ask(
+            due=lambda: self._queue.count_due(clock.monotonic()),
+            unobserved=lambda: self._behind.longest(now=clock.monotonic()),
+            unread=store.count_unread,
+            phases=store.phases,
+        )
 
     @property
     def queued(self) -> int:
@@ -113,6 +124,7 @@ class Controller:
         """Have DLJobs looked at now."""
         now = self._clock.monotonic()
         for key in keys:
+            self._behind.note(key, self.store.dljob(key), now=now)
             self._queue.add(key, at=now)
         if keys:
             self._wake.set()
@@ -158,21 +170,32 @@ class Controller:
         return self._queue.take(self._clock.monotonic())
 
     async def _look_at(self, key: Key) -> None:
+        began = self._clock.monotonic()
+        result = await self._result_of(key)
+        self.metrics.reconciles.labels(result.value).inc()
+        self.metrics.reconcile_seconds.observe(self._clock.monotonic() - began)
+        self._behind.note(key, self.store.dljob(key), now=self._clock.monotonic())
+
+    async def _result_of(self, key: Key) -> metrics.Result:
+        """Look at a DLJob, and have it looked at again if that failed."""
         try:
             await self._process(key)
         except errors.TemporaryError as error:
             self._retry(key, str(error), delay_seconds=error.delay_seconds)
+            return metrics.Result.AGAIN
         except api.APIError as error:
             await self._tell_failure(key, f"the API server refuses what is to be done: {error}")
             self._retry(key, str(error))
+            return metrics.Result.REFUSED
         except Exception as error:
             _LOGGER.debug("%s: a fault of the operator", key, exc_info=True)
             await self._tell_failure(key, f"a fault of the operator ({type(error).__name__}): its log says more")
             self._retry(key, f"a fault of the operator: {error!r}")
-        else:
-            if self.store.unwatched(key):
-                self._queue.add(key, at=self._clock.monotonic() + UNWATCHED_SECONDS)
-            self._queue.done(key)
+            return metrics.Result.FAULT
+        if self.store.unwatched(key):
+            self._queue.add(key, at=self._clock.monotonic() + UNWATCHED_SECONDS)
+        self._queue.done(key)
+        return metrics.Result.DONE
 
     async def _process(self, key: Key) -> None:
         for found in self.store.left_out(key):
@@ -288,6 +311,7 @@ class Controller:
                 await self._events.send(key, action)
             else:
                 await self._executor.execute(key, action)
+            self._count(key, action)
             if not isinstance(action, actions.PatchStatus):
                 _LOGGER.info("%s: %s", key, describe(action))
         await self._send_again(key)
@@ -295,6 +319,15 @@ class Controller:
             seconds = (plan.retry_at - self._clock.now()).total_seconds()
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
             self._wake.set()
+
+    def _count(self, key: Key, action: actions.Action) -> None:
+        """Count what an action that was done means."""
+        if isinstance(action, actions.Create) and action.after is not None:
+            self.metrics.restarts.labels(action.after.value).inc()
+        job = self.store.dljob(key)
+        # It is looked at once when its end is written; after that it has no status to be written.
+        if isinstance(action, actions.PatchStatus) and job is not None and job.finished is not None:
+            self.metrics.finished.labels(job.finished.reason).inc()
 
     async def _send_again(self, key: Key) -> None:
         """Send the events that were not taken, and look again when the next try is due."""
@@ -322,8 +355,9 @@ class Controller:
     async def _tell_failure(self, key: Key, message: str) -> None:
         """Say in the status of a DLJob that the work on it fails, once that is no passing thing."""
         job = self.store.dljob(key)
-        over = job is None or job.finished is not None or job.status_problem is not None
-        if over or self._queue.failures(key) != TOLD_AFTER:
+        if job is None or job.finished is not None or job.status_problem is not None:
+            return
+        if self._queue.failures(key) != TOLD_AFTER:
             return
         change = status.faulted(job, message, self._clock.now())
         action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status=change, urgent=True)

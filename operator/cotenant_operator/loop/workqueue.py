@@ -76,6 +76,10 @@ class WorkQueue:
         self.add(key, at=now + delay)
         return delay
 
+    def count_due(self, now: float) -> int:
+        """Return how many keys are due and not being worked on."""
+        return sum(at <= now for at in self._due.values())
+
     def failures(self, key: Key) -> int:
         """How often in a row the work on a key failed."""
         return self._failures.get(key, 0)

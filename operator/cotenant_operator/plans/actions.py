@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from cotenant_operator.state import carried
 from cotenant_operator.state.kinds import Kind
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -11,10 +12,15 @@ Manifest: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Create:
-    """Create an object that the DLJob owns; one of that name that is ours is taken as it is."""
+    """Create an object that the DLJob owns; one of that name that is ours is taken as it is.
+
+    Attributes:
+        after: why the attempt ended that this one follows.
+    """
 
     kind: Kind
     manifest: Manifest
+    after: carried.Cause | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -52,19 +52,22 @@ def dl_job(value: views.Object) -> views.DLJob:
     raw_spec: views.Object = value.get("spec") or {}
     status, status_problem = _read(dljob.Status, written, source="status")
     text, problem, ended = None, None, None if status is None else views.finished(status)
+    if status is None:
+        written = {}
     if ended is None:
         text, problem = _spec(raw_spec)
     else:
         # Nothing is derived from it any more.
-        status, written = dljob.Status(conditions=(ended,)), {}
+        written = {"conditions": [ended.to_object()]}
     return views.DLJob(
         meta=meta(value),
         text=text,
         problem=problem,
+        status_text=json.dumps(written, separators=(",", ":")).encode(),
         status_problem=status_problem,
         ttl_seconds=raw_spec.get("ttlSecondsAfterFinished"),
-        status=status or dljob.Status(),
-        written=written,
+        finished=ended,
+        phase=None if status is None else status.phase,
     )
 
 

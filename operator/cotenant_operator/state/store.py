@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from cotenant_api import errors, gpunode, names, packingpolicy
+from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_operator.state import budget, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
@@ -146,6 +147,10 @@ class Store:
     def unfinished(self) -> Keys:
         """The DLJobs that are not over."""
         return frozenset(key for key, job in self._dljobs.items() if job.finished is None)
+
+    def phases(self) -> Counter[Phase]:
+        """How many DLJobs are in each phase; Pending: also those that nobody has looked at."""
+        return Counter(job.phase or Phase.PENDING for job in self._dljobs.values())
 
     def count_unread(self) -> int:
         """How many objects cannot be read or kept."""

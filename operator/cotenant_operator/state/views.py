@@ -4,6 +4,7 @@ A finished DLJob keeps neither its spec nor its status: ten thousand of them mus
 """
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +21,7 @@ from cotenant_operator.state.suspicions import Suspicion
 
 Object = Mapping[str, Any]
 DECODED: Final = 16
-"""Specs that are kept as values: those that are being worked on."""
+"""Specs, and statuses, that are kept as values: those that are being worked on."""
 
 
 class Key(NamedTuple):
@@ -61,19 +62,22 @@ class DLJob:
     """A DLJob.
 
     Attributes:
-        text: its spec as JSON, of which a few bytes may be hundreds as values; None where there is no `spec`.
+        text, status_text: its spec and status as JSON, of which a few bytes may be hundreds as values. `text` is None
+            where there is no `spec`; the status of a finished one is only the condition that ended it.
         problem: why the spec cannot be read.
         status_problem: why the status cannot be read: another release wrote it.
-        status, written: as they stand in the API server; of a finished one only the condition that ended it.
+        finished: the condition Complete or Failed that ended it.
+        phase: as it is written.
     """
 
     meta: Meta
     text: bytes | None
     problem: str | None
+    status_text: bytes
     status_problem: str | None
     ttl_seconds: int | None
-    status: dljob.Status
-    written: Object
+    finished: conditions.Condition | None
+    phase: dljob.Phase | None
 
     @property
     def spec(self) -> dljob.Spec | None:
@@ -81,9 +85,14 @@ class DLJob:
         return None if self.text is None else _spec(self.text)
 
     @property
-    def finished(self) -> conditions.Condition | None:
-        """The condition Complete or Failed that ended it."""
-        return finished(self.status)
+    def status(self) -> dljob.Status:
+        """What was written of it; nothing where that cannot be read."""
+        return _status(self.status_text)
+
+    @property
+    def written(self) -> Object:
+        """The status as it stands in the API server."""
+        return dict(json.loads(self.status_text))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,6 +257,11 @@ class Policy:
 @functools.lru_cache(maxsize=DECODED)
 def _spec(text: bytes) -> dljob.Spec:
     return dljob.Spec.model_validate_json(text)
+
+
+@functools.lru_cache(maxsize=DECODED)
+def _status(text: bytes) -> dljob.Status:
+    return dljob.Status.model_validate_json(text)
 
 
 def finished(status: dljob.Status) -> conditions.Condition | None:
