@@ -1,4 +1,4 @@
-"""What tools that wait see of a DLJob: `helm --wait` and all that go by kstatus, and Argo CD by the script in the docs."""
+"""What tools that wait see of a DLJob: `helm --wait` and others by kstatus, and Argo CD by the script in the docs."""
 
 import json
 import os
@@ -100,17 +100,18 @@ def test_argo_cd_sees_each_state_of_a_job(workspace: Workspace, health: Callable
     assert shown()[0] == "Suspended"
     workspace.client.patch(workspace.dljobs(JOB), {"spec": {"suspend": False}})
     workspace.wait_for_condition(JOB, "Ready", "True")
-    assert shown() == ("Healthy", "PodsReady: 1 of 1 pods ready")
+    assert shown() == ("Healthy", "PodsReady: 1 of 1 replicas ready")
     workspace.end_pods(JOB)
     workspace.wait_for_phase(JOB, Phase.SUCCEEDED)
     assert shown()[0] == "Healthy"
 
 
 def test_argo_cd_sees_why_a_job_waits(workspace: Workspace, health: Callable[[Json], tuple[str, str]]) -> None:
-    workspace.dljob(JOB, model=workspace.graph("graph"), template=template(), gpuModels=["NVIDIA-nobody-has"])
-    workspace.wait_for_condition(JOB, "Queued", "False")
-    status, message = health(workspace.client.get(workspace.dljobs(JOB)))
-    assert (status, message.partition(":")[0]) == ("Progressing", "UnknownGPUModel")
+    missing = {"configMapRef": {"name": "nobody-made-it", "key": "graph.json"}}
+    workspace.dljob(JOB, model=missing, template=template())
+    why = workspace.wait_for_condition(JOB, "Queued", "False")
+    shown, message = health(workspace.client.get(workspace.dljobs(JOB)))
+    assert (shown, message) == ("Progressing", f"{why['reason']}: {why['message']}")
 
 
 def test_a_job_that_runs_and_one_that_is_complete_are_current(
