@@ -80,3 +80,22 @@ async def test_a_status_that_is_refused_as_well_ends_nothing(cluster: Cluster) -
     cluster.server.fault = lambda _: None
     await tries(cluster)
     assert cluster.condition("Suspended")["status"] == "True"
+
+
+async def test_a_fault_that_hits_the_telling_as_well_ends_nothing(cluster: Cluster) -> None:
+    def broken(request: api.Request) -> None:
+        if request.method == "PATCH":
+            raise ValueError
+
+    await cluster_with_a_change(cluster, broken)
+    await tries(cluster)
+    cluster.server.fault = lambda _: None
+    await tries(cluster)
+    assert cluster.condition("Suspended")["status"] == "True"
+
+
+async def test_conflicts_are_no_failure(cluster: Cluster) -> None:
+    conflict = Fault(effect=False, status=409)
+    await cluster_with_a_change(cluster, lambda request: conflict if is_a_change(request) else None)
+    await tries(cluster, 10)
+    assert "Stalled" not in [one["type"] for one in cluster.dljob()["status"]["conditions"]]

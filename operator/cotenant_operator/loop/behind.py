@@ -25,5 +25,5 @@ class Behind:
 
 
 def _owed(job: views.DLJob) -> bool:
-    over = job.finished is not None or job.meta.deleting
-    return not over and job.status.observed_generation != job.meta.generation
+    left_alone = job.finished is not None or job.meta.deleting or job.status_problem is not None
+    return not left_alone and job.observed_generation != job.meta.generation

@@ -183,6 +183,9 @@ class Controller:
         except errors.TemporaryError as error:
             self._retry(key, str(error), delay_seconds=error.delay_seconds)
             return metrics.Result.AGAIN
+        except (api.ConflictError, api.NotFoundError) as error:
+            self._retry(key, str(error))
+            return metrics.Result.AGAIN
         except api.APIError as error:
             await self._tell_failure(key, f"the API server refuses what is to be done: {error}")
             self._retry(key, str(error))
@@ -359,12 +362,13 @@ class Controller:
             return
         if self._queue.failures(key) != TOLD_AFTER:
             return
-        change = status.faulted(job, message, self._clock.now())
-        action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status=change, urgent=True)
         try:
+            change = status.faulted(job, message, self._clock.now())
+            action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status=change, urgent=True)
             await self._executor.execute(key, action)
-        except (api.APIError, errors.TemporaryError) as error:
-            _LOGGER.warning("%s: the condition Stalled is not written: %s", key, error)
+        except Exception as error:
+            # What fails here may be what failed before: it ends nothing.
+            _LOGGER.warning("%s: the condition Stalled is not written: %r", key, error)
 
     def _retry(self, key: Key, message: str, *, delay_seconds: float = 0.0) -> None:
         now = self._clock.monotonic()

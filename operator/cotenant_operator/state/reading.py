@@ -68,6 +68,7 @@ def dl_job(value: views.Object) -> views.DLJob:
         ttl_seconds=raw_spec.get("ttlSecondsAfterFinished"),
         finished=ended,
         phase=None if status is None else status.phase,
+        observed_generation=None if status is None else status.observed_generation,
     )
 
 

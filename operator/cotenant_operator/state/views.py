@@ -67,7 +67,7 @@ class DLJob:
         problem: why the spec cannot be read.
         status_problem: why the status cannot be read: another release wrote it.
         finished: the condition Complete or Failed that ended it.
-        phase: as it is written.
+        phase, observed_generation: as they are written.
     """
 
     meta: Meta
@@ -78,6 +78,7 @@ class DLJob:
     ttl_seconds: int | None
     finished: conditions.Condition | None
     phase: dljob.Phase | None
+    observed_generation: int | None
 
     @property
     def spec(self) -> dljob.Spec | None:
