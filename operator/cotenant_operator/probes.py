@@ -37,11 +37,13 @@ class Answers:
 
 
 @contextlib.asynccontextmanager
-async def serving(port: int | None, answers: Answers, *, door: listeners.Door | None = None) -> AsyncIterator[None]:
-    """Answer for the block; without a port, do nothing. kopf's own endpoint limits no connections.
+async def serving(
+    port: int | None, answers: Answers, *, door: listeners.Door | None = None
+) -> AsyncIterator[int | None]:
+    """Answer for the block, which gets the port; without one, do nothing. kopf's own endpoint limits no connections.
 
     Args:
-        port: where.
+        port: where; 0: one that is free.
         answers: what is told.
         door: lets connections in.
 
@@ -49,7 +51,7 @@ async def serving(port: int | None, answers: Answers, *, door: listeners.Door | 
         PermanentError: the port is taken.
     """
     if port is None:
-        yield
+        yield None
         return
     door = listeners.Door(LIMITS) if door is None else door
     server = web.Server(functools.partial(_answer, answers), access_log=None)
@@ -59,7 +61,7 @@ async def serving(port: int | None, answers: Answers, *, door: listeners.Door | 
         text = f"port {port} cannot be used: {error.strerror}: choose another with --liveness-port"
         raise errors.PermanentError(text) from error
     try:
-        yield
+        yield int(listening.sockets[0].getsockname()[1])
     finally:
         listening.close()
         await server.shutdown(SHUTDOWN_SECONDS)

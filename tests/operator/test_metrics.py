@@ -94,15 +94,15 @@ async def test_what_is_due_is_counted_until_a_worker_takes_it(cluster: Cluster) 
     assert value(cluster, "queue_due") == 0
 
 
-async def test_it_is_ready_when_everything_has_been_read(unused_port: int) -> None:
+async def test_it_is_ready_when_everything_has_been_read() -> None:
     whole = False
 
     async def status(path: str) -> int:
-        url = f"http://127.0.0.1:{unused_port}{path}"
+        url = f"http://127.0.0.1:{port}{path}"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             return answer.status
 
-    async with probes.serving(unused_port, probes.Answers(metrics=bytes, ready=lambda: whole)):
+    async with probes.serving(0, probes.Answers(metrics=bytes, ready=lambda: whole)) as port:
         assert (await status("/healthz"), await status("/readyz")) == (200, 503)
         whole = True
         assert (await status("/healthz"), await status("/readyz"), await status("/metrics")) == (200, 200, 200)

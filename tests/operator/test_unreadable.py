@@ -115,16 +115,15 @@ def test_pod_whose_label_names_another_dljob_leaves_the_former() -> None:
     assert list(store._pods) == [Key("evil", "y")]
 
 
-async def test_what_cannot_be_read_is_counted_for_prometheus_and_names_nobody(
-    cluster: Cluster, unused_port: int
-) -> None:
+async def test_what_cannot_be_read_is_counted_for_prometheus_and_names_nobody(cluster: Cluster) -> None:
     async def told() -> str:
+        url = f"http://127.0.0.1:{port}{probes.METRICS_PATH}"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=")
             return await answer.text()
 
-    url = f"http://127.0.0.1:{unused_port}{probes.METRICS_PATH}"
-    async with probes.serving(unused_port, probes.Answers(metrics=cluster.work.metrics.text, ready=lambda: True)):
+    answers = probes.Answers(metrics=cluster.work.metrics.text, ready=lambda: True)
+    async with probes.serving(0, answers) as port:
         assert f"{UNREAD} 0.0\n" in await told()
         cluster.server.put("jobs", workload("Job", limits={"nvidia.com/gpu": "500m"}))
         await cluster.settle()

@@ -40,12 +40,9 @@ async def of_the_agent(door: listeners.Door) -> AsyncIterator[int]:
 
 @contextlib.asynccontextmanager
 async def of_the_operator(door: listeners.Door) -> AsyncIterator[int]:
-    with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     answers = operator.Answers(metrics=bytes, ready=bool)
-    async with operator.serving(port, answers, door=door):
+    async with operator.serving(0, answers, door=door) as port:
+        assert port is not None
         yield port
 
 

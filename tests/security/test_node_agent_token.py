@@ -122,7 +122,9 @@ def test_it_writes_no_time_into_its_lease_that_keeps_its_agent_from_renewing_it(
     agent: Client, workspace: Workspace, refused: Refused, own_node: str, field: str
 ) -> None:
     """Stored beyond the year 9999, it made every later write of the Lease invalid."""
-    made = manifests.lease(NodeName(own_node), Namespace(names.RELEASE_NAMESPACE), node_uid="u", now=datetime.now(UTC))
+    # With another node's UID the garbage collector would take it away.
+    uid = workspace.client.get(clients.path_of("nodes", name=own_node))["metadata"]["uid"]
+    made = manifests.lease(NodeName(own_node), Namespace(names.RELEASE_NAMESPACE), node_uid=uid, now=datetime.now(UTC))
     path, far = lease(f"node-{own_node}"), {"spec": {field: "9999-12-31T23:59:59.999999-23:59"}}
     workspace.client.create(lease("").rstrip("/"), dict(made))
     try:

@@ -368,6 +368,7 @@ class Controller:
             await self._executor.execute(key, action)
         except Exception as error:
             # What fails here may be what failed before: it ends nothing.
+            _LOGGER.debug("%s: a fault in the telling", key, exc_info=True)
             _LOGGER.warning("%s: the condition Stalled is not written: %r", key, error)
 
     def _retry(self, key: Key, message: str, *, delay_seconds: float = 0.0) -> None:
