@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from cotenant_api import names
 from cotenant_operator.kube import api
+from cotenant_operator.loop import controller
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
@@ -69,6 +70,25 @@ async def test_it_is_told_once(cluster: Cluster) -> None:
     before = len([request for request in cluster.server.requests if request.path.endswith("/status")])
     await tries(cluster, 10)
     assert len([request for request in cluster.server.requests if request.path.endswith("/status")]) == before
+
+
+async def test_it_is_told_with_the_fourth_failure(cluster: Cluster) -> None:
+    await cluster_with_a_change(cluster, lambda request: DENIED if is_a_change(request) else None)
+    await tries(cluster)
+    sent = cluster.server.requests
+    told = next(place for place, request in enumerate(sent) if "ReconcileError" in str(request.body))
+    assert sum(map(is_a_change, sent[:told])) == controller.TOLD_AFTER
+
+
+async def test_what_could_not_be_told_is_told_with_the_next_failure(cluster: Cluster) -> None:
+    def refuses(request: api.Request) -> Fault | None:
+        return DENIED if is_a_change(request) or request.path.endswith("/status") else None
+
+    await cluster_with_a_change(cluster, refuses)
+    await tries(cluster)
+    cluster.server.fault = lambda request: DENIED if is_a_change(request) else None
+    await tries(cluster, 1)
+    assert cluster.condition("Stalled")["reason"] == "ReconcileError"
 
 
 async def test_a_status_that_is_refused_as_well_ends_nothing(cluster: Cluster) -> None:

@@ -316,7 +316,7 @@ class Controller:
                 await self._executor.execute(key, action)
             self._count(key, action)
             if not isinstance(action, actions.PatchStatus):
-                _LOGGER.info("%s: %s", key, describe(action))
+                _LOGGER.info("%s: %s", key, actions.describe(action))
         await self._send_again(key)
         if plan.retry_at is not None:
             seconds = (plan.retry_at - self._clock.now()).total_seconds()
@@ -327,10 +327,11 @@ class Controller:
         """Count what an action that was done means."""
         if isinstance(action, actions.Create) and action.after is not None:
             self.metrics.restarts.labels(action.after.value).inc()
-        job = self.store.dljob(key)
-        # It is looked at once when its end is written; after that it has no status to be written.
-        if isinstance(action, actions.PatchStatus) and job is not None and job.finished is not None:
-            self.metrics.finished.labels(job.finished.reason).inc()
+        elif isinstance(action, actions.PatchStatus):
+            # A status is written with the end, and none after it.
+            job = self.store.dljob(key)
+            if job is not None and job.finished is not None:
+                self.metrics.finished.labels(job.finished.reason).inc()
 
     async def _send_again(self, key: Key) -> None:
         """Send the events that were not taken, and look again when the next try is due."""
@@ -360,10 +361,12 @@ class Controller:
         job = self.store.dljob(key)
         if job is None or job.finished is not None or job.status_problem is not None:
             return
-        if self._queue.failures(key) != TOLD_AFTER:
+        if self._queue.failures(key) + 1 < TOLD_AFTER:
             return
         try:
             change = status.faulted(job, message, self._clock.now())
+            if change["conditions"] == job.written.get("conditions"):
+                return
             action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status=change, urgent=True)
             await self._executor.execute(key, action)
         except Exception as error:
@@ -382,20 +385,3 @@ def _result(job: views.DLJob) -> dljob.ConfigMapRef | None:
     """Where the graph is put that has to be extracted; None: it comes from elsewhere."""
     asked = extraction.wanted(job)
     return None if asked is None else asked.result
-
-
-def describe(action: actions.Action) -> str:
-    """An action in one line, for the log."""
-    match action:
-        case actions.Create() | actions.ApplyDeployment():
-            return f"wrote {action.manifest['kind']} {action.manifest['metadata']['name']}"
-        case actions.Change():
-            return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"
-        case actions.Delete():
-            return f"deleted {action.kind.value} {action.name}"
-        case actions.Discard():
-            return f"deleted what is left of {action.kind.value} {action.selector}"
-        case actions.EmitEvent():
-            return f"{action.reason}: {action.message}"
-        case actions.PatchStatus():
-            return "wrote the status"

@@ -111,3 +111,20 @@ class EmitEvent:
 
 
 Action: TypeAlias = Create | ApplyDeployment | Change | Delete | Discard | PatchStatus | EmitEvent
+
+
+def describe(action: Action) -> str:
+    """Return an action in one line, for the log."""
+    match action:
+        case Create() | ApplyDeployment():
+            return f"wrote {action.manifest['kind']} {action.manifest['metadata']['name']}"
+        case Change():
+            return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"
+        case Delete():
+            return f"deleted {action.kind.value} {action.name}"
+        case Discard():
+            return f"deleted what is left of {action.kind.value} {action.selector}"
+        case EmitEvent():
+            return f"{action.reason}: {action.message}"
+        case PatchStatus():
+            return "wrote the status"
