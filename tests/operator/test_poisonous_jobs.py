@@ -187,7 +187,7 @@ class World:
                 assert self.now - other.began >= other.suspicion.apart_seconds
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_poisonous_job_is_alone_after_it_has_met_two_sets_of_neighbours(seed: int) -> None:
     world = World(seed, gpus=3, poisonous=1)
     for _ in range(600):
@@ -200,7 +200,7 @@ def test_poisonous_job_is_alone_after_it_has_met_two_sets_of_neighbours(seed: in
 
 
 @pytest.mark.parametrize("how", [always, at_random, ever_later, careful])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_however_a_job_chooses_when_to_fault_few_neighbours_go_down_before_it_is_alone(
     seed: int, how: Callable[[random.Random], Ends]
 ) -> None:
@@ -222,7 +222,7 @@ def test_most_poisonous_jobs_are_named_for_their_fault_within_an_hour() -> None:
     assert named >= 15
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_each_of_several_poisonous_jobs_is_found_and_nobody_else_is_blamed(seed: int) -> None:
     world = World(seed, gpus=5, poisonous=3)
     for _ in range(900):

@@ -16,6 +16,8 @@ from cotenant_predictor.models.store import Model
 from predictor_kit import synthetic
 from predictor_kit.commands import called
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 GRAPHS = synthetic.graphs(12, scales=(1, 2))
 TARGETS = ("utilization", "memoryPeakMiB")
 

@@ -18,6 +18,8 @@ from cotenant_predictor.evaluation.scores import Predicted, Scored, rows_of
 from predictor_kit import synthetic
 from predictor_kit.commands import called
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 GRAPHS = synthetic.graphs(5, scales=(1, 2, 4))
 FORMULAS = {"physics", "physics-kernels"}
 

@@ -17,6 +17,8 @@ from cotenant_predictor.models import store
 from predictor_kit import synthetic
 from predictor_kit.commands import called
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 GRAPHS = synthetic.graphs(7, scales=(1,))
 
 

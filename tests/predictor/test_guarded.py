@@ -21,6 +21,8 @@ from cotenant_predictor.training.table import Table
 from predictor_kit import synthetic
 from predictor_kit.commands import called
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 TARGET = "utilization"
 GRAPHS = synthetic.graphs(8, scales=(1, 2))
 GPU = GPUModel("NVIDIA-H200")

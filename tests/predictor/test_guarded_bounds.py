@@ -24,6 +24,8 @@ from cotenant_predictor.trees import Array
 from predictor_kit import synthetic
 from predictor_kit.commands import called
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 TARGET = "utilization"
 GPU = GPUModel("NVIDIA-H200")
 GRAPHS = synthetic.graphs(8, scales=(1, 2))
