@@ -34,6 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="rows of further GPU models, as the predictor's devices.yaml has them",
     )
+    parser.add_argument(
+        "--identity",
+        default="",
+        metavar="NAME",
+        help="by which it holds the Lease: no other that runs may have it; default: one of its own",
+    )
     shared.add_release(parser)
     parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
 
@@ -53,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         kubeconfig=arguments.kubeconfig,
         liveness_port=arguments.liveness_port,
         namespace=arguments.namespace,
+        identity=arguments.identity,
         model=arguments.model,
         devices=arguments.devices,
     )

@@ -14,7 +14,7 @@ import kopf
 
 from cotenant_operator import probes
 from cotenant_operator.kube import api, connection, streams
-from cotenant_operator.loop import controller, model_names
+from cotenant_operator.loop import controller, leading, model_names
 from cotenant_operator.parsing import confinement, process
 from cotenant_operator.state import needs
 from cotenant_operator.state.store import Store
@@ -33,7 +33,8 @@ class Options:
     Attributes:
         kubeconfig: None: the pod's ServiceAccount.
         liveness_port: None: no endpoint.
-        namespace: of the release, where measurements are kept.
+        namespace: of the release, where measurements are kept, and the Lease.
+        identity: by which it holds the Lease; empty: one of its own.
         model: None: what ships.
         devices: a file with rows of further GPU models; None: none.
     """
@@ -41,6 +42,7 @@ class Options:
     kubeconfig: Path | None
     liveness_port: int | None
     namespace: str
+    identity: str = ""
     model: Path | None = None
     devices: Path | None = None
 
@@ -51,10 +53,11 @@ def utc_now() -> datetime:
 
 
 async def serve(options: Options) -> None:
-    """Run until a signal. Actions that are being done are finished first.
+    """Run until a signal. Actions that are being done are finished first. Beside another operator, wait for its end.
 
     Raises:
         PermanentError: no credentials, the port is taken, or graphs cannot be read with this model or on this machine.
+        LostError: another operator may lead.
     """
     confinement.forbid_tracing()
     parser = process.Process(model=options.model, devices=options.devices)
@@ -71,14 +74,19 @@ async def _serve(options: Options, parser: process.Process) -> None:
     # Before anything starts: what is wrong here is told in one line.
     await load()
     send = connection.Connection(load)
-    client, store = api.API(send), Store()
+    leader = leading.Leader(
+        api.API(send), namespace=options.namespace, now=utc_now, monotonic=time.monotonic, identity=options.identity
+    )
+    client, store = api.API(leading.guarded(send, leader)), Store()
     work = controller.Controller(
         store=store,
         client=client,
         parser=parser,
         clock=controller.Clock(now=utc_now, monotonic=time.monotonic),
         options=controller.Options(release=options.namespace),
+        leads=leader.leads,
     )
+    names = model_names.Names(client, active=parser.ready.model, folder=options.model)
     sweeper = resync.Sweeper(client, store, enqueue=work.enqueue)
 
     async def log_in() -> kopf.AiohttpSession:
@@ -88,21 +96,17 @@ async def _serve(options: Options, parser: process.Process) -> None:
         whole = asyncio.Event()
         answers = probes.Answers(metrics=work.metrics.text, ready=whole.is_set)
         async with probes.serving(options.liveness_port, answers), asyncio.TaskGroup() as group:
-            working = group.create_task(_work(client, work, whole))
             sweeping = group.create_task(sweeper.run())
-            keeping = group.create_task(work.keeper.run())
-            naming = group.create_task(model_names.Names(client, active=parser.ready.model, folder=options.model).run())
+            waiting = group.create_task(_wait(client, store, leader, whole))
+            acting = _Acting(group, leader, work, names)
+            waiting.add_done_callback(acting.begin)
 
             async def finish() -> None:
                 """End our own tasks first: kopf would take them for its own that hang."""
-                work.stop()
                 sweeping.cancel()
-                keeping.cancel()
-                naming.cancel()
-                await asyncio.wait([working], timeout=FINISH_SECONDS)
-                working.cancel()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(work.keeper.write_due(all_of_it=True), timeout=FINISH_SECONDS)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+                await acting.end()
 
             await kopf.operator(
                 registry=handlers.registry(work, sweeper, login=log_in, finish=finish),
@@ -110,12 +114,56 @@ async def _serve(options: Options, parser: process.Process) -> None:
                 standalone=True,
                 clusterwide=True,
             )
+    except* leading.LostError as lost:
+        raise lost.exceptions[0] from None
     finally:
         await send.close()
 
 
-async def _work(client: api.API, work: controller.Controller, whole: asyncio.Event) -> None:
-    await resync.read_all(client, work.store)
+async def _wait(client: api.API, store: Store, leader: leading.Leader, whole: asyncio.Event) -> None:
+    """Read what there is, then wait until it may act: what comes meanwhile is taken in by the watches."""
+    await resync.read_all(client, store)
     whole.set()
-    _LOGGER.info("watching %d DLJobs", len(work.store.keys()))
-    await work.run()
+    _LOGGER.info("watching %d DLJobs", len(store.keys()))
+    await leader.lead()
+
+
+class _Acting:
+    """What only the operator that leads does.
+
+    Args:
+        group: its tasks are of it.
+        leader: says who leads.
+        work: on DLJobs.
+        names: of models, for the PackingPolicies.
+    """
+
+    def __init__(
+        self, group: asyncio.TaskGroup, leader: leading.Leader, work: controller.Controller, names: model_names.Names
+    ) -> None:
+        self._group, self._leader, self._work, self._names = group, leader, work, names
+        self._working: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
+        self._renewing: asyncio.Task[None] | None = None
+
+    def begin(self, waiting: "asyncio.Task[None]") -> None:
+        """When waiting is over, unless something ended it."""
+        if waiting.cancelled() or waiting.exception() is not None:
+            return
+        self._renewing = self._group.create_task(self._leader.keep())
+        self._working = self._group.create_task(self._work.run())
+        self._beside = [self._group.create_task(one) for one in (self._work.keeper.run(), self._names.run())]
+
+    async def end(self) -> None:
+        """Finish what is being done, then let another lead."""
+        if self._working is None or self._renewing is None:
+            return
+        self._work.stop()
+        for task in self._beside:
+            task.cancel()
+        await asyncio.wait([self._working], timeout=FINISH_SECONDS)
+        self._working.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._work.keeper.write_due(all_of_it=True), timeout=FINISH_SECONDS)
+        self._renewing.cancel()
+        await self._leader.release()

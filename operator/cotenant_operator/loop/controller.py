@@ -71,6 +71,7 @@ class Controller:
         parser: reads graphs and predicts.
         clock: tells the time.
         options: how to work.
+        leads: whether it may act. While it may not, what there is to do is left to who does.
 
     Attributes:
         metrics: what is counted.
@@ -84,11 +85,12 @@ class Controller:
         parser: process.Parser,
         clock: Clock,
         options: Options = DEFAULTS,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.store = store
         self.metrics = metrics.Metrics()
         self._behind = behind.Behind()
-        self._client, self._clock = client, clock
+        self._client, self._clock, self._leads = client, clock, leads
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
         self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
@@ -112,7 +114,8 @@ class Controller:
             due=lambda: self._queue.count_due(clock.monotonic()),
             unobserved=lambda: self._behind.longest(now=clock.monotonic()),
             unread=store.count_unread,
-            phases=store.phases,
+            phases=lambda: store.phases() if leads() else {},
+            leading=leads,
         )
 
     @property
@@ -121,7 +124,9 @@ class Controller:
         return len(self._queue)
 
     def enqueue(self, keys: Keys) -> None:
-        """Have DLJobs looked at now."""
+        """Have DLJobs looked at now. `run` begins with all of them."""
+        if not self._leads():
+            return
         now = self._clock.monotonic()
         for key in keys:
             self._behind.note(key, self.store.dljob(key), now=now)

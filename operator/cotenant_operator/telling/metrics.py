@@ -53,6 +53,7 @@ class Metrics:
             "unread_objects", "Objects of DLJobs that cannot be read or kept, so that their DLJobs are held."
         )
         self.dljobs = Gauge(f"{_PREFIX}_dljobs", "DLJobs by phase.", ["phase"], registry=self.registry)
+        self.leading = self._gauge("leading", "1 where this operator acts; one that waits counts no DLJobs.")
         for result in Result:
             self.reconciles.labels(result.value)
         for cause in carried.Cause:
@@ -65,12 +66,14 @@ class Metrics:
         unobserved: Callable[[], float],
         unread: Callable[[], float],
         phases: Callable[[], Mapping[dljob.Phase, int]],
+        leading: Callable[[], bool],
     ) -> None:
         """Have these asked for whenever the metrics are read."""
         self._phases = phases
         self.queue_due.set_function(due)
         self.unobserved_seconds.set_function(unobserved)
         self.unread_objects.set_function(unread)
+        self.leading.set_function(leading)
 
     def text(self) -> bytes:
         """The exposition."""

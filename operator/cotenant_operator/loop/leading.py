@@ -1,0 +1,198 @@
+"""Which of several operators acts: the one that holds the Lease of the release.
+
+As in client-go's leader election, with one difference: another's Lease is believed for as long as it says itself. How
+long that is gone by is read on our own clock, from when the Lease was seen to change; no time that another wrote is
+read. Who holds it stops acting well before another may begin, counted from before the renewal was sent.
+"""
+
+import asyncio
+import logging
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from cotenant_api import errors
+from cotenant_operator.kube import api
+from cotenant_operator.loop import patience
+
+_LOGGER = logging.getLogger(__name__)
+
+NAME: Final = "cotenant-operator"
+DURATION_SECONDS: Final = 15
+"""After which others take a Lease that does not change."""
+RENEW_SECONDS: Final = 10.0
+"""How long a renewal allows to act."""
+RETRY_SECONDS: Final = 2.0
+
+
+class LostError(errors.CotenantError):
+    """The Lease could not be renewed in time: another may hold it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lease:
+    """As the API server has it. `version` is its resourceVersion; `holder` is empty where it was given back."""
+
+    version: str
+    holder: str
+    duration: float
+    transitions: int
+
+
+class Leader:
+    """Takes the Lease, renews it and gives it back.
+
+    Args:
+        client: asks the API server; not through `guarded`.
+        namespace: of the release.
+        now: the time of day, for whoever reads the Lease.
+        monotonic: seconds that only grow.
+        identity: of this process; another has it only when this one is gone. Empty: one that no other ever has.
+    """
+
+    def __init__(
+        self,
+        client: api.API,
+        *,
+        namespace: str,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        identity: str = "",
+    ) -> None:
+        self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._client, self._namespace, self._now, self._monotonic = client, namespace, now, monotonic
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._until = float("-inf")
+        self._held: _Lease | None = None
+        self._seen, self._seen_since = "", 0.0
+        self._told = ""
+
+    def leads(self) -> bool:
+        """Whether it may act now."""
+        return self._monotonic() < self._until
+
+    async def lead(self, *, pause: patience.Pause = asyncio.sleep) -> None:
+        """Return when it may act."""
+        while not await self.try_once():
+            await pause(RETRY_SECONDS)
+        _LOGGER.info("%s leads", self.identity)
+
+    async def keep(self, *, pause: patience.Pause = asyncio.sleep) -> None:
+        """Renew the Lease for ever.
+
+        Raises:
+            LostError: it was not renewed in time.
+        """
+        while True:
+            await pause(RETRY_SECONDS)
+            # A request may take longer than there is to act.
+            trying = asyncio.ensure_future(self.try_once())
+            await asyncio.wait([trying], timeout=max(self._until - self._monotonic(), 0.0))
+            if not self.leads():
+                trying.cancel()
+                raise LostError(f"the Lease {NAME} could not be renewed for {RENEW_SECONDS:g} s: {self._told}")
+            await trying
+
+    async def release(self) -> None:
+        """Give it back, so that the next one need not wait; nothing is written by this process any more."""
+        held, self._until, self._held = self._held if self.leads() else None, float("-inf"), None
+        if held is not None:
+            try:
+                await self._write(held, holder="", duration=1)
+            except (api.APIError, errors.TemporaryError) as error:
+                _LOGGER.info("the Lease %s could not be given back: %s", NAME, error)
+
+    async def try_once(self) -> bool:
+        """Take or renew the Lease where that is possible; whether it may act for `RENEW_SECONDS` from before."""
+        asked = self._monotonic()
+        try:
+            found = self._held or await self._read()
+            if found is not None and self._is_anothers(found):
+                self._until = float("-inf")
+                self._tell(f"{found.holder} leads")
+                return False
+            self._held = await (self._created() if found is None else self._write(found))
+        except (api.APIError, errors.TemporaryError) as error:
+            self._held = None
+            self._tell(f"the Lease {NAME}: {error}")
+            return self.leads()
+        self._until = asked + RENEW_SECONDS
+        self._told = ""
+        return True
+
+    def _is_anothers(self, found: _Lease) -> bool:
+        """Whether another may act by this Lease."""
+        if found.version != self._seen:
+            self._seen, self._seen_since = found.version, self._monotonic()
+        if found.holder in {"", self.identity}:
+            return False
+        return self._monotonic() <= self._seen_since + found.duration
+
+    async def _read(self) -> _Lease | None:
+        try:
+            return _lease(await self._client.ask(api.Request(method="GET", path=self._path, query={})))
+        except api.NotFoundError:
+            return None
+
+    async def _created(self) -> _Lease:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": NAME, "namespace": self._namespace},
+            "spec": self._spec(self.identity, DURATION_SECONDS, transitions=0, taken=True),
+        }
+        request = api.Request(method="POST", path=self._collection, query=api.OURS, body=body)
+        return _lease(await self._client.ask(request))
+
+    async def _write(self, over: _Lease, *, holder: str | None = None, duration: int = DURATION_SECONDS) -> _Lease:
+        """Write over what was read. Raises ConflictError where somebody wrote meanwhile."""
+        new = self.identity if holder is None else holder
+        taken = new != "" and new != over.holder
+        spec = self._spec(new, duration, transitions=over.transitions + taken, taken=taken)
+        body = {"metadata": {"resourceVersion": over.version}, "spec": spec}
+        request = api.Request(method="PATCH", path=self._path, query=api.OURS, body=body, content_type=api.MERGE)
+        return _lease(await self._client.ask(request))
+
+    def _spec(self, holder: str, duration: int, *, transitions: int, taken: bool) -> dict[str, Any]:
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": duration,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        return spec | ({"acquireTime": now} if taken else {})
+
+    @property
+    def _path(self) -> str:
+        return f"{self._collection}/{NAME}"
+
+    def _tell(self, text: str) -> None:
+        """Log what is new."""
+        if text != self._told:
+            self._told = text
+            _LOGGER.log(logging.WARNING if self.leads() else logging.INFO, "%s", text)
+
+
+def guarded(send: api.Send, leader: Leader) -> api.Send:
+    """Sends what `send` does, but writes nothing while another may act."""
+
+    async def sent(request: api.Request) -> tuple[int, Any]:
+        if request.method != "GET" and not leader.leads():
+            raise errors.TemporaryError("another operator may lead: nothing is written", delay_seconds=RETRY_SECONDS)
+        return await send(request)
+
+    return sent
+
+
+def _lease(found: api.Json) -> _Lease:
+    spec = found.get("spec") or {}
+    return _Lease(
+        version=found["metadata"]["resourceVersion"],
+        holder=spec.get("holderIdentity") or "",
+        duration=float(spec.get("leaseDurationSeconds") or DURATION_SECONDS),
+        transitions=int(spec.get("leaseTransitions") or 0),
+    )
