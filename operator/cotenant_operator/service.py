@@ -83,8 +83,7 @@ async def _serve(options: Options, parser: process.Process) -> None:
         client=client,
         parser=parser,
         clock=controller.Clock(now=utc_now, monotonic=time.monotonic),
-        options=controller.Options(release=options.namespace),
-        leads=leader.leads,
+        options=controller.Options(release=options.namespace, leads=leader.leads),
     )
     names = model_names.Names(client, active=parser.ready.model, folder=options.model)
     sweeper = resync.Sweeper(client, store, enqueue=work.enqueue)

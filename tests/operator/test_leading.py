@@ -222,8 +222,9 @@ async def test_nothing_is_written_while_another_may_act(server: Server) -> None:
 def waiting(cluster: Cluster, leads: Callable[[], bool]) -> controller.Controller:
     """A loop beside that of the cluster, on the same store."""
     clock = controller.Clock(now=cluster.time.now, monotonic=cluster.time.monotonic)
+    options = controller.Options(leads=leads)
     return controller.Controller(
-        store=cluster.store, client=cluster.client, parser=cluster.parser, clock=clock, leads=leads
+        store=cluster.store, client=cluster.client, parser=cluster.parser, clock=clock, options=options
     )
 
 

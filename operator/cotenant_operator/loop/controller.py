@@ -53,10 +53,12 @@ class Options:
     Attributes:
         release: the namespace of the release, where measurements are kept.
         urgent_seconds: least time between two writes of a status.
+        leads: whether it may act. While it may not, what there is to do is left to who does.
     """
 
     release: str = names.RELEASE_NAMESPACE
     urgent_seconds: float = pace.URGENT_SECONDS
+    leads: Callable[[], bool] = lambda: True
 
 
 DEFAULTS: Final = Options()
@@ -71,7 +73,6 @@ class Controller:
         parser: reads graphs and predicts.
         clock: tells the time.
         options: how to work.
-        leads: whether it may act. While it may not, what there is to do is left to who does.
 
     Attributes:
         metrics: what is counted.
@@ -85,12 +86,11 @@ class Controller:
         parser: process.Parser,
         clock: Clock,
         options: Options = DEFAULTS,
-        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self.store = store
         self.metrics = metrics.Metrics()
         self._behind = behind.Behind()
-        self._client, self._clock, self._leads = client, clock, leads
+        self._client, self._clock, self._leads = client, clock, options.leads
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
         self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
@@ -114,8 +114,8 @@ class Controller:
             due=lambda: self._queue.count_due(clock.monotonic()),
             unobserved=lambda: self._behind.longest(now=clock.monotonic()),
             unread=store.count_unread,
-            phases=lambda: store.phases() if leads() else {},
-            leading=leads,
+            phases=lambda: store.phases() if options.leads() else {},
+            leading=options.leads,
         )
 
     @property

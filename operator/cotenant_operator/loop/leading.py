@@ -150,7 +150,7 @@ class Leader:
     async def _write(self, over: _Lease, *, holder: str | None = None, duration: int = DURATION_SECONDS) -> _Lease:
         """Write over what was read. Raises ConflictError where somebody wrote meanwhile."""
         new = self.identity if holder is None else holder
-        taken = new != "" and new != over.holder
+        taken = new not in {"", over.holder}
         spec = self._spec(new, duration, transitions=over.transitions + taken, taken=taken)
         body = {"metadata": {"resourceVersion": over.version}, "spec": spec}
         request = api.Request(method="PATCH", path=self._path, query=api.OURS, body=body, content_type=api.MERGE)
