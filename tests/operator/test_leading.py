@@ -20,7 +20,14 @@ NAMESPACE = names.RELEASE_NAMESPACE
 
 @pytest.fixture
 def server() -> Server:
-    return Server(Time())
+    found = Server(Time())
+    released(found)
+    return found
+
+
+def released(server: Server) -> None:
+    """The Lease, as the release brings it."""
+    server.put("leases", {"metadata": {"name": leading.NAME, "namespace": NAMESPACE}})
 
 
 def leader(server: Server, identity: str, *, rate: float = 1.0, send: api.Send | None = None) -> leading.Leader:
@@ -70,7 +77,7 @@ async def test_another_acts_when_the_holder_is_gone_for_so_long_and_not_before(s
         taken += [second] if two.leads() else []
         server.time.seconds += 1
     assert taken[0] == leading.DURATION_SECONDS + 1
-    assert spec(server)["leaseTransitions"] == 1
+    assert spec(server)["leaseTransitions"] == 2
 
 
 @pytest.mark.parametrize("renewed", ["1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"])
@@ -114,13 +121,20 @@ async def test_a_holder_whose_lease_somebody_gave_away_stops_when_it_sees_that(s
     assert not one.leads()
 
 
-async def test_a_lease_that_somebody_deleted_is_made_again(server: Server) -> None:
-    one = leader(server, "one")
+async def test_by_a_lease_that_somebody_deleted_nobody_acts_until_the_release_has_it_again(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = leader(server, "one"), leader(server, "two")
     await one.try_once()
+    await two.try_once()
     server.delete("leases", leading.NAME, namespace=NAMESPACE)
-    await one.try_once()
-    assert await one.try_once()
-    assert spec(server)["holderIdentity"] == "one"
+    assert not await one.try_once()
+    assert not one.leads()
+    server.time.seconds += 2 * leading.DURATION_SECONDS
+    assert not await two.try_once()
+    assert "`helm upgrade` makes it again" in caplog.text
+    released(server)
+    assert await two.try_once()
 
 
 async def test_a_renewal_whose_reply_is_lost_is_done_again(server: Server) -> None:
@@ -156,7 +170,7 @@ async def test_renewing_ends_when_the_lease_could_not_be_renewed(server: Server)
 
 async def test_renewing_does_not_wait_for_a_reply_that_does_not_come(server: Server) -> None:
     async def send(request: api.Request) -> tuple[int, Any]:
-        if request.method == "PATCH":
+        if request.method == "PATCH" and one.leads():
             server.time.seconds += leading.RENEW_SECONDS
             await asyncio.Event().wait()
         return await server(request)

@@ -84,8 +84,12 @@ def test_exception_names_its_place(pod: Pod) -> None:
 
 
 def test_code_that_never_returns_is_ended_and_its_place_is_told(pod: Pod) -> None:
-    done = pod.run("entrypoint", "models:hanging", "--batch-size", "16", seconds=8)
-    assert done.returncode == 124
-    assert "the graph was not there after 8 s" in kit.last_line(done)
-    assert "models.py:" in kit.last_line(done)
-    assert "timeoutSeconds" in kit.last_line(done)
+    # On a machine that has much to do, torch alone is not there in the time that is enough on another.
+    for seconds in (8, 32, 128):
+        done = pod.run("entrypoint", "models:hanging", "--batch-size", "16", seconds=seconds)
+        assert done.returncode == 124
+        assert f"the graph was not there after {seconds} s" in kit.last_line(done)
+        assert "timeoutSeconds" in kit.last_line(done)
+        if "models.py:" in kit.last_line(done):
+            return
+    raise AssertionError(kit.last_line(done))

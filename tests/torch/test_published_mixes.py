@@ -14,8 +14,8 @@ FOLDERS = {
     "horus": ROOT / "simulator" / "cotenant_simulator",
     **dict.fromkeys(("carma", "gavel", "neusight", "timm"), DATASETS),
 }
-EVERY = {"timm": 45}
-"""Of sets that take long each so many files alone."""
+EVERY = {"timm": 45, "horus": 7, "neusight": 4, "carma": 3}
+"""Of sets that take long each so many graphs alone."""
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -2,7 +2,8 @@
 
 As in client-go's leader election, with one difference: another's Lease is believed for as long as it says itself. How
 long that is gone by is read on our own clock, from when the Lease was seen to change; no time that another wrote is
-read. Who holds it stops acting well before another may begin, counted from before the renewal was sent.
+read. Who holds it stops acting well before another may begin, counted from before the renewal was sent. The Lease comes
+with the release and is never made here: of one that was deleted nobody knows who held it.
 """
 
 import asyncio
@@ -63,8 +64,8 @@ class Leader:
         identity: str = "",
     ) -> None:
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._client, self._namespace, self._now, self._monotonic = client, namespace, now, monotonic
-        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._client, self._now, self._monotonic = client, now, monotonic
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{NAME}"
         self._until = float("-inf")
         self._held: _Lease | None = None
         self._seen, self._seen_since = "", 0.0
@@ -110,11 +111,16 @@ class Leader:
         asked = self._monotonic()
         try:
             found = self._held or await self._read()
-            if found is not None and self._is_anothers(found):
+            if self._is_anothers(found):
                 self._until = float("-inf")
-                self._tell(f"{found.holder} leads")
+                self._tell(f"{found.holder} leads", level=logging.INFO)
                 return False
-            self._held = await (self._created() if found is None else self._write(found))
+            self._held = await self._write(found)
+        except api.NotFoundError:
+            # Whoever makes it again may let another take it.
+            self._held, self._until = None, float("-inf")
+            self._tell(f"the Lease {NAME} is not there: `helm upgrade` makes it again")
+            return False
         except (api.APIError, errors.TemporaryError) as error:
             self._held = None
             self._tell(f"the Lease {NAME}: {error}")
@@ -131,21 +137,8 @@ class Leader:
             return False
         return self._monotonic() <= self._seen_since + found.duration
 
-    async def _read(self) -> _Lease | None:
-        try:
-            return _lease(await self._client.ask(api.Request(method="GET", path=self._path, query={})))
-        except api.NotFoundError:
-            return None
-
-    async def _created(self) -> _Lease:
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": NAME, "namespace": self._namespace},
-            "spec": self._spec(self.identity, DURATION_SECONDS, transitions=0, taken=True),
-        }
-        request = api.Request(method="POST", path=self._collection, query=api.OURS, body=body)
-        return _lease(await self._client.ask(request))
+    async def _read(self) -> _Lease:
+        return _lease(await self._client.ask(api.Request(method="GET", path=self._path, query={})))
 
     async def _write(self, over: _Lease, *, holder: str | None = None, duration: int = DURATION_SECONDS) -> _Lease:
         """Write over what was read. Raises ConflictError where somebody wrote meanwhile."""
@@ -166,15 +159,11 @@ class Leader:
         }
         return spec | ({"acquireTime": now} if taken else {})
 
-    @property
-    def _path(self) -> str:
-        return f"{self._collection}/{NAME}"
-
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, *, level: int = logging.WARNING) -> None:
         """Log what is new."""
         if text != self._told:
             self._told = text
-            _LOGGER.log(logging.WARNING if self.leads() else logging.INFO, "%s", text)
+            _LOGGER.log(level, "%s", text)
 
 
 def guarded(send: api.Send, leader: Leader) -> api.Send:
