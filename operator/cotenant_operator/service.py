@@ -52,6 +52,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def _awake() -> float:
+    """Seconds that only grow, also while the machine is suspended where its kernel counts that."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 async def serve(options: Options) -> None:
     """Run until a signal. Actions that are being done are finished first. Beside another operator, wait for its end.
 
@@ -75,7 +80,7 @@ async def _serve(options: Options, parser: process.Process) -> None:
     await load()
     send = connection.Connection(load)
     leader = leading.Leader(
-        api.API(send), namespace=options.namespace, now=utc_now, monotonic=time.monotonic, identity=options.identity
+        api.API(send), namespace=options.namespace, now=utc_now, monotonic=_awake, identity=options.identity
     )
     client, store = api.API(leading.guarded(send, leader)), Store()
     work = controller.Controller(
@@ -156,6 +161,8 @@ class _Acting:
     async def end(self) -> None:
         """Finish what is being done, then let another lead."""
         if self._working is None or self._renewing is None:
+            # The Lease may have been taken by a request that was broken off.
+            await self._leader.release()
             return
         self._work.stop()
         for task in self._beside:
@@ -165,4 +172,5 @@ class _Acting:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._work.keeper.write_due(all_of_it=True), timeout=FINISH_SECONDS)
         self._renewing.cancel()
+        await asyncio.wait([self._renewing])
         await self._leader.release()

@@ -23,6 +23,8 @@ def rendered(*values: str) -> tuple[int, str, bool]:
     [
         ((), (2, "RollingUpdate", True)),
         (("operator.replicas=1",), (1, "RollingUpdate", False)),
+        # Values that an earlier release left, which had no such key.
+        (("operator.replicas=null",), (2, "RollingUpdate", True)),
         # Of a volume that one node alone may have, two pods would wait for each other.
         (VOLUME, (1, "Recreate", False)),
         ((*VOLUME, "retraining.accessMode=ReadWriteMany"), (2, "RollingUpdate", True)),

@@ -106,7 +106,7 @@ class Controller:
         )
         self._queue = WorkQueue()
         self._wake = asyncio.Event()
-        self._stopping = False
+        self._begun = self._stopping = False
         self._working = self._beside = 0
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
         self._pace = pace.Pace(urgent_seconds=options.urgent_seconds)
@@ -125,7 +125,7 @@ class Controller:
 
     def enqueue(self, keys: Keys) -> None:
         """Have DLJobs looked at now. `run` begins with all of them."""
-        if not self._leads():
+        if not self._begun and not self._leads():
             return
         now = self._clock.monotonic()
         for key in keys:
@@ -141,6 +141,7 @@ class Controller:
 
     async def run(self) -> None:
         """Work until `stop`; on WORKERS DLJobs at the same time, each in its own task."""
+        self._begun = True
         self.enqueue(self.store.keys())
         async with asyncio.TaskGroup() as group:
             while not self._stopping:

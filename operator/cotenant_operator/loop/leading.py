@@ -7,6 +7,7 @@ with the release and is never made here: of one that was deleted nobody knows wh
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import uuid
@@ -27,6 +28,9 @@ DURATION_SECONDS: Final = 15
 RENEW_SECONDS: Final = 10.0
 """How long a renewal allows to act."""
 RETRY_SECONDS: Final = 2.0
+RELEASE_SECONDS: Final = 3.0
+GIVEN_BACK_SECONDS: Final = 1
+"""Duration of a Lease that was given back. One that lost its holder otherwise may have one that does not know yet."""
 
 
 class LostError(errors.CotenantError):
@@ -68,7 +72,8 @@ class Leader:
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{NAME}"
         self._until = float("-inf")
         self._held: _Lease | None = None
-        self._seen, self._seen_since = "", 0.0
+        self._asked = float("-inf")
+        self._seen, self._seen_since, self._saw_holder = "", 0.0, False
         self._told = ""
 
     def leads(self) -> bool:
@@ -88,52 +93,73 @@ class Leader:
             LostError: it was not renewed in time.
         """
         while True:
-            await pause(RETRY_SECONDS)
+            await pause(max(self._asked + RETRY_SECONDS - self._monotonic(), 0.0))
             # A request may take longer than there is to act.
             trying = asyncio.ensure_future(self.try_once())
-            await asyncio.wait([trying], timeout=max(self._until - self._monotonic(), 0.0))
-            if not self.leads():
+            try:
+                await asyncio.wait([trying], timeout=max(self._until - self._monotonic(), 0.0))
+            finally:
                 trying.cancel()
+            if not self.leads():
                 raise LostError(f"the Lease {NAME} could not be renewed for {RENEW_SECONDS:g} s: {self._told}")
-            await trying
 
     async def release(self) -> None:
         """Give it back, so that the next one need not wait; nothing is written by this process any more."""
-        held, self._until, self._held = self._held if self.leads() else None, float("-inf"), None
-        if held is not None:
-            try:
-                await self._write(held, holder="", duration=1)
-            except (api.APIError, errors.TemporaryError) as error:
-                _LOGGER.info("the Lease %s could not be given back: %s", NAME, error)
+        self._until, self._held = float("-inf"), None
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                # A renewal that was broken off may arrive in between.
+                with contextlib.suppress(api.ConflictError):
+                    return await self._give_back()
+                await self._give_back()
+        except (errors.CotenantError, TimeoutError) as error:
+            _LOGGER.info("the Lease %s was not given back: %s", NAME, error)
+
+    async def _give_back(self) -> None:
+        found = await self._read()
+        if found.holder == self.identity:
+            await self._write(found, holder="", duration=GIVEN_BACK_SECONDS)
 
     async def try_once(self) -> bool:
-        """Take or renew the Lease where that is possible; whether it may act for `RENEW_SECONDS` from before."""
-        asked = self._monotonic()
+        """Take or renew the Lease where that is possible; whether it may act now."""
+        self._asked = self._monotonic()
         try:
-            found = self._held or await self._read()
-            if self._is_anothers(found):
-                self._until = float("-inf")
-                self._tell(f"{found.holder} leads", level=logging.INFO)
-                return False
-            self._held = await self._write(found)
+            with contextlib.suppress(api.ConflictError):
+                return await self._taken()
+            # What somebody else wrote is looked at without delay.
+            self._held = None
+            return await self._taken()
         except api.NotFoundError:
             # Whoever makes it again may let another take it.
             self._held, self._until = None, float("-inf")
             self._tell(f"the Lease {NAME} is not there: `helm upgrade` makes it again")
-            return False
-        except (api.APIError, errors.TemporaryError) as error:
+        except errors.CotenantError as error:
             self._held = None
             self._tell(f"the Lease {NAME}: {error}")
-            return self.leads()
+        return self.leads()
+
+    async def _taken(self) -> bool:
+        asked = self._monotonic()
+        found = self._held or await self._read()
+        if self._is_anothers(found):
+            self._until = float("-inf")
+            self._tell(f"{found.holder or 'nobody'} leads", level=logging.INFO)
+            return False
+        self._held = await self._write(found)
+        self._saw_holder = True
         self._until = asked + RENEW_SECONDS
         self._told = ""
-        return True
+        return self.leads()
 
     def _is_anothers(self, found: _Lease) -> bool:
-        """Whether another may act by this Lease."""
+        """Whether another may act by this Lease, or by the one that was there before it."""
         if found.version != self._seen:
             self._seen, self._seen_since = found.version, self._monotonic()
-        if found.holder in {"", self.identity}:
+        if found.holder == self.identity:
+            return False
+        self._saw_holder = self._saw_holder or found.holder != ""
+        is_free = found.duration == GIVEN_BACK_SECONDS or not self._saw_holder or self.leads()
+        if found.holder == "" and is_free:
             return False
         return self._monotonic() <= self._seen_since + found.duration
 
