@@ -100,6 +100,8 @@ class Leader:
                 await asyncio.wait([trying], timeout=max(self._until - self._monotonic(), 0.0))
             finally:
                 trying.cancel()
+            if trying.done():
+                trying.result()
             if not self.leads():
                 raise LostError(f"the Lease {NAME} could not be renewed for {RENEW_SECONDS:g} s: {self._told}")
 
