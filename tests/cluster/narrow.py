@@ -145,10 +145,8 @@ class Proxy(AbstractContextManager["Proxy"]):
 
 def _lease(request: web.Request, body: bytes) -> web.Response:
     """Nobody has the Lease, and whoever writes it gets it."""
-    if request.method == "GET":
-        return web.json_response({"message": "not found"}, status=404)
-    spec = json.loads(body).get("spec")
-    return web.json_response({"metadata": {"resourceVersion": "1"}, "spec": spec}, status=201)
+    spec = json.loads(body)["spec"] if request.method == "PATCH" else {}
+    return web.json_response({"metadata": {"resourceVersion": "1"}, "spec": spec})
 
 
 def narrowed(path: str, namespace: str) -> str:
