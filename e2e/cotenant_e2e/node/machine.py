@@ -193,8 +193,17 @@ def mounts_below(mountinfo: str, below: Path) -> list[Path]:
 
 
 def _unmount(below: Path) -> None:
-    for point in mounts_below(Path("/proc/self/mountinfo").read_text(), below):
-        _run("umount", "--lazy", str(point))
+    for point in _mounted(below):
+        try:
+            _run("umount", "--lazy", str(point))
+        except errors.PermanentError:
+            # What ended the container may have done it meanwhile.
+            if point in _mounted(below):
+                raise
+
+
+def _mounted(below: Path) -> list[Path]:
+    return mounts_below(Path("/proc/self/mountinfo").read_text(), below)
 
 
 def processes_in(cgroup: Path) -> list[int]:
