@@ -64,6 +64,11 @@ def timestamp(now: datetime) -> str:
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def micro_timestamp(now: datetime) -> str:
+    """Format a time as `metav1.MicroTime`: RFC 3339 in UTC with microseconds."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def from_objects(objects: Any) -> tuple[Condition, ...]:
     """Conditions of an object's status, as read from the API server."""
     return tuple(Condition.model_validate(item) for item in objects or ())

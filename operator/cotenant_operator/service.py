@@ -101,9 +101,16 @@ async def _serve(options: Options, parser: process.Process) -> None:
         answers = probes.Answers(metrics=work.metrics.text, ready=whole.is_set)
         async with probes.serving(options.liveness_port, answers), asyncio.TaskGroup() as group:
             sweeping = group.create_task(sweeper.run())
-            waiting = group.create_task(_wait(client, store, leader, whole))
             acting = _Acting(group, leader, work, names)
-            waiting.add_done_callback(acting.begin)
+
+            async def wait() -> None:
+                """Read what there is, and begin when it may act; what comes meanwhile is taken in by the watches."""
+                await resync.read_all(client, store)
+                whole.set()
+                _LOGGER.info("watching %d DLJobs", len(store.keys()))
+                await acting.begin()
+
+            waiting = group.create_task(wait())
 
             async def finish() -> None:
                 """End our own tasks first: kopf would take them for its own that hang."""
@@ -124,14 +131,6 @@ async def _serve(options: Options, parser: process.Process) -> None:
         await send.close()
 
 
-async def _wait(client: api.API, store: Store, leader: leading.Leader, whole: asyncio.Event) -> None:
-    """Read what there is, then wait until it may act: what comes meanwhile is taken in by the watches."""
-    await resync.read_all(client, store)
-    whole.set()
-    _LOGGER.info("watching %d DLJobs", len(store.keys()))
-    await leader.lead()
-
-
 class _Acting:
     """What only the operator that leads does.
 
@@ -147,30 +146,27 @@ class _Acting:
     ) -> None:
         self._group, self._leader, self._work, self._names = group, leader, work, names
         self._working: asyncio.Task[None] | None = None
-        self._beside: list[asyncio.Task[None]] = []
         self._renewing: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
 
-    def begin(self, waiting: "asyncio.Task[None]") -> None:
-        """When waiting is over, unless something ended it."""
-        if waiting.cancelled() or waiting.exception() is not None:
-            return
+    async def begin(self) -> None:
+        """Wait until it may act, then begin."""
+        await self._leader.lead()
         self._renewing = self._group.create_task(self._leader.keep())
         self._working = self._group.create_task(self._work.run())
         self._beside = [self._group.create_task(one) for one in (self._work.keeper.run(), self._names.run())]
 
     async def end(self) -> None:
         """Finish what is being done, then let another lead."""
-        if self._working is None or self._renewing is None:
-            # The Lease may have been taken by a request that was broken off.
-            await self._leader.release()
-            return
-        self._work.stop()
-        for task in self._beside:
-            task.cancel()
-        await asyncio.wait([self._working], timeout=FINISH_SECONDS)
-        self._working.cancel()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._work.keeper.write_due(all_of_it=True), timeout=FINISH_SECONDS)
-        self._renewing.cancel()
-        await asyncio.wait([self._renewing])
+        if self._working is not None and self._renewing is not None:
+            self._work.stop()
+            for task in self._beside:
+                task.cancel()
+            await asyncio.wait([self._working], timeout=FINISH_SECONDS)
+            self._working.cancel()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._work.keeper.write_due(all_of_it=True), timeout=FINISH_SECONDS)
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+        # Also where the request that takes the Lease was broken off.
         await self._leader.release()

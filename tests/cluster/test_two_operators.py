@@ -12,12 +12,10 @@ from cotenant_e2e import client as clients
 from cotenant_e2e import installation, waiting
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.installation import Installation
+from cotenant_operator.loop import leading
 
 SECOND = "operator-second"
-LEASE_SECONDS = 15
-LEASE = clients.path_of(
-    "leases", group="coordination.k8s.io", namespace=names.RELEASE_NAMESPACE, name="cotenant-operator"
-)
+LEASE = clients.path_of("leases", group="coordination.k8s.io", namespace=names.RELEASE_NAMESPACE, name=leading.NAME)
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ def test_one_that_was_paused_while_another_led_ends_and_changes_nothing(second: 
     is_running(workspace, "before")
     first = cluster.process(installation.OPERATOR)
     first.signal(signal.SIGSTOP)
-    waiting.wait_until(lambda: holder(cluster) == second, "the second leads", LEASE_SECONDS + SECONDS)
+    waiting.wait_until(lambda: holder(cluster) == second, "the second leads", leading.DURATION_SECONDS + SECONDS)
     is_running(workspace, "after")
     first.signal(signal.SIGCONT)
     waiting.wait_until(lambda: not first.alive(), "the first has ended", SECONDS)

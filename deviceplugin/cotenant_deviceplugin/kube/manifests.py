@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Self
 
 from cotenant_api import conditions, gpunode, names
@@ -83,7 +83,7 @@ def lease(
         "spec": {
             "holderIdentity": node,
             "leaseDurationSeconds": gpunode.LEASE_SECONDS,
-            "renewTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "renewTime": conditions.micro_timestamp(now),
         },
     }
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from cotenant_api import names
+from cotenant_api import conditions, names
 from cotenant_api.names import NodeName
 from cotenant_e2e import client as clients
 from cotenant_e2e import components, installation, waiting
@@ -214,4 +214,4 @@ class Agents(threading.Thread):
 
 
 def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return conditions.micro_timestamp(dt.datetime.now(dt.UTC))

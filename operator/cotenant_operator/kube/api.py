@@ -30,7 +30,7 @@ JSON: Final = "application/json"
 MAX_MESSAGE: Final = 1024
 PAGE: Final = 500
 EVENTS: Final = 50
-OURS: Final = {"fieldManager": labels.FIELD_MANAGER}
+_OURS: Final = {"fieldManager": labels.FIELD_MANAGER}
 """With every request that writes: `managedFields` tell who wrote what."""
 _RETRY_SECONDS: Final = 1.0
 _BUSY: Final = 429
@@ -48,6 +48,7 @@ _PATHS: Final = {
     Kind.SERVICE_ACCOUNT: ("/api/v1", "serviceaccounts"),
     Kind.ROLE: ("/apis/rbac.authorization.k8s.io/v1", "roles"),
     Kind.ROLE_BINDING: ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    Kind.LEASE: ("/apis/coordination.k8s.io/v1", "leases"),
 }
 
 
@@ -206,19 +207,19 @@ class API:
     async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Json:
         """Create an object. Raises ConflictError where its name is taken."""
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
-        return await self.ask(Request(method="POST", path=path, query=OURS, body=manifest))
+        return await self.ask(Request(method="POST", path=path, query=_OURS, body=manifest))
 
     async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str, version: int) -> Json:
         """Apply to the object of this UID and version (ConflictError). Nothing is created: that could come late."""
         metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": str(version)}
         path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
-        body, query = {**manifest, "metadata": metadata}, OURS | {"force": "true"}
+        body, query = {**manifest, "metadata": metadata}, _OURS | {"force": "true"}
         return await self.ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
 
     async def merge(self, kind: Kind, key: Key, patch: Mapping[str, Any], *, subresource: str = "") -> Json:
         """Merge a patch; `metadata.uid` and `metadata.resourceVersion` in it are conditions (ConflictError)."""
         path = path_of(kind, key) + (f"/{subresource}" if subresource else "")
-        return await self.ask(Request(method="PATCH", path=path, query=OURS, body=patch, content_type=MERGE))
+        return await self.ask(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=MERGE))
 
     async def delete(self, kind: Kind, key: Key, *, uid: str, version: int | None = None) -> None:
         """Delete the object of this UID in the background; none there is as good, and so is one that has changed."""
@@ -245,7 +246,7 @@ class API:
         """Create an event; the same name again is the same event told before."""
         path = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
         try:
-            await self.ask(Request(method="POST", path=path, query=OURS, body=event))
+            await self.ask(Request(method="POST", path=path, query=_OURS, body=event))
         except ConflictError:
             return
 

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from cotenant_api import errors
+from cotenant_api import conditions, errors
 from cotenant_operator.kube import api
 from cotenant_operator.loop import patience
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.views import Key
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ class Leader:
     ) -> None:
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._client, self._now, self._monotonic = client, now, monotonic
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{NAME}"
+        self._key = Key(namespace, NAME)
         self._until = float("-inf")
         self._held: _Lease | None = None
         self._asked = float("-inf")
@@ -95,13 +97,9 @@ class Leader:
         while True:
             await pause(max(self._asked + RETRY_SECONDS - self._monotonic(), 0.0))
             # A request may take longer than there is to act.
-            trying = asyncio.ensure_future(self.try_once())
-            try:
-                await asyncio.wait([trying], timeout=max(self._until - self._monotonic(), 0.0))
-            finally:
-                trying.cancel()
-            if trying.done():
-                trying.result()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(self._until - self._monotonic(), 0.0)):
+                    await self.try_once()
             if not self.leads():
                 raise LostError(f"the Lease {NAME} could not be renewed for {RENEW_SECONDS:g} s: {self._told}")
 
@@ -147,7 +145,7 @@ class Leader:
             self._until = float("-inf")
             self._tell(f"{found.holder or 'nobody'} leads", level=logging.INFO)
             return False
-        self._held = await self._write(found)
+        self._held = await self._write(found, holder=self.identity, duration=DURATION_SECONDS)
         self._saw_holder = True
         self._until = asked + RENEW_SECONDS
         self._told = ""
@@ -166,26 +164,21 @@ class Leader:
         return self._monotonic() <= self._seen_since + found.duration
 
     async def _read(self) -> _Lease:
-        return _lease(await self._client.ask(api.Request(method="GET", path=self._path, query={})))
+        return _lease(await self._client.get(Kind.LEASE, self._key))
 
-    async def _write(self, over: _Lease, *, holder: str | None = None, duration: int = DURATION_SECONDS) -> _Lease:
+    async def _write(self, over: _Lease, *, holder: str, duration: int) -> _Lease:
         """Write over what was read. Raises ConflictError where somebody wrote meanwhile."""
-        new = self.identity if holder is None else holder
-        taken = new not in {"", over.holder}
-        spec = self._spec(new, duration, transitions=over.transitions + taken, taken=taken)
-        body = {"metadata": {"resourceVersion": over.version}, "spec": spec}
-        request = api.Request(method="PATCH", path=self._path, query=api.OURS, body=body, content_type=api.MERGE)
-        return _lease(await self._client.ask(request))
-
-    def _spec(self, holder: str, duration: int, *, transitions: int, taken: bool) -> dict[str, Any]:
-        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = conditions.micro_timestamp(self._now())
+        taken = holder not in {"", over.holder}
         spec = {
             "holderIdentity": holder,
             "leaseDurationSeconds": duration,
             "renewTime": now,
-            "leaseTransitions": transitions,
+            "leaseTransitions": over.transitions + taken,
+            **({"acquireTime": now} if taken else {}),
         }
-        return spec | ({"acquireTime": now} if taken else {})
+        patch = {"metadata": {"resourceVersion": over.version}, "spec": spec}
+        return _lease(await self._client.merge(Kind.LEASE, self._key, patch))
 
     def _tell(self, text: str, *, level: int = logging.WARNING) -> None:
         """Log what is new."""

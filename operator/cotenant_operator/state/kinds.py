@@ -19,6 +19,7 @@ class Kind(enum.Enum):
     SERVICE_ACCOUNT = "ServiceAccount"
     ROLE = "Role"
     ROLE_BINDING = "RoleBinding"
+    LEASE = "Lease"
 
 
 WATCHED: Final = (Kind.DLJOB, Kind.JOB, Kind.DEPLOYMENT, Kind.POD, Kind.POLICY, Kind.GPU_NODE, Kind.RESOURCE_QUOTA)
