@@ -20,7 +20,7 @@ DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-whee
 UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node security simulation torch)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -80,8 +80,8 @@ soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs 
 	@PYTHONPATH=tests $(BIN)/python -m node_kit.schedules --seeds 10000 --jobs $$(nproc)
 	@COTENANT_NODE_PAIRS=200 scripts/test-node $(VENV) -k never_swap
 
-soak-hostile: $(VENV)/.wheel ## a hostile namespace beside an honest one on a real control plane (MINUTES=60)
-	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e soak-hostile --dir $(RUN_DIR)/soak-hostile $(MINUTES:%=--minutes %)
+soak-hostile: $(VENV)/.wheel ## a hostile namespace beside an honest one on a real control plane, more than an hour (MINUTES=60)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e soak-hostile --dir $(RUN_DIR)/soak-hostile $(MINUTES:%=--minutes %) --write docs/operations/threat-model.md
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
@@ -120,6 +120,9 @@ evidence: $(VENV)/.wheel $(if $(TRACES),openb) ## every table and plot of docs/e
 
 bench: $(VENV)/.wheel ## ratios of speed against plain kube-scheduler, on this machine (about half an hour)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench --dir $(RUN_DIR)/bench --write docs/packing.md
+
+bench-admission: $(VENV)/.wheel ## pods that ask for no share, created with everything of ours and with parts missing (about ten minutes)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-admission --dir $(RUN_DIR)/bench-admission --write docs/operations/security.md
 
 bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extender at the size of a large cluster
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-extender --write docs/packing.md --plot docs/images/extender-cost.svg

@@ -13,6 +13,7 @@ from cotenant_api.command import Command
 
 COMMANDS = (
     "bench",
+    "bench-admission",
     "bench-dashboard",
     "bench-extender",
     "bench-node",

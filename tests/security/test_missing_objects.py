@@ -4,39 +4,19 @@ Groups of objects are deleted, the API server is started again, and everybody el
 `test_each_object_missing.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
-import yaml
 
 from cluster.workloads import CONTAINER, SECONDS, pod_object
-from cotenant_api.names import ASKS_LABEL, PACKING_GATE, RELEASE_NAMESPACE, SCHEDULER_NAME
+from cotenant_api.names import ASKS_LABEL, PACKING_GATE, SCHEDULER_NAME
 from cotenant_e2e import client as clients
-from cotenant_e2e import components, installation, startup, testing, waiting
+from cotenant_e2e import installation, missing, startup, testing, waiting
 from cotenant_e2e.client import Json
 from cotenant_e2e.cluster import Cluster
 
 SHARED = pod_object("p")
 CLOSED = pod_object("p", hostNetwork=True)
-
-
-def of_kinds(*kinds: str, name: str = "") -> list[Json]:
-    """Objects that the manifests bring; `name`: a part of it."""
-    folders = ("crds", "rbac", "admission")
-    paths = [path for folder in folders for path in sorted((installation.MANIFESTS / folder).glob("*.yaml"))]
-    every = [yaml.safe_load_all(path.read_text()) for path in (*paths, installation.MANIFESTS / "policy.yaml")]
-    found = [document for documents in every for document in documents if document]
-    return [one for one in found if one["kind"] in kinds and name in one["metadata"]["name"]]
-
-
-ADMITTING = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
-GROUPS = {
-    "kinds": of_kinds("CustomResourceDefinition"),
-    "accounts and roles": of_kinds("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    "bindings of policies": of_kinds(*(f"{kind}Binding" for kind in ADMITTING)),
-    "policies": of_kinds(*ADMITTING),
-    "namespace": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE_NAMESPACE}}],
-}
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +59,12 @@ def is_refused(cluster: Cluster, pod: Json) -> bool:
     return False
 
 
-@pytest.mark.parametrize("gone", GROUPS.values(), ids=list(GROUPS))
-def test_pods_of_others_are_created_whatever_is_missing(cluster: Cluster, gone: list[Json]) -> None:
+@pytest.mark.parametrize("gone", missing.GROUPS.values(), ids=list(missing.GROUPS))
+def test_pods_of_others_are_created_whatever_is_missing(cluster: Cluster, gone: Sequence[Json]) -> None:
     assert gone
-    objects = {"apiVersion": "v1", "kind": "List", "items": gone}
-    cluster.kubectl("delete", "--ignore-not-found", "--filename", "-", stdin=objects)
-    # Told to stop, it would wait for those who watch.
-    cluster.kill(components.API_SERVER)
-    cluster.restart(components.API_SERVER)
+    missing.remove(cluster, gone)
     others_are_created(cluster)
-    judged = not any(one["kind"].startswith(ADMITTING) for one in gone)
-    # A rule is in force a moment after the API server is ready.
-    waiting.wait_until(lambda: is_refused(cluster, CLOSED) is judged, f"rules in force: {judged}", SECONDS)
+    missing.wait_until_judged(cluster, gone)
     others_are_created(cluster)
     installation.apply_manifests(cluster)
 
@@ -102,7 +76,7 @@ def test_with_everything_there_others_are_created(cluster: Cluster) -> None:
 
 def test_without_the_policy_that_changes_pods_a_share_is_still_refused(cluster: Cluster) -> None:
     """Rules that select pods by the label which that policy gives them are not gone round."""
-    for gone in of_kinds("MutatingAdmissionPolicyBinding"):
+    for gone in missing.of_kinds("MutatingAdmissionPolicyBinding"):
         cluster.kubectl("delete", "--filename", "-", stdin=gone)
     pods = f"{clients.path_of('pods', namespace='default')}?dryRun=All"
     served: Json = {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": PACKING_GATE}]}
