@@ -222,16 +222,59 @@ def test_when_the_preemptor_fits_elsewhere_meanwhile_it_goes_there() -> None:
     assert held(source) == []
 
 
-def test_when_its_gpu_closes_meanwhile_it_is_decided_anew() -> None:
+def one_of_two_is_closed() -> ledger.Ledger:
+    """A job waits for a victim on the first of two GPUs, which then closes."""
     source = builders.cluster(gpus=2)
     runs(source, "low0", 80)
     runs(source, "low1", 80, "GPU-n0-1")
     builders.put(source, builders.pod("high", 60, priority=5))
     assert evicted(source) == ["low0"]
-    sick = builders.gpunode("n0")
-    sick["status"]["gpus"][0]["health"] = "Unhealthy"
-    source.gpunode(records.gpunode_record(sick), now=NOW)
-    assert evicted(source, now=NOW + 3) == ["low1"]
+    leaving(source, "low0")
+    healths(source, "Unhealthy", now=NOW + 1)
+    return source
+
+
+def healths(source: ledger.Ledger, first: str, *, now: float) -> None:
+    reported = builders.gpunode("n0")
+    reported["status"]["gpus"][0]["health"] = first
+    source.gpunode(records.gpunode_record(reported), now=now)
+
+
+def test_when_its_gpu_stays_closed_it_is_decided_anew() -> None:
+    source = one_of_two_is_closed()
+    assert evicted(source, now=NOW + 2) == []
+    assert evicted(source, now=NOW + 2 + preempting.KEPT_SECONDS) == ["low1"]
+
+
+def test_when_its_gpu_closes_for_a_moment_as_the_victim_ends_nobody_else_is_evicted() -> None:
+    source = one_of_two_is_closed()
+    assert evicted(source, now=NOW + 2) == []
+    end(source, "low0")
+    assert evicted(source, now=NOW + 3) == []
+    healths(source, "Healthy", now=NOW + 4)
+    assert lifted(source, now=NOW + 4) == ["high"]
+
+
+def test_a_gpu_that_closes_again_has_its_while_again() -> None:
+    source = one_of_two_is_closed()
+    assert evicted(source, now=NOW + 2) == []
+    healths(source, "Healthy", now=NOW + 5)
+    assert evicted(source, now=NOW + 5) == []
+    healths(source, "Unhealthy", now=NOW + 6)
+    assert evicted(source, now=NOW + 6) == []
+    assert evicted(source, now=NOW + 2 + preempting.KEPT_SECONDS) == []
+    assert evicted(source, now=NOW + 6 + preempting.KEPT_SECONDS) == ["low1"]
+
+
+def test_who_evicts_nobody_does_not_wait_for_a_gpu_that_has_closed() -> None:
+    source = builders.cluster(gpus=2)
+    runs(source, "going", 80)
+    runs(source, "low", 80, "GPU-n0-1")
+    leaving(source, "going")
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == []
+    healths(source, "Unhealthy", now=NOW + 1)
+    assert evicted(source, now=NOW + 3) == ["low"]
 
 
 def test_a_higher_priority_takes_what_is_held_for_a_lower_one() -> None:

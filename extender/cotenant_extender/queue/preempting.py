@@ -1,13 +1,15 @@
 """Preemptions under way: for whom GPUs are held while victims leave, and whom not to ask again for a while.
 
-GPUs are held until the job is bound or gone, until it got other GPUs, until one of them closed, until a victim may not
-be evicted, or until a victim is stuck. Then it is decided anew, on what is the case then. A pod that may not be evicted
-is asked again after a while (see `budgets`), with all others of its PodDisruptionBudget; it is never deleted instead.
+GPUs are held until the job is bound or gone, until it got other GPUs, until one of them has been closed for a while,
+until a victim may not be evicted, or until a victim is stuck. Then it is decided anew, on what is the case then. A pod
+that may not be evicted is asked again after a while (see `budgets`), with all others of its PodDisruptionBudget; it is
+never deleted instead.
 
 A victim has the grace period that its pod states: it is stuck `GONE_SECONDS` after its deletion timestamp, which
 includes that period. One that has no deletion timestamp is stuck `GONE_SECONDS` after its eviction was decided.
 """
 
+import enum
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -23,7 +25,10 @@ GONE_SECONDS = 300.0
 GRACE_LIMIT_SECONDS = 24 * 3600.0
 """A pod's own grace period is waited for no longer: an author may write any."""
 KEPT_SECONDS = 10.0
-"""GPUs are kept for so long for a job whose victims have all gone and that does not fit: statuses may follow."""
+"""GPUs are kept for so long for a job whose victims have all gone and that does not fit: statuses may follow.
+
+As long for one with victims whose GPU has closed: the last of a victim's processes may outlive its pod for a moment.
+"""
 STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
 LIMIT = 64
@@ -60,6 +65,14 @@ class _Live:
     beside: frozenset[PodUID]
 
 
+class _Ground(enum.Enum):
+    """What is held for a job: all of it is open, some of it is closed, or it serves nobody any more."""
+
+    OPEN = enum.auto()
+    CLOSED = enum.auto()
+    LOST = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class _Stay:
     """A pod that is not to be asked."""
@@ -80,6 +93,7 @@ class Preemptions:
         self._staying: dict[PodUID, _Stay] = {}
         self._budgets = budgets.Budgets()
         self._freed: dict[order.Name, float] = {}
+        self._closed: dict[order.Name, float] = {}
         self.sparing = sparing.Sparing()
 
     def __contains__(self, name: order.Name) -> bool:
@@ -197,13 +211,22 @@ class Preemptions:
             if stuck:
                 self._staying.update({uid: _Stay(0, now + STUCK_SECONDS) for uid in stuck})
                 self.end(source, name)
-            elif _is_over(source, waiting, live):
+            elif self._is_over(name, live, _ground(source, waiting, live), now=now):
                 self.end(source, name)
         return [name for name in before if name not in self._live]
+
+    def _is_over(self, name: order.Name, live: _Live, ground: _Ground, *, now: float) -> bool:
+        """Whether nothing is to be held any more."""
+        if ground is not _Ground.CLOSED:
+            self._closed.pop(name, None)
+            return ground is _Ground.LOST
+        # Who has victims would have evicted them for nothing.
+        return live.again < math.inf or now >= self._closed.setdefault(name, now) + KEPT_SECONDS
 
     def end(self, source: ledger.Ledger, name: order.Name) -> None:
         """Nothing is held for a job any more."""
         self._freed.pop(name, None)
+        self._closed.pop(name, None)
         source.end_hold(self._live.pop(name).hold)
 
     def end_all(self, source: ledger.Ledger) -> None:
@@ -230,8 +253,8 @@ def _is_stuck(source: ledger.Ledger, uid: PodUID, live: _Live, *, now: float) ->
     return now >= min(leaves, live.begun + GRACE_LIMIT_SECONDS) + GONE_SECONDS
 
 
-def _is_over(source: ledger.Ledger, waiting: line.Line, live: _Live) -> bool:
-    """Whether its job has got GPUs or is gone, or what is held cannot serve those of its pods that still wait."""
+def _ground(source: ledger.Ledger, waiting: line.Line, live: _Live) -> _Ground:
+    """What is held: lost, too, where its job has got other GPUs or is gone."""
     held, served = source.holds.get(live.hold, {}), False
     for uid in live.hold.holders:
         record, earmark = source.pods.get(uid), source.earmarks.get(uid)
@@ -240,19 +263,21 @@ def _is_over(source: ledger.Ledger, waiting: line.Line, live: _Live) -> bool:
         if earmark is not None:
             served |= any(gpu.uuid in held.get(earmark.placed.node, ()) for gpu in earmark.placed.gpus)
         elif uid in source.reserved or waiting.of_pod(uid) is not None:
-            return not _stands(source, live)
-    return not served
+            return _kept(source, live)
+    return _Ground.OPEN if served else _Ground.LOST
 
 
-def _stands(source: ledger.Ledger, live: _Live) -> bool:
-    """Whether the GPUs are still open and kept for it, and somebody who has to leave is still there."""
-    seen = source.seen()
+def _kept(source: ledger.Ledger, live: _Live) -> _Ground:
+    """What is held, for a job that waits: lost where a node is gone or takes no pods, or another has some of it."""
+    seen, found = source.seen(), _Ground.OPEN
     for name, uuids in source.holds.get(live.hold, {}).items():
         row = seen.rows.get(name)
         node = None if row is None else seen.nodes[row]
-        if node is None or node.closed is not None or not node.host.schedulable:
-            return False
-        kept = {gpu.uuid for gpu in node.gpus if gpu.closed is None and gpu.hold == live.hold}
+        if node is None or not node.host.schedulable:
+            return _Ground.LOST
+        kept = {gpu.uuid for gpu in node.gpus if gpu.hold == live.hold}
         if not uuids or not uuids <= kept:
-            return False
-    return live.hold in source.holds
+            return _Ground.LOST
+        if node.closed is not None or any(gpu.closed is not None for gpu in node.gpus if gpu.uuid in uuids):
+            found = _Ground.CLOSED
+    return found if live.hold in source.holds else _Ground.LOST
