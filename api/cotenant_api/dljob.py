@@ -37,6 +37,8 @@ class Phase(enum.StrEnum):
 
     PENDING = "Pending"
     QUEUED = "Queued"
+    STARTING = "Starting"
+    """It has its GPUs, and a container of it fails to start."""
     RUNNING = "Running"
     SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"

@@ -23,6 +23,7 @@ WAITING_FOR_PLACEMENT: Final = "WaitingForPlacement"
 PLACED: Final = "Placed"
 PODS_READY: Final = "PodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
+PODS_NOT_STARTING: Final = "PodsNotStarting"
 ROLLING_OUT: Final = "RollingOut"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 

@@ -11,6 +11,7 @@ from cotenant_cli.views import explanation, tables, usage_tables
 
 _TITLE: Final = 12
 _TONES: Final = {
+    dljob.Phase.STARTING: tables.Tone.BAD,
     dljob.Phase.RUNNING: tables.Tone.GOOD,
     dljob.Phase.SUCCEEDED: tables.Tone.GOOD,
     dljob.Phase.FAILED: tables.Tone.BAD,

@@ -83,9 +83,9 @@ def early(
         # Just resumed: the pods that are there are of before.
         return None, None
     found = [finding for finding in causes.findings(observed, current) if _ends_early(finding, spec)]
-    refused, due = causes.refused(observed, current, now)
-    if not found and refused is not None:
-        found = [refused]
+    late, due = causes.not_started(observed, current, now)
+    if not found and late is not None:
+        found = [late]
     if not found:
         profiled = _profiled(observed, spec, current)
         return profiled, None if profiled is not None else due

@@ -7,7 +7,7 @@ goes on is left alone, whatever befell its GPU; so nothing is acted on twice, an
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from cotenant_api import gpunode, packingpolicy, placement
 from cotenant_api.names import NodeName, PodUID
@@ -144,19 +144,35 @@ def _by_itself(observed: Observed, pod: views.Pod) -> Finding:
     return Finding(cause=Cause.FAILED, pod=pod, message=text)
 
 
-def refused(observed: Observed, current: views.Job, now: datetime) -> tuple[Finding | None, datetime | None]:
-    """A pod that its node agent has refused for long, and else when one will have been."""
-    due = None
-    for pod in pods_of(observed, current):
-        why = observed.refused.get(views.pod_uid(pod))
-        if why is None or pod.phase != "Pending" or pod.meta.deleting or pod.scheduled_at is None:
-            continue
-        at = pod.scheduled_at + timedelta(seconds=REFUSED_SECONDS)
-        if now >= at:
-            text = f"pod {pod.meta.key.name} cannot start on node {pod.node}: {why}"
-            return Finding(cause=Cause.NEVER_STARTED, pod=pod, message=text), None
-        due = at if due is None else min(due, at)
-    return None, due
+class _Wait(NamedTuple):
+    """A pod that has its GPUs and does not start: until when that is borne, and what keeps it."""
+
+    until: datetime
+    pod: views.Pod
+    why: str
+
+
+def not_started(observed: Observed, current: views.Job, now: datetime) -> tuple[Finding | None, datetime | None]:
+    """A pod that has had its GPUs for too long without starting, and else when one will have had."""
+    waits = (_wait(observed, pod) for pod in pods_of(observed, current))
+    first = min((wait for wait in waits if wait is not None), key=lambda wait: wait.until, default=None)
+    if first is None or now < first.until:
+        return None, None if first is None else first.until
+    text = f"pod {first.pod.meta.key.name} cannot start on node {first.pod.node}: {first.why}"
+    return Finding(cause=Cause.NEVER_STARTED, pod=first.pod, message=text), None
+
+
+def _wait(observed: Observed, pod: views.Pod) -> _Wait | None:
+    if pod.phase != "Pending" or pod.meta.deleting or pod.scheduled_at is None:
+        return None
+    refused, policy = observed.refused.get(views.pod_uid(pod)), observed.policy
+    if refused is not None:
+        return _Wait(pod.scheduled_at + timedelta(seconds=REFUSED_SECONDS), pod, refused)
+    seconds = None if policy is None else policy.queue.start_timeout_seconds
+    if seconds is None or pod.placement is None or pod.idle_since is None:
+        return None
+    why = f"{pod.hindrance or 'no container of it runs'}; queue.startTimeoutSeconds is {seconds}"
+    return _Wait(pod.idle_since + timedelta(seconds=seconds), pod, why)
 
 
 def peak_mib(observed: Observed, pods: Iterable[views.Pod]) -> int:

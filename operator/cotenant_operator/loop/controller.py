@@ -15,7 +15,7 @@ from cotenant_api import dljob, errors, names
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import behind, creations, events, executor, keeper, limit_ranges, overuses, pace
+from cotenant_operator.loop import creations, events, executor, keeper, limit_ranges, overuses, pace, waits
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process, tasks
 from cotenant_operator.plans import actions
@@ -89,7 +89,7 @@ class Controller:
     ) -> None:
         self.store = store
         self.metrics = metrics.Metrics()
-        self._behind = behind.Behind()
+        self._unobserved, self._not_started = waits.Waits(waits.unobserved), waits.Waits(waits.not_started)
         self._client, self._clock, self._leads = client, clock, options.leads
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
@@ -111,11 +111,14 @@ class Controller:
         self._refusals: dict[Key, tuple[str, Refusal]] = {}
         self._pace = pace.Pace(urgent_seconds=options.urgent_seconds)
         self.metrics.ask(
-            due=lambda: self._queue.count_due(clock.monotonic()),
-            unobserved=lambda: self._behind.longest(now=clock.monotonic()),
-            unread=store.count_unread,
-            phases=lambda: store.phases() if options.leads() else {},
-            leading=options.leads,
+            metrics.Sources(
+                due=lambda: self._queue.count_due(clock.monotonic()),
+                unobserved=lambda: self._unobserved.longest(now=clock.monotonic()),
+                not_started=lambda: self._not_started.longest(now=clock.monotonic()),
+                unread=store.count_unread,
+                phases=lambda: store.phases() if options.leads() else {},
+                leading=options.leads,
+            )
         )
 
     @property
@@ -129,7 +132,7 @@ class Controller:
             return
         now = self._clock.monotonic()
         for key in keys:
-            self._behind.note(key, self.store.dljob(key), now=now)
+            self._note(key, now=now)
             self._queue.add(key, at=now)
         if keys:
             self._wake.set()
@@ -180,7 +183,13 @@ class Controller:
         result = await self._result_of(key)
         self.metrics.reconciles.labels(result.value).inc()
         self.metrics.reconcile_seconds.observe(self._clock.monotonic() - began)
-        self._behind.note(key, self.store.dljob(key), now=self._clock.monotonic())
+        self._note(key, now=self._clock.monotonic())
+
+    def _note(self, key: Key, *, now: float) -> None:
+        """Take in what a DLJob waits for."""
+        job = self.store.dljob(key)
+        for kept in (self._unobserved, self._not_started):
+            kept.note(key, job, now=now)
 
     async def _result_of(self, key: Key) -> metrics.Result:
         """Look at a DLJob, and have it looked at again if that failed."""

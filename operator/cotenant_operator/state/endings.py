@@ -39,7 +39,7 @@ def of_pod(status: views.Object) -> views.PodEnd | None:
 
 def ran_out(status: views.Object) -> str | None:
     """The line in which a container that has ended, or did before it was started again, said it of the GPU's memory."""
-    for container in _containers(status):
+    for container in containers(status):
         for state in ("state", "lastState"):
             ended = (container.get(state) or {}).get("terminated") or {}
             said = exhaustion.line(ended.get("message") or "") if ended.get("exitCode") else None
@@ -68,14 +68,15 @@ def _disrupted(status: views.Object) -> str | None:
     return None
 
 
-def _containers(status: views.Object) -> Iterator[views.Object]:
+def containers(status: views.Object) -> Iterator[views.Object]:
+    """Return the statuses of init containers and containers, in order."""
     for kind in ("initContainerStatuses", "containerStatuses"):
         yield from status.get(kind) or ()
 
 
 def _ends(status: views.Object) -> Iterator[tuple[str, views.Object]]:
     """Containers that have ended, and how."""
-    for container in _containers(status):
+    for container in containers(status):
         ended = (container.get("state") or {}).get("terminated")
         if ended:
             yield str(container.get("name", "")), ended
@@ -83,7 +84,7 @@ def _ends(status: views.Object) -> Iterator[tuple[str, views.Object]]:
 
 def _started(status: views.Object) -> bool:
     """Whether some container ran, or failed for what it is: such as a command that does not exist."""
-    for container in _containers(status):
+    for container in containers(status):
         state = container.get("state") or {}
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
         if "running" in state or (ended and ended.get("reason") != _UNKNOWN):

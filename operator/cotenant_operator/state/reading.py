@@ -12,7 +12,18 @@ from typing import Final
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, nesting, packingpolicy, placement
 from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
-from cotenant_operator.state import carried, demand, endings, grants, setbacks, shortages, suspicions, templates, views
+from cotenant_operator.state import (
+    carried,
+    demand,
+    endings,
+    grants,
+    setbacks,
+    shortages,
+    starts,
+    suspicions,
+    templates,
+    views,
+)
 
 MAX_DIGITS: Final = 18
 """Of a number in a label or an annotation: it fits into 64 bits."""
@@ -139,6 +150,7 @@ def pod(value: views.Object) -> views.Pod:
     scheduled, packed = found.get("PodScheduled") or {}, found.get(names.PACKED)
     bound = scheduled.get("status") == "True"
     refused = scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated"
+    scheduled_at = _time(scheduled.get("lastTransitionTime")) if bound else None
     index = _annotation(value, labels.COMPLETION_INDEX)
     return views.Pod(
         meta=meta(value),
@@ -151,11 +163,13 @@ def pod(value: views.Object) -> views.Pod:
         ready=(found.get("Ready") or {}).get("status") == "True",
         packed=None if packed is None else (packed.get("reason", ""), packed.get("message", "")),
         unschedulable=scheduled.get("message") if refused else None,
-        scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
+        scheduled_at=scheduled_at,
         why=endings.why(status),
         end=endings.of_pod(status),
         revision=_revision(value),
         ran_out=endings.ran_out(status),
+        hindrance=starts.hindrance(status),
+        idle_since=None if scheduled_at is None else starts.idle_since(status, scheduled_at),
     )
 
 

@@ -208,6 +208,8 @@ class Pod:
         end: of one that failed, or is being taken away.
         revision: of a Deployment's: number of the template that it was made from.
         ran_out: the line in which a container that has ended, and may run again, said that the GPU had no memory left.
+        hindrance: which of its containers fails to start, and why.
+        idle_since: since when it has been on its node without any container running; None: one runs, or has.
     """
 
     meta: Meta
@@ -225,6 +227,8 @@ class Pod:
     end: PodEnd | None = None
     revision: int = 0
     ran_out: str | None = None
+    hindrance: str | None = None
+    idle_since: datetime | None = None
 
     @property
     def ended(self) -> bool:

@@ -54,6 +54,8 @@ def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Co
     if idle is not None:
         return Verdict(dljob.QUEUED, False, *idle)
     if counts.placed >= counts.wanted:
+        if counts.hindrance is not None:
+            return Verdict(dljob.QUEUED, False, reasons.PODS_NOT_STARTING, counts.hindrance)
         return Verdict(dljob.QUEUED, False, reasons.PLACED, _progress(counts, counts.placed, "placed"))
     if external:
         message = "the Job is suspended until the controller that manages it admits it"
@@ -95,6 +97,8 @@ def ready(
         return Verdict(dljob.READY, True, reasons.PODS_READY, message)
     if short is not None:
         return Verdict(dljob.READY, False, reasons.OUT_OF_MEMORY, short)
+    if counts.hindrance is not None:
+        return Verdict(dljob.READY, False, reasons.PODS_NOT_STARTING, counts.hindrance)
     if stage.rolling is not None:
         return Verdict(dljob.READY, False, reasons.ROLLING_OUT, stage.rolling)
     return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)

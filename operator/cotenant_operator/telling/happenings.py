@@ -36,6 +36,9 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
     if queued is not None and queued.reason in _BLOCKED and queued.status is conditions.Status.FALSE:
         attempt = stage.attempt if queued.reason == reasons.RESTART_BACKOFF else None
         told.append(Note(warning=True, reason=_BLOCKED[queued.reason], message=queued.message, attempt=attempt))
+    ready = _flipped(old, new, dljob.READY)
+    if ready is not None and ready.reason == reasons.PODS_NOT_STARTING:
+        told.append(Note(warning=True, reason=ready.reason, message=ready.message))
     suspended = _flipped(old, new, dljob.SUSPENDED)
     if suspended is not None:
         told.append(Note(warning=False, reason=suspended.reason, message=suspended.message))

@@ -5,6 +5,7 @@ It names nobody, so whoever may connect may read it.
 
 import enum
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import prometheus_client
@@ -30,6 +31,18 @@ class Result(enum.StrEnum):
     """A fault of the operator."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Who knows what stands now. `unobserved`, `not_started`: seconds."""
+
+    due: Callable[[], float]
+    unobserved: Callable[[], float]
+    not_started: Callable[[], float]
+    unread: Callable[[], float]
+    phases: Callable[[], Mapping[dljob.Phase, int]]
+    leading: Callable[[], bool]
+
+
 class Metrics:
     """Every metric; names follow Prometheus' rules."""
 
@@ -49,6 +62,9 @@ class Metrics:
         self.unobserved_seconds = self._gauge(
             "unobserved_seconds", "How long the DLJob has waited whose spec the operator has left unobserved longest."
         )
+        self.not_started_seconds = self._gauge(
+            "not_started_seconds", "How long the DLJob has had its GPUs whose container fails to start for longest."
+        )
         self.unread_objects = self._gauge(
             "unread_objects", "Objects of DLJobs that cannot be read or kept, so that their DLJobs are held."
         )
@@ -59,21 +75,14 @@ class Metrics:
         for cause in carried.Cause:
             self.restarts.labels(cause.value)
 
-    def ask(
-        self,
-        *,
-        due: Callable[[], float],
-        unobserved: Callable[[], float],
-        unread: Callable[[], float],
-        phases: Callable[[], Mapping[dljob.Phase, int]],
-        leading: Callable[[], bool],
-    ) -> None:
+    def ask(self, sources: Sources) -> None:
         """Have these asked for whenever the metrics are read."""
-        self._phases = phases
-        self.queue_due.set_function(due)
-        self.unobserved_seconds.set_function(unobserved)
-        self.unread_objects.set_function(unread)
-        self.leading.set_function(leading)
+        self._phases = sources.phases
+        self.queue_due.set_function(sources.due)
+        self.unobserved_seconds.set_function(sources.unobserved)
+        self.not_started_seconds.set_function(sources.not_started)
+        self.unread_objects.set_function(sources.unread)
+        self.leading.set_function(sources.leading)
 
     def text(self) -> bytes:
         """The exposition."""

@@ -20,12 +20,14 @@ class Counts:
         seen: have a pod.
         placed: have, or had until they succeeded, a GPU.
         ready: are ready, or have succeeded.
+        hindrance: what keeps the first that has its GPUs, and does not start, from starting.
     """
 
     wanted: int
     seen: int
     placed: int
     ready: int
+    hindrance: str | None = None
 
 
 def of_attempt(pods: Sequence[views.Pod], attempt: int) -> tuple[views.Pod, ...]:
@@ -59,7 +61,15 @@ def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool) -> Co
         seen=len(pods),
         placed=sum(is_placed(pod, observed_only=observed_only) for pod in pods),
         ready=sum(pod.ready or pod.phase == "Succeeded" for pod in pods),
+        hindrance=next((text for pod in pods if (text := _hindrance(pod, observed_only=observed_only))), None),
     )
+
+
+def _hindrance(pod: views.Pod, *, observed_only: bool) -> str | None:
+    """What keeps a pod from starting that has its GPUs."""
+    if pod.hindrance is None or pod.meta.deleting or not is_placed(pod, observed_only=observed_only):
+        return None
+    return f"pod {pod.meta.key.name} on node {pod.node}: {pod.hindrance}"
 
 
 def is_placed(pod: views.Pod, *, observed_only: bool) -> bool:

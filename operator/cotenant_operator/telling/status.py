@@ -78,7 +78,7 @@ def current_pods(observed: Observed, spec: dljob.Spec, stage: Stage) -> tuple[vi
 
 
 def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: dljob.Spec) -> dljob.Phase:
-    """One word for the conditions; an inference job runs as soon as one replica is placed."""
+    """One word for the conditions; an inference job runs as soon as one replica is placed, and does start."""
     if conditions.is_true(found, dljob.FAILED):
         return dljob.Phase.FAILED
     if conditions.is_true(found, dljob.COMPLETE):
@@ -87,7 +87,8 @@ def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: 
         return dljob.Phase.SUSPENDED
     serving = spec.workload_type is pod.WorkloadType.INFERENCE and counts.placed > 0
     if conditions.is_true(found, dljob.PLACED) or serving:
-        return dljob.Phase.RUNNING
+        starting = counts.hindrance is not None and not (serving and counts.ready)
+        return dljob.Phase.STARTING if starting else dljob.Phase.RUNNING
     return dljob.Phase.QUEUED if conditions.is_true(found, dljob.QUEUED) else dljob.Phase.PENDING
 
 

@@ -1,0 +1,42 @@
+"""Since when DLJobs wait: to be seen by the operator, and to start on the GPUs that they have. Pure."""
+
+from collections.abc import Callable, Hashable
+
+from cotenant_api import dljob
+from cotenant_operator.state import views
+from cotenant_operator.state.views import Key
+
+
+class Waits:
+    """The DLJobs that wait for one thing.
+
+    Args:
+        waits_for: what a DLJob waits for; None: it does not wait. What it waits for anew, it waits for from then on.
+    """
+
+    def __init__(self, waits_for: Callable[[views.DLJob], Hashable | None]) -> None:
+        self._waits_for = waits_for
+        self._since: dict[Key, tuple[Hashable, float]] = {}
+
+    def note(self, key: Key, job: views.DLJob | None, *, now: float) -> None:
+        """Take in a DLJob as it is now, at a time in seconds that only grow."""
+        what = None if job is None else self._waits_for(job)
+        if what is None:
+            self._since.pop(key, None)
+        elif self._since.get(key, (None, 0.0))[0] != what:
+            self._since[key] = what, now
+
+    def longest(self, *, now: float) -> float:
+        """Return for how many seconds the one that waits longest does; 0: none waits."""
+        return max((now - since for _, since in self._since.values()), default=0.0)
+
+
+def unobserved(job: views.DLJob) -> Hashable | None:
+    """Return the spec that its status does not observe yet."""
+    left_alone = job.finished is not None or job.meta.deleting or job.status_problem is not None
+    return None if left_alone or job.observed_generation == job.meta.generation else (job.meta.uid, job.meta.generation)
+
+
+def not_started(job: views.DLJob) -> Hashable | None:
+    """Return the DLJob whose container fails to start on the GPUs that it has."""
+    return job.meta.uid if job.phase is dljob.Phase.STARTING and not job.meta.deleting else None

@@ -1,0 +1,192 @@
+"""A pod that has its GPUs and does not start: what is told, and after which time it gives them back."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cotenant_operator import labels
+from cotenant_operator.state import carried, starts
+from operator_kit import objects
+from operator_kit.cluster import Cluster
+
+Json = dict[str, Any]
+
+SCHEDULED = datetime(2026, 1, 1, tzinfo=UTC)
+BACK_OFF = {
+    "reason": "ImagePullBackOff",
+    "message": 'Back-off pulling image "x/y:1": ErrImagePull: failed to pull and unpack image "x/y:1": not found',
+}
+WORDS = f"container main: ImagePullBackOff: {BACK_OFF['message']}"
+
+
+def waiting(cluster: Cluster, state: Json, *, pod: int = 0) -> str:
+    """Kubelet's word on the container of a pod that has its GPUs; the pod's name."""
+    name: str = cluster.server.all("pods")[pod]["metadata"]["name"]
+    said = {"phase": "Pending", "containerStatuses": [{"name": "main", "state": {"waiting": state}}]}
+    cluster.server.change("pods", name, lambda value: value["status"].update(said))
+    return name
+
+
+def shown(cluster: Cluster) -> tuple[str, str, str]:
+    """Phase, and reason and message of the condition Queued: what `kubectl get` shows."""
+    status = cluster.dljob()["status"]
+    (queued,) = [item for item in status["conditions"] if item["type"] == "Queued"]
+    return status["phase"], queued["reason"], queued["message"]
+
+
+async def placed(cluster: Cluster, **spec: Any) -> None:
+    cluster.apply(objects.dljob(**spec))
+    await cluster.run("create_pods", "place")
+
+
+async def test_a_job_whose_image_cannot_be_pulled_does_not_run(cluster: Cluster) -> None:
+    await placed(cluster)
+    assert shown(cluster)[:2] == ("Running", "Placed")
+    name = waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    assert shown(cluster) == ("Starting", "PodsNotStarting", f"pod {name} on node {objects.NODE}: {WORDS}")
+    ready = next(item for item in cluster.dljob()["status"]["conditions"] if item["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "PodsNotStarting")
+    told = [event for event in cluster.server.all("events") if event["reason"] == "PodsNotStarting"]
+    assert [(event["type"], event["message"]) for event in told] == [("Warning", ready["message"])]
+
+
+async def test_a_job_that_starts_after_all_runs(cluster: Cluster) -> None:
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    await cluster.run("run_pods")
+    assert shown(cluster)[:2] == ("Running", "Placed")
+
+
+async def test_of_a_gang_one_member_that_does_not_start_is_named(cluster: Cluster) -> None:
+    await placed(cluster, replicas=2)
+    await cluster.run("run_pods")
+    name = waiting(cluster, BACK_OFF, pod=1)
+    await cluster.settle()
+    phase, _, message = shown(cluster)
+    assert phase == "Starting"
+    assert message.startswith(f"pod {name} on node ")
+
+
+async def test_a_service_with_a_replica_that_is_ready_runs(cluster: Cluster) -> None:
+    await placed(cluster, replicas=2, workloadType="Inference")
+    waiting(cluster, BACK_OFF, pod=1)
+    await cluster.settle()
+    assert shown(cluster)[0] == "Starting"
+    waiting(cluster, {"reason": "ContainerCreating"}, pod=1)
+    await cluster.run("run_pods")
+    waiting(cluster, BACK_OFF, pod=1)
+    await cluster.settle()
+    assert shown(cluster)[0] == "Running"
+
+
+def seconds_not_started(cluster: Cluster) -> float:
+    told = cluster.work.metrics.text().decode().splitlines()
+    (line,) = [line for line in told if line.startswith("cotenant_operator_not_started_seconds ")]
+    return float(line.rpartition(" ")[2])
+
+
+async def test_a_metric_says_how_long_one_has_not_started(cluster: Cluster) -> None:
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    await cluster.advance(100)
+    assert seconds_not_started(cluster) == 100
+    await cluster.run("run_pods")
+    assert seconds_not_started(cluster) == 0
+
+
+async def test_without_a_timeout_the_pod_keeps_its_gpus(cluster: Cluster) -> None:
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.advance(7 * 24 * 3600)
+    assert cluster.dljob()["status"]["attempts"] == 1
+    assert shown(cluster)[0] == "Starting"
+
+
+@pytest.mark.parametrize("state", [BACK_OFF, {"reason": "ContainerCreating"}], ids=["not pulled", "being created"])
+async def test_after_the_timeout_its_gpus_go_to_others_and_the_next_attempt_waits(
+    cluster: Cluster, state: Json
+) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster, backoffLimit=0)
+    waiting(cluster, state)
+    await cluster.advance(299)
+    assert labels.ENDED not in cluster.attempts()[0]["metadata"]["annotations"]
+    await cluster.advance(2)
+    await cluster.run("enforce_deadlines")
+    ended = carried.end(cluster.attempts()[0]["metadata"]["annotations"][labels.ENDED])
+    assert ended is not None
+    assert (ended.cause, ended.failures) == (carried.Cause.NEVER_STARTED, 0)
+    assert ended.message.endswith("queue.startTimeoutSeconds is 300")
+    assert cluster.server.all("pods") == []
+    assert shown(cluster)[1] == "RestartBackoff"
+    await cluster.advance(10)
+    assert len(cluster.attempts()) == 2
+
+
+async def test_a_pod_that_runs_is_not_ended_by_the_timeout(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster)
+    await cluster.run("run_pods")
+    await cluster.advance(3600)
+    assert (cluster.dljob()["status"]["attempts"], shown(cluster)[0]) == (1, "Running")
+
+
+async def test_a_pod_that_is_not_placed_is_not_ended_by_the_timeout(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    await cluster.advance(3600)
+    assert (cluster.dljob()["status"]["attempts"], shown(cluster)[0]) == (1, "Queued")
+
+
+def status(*containers: Json, phase: str = "Pending", **more: Any) -> Json:
+    return {"phase": phase, "containerStatuses": list(containers), **more}
+
+
+def container(kind: str, **state: Any) -> Json:
+    return {"name": "main", "state": {kind: state}}
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_a_container_that_is_about_to_start_is_not_hindered(reason: str) -> None:
+    assert starts.hindrance(status(container("waiting", reason=reason))) is None
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "CreateContainerConfigError", "RunContainerError", "AnyOther"])
+def test_any_other_reason_is_told_with_the_last_line_of_its_message(reason: str) -> None:
+    said = container("waiting", reason=reason, message='first\nsecret "s" not found\n')
+    assert starts.hindrance(status(said)) == f'container main: {reason}: secret "s" not found'
+
+
+def test_an_init_container_that_fails_again_and_again_is_told_of() -> None:
+    init = {"name": "fetch", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    found = status(container("waiting", reason="PodInitializing"), initContainerStatuses=[init])
+    assert starts.hindrance(found) == "container fetch: CrashLoopBackOff"
+
+
+def test_a_pod_that_has_started_is_restarted_and_not_hindered() -> None:
+    assert starts.hindrance(status(container("waiting", reason="CrashLoopBackOff"), phase="Running")) is None
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"phase": "Pending"}, status({"name": "main"}), status({"name": "a", "state": {}})]
+)
+def test_a_pod_of_which_kubelet_has_said_nothing_is_idle_and_not_hindered(said: Json) -> None:
+    assert starts.hindrance(said) is None
+    assert starts.idle_since(said, SCHEDULED) == SCHEDULED
+
+
+def test_what_an_init_container_takes_does_not_count() -> None:
+    main = container("waiting", reason="PodInitializing")
+    assert starts.idle_since(status(main, initContainerStatuses=[container("running")]), SCHEDULED) is None
+    ended = container("terminated", finishedAt="2026-01-01T00:30:00Z")
+    found = starts.idle_since(status(main, initContainerStatuses=[ended]), SCHEDULED)
+    assert found == datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
+
+
+def test_a_pod_that_has_started_is_not_idle() -> None:
+    assert starts.idle_since(status(container("waiting"), phase="Running"), SCHEDULED) is None
