@@ -22,6 +22,7 @@ LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run
 PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap", "count_quota")
 LABELS = ("take_labels", "put_labels", "surge", "retire")
 ENDS = (
+    "hinder",
     "crash",
     "never_start",
     "run_out_of_memory",
@@ -33,6 +34,7 @@ ENDS = (
     "leave",
     "enforce_deadlines",
 )
+START = {"startTimeoutSeconds": 300}
 MEMORY = ("outgrow", "evict_servers", "use_more", "overuse")
 STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
@@ -73,7 +75,7 @@ class History(steps.Befallen):
 
     async def begin(self) -> None:
         """Three DLJobs and what they need."""
-        self.cluster.apply(objects.policy(memoryOveruse="Evict"), plural="packingpolicies")
+        self.cluster.apply(objects.policy(memoryOveruse="Evict", queue=START), plural="packingpolicies")
         self.cluster.apply(objects.gpu_node(), plural="gpunodes")
         self.cluster.apply(objects.config_map(), plural="configmaps")
         self.cluster.apply(objects.dljob("train"))
@@ -121,7 +123,7 @@ class History(steps.Befallen):
             self.cluster.server.change("dljobs", name, lambda value: value.update(spec={**value["spec"], **fields}))
 
     def _set_policy(self, on_missing_prediction: str) -> None:
-        queue = {"onMissingPrediction": on_missing_prediction}
+        queue = {"onMissingPrediction": on_missing_prediction, **START}
         self.cluster.set_policy(queue=queue, memoryOveruse="Evict")
 
     def _set_quota(self, share: str) -> None:

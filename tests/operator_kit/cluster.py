@@ -278,6 +278,12 @@ class Cluster(ends.Ends):
             edit = _counted(ready, updated=updated, total=len(pods))
             self.server.change("deployments", deployment["metadata"]["name"], edit)
 
+    def hinder(self) -> None:
+        """What kubelets do where an image cannot be pulled: go on trying to start pods that are bound."""
+        for pod in self._members():
+            if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
+                self.server.change("pods", pod["metadata"]["name"], _hinder)
+
     def succeed(self) -> None:
         """Every running pod succeeds, and the Jobs of which all did are complete."""
         for job in self.attempts():
@@ -390,6 +396,11 @@ def _run(pod: Json) -> None:
     conditions = [*pod["status"].get("conditions", ()), {"type": "Ready", "status": "True"}]
     running = [{"name": "main", "state": {"running": {}}}]
     pod["status"] = {**pod["status"], "phase": "Running", "conditions": conditions, "containerStatuses": running}
+
+
+def _hinder(pod: Json) -> None:
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
+    pod["status"] = {**pod["status"], "containerStatuses": [{"name": "main", "state": state}]}
 
 
 def _end(phase: str) -> Any:
