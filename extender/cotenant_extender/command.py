@@ -3,10 +3,9 @@
 import argparse
 import logging
 import socket
-import sys
 from pathlib import Path
 
-from cotenant_api import names
+from cotenant_api import logs, names
 
 SUMMARY = "Serve kube-scheduler: pack pods that ask for cotenant.dev/gpu-share"
 
@@ -52,14 +51,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=socket.gethostname(),
         help="host name by which kube-scheduler beside this extender holds its Lease (default: this host's)",
     )
+    logs.add_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal."""
     from cotenant_api import exposition
-    from cotenant_extender import logs, serve, service, verbs
+    from cotenant_extender import serve, service, verbs
 
-    logs.configure(sys.stderr, level=logging.INFO)
+    logs.configure(arguments.logging_format)
+    # Of the server, what went wrong alone: it would tell of each start.
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     settings = service.Settings(
         namespace=arguments.namespace,
         identity=arguments.identity,

@@ -5,12 +5,11 @@ import asyncio
 import logging
 from pathlib import Path
 
+from cotenant_api import logs
 from cotenant_operator import arguments as shared
 
 SUMMARY = "run the operator: DLJobs become predicted, gated Jobs and Deployments"
 EXAMPLES = "example: cotenant operator --kubeconfig admin.conf"
-
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="by which it holds the Lease: no other that runs may have it; default: one of its own",
     )
     shared.add_release(parser)
+    logs.add_argument(parser)
     parser.add_argument("--verbose", action="store_true", help="log what kopf and the watches do")
 
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     from cotenant_operator import service
 
-    configure_logging(verbose=arguments.verbose)
+    configure_logging(arguments.logging_format, verbose=arguments.verbose)
     options = service.Options(
         kubeconfig=arguments.kubeconfig,
         liveness_port=arguments.liveness_port,
@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def configure_logging(*, verbose: bool) -> None:
+def configure_logging(logging_format: logs.Format, *, verbose: bool) -> None:
     """One line a message, on standard error; of kopf only what went wrong, unless asked for."""
-    logging.basicConfig(format=_FORMAT, level=logging.DEBUG if verbose else logging.INFO)
+    logs.configure(logging_format, level=logging.DEBUG if verbose else logging.INFO)
     if not verbose:
         for name in ("kopf", "asyncio", "aiohttp.access"):
             logging.getLogger(name).setLevel(logging.WARNING)

@@ -151,7 +151,7 @@ def dashboard(*values: str) -> Object:
     """Its container."""
     done = rendering.template("--set", "dashboard.enabled=true", *values)
     assert done.returncode == 0, done.stderr
-    for item in yaml.safe_load_all(done.stdout):
+    for item in filter(None, yaml.safe_load_all(done.stdout)):
         if item and (item["kind"], item["metadata"]["name"]) == ("Deployment", "cotenant-dashboard"):
             found: Object = item["spec"]["template"]["spec"]["containers"][0]
             return found
@@ -420,3 +420,36 @@ def test_the_dashboard_believes_the_headers_of_proxies_that_the_values_name() ->
     pod = rendering.one("everything", "Deployment", "cotenant-dashboard")["spec"]["template"]["spec"]
     assert "--trusted-proxy=10.0.0.0/24" in pod["containers"][0]["args"]
     assert "--trusted-proxy" not in rendering.rendered("default")
+
+
+JSON_LOGS = "--logging-format=json"
+
+
+def logs_json(*values: str) -> dict[str, bool]:
+    """Whether containers that run for as long as the release does are told to log JSON, by workload and name."""
+    done = rendering.template("--set", "dashboard.enabled=true,dashboard.tls.secretName=tls", *values)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for item in filter(None, yaml.safe_load_all(done.stdout)):
+        if item["kind"] in ("Deployment", "DaemonSet"):
+            for container in item["spec"]["template"]["spec"]["containers"]:
+                told = [*container.get("command", ()), *container.get("args", ())]
+                found[f"{item['metadata']['name']}/{container['name']}"] = JSON_LOGS in told
+    return found
+
+
+def test_every_program_logs_json_where_the_values_say_so() -> None:
+    assert not any(logs_json().values())
+    found = logs_json("--set", "logging.format=json")
+    assert len(found) >= 6
+    assert all(found.values()), found
+
+
+def test_values_of_a_release_without_the_key_log_text() -> None:
+    assert not any(logs_json("--set", "logging=null").values())
+
+
+@pytest.mark.parametrize(("tag", "told"), [("0.0.9", False), ("0.0.9@sha256:" + 64 * "a", False), ("", True)])
+def test_daemons_of_another_release_are_not_told_what_they_may_not_know(tag: str, *, told: bool) -> None:
+    found = logs_json("--set", "logging.format=json", "--set-string", f"node.mps.tag={tag}")
+    assert found["cotenant-mps/daemons"] is told

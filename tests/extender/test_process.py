@@ -2,18 +2,15 @@
 
 import argparse
 import asyncio
-import io
-import logging
 import signal
 import socket
-import sys
 
 import fastapi
 import pytest
 import uvicorn
 
 from cotenant_api import errors
-from cotenant_extender import command, logs, serve, service
+from cotenant_extender import command, serve, service
 
 
 def test_the_arguments_have_the_documented_defaults() -> None:
@@ -52,39 +49,6 @@ async def test_the_server_for_monitoring_leaves_signals_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with serve.SideServer(uvicorn.Config("none:none")).capture_signals():
         assert signal.getsignal(signal.SIGTERM) is before
-
-
-def record(message: str, exc_info: bool = False) -> logging.LogRecord:
-    info = sys.exc_info() if exc_info else None
-    return logging.LogRecord("cotenant_extender.x", logging.WARNING, "", 0, message, (), info)
-
-
-def test_a_log_record_is_one_line_whatever_it_says() -> None:
-    text = logs.Lines().format(record('two\nlines "quoted"'))
-    assert text.count("\n") == 0
-    assert text.endswith('level=warning logger=extender.x message="two\\nlines \\"quoted\\""')
-
-
-def test_a_failure_is_logged_with_its_trace_on_the_same_line() -> None:
-    try:
-        int("no number")
-    except ValueError:
-        text = logs.Lines().format(record("failed", exc_info=True))
-    assert text.count("\n") == 0
-    assert "ValueError: invalid literal" in text
-
-
-def test_all_logs_go_to_one_stream() -> None:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    try:
-        logs.configure(stream, level=logging.INFO)
-        logging.getLogger("cotenant_extender.y").info("hello")
-    finally:
-        root.handlers[:] = before
-        root.setLevel(level)
-    assert 'message="hello"' in stream.getvalue()
 
 
 async def test_a_signal_tells_the_server_to_end_and_is_not_raised_again() -> None:

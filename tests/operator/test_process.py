@@ -10,7 +10,7 @@ from typing import Any
 import kopf
 import pytest
 
-from cotenant_api import errors
+from cotenant_api import errors, logs
 from cotenant_operator import command, probes
 from cotenant_operator.kube import api
 from cotenant_operator.loop import controller
@@ -195,6 +195,6 @@ def kept_levels() -> Any:
 
 
 def test_of_kopf_only_what_went_wrong_is_logged(kept_levels: None) -> None:
-    command.configure_logging(verbose=False)
+    command.configure_logging(logs.Format.TEXT, verbose=False)
     assert not logging.getLogger("kopf.objects").isEnabledFor(logging.INFO)
     assert logging.getLogger("kopf.objects").isEnabledFor(logging.WARNING)

@@ -21,6 +21,16 @@
 {{- end }}
 {{- end }}
 
+{{/* The argument that has a program log JSON; empty: text. Values that were reused from an older release have no such key. */}}
+{{- define "cotenant.loggingFormat" -}}
+{{- if eq ((.Values.logging | default dict).format | default "text") "json" }}- --logging-format=json{{ end }}
+{{- end }}
+
+{{/* Tag and digest of the MPS daemons; empty: those of this release. */}}
+{{- define "cotenant.versionOfMPS" -}}
+{{- .Values.node.mps.tag | default (include "cotenant.installedMPS" .) }}
+{{- end }}
+
 {{/* kube-scheduler's image: another registry than ours may hold it. */}}
 {{- define "cotenant.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}

@@ -2,10 +2,8 @@
 
 import argparse
 import ipaddress
-import logging
 import secrets
 import socket
-import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import cotenant_api
-from cotenant_api import errors
+from cotenant_api import errors, logs
 
 SUMMARY = "serve a live page of GPUs, tenants, queue and predictions; it reads the cluster and changes nothing"
 EXAMPLES = "example: cotenant dashboard --port 0"
@@ -67,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="default: as kubectl chooses it; where there is none, in a pod, its ServiceAccount",
     )
+    logs.add_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_dashboard.watching import live, reviews, watchers
     from cotenant_dashboard.web import app, serving, sources
 
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logs.configure(arguments.logging_format)
     door = serving.Door(
         address=arguments.address, port=arguments.port, certificate=arguments.tls_certificate, key=arguments.tls_key
     )

@@ -1,10 +1,10 @@
 """`cotenant mps-daemons`: one MPS control daemon for each GPU of this node, and nothing else."""
 
 import asyncio
-import logging
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from cotenant_api import logs
 from cotenant_deviceplugin.mps import layout, readiness
 
 SUMMARY = "run one MPS control daemon for each GPU of this node"
@@ -43,11 +43,12 @@ def configure(parser: ArgumentParser) -> None:
         metavar="ARGUMENT",
         help="NVIDIA's control program, with whatever stands before it (%(default)s)",
     )
+    logs.add_argument(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Run until SIGTERM or SIGINT, and until no client is left."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logs.configure(arguments.logging_format)
     asyncio.run(_run(arguments))
     return 0
 

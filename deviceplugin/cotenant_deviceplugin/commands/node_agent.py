@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from pathlib import Path
 
+from cotenant_api import logs
 from cotenant_deviceplugin.commands import driver_files
 
 SUMMARY = "hand out this node's GPUs by the hundredth, and publish their state"
@@ -89,6 +90,7 @@ def _folders(parser: ArgumentParser) -> None:
         parser.add_argument(
             flag, type=Path, metavar="FILE", help=f"{library} (default: where the dynamic linker finds it)"
         )
+    logs.add_argument(parser)
 
 
 def run(arguments: Namespace) -> int:
@@ -96,6 +98,7 @@ def run(arguments: Namespace) -> int:
     from cotenant_api import names
     from cotenant_deviceplugin.node import http, process, settings
 
+    logs.configure(arguments.logging_format)
     return process.run(
         settings.Settings(
             node=names.NodeName(arguments.node),

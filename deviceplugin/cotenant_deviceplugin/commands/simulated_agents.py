@@ -3,6 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from cotenant_api import logs
+
 SUMMARY = "publish simulated GPUs of simulated nodes (for trying Cotenant without a GPU)"
 EXAMPLES = "example: cotenant simulated-agents --config agents.yaml"
 
@@ -16,10 +18,12 @@ def configure(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="YAML: agents: [{node, gpuModel, gpus, kubeconfig}], and optionally namespace",
     )
+    logs.add_argument(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     from cotenant_deviceplugin.simulated import config, process
 
+    logs.configure(arguments.logging_format)
     return process.run(config.load(arguments.config))

@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import functools
-import logging
 import os
 import random
 import signal
-import sys
 from concurrent import futures
 from contextlib import AsyncExitStack
 
@@ -37,7 +35,6 @@ THREADS = 4
 
 def run(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     asyncio.run(_until_told(settings))
     return 0
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 import signal
-import sys
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
@@ -31,7 +30,6 @@ class _NodeLog(logging.LoggerAdapter[logging.Logger]):
 
 def run(configuration: config.Configuration) -> int:
     """Run all agents until SIGTERM or SIGINT; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     asyncio.run(_serve(configuration))
     return 0
 
