@@ -20,6 +20,12 @@ DRIFT_SECONDS = 60.0
 REPORT_SECONDS = 0.5
 TELL_SECONDS = 0.25
 """How often it is looked whose condition is to say that it is placed, again of those that wait to be told."""
+REST = 10
+MAX_REST_SECONDS = 5.0
+"""Who waits is told again after `REST` times what that took the last time, and after this at the latest.
+
+Else telling thousands who wait would be most of what the leader does.
+"""
 MIN_PAUSE_SECONDS = 0.005
 MAX_PAUSE_SECONDS = 0.05
 FIRST_CELLS = planning.CELLS_PER_PASS // 64
@@ -51,7 +57,7 @@ class Leader:
         self._fencing = takeover.TakeOver(shared)
         self.freshness = turns.Freshness(self._ledger)
         self._changed = asyncio.Event()
-        self._passed = self._told = self._reported = self._chored = self._drift_checked = -math.inf
+        self._passed = self._told = self._report_at = self._chored = self._drift_checked = -math.inf
         self._explained = self._turn = -math.inf
         self._urgency = shared.urgency
         self._cells, self._cells_for = FIRST_CELLS, self._ledger.policy
@@ -224,9 +230,9 @@ class Leader:
     async def _report(self) -> None:
         """Do what is not urgent: conditions, removals, gauges."""
         policy, now, began = self._ledger.policy, self._clock(), self._stopwatch()
-        if policy is None or began - self._reported < REPORT_SECONDS:
+        if policy is None or began < self._report_at:
             return
-        self._reported = self._turn = began
+        self._report_at, self._turn = began + REPORT_SECONDS, began
         calm = not self._urgency.many() or began - self._explained >= later.MAX_DELAY_SECONDS
         if calm:
             self._explained = began
@@ -245,6 +251,7 @@ class Leader:
         self._metrics.queue_pods.set(sum(len(entry.members) for entry in waiting))
         self._metrics.queue_oldest_seconds.set(max(now - min((entry.since for entry in waiting), default=now), 0.0))
         self._metrics.earmarks.set(len(self._ledger.earmarks))
+        self._report_at = began + rest_after(self._stopwatch() - began)
 
     async def _wait(self, pause: float) -> None:
         """Let changes gather, then wait for one, or for the next tick."""
@@ -295,6 +302,11 @@ class Leader:
         self._metrics.overbooked_gpus.set(len(found))
         for gpu in found:
             LOG.error("%s of node %s is overbooked: %s", gpu.uuid, gpu.node, gpu.excess)
+
+
+def rest_after(took: float) -> float:
+    """Return how long after its beginning a report is followed by the next, by the seconds that it took."""
+    return max(REPORT_SECONDS, min(REST * took, MAX_REST_SECONDS))
 
 
 def cells_after(cells: int, *, took: float, cut: bool) -> int:

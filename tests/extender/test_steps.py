@@ -372,3 +372,8 @@ def test_what_was_looked_at_twice_is_not_searched_again() -> None:
     assert gc.get_freeze_count() < standing + len(kept)
     gc.collect(1)
     assert gc.get_freeze_count() >= standing + len(kept)
+
+
+@pytest.mark.parametrize(("took", "expected"), [(0.0, 0.5), (0.04, 0.5), (0.2, 2.0), (3.0, 5.0)])
+def test_who_waits_is_told_again_the_later_the_longer_that_takes(took: float, expected: float) -> None:
+    assert leader.rest_after(took) == pytest.approx(expected)
