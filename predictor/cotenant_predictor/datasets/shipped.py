@@ -21,7 +21,7 @@ SETS: Final[Mapping[str, str]] = types.MappingProxyType(
         LANGUAGE_MODELS: "latency of whole language models (NeuSight); scored, never learned from",
         GAVEL: "speed of pairs of training jobs on three GPU models (Gavel)",
         GAVEL_AGAIN: "speed of the same pairs, measured a second time (Gavel); shows how far the two agree",
-        CARMA: "peak memory of whole training jobs on an A100 (CARMA); never learned from",
+        CARMA: "peak memory of whole training jobs on an A100 (CARMA); the memory formula is fitted to it",
         TIMM: "step time of whole image models on two GPU models, and which batch fits (timm)",
         MISO: "speed of training jobs on parts of a GPU (MISO)",
     }
