@@ -68,26 +68,26 @@ def soak(
     """Run it on a cluster of the demo's nodes with everything of ours."""
     cluster = installed.cluster
     cluster.client.patch(_policy(), {"spec": {"maxGPUsPerNamespace": GPUS_PER_NAMESPACE}})
-    space = honest.Namespace(cluster)
-    space.prepare((configuration.REPOSITORY / _GRAPH).read_text())
-    numbers = itertools.count()
-    alone, lost = _submit(space, numbers, seconds=max(minutes * 6, 10))
-    report(f"alone: {len(alone)} honest jobs, median {statistics.median(alone):.2f} s")
-    token = _tenant(cluster)
-    ports = (installed.extender_port, cluster.free_port(installation.OPERATOR))
-    with (
-        weights.Weights(cluster, (*OURS, BESIDE)) as weighed,
-        Attacker(
-            cluster.client_for_token(token), attacks.endless(HOSTILE, seed=seed), rate=rate, ports=ports
-        ) as attacker,
-    ):
-        beside: list[float] = []
-        for minute in range(max(int(minutes), 1)):
-            found, failed = _submit(space, numbers, seconds=60)
-            beside += found
-            lost += failed
-            told = ", ".join(f"{name} {peak:.0f} MiB" for name, peak in weighed.peaks_mib.items())
-            report(f"minute {minute + 1}: {len(found)} honest jobs; {attacker.taken.total()} attacks taken; {told}")
+    with honest.Namespace.of(cluster) as space:
+        space.prepare((configuration.REPOSITORY / _GRAPH).read_text())
+        numbers = itertools.count()
+        alone, lost = _submit(space, numbers, seconds=max(minutes * 6, 10))
+        report(f"alone: {len(alone)} honest jobs, median {statistics.median(alone):.2f} s")
+        token = _tenant(cluster)
+        ports = (installed.extender_port, cluster.free_port(installation.OPERATOR))
+        with (
+            weights.Weights(cluster, (*OURS, BESIDE)) as weighed,
+            Attacker(
+                cluster.client_for_token(token), attacks.endless(HOSTILE, seed=seed), rate=rate, ports=ports
+            ) as attacker,
+        ):
+            beside: list[float] = []
+            for minute in range(max(int(minutes), 1)):
+                found, failed = _submit(space, numbers, seconds=60)
+                beside += found
+                lost += failed
+                told = ", ".join(f"{name} {peak:.0f} MiB" for name, peak in weighed.peaks_mib.items())
+                report(f"minute {minute + 1}: {len(found)} honest jobs; {attacker.taken.total()} attacks taken; {told}")
     return Soaked(
         minutes=minutes,
         rate=rate,
