@@ -133,7 +133,6 @@ def lines(measured: Measured, *, cores: int) -> list[str]:
     """Return the table, with its conditions."""
     turns = len(measured.turns[EVERYTHING])
     return [
-        "",
         "| what is there | median ms | p99 ms | API server's CPU, ms | ratio of medians to everything | of CPU |",
         "|---|---:|---:|---:|---|---|",
         *(_row(measured, case) for case in ABSENT),
