@@ -255,15 +255,32 @@ def test_when_its_gpu_closes_for_a_moment_as_the_victim_ends_nobody_else_is_evic
     assert lifted(source, now=NOW + 4) == ["high"]
 
 
-def test_a_gpu_that_closes_again_has_its_while_again() -> None:
+def test_a_gpu_that_closes_again_and_again_has_no_while_of_its_own_each_time() -> None:
     source = one_of_two_is_closed()
     assert evicted(source, now=NOW + 2) == []
     healths(source, "Healthy", now=NOW + 5)
     assert evicted(source, now=NOW + 5) == []
-    healths(source, "Unhealthy", now=NOW + 6)
-    assert evicted(source, now=NOW + 6) == []
-    assert evicted(source, now=NOW + 2 + preempting.KEPT_SECONDS) == []
-    assert evicted(source, now=NOW + 6 + preempting.KEPT_SECONDS) == ["low1"]
+    healths(source, "Unhealthy", now=NOW + 11)
+    assert evicted(source, now=NOW + 11) == []
+    assert evicted(source, now=NOW + 2 + preempting.KEPT_SECONDS) == ["low1"]
+
+
+def test_a_gpu_that_closes_when_its_victim_has_gone_makes_no_eviction_one_in_vain() -> None:
+    source = one_of_two_is_closed()
+    end(source, "low0")
+    assert evicted(source, now=NOW + 2) == []
+    assert evicted(source, now=NOW + 2 + preempting.KEPT_SECONDS) == ["low1"]
+    assert "left in vain" not in told(source, "high", now=NOW + 13)[1]
+
+
+def test_before_a_victim_leaves_a_gpu_that_closes_is_given_up_and_the_victim_kept() -> None:
+    source = builders.cluster(gpus=2)
+    runs(source, "low0", 80)
+    runs(source, "low1", 80, "GPU-n0-1")
+    builders.put(source, builders.pod("high", 60, priority=5))
+    assert evicted(source) == ["low0"]
+    healths(source, "Unhealthy", now=NOW + 1)
+    assert evicted(source, now=NOW + 3) == ["low1"]
 
 
 def test_who_evicts_nobody_does_not_wait_for_a_gpu_that_has_closed() -> None:

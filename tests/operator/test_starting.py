@@ -1,6 +1,5 @@
 """A pod that has its GPUs and does not start: what is told, and after which time it gives them back."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from operator_kit.cluster import Cluster
 
 Json = dict[str, Any]
 
-SCHEDULED = datetime(2026, 1, 1, tzinfo=UTC)
 BACK_OFF = {
     "reason": "ImagePullBackOff",
     "message": 'Back-off pulling image "x/y:1": ErrImagePull: failed to pull and unpack image "x/y:1": not found',
@@ -143,6 +141,9 @@ async def test_a_pod_that_is_not_placed_is_not_ended_by_the_timeout(cluster: Clu
     assert (cluster.dljob()["status"]["attempts"], shown(cluster)[0]) == (1, "Queued")
 
 
+NOTHING: Json = {"name": "main", "state": {}}
+
+
 def status(*containers: Json, phase: str = "Pending", **more: Any) -> Json:
     return {"phase": phase, "containerStatuses": list(containers), **more}
 
@@ -172,21 +173,114 @@ def test_a_pod_that_has_started_is_restarted_and_not_hindered() -> None:
     assert starts.hindrance(status(container("waiting", reason="CrashLoopBackOff"), phase="Running")) is None
 
 
-@pytest.mark.parametrize(
-    "said", [{}, {"phase": "Pending"}, status({"name": "main"}), status({"name": "a", "state": {}})]
-)
+@pytest.mark.parametrize("said", [{}, {"phase": "Pending"}, status({"name": "main"}), status(NOTHING)])
 def test_a_pod_of_which_kubelet_has_said_nothing_is_idle_and_not_hindered(said: Json) -> None:
     assert starts.hindrance(said) is None
-    assert starts.idle_since(said, SCHEDULED) == SCHEDULED
+    assert starts.idle({}, said, container="main") == ""
 
 
-def test_what_an_init_container_takes_does_not_count() -> None:
+def test_an_init_container_that_runs_is_work_and_its_end_begins_another_stretch() -> None:
     main = container("waiting", reason="PodInitializing")
-    assert starts.idle_since(status(main, initContainerStatuses=[container("running")]), SCHEDULED) is None
-    ended = container("terminated", finishedAt="2026-01-01T00:30:00Z")
-    found = starts.idle_since(status(main, initContainerStatuses=[ended]), SCHEDULED)
-    assert found == datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
+    before = starts.idle({}, status(main), container="main")
+    assert starts.idle({}, status(main, initContainerStatuses=[container("running")]), container="main") is None
+    ended = container("terminated", finishedAt="9999-99-99 is what a node may say")
+    assert starts.idle({}, status(main, initContainerStatuses=[ended]), container="main") != before
+
+
+def test_each_restart_of_an_init_container_begins_another_stretch() -> None:
+    def crashed(at: str) -> Json:
+        state = {"waiting": {"reason": "CrashLoopBackOff"}}
+        return {"name": "fetch", "state": state, "lastState": {"terminated": {"finishedAt": at}}}
+
+    found = {
+        starts.idle({}, status(initContainerStatuses=[crashed(at)]), container="main")
+        for at in ("2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z")
+    }
+    assert len(found) == 2
+
+
+def test_sidecars_and_helpers_are_no_work() -> None:
+    spec = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}, {"name": "fetch"}]}
+    proxy = {"name": "proxy", "state": {"running": {}}}
+    helper = {"name": "helper", "state": {"running": {}}}
+    main = container("waiting", **BACK_OFF)
+    assert starts.idle(spec, status(main, helper, initContainerStatuses=[proxy]), container="main") == ""
+    assert starts.idle(spec, status(main, helper, initContainerStatuses=[proxy]), container=None) is None
 
 
 def test_a_pod_that_has_started_is_not_idle() -> None:
-    assert starts.idle_since(status(container("waiting"), phase="Running"), SCHEDULED) is None
+    assert starts.idle({}, status(container("waiting"), phase="Running"), container="main") is None
+
+
+async def test_a_timeout_that_is_set_later_acts_on_those_that_wait(cluster: Cluster) -> None:
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.advance(3600)
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await cluster.settle()
+    assert labels.ENDED in cluster.attempts()[0]["metadata"]["annotations"]
+
+
+async def test_a_pod_that_has_started_without_a_word_of_the_watch_goes_on(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    cluster.run_pods()
+    cluster.lose(100)
+    await cluster.advance(301)
+    assert labels.ENDED not in cluster.attempts()[0]["metadata"]["annotations"]
+    assert shown(cluster)[0] == "Running"
+
+
+async def test_an_operator_that_begins_gives_a_pod_its_whole_time(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.advance(200)
+    cluster.restart()
+    await cluster.start()
+    await cluster.advance(200)
+    assert labels.ENDED not in cluster.attempts()[0]["metadata"]["annotations"]
+    await cluster.advance(301)
+    assert labels.ENDED in cluster.attempts()[0]["metadata"]["annotations"]
+
+
+async def test_the_metric_goes_on_between_attempts_that_do_not_start(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    await cluster.advance(301)
+    await cluster.run("enforce_deadlines")
+    await cluster.advance(10)
+    await cluster.run("create_pods", "place")
+    waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    assert seconds_not_started(cluster) == 311
+    await cluster.run("run_pods")
+    assert seconds_not_started(cluster) == 0
+
+
+async def test_a_job_that_is_being_ended_for_not_starting_does_not_run(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster)
+    waiting(cluster, BACK_OFF)
+    await cluster.settle()
+    await cluster.advance(301)
+    cluster.server.delete("pods", cluster.server.all("pods")[0]["metadata"]["name"])
+    await cluster.settle()
+    assert shown(cluster)[0] == "Starting"
+
+
+async def test_a_member_that_failed_is_not_forgiven_for_another_that_is_late(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"startTimeoutSeconds": 300})
+    await placed(cluster, replicas=2, backoffLimit=0)
+    first = cluster.server.all("pods")[0]["metadata"]["name"]
+    waiting(cluster, BACK_OFF, pod=1)
+    await cluster.settle()
+    ended = [{"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]
+    failed = {"phase": "Failed", "containerStatuses": ended}
+    cluster.server.change("pods", first, lambda value: value["status"].update(failed))
+    await cluster.advance(301)
+    assert labels.ENDED not in cluster.attempts()[0]["metadata"]["annotations"]

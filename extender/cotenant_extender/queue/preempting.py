@@ -18,7 +18,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_extender import records
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import view
-from cotenant_extender.queue import budgets, line, order, preemption, sparing, vain
+from cotenant_extender.queue import budgets, line, order, preemption, roster, sparing, vain
 
 GONE_SECONDS = 300.0
 """Ample for kubelet and node agent, and for a clock that differs from the API server's."""
@@ -27,7 +27,7 @@ GRACE_LIMIT_SECONDS = 24 * 3600.0
 KEPT_SECONDS = 10.0
 """GPUs are kept for so long for a job whose victims have all gone and that does not fit: statuses may follow.
 
-As long for one with victims whose GPU has closed: the last of a victim's processes may outlive its pod for a moment.
+As long, all in all, for one whose GPU closes when a victim leaves: the last of its processes may outlive its pod.
 """
 STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
@@ -94,6 +94,7 @@ class Preemptions:
         self._budgets = budgets.Budgets()
         self._freed: dict[order.Name, float] = {}
         self._closed: dict[order.Name, float] = {}
+        self._shut: set[order.Name] = set()
         self.sparing = sparing.Sparing()
 
     def __contains__(self, name: order.Name) -> bool:
@@ -127,11 +128,16 @@ class Preemptions:
     def stands(self, eviction: Eviction, victim: records.Pod) -> bool:
         """Return whether a job still waits for a victim to leave, as was decided."""
         uid = eviction.preemptor.uid
-        return any(uid in live.hold.holders and victim.uid in live.victims for live in self._live.values())
+        waiting = (live for name, live in self._live.items() if uid in live.hold.holders and name not in self._shut)
+        return any(victim.uid in live.victims for live in waiting)
 
     def without_victims(self, source: ledger.Ledger, *, now: float) -> list[order.Name]:
         """Jobs whose victims have all gone, and a while ago."""
-        freed = [name for name, live in self._live.items() if not any(uid in source.claims for uid in live.victims)]
+        freed = [
+            name
+            for name, live in self._live.items()
+            if name not in self._shut and not any(uid in source.claims for uid in live.victims)
+        ]
         return [name for name in freed if now >= self._freed.setdefault(name, now) + KEPT_SECONDS]
 
     def gone(self, source: ledger.Ledger, entry: order.Entry, offers: Callable[[], vain.Offers], *, now: float) -> None:
@@ -211,22 +217,29 @@ class Preemptions:
             if stuck:
                 self._staying.update({uid: _Stay(0, now + STUCK_SECONDS) for uid in stuck})
                 self.end(source, name)
-            elif self._is_over(name, live, _ground(source, waiting, live), now=now):
+            elif self._is_over(source, name, _ground(source, waiting, live), now=now):
                 self.end(source, name)
         return [name for name in before if name not in self._live]
 
-    def _is_over(self, name: order.Name, live: _Live, ground: _Ground, *, now: float) -> bool:
+    def _is_over(self, source: ledger.Ledger, name: order.Name, ground: _Ground, *, now: float) -> bool:
         """Whether nothing is to be held any more."""
+        self._shut.discard(name)
         if ground is not _Ground.CLOSED:
-            self._closed.pop(name, None)
             return ground is _Ground.LOST
-        # Who has victims would have evicted them for nothing.
-        return live.again < math.inf or now >= self._closed.setdefault(name, now) + KEPT_SECONDS
+        live = self._live[name]
+        leaves = (roster.standing_of(source, uid) is roster.Standing.LEAVING for uid in live.victims)
+        if live.again < math.inf or not any(leaves):
+            return True
+        # What closes has nothing to do with whether they left in vain.
+        self._shut.add(name)
+        self._freed.pop(name, None)
+        return now >= self._closed.setdefault(name, now) + KEPT_SECONDS
 
     def end(self, source: ledger.Ledger, name: order.Name) -> None:
         """Nothing is held for a job any more."""
         self._freed.pop(name, None)
         self._closed.pop(name, None)
+        self._shut.discard(name)
         source.end_hold(self._live.pop(name).hold)
 
     def end_all(self, source: ledger.Ledger) -> None:

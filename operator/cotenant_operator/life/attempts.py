@@ -84,7 +84,7 @@ def early(
         return None, None
     found = [finding for finding in causes.findings(observed, current) if _ends_early(finding, spec)]
     late, due = causes.not_started(observed, current, now)
-    if not found and late is not None:
+    if not found and late is not None and not any(pod.phase == "Failed" for pod in causes.pods_of(observed, current)):
         found = [late]
     if not found:
         profiled = _profiled(observed, spec, current)
@@ -244,6 +244,9 @@ def _is_evidence(finding: causes.Finding, spec: dljob.Spec) -> bool:
 def _ended(observed: Observed, spec: dljob.Spec, current: views.Job, finding: causes.Finding, *, at: datetime) -> Ended:
     if finding.cause is not Cause.OUT_OF_MEMORY:
         ended = ending(observed, spec, current, cause=finding.cause, message=finding.message)
+        if finding.cause is Cause.NEVER_STARTED:
+            # The time without work clears nobody.
+            return ended
         if finding.suspected is None:
             return ended.model_copy(update={"ran_seconds": _ran_seconds(observed, current, at)})
         return ended.model_copy(update={"fault": finding.suspected.fault, "ran_seconds": finding.suspected.seconds})

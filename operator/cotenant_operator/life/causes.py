@@ -169,10 +169,11 @@ def _wait(observed: Observed, pod: views.Pod) -> _Wait | None:
     if refused is not None:
         return _Wait(pod.scheduled_at + timedelta(seconds=REFUSED_SECONDS), pod, refused)
     seconds = None if policy is None else policy.queue.start_timeout_seconds
-    if seconds is None or pod.placement is None or pod.idle_since is None:
+    since = observed.idle.get(views.pod_uid(pod))
+    if seconds is None or pod.placement is None or since is None:
         return None
-    why = f"{pod.hindrance or 'no container of it runs'}; queue.startTimeoutSeconds is {seconds}"
-    return _Wait(pod.idle_since + timedelta(seconds=seconds), pod, why)
+    why = f"{pod.hindrance or 'its container does not run'}; queue.startTimeoutSeconds is {seconds}"
+    return _Wait(since + timedelta(seconds=seconds), pod, why)
 
 
 def peak_mib(observed: Observed, pods: Iterable[views.Pod]) -> int:

@@ -15,7 +15,18 @@ from cotenant_api import dljob, errors, names
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import creations, events, executor, keeper, limit_ranges, overuses, pace, waits
+from cotenant_operator.loop import (
+    creations,
+    events,
+    executor,
+    idling,
+    keeper,
+    limit_ranges,
+    overuses,
+    pace,
+    reads,
+    waits,
+)
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process, tasks
 from cotenant_operator.plans import actions
@@ -89,12 +100,14 @@ class Controller:
     ) -> None:
         self.store = store
         self.metrics = metrics.Metrics()
-        self._unobserved, self._not_started = waits.Waits(waits.unobserved), waits.Waits(waits.not_started)
+        self._unobserved = waits.Waits(waits.unobserved)
+        self._not_started = waits.Waits(waits.not_started, pauses=waits.is_not_ready)
+        self._idling = idling.Idling()
         self._client, self._clock, self._leads = client, clock, options.leads
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
         self._executor = executor.Executor(client, store, now=clock.now)
         self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
-        self._overuses = overuses.Overuses(client)
+        self._overuses, self._reads = overuses.Overuses(client), reads.Reads(client, store)
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self.keeper = keeper.Keeper(
@@ -219,7 +232,7 @@ class Controller:
         for found in self.store.left_out(key):
             with contextlib.suppress(api.NotFoundError):
                 self.store.put(found.kind, await self._client.one(found.kind, found.key))
-        await self._look_for_unwatched(key)
+        await self._reads.unwatched(key)
         observed = self._observe(key)
         if observed is None:
             self._refusals.pop(key, None)
@@ -227,6 +240,8 @@ class Controller:
             self._events.forget(key)
             self._executor.fences.forget(key)
             return
+        if await self._reads.late_pod(observed, now=self._clock.now()):
+            observed = self._observe(key) or observed
         observed = await self._fenced(key, observed)
         asked = holding.wants_events(observed, self._clock.now())
         failure = None if asked is None else await self._creations.of(key.namespace, asked)
@@ -254,15 +269,6 @@ class Controller:
             self._refusals[key] = (observed.job.meta.uid, refusal)
             self.enqueue(frozenset([key]))
 
-    async def _look_for_unwatched(self, key: Key) -> None:
-        """Read the workloads of which no watch tells."""
-        for found in self.store.unwatched(key):
-            try:
-                self.store.put(found.kind, await self._client.get(found.kind, found.key))
-            except api.NotFoundError:
-                if found.uid:
-                    self.store.remove(found.kind, found.uid)
-
     async def _fenced(self, key: Key, observed: Observed) -> Observed:
         """Return what there is, after the writing of the fences that are due. What is over needs none."""
         fences = self._executor.fences
@@ -279,7 +285,9 @@ class Controller:
         job = self.store.dljob(key)
         uid, refusal = self._refusals.get(key, ("", None))
         stands = job is not None and job.meta.uid == uid
-        return self.store.observe(key, outcome=None, refusal=refusal if stands else None)
+        found = self.store.observe(key, outcome=None, refusal=refusal if stands else None)
+        idle = self._idling.of(key, () if found is None else found.pods, now=self._clock.now())
+        return None if found is None else replace(found, idle=idle)
 
     async def _predicted(self, key: Key, observed: Observed) -> Observed:
         spec = observed.job.spec

@@ -12,15 +12,23 @@ class Waits:
 
     Args:
         waits_for: what a DLJob waits for; None: it does not wait. What it waits for anew, it waits for from then on.
+        pauses: whether one that waited, and does not now, has not got it either.
     """
 
-    def __init__(self, waits_for: Callable[[views.DLJob], Hashable | None]) -> None:
-        self._waits_for = waits_for
+    def __init__(
+        self,
+        waits_for: Callable[[views.DLJob], Hashable | None],
+        *,
+        pauses: Callable[[views.DLJob], bool] = lambda _: False,
+    ) -> None:
+        self._waits_for, self._pauses = waits_for, pauses
         self._since: dict[Key, tuple[Hashable, float]] = {}
 
     def note(self, key: Key, job: views.DLJob | None, *, now: float) -> None:
         """Take in a DLJob as it is now, at a time in seconds that only grow."""
         what = None if job is None else self._waits_for(job)
+        if what is None and job is not None and self._pauses(job):
+            return
         if what is None:
             self._since.pop(key, None)
         elif self._since.get(key, (None, 0.0))[0] != what:
@@ -40,3 +48,9 @@ def unobserved(job: views.DLJob) -> Hashable | None:
 def not_started(job: views.DLJob) -> Hashable | None:
     """Return the DLJob whose container fails to start on the GPUs that it has."""
     return job.meta.uid if job.phase is dljob.Phase.STARTING and not job.meta.deleting else None
+
+
+def is_not_ready(job: views.DLJob) -> bool:
+    """Whether a DLJob that did not start has still not: its next attempt waits, or its pods are being created."""
+    waits = job.phase in (dljob.Phase.PENDING, dljob.Phase.QUEUED, dljob.Phase.RUNNING)
+    return waits and not job.ready and not job.meta.deleting

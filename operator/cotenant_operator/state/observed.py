@@ -78,6 +78,7 @@ class Observed:
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
         defaults: what the LimitRanges of its namespace put into containers, where that was asked for.
         overused: of evicted pods that had used more GPU memory than was booked: whether their agent had wanted that.
+        idle: since when those of its pods that do no work have done none, by the operator's clock.
     """
 
     job: views.DLJob
@@ -99,6 +100,7 @@ class Observed:
     failed_creation: FailedCreation | None = None
     defaults: Defaults = NO_DEFAULTS
     overused: Mapping[PodUID, bool] = field(default_factory=dict)
+    idle: Mapping[PodUID, datetime] = field(default_factory=dict)
 
     @property
     def current_job(self) -> views.Job | None:

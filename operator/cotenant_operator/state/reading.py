@@ -80,6 +80,7 @@ def dl_job(value: views.Object) -> views.DLJob:
         finished=ended,
         phase=None if status is None else status.phase,
         observed_generation=None if status is None else status.observed_generation,
+        ready=status is not None and conditions.is_true(status.conditions, dljob.READY),
     )
 
 
@@ -150,7 +151,7 @@ def pod(value: views.Object) -> views.Pod:
     scheduled, packed = found.get("PodScheduled") or {}, found.get(names.PACKED)
     bound = scheduled.get("status") == "True"
     refused = scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated"
-    scheduled_at = _time(scheduled.get("lastTransitionTime")) if bound else None
+    placed = _placement(value)
     index = _annotation(value, labels.COMPLETION_INDEX)
     return views.Pod(
         meta=meta(value),
@@ -158,18 +159,18 @@ def pod(value: views.Object) -> views.Pod:
         attempt=number(label(value, names.ATTEMPT_LABEL)),
         index=None if index is None else number(index),
         node=spec.get("nodeName") or None,
-        placement=_placement(value),
+        placement=placed,
         phase=status.get("phase", "Pending"),
         ready=(found.get("Ready") or {}).get("status") == "True",
         packed=None if packed is None else (packed.get("reason", ""), packed.get("message", "")),
         unschedulable=scheduled.get("message") if refused else None,
-        scheduled_at=scheduled_at,
+        scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
         why=endings.why(status),
         end=endings.of_pod(status),
         revision=_revision(value),
         ran_out=endings.ran_out(status),
         hindrance=starts.hindrance(status),
-        idle_since=None if scheduled_at is None else starts.idle_since(status, scheduled_at),
+        idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )
 
 

@@ -2,10 +2,9 @@
 
 Kubernetes 1.36: kubelet names in `state.waiting.reason` why a container does not run. Two of these reasons say that it
 is about to; every other one names a failure that kubelet tries again, such as `ImagePullBackOff` or
-`CreateContainerConfigError`.
+`CreateContainerConfigError`. A volume that cannot be mounted is told by events alone.
 """
 
-from datetime import datetime
 from typing import Final
 
 from cotenant_operator.state import endings, exhaustion, views
@@ -27,15 +26,28 @@ def hindrance(status: views.Object) -> str | None:
     return None
 
 
-def idle_since(status: views.Object, scheduled_at: datetime) -> datetime | None:
-    """Return since when none of its containers runs, of a pod that has not started; None where one does.
+def idle(spec: views.Object, status: views.Object, *, container: str | None) -> str | None:
+    """Return what tells this stretch without work from others, of a pod that has not started; None: it works.
 
-    What an init container takes does not count: the time begins again when it has ended.
+    What works is an init container, or the container that has the share. Sidecars and helpers run beside it and need no
+    GPU. A stretch ends when one of those ran: their ends tell it from the next, whatever the node's clock says.
+
+    Args:
+        spec: the pod's.
+        status: the pod's.
+        container: the one that has the share; None: any.
     """
     if status.get("phase", "Pending") != "Pending":
         return None
-    states = [container.get("state") or {} for container in endings.containers(status)]
-    if any("running" in state for state in states):
+    sidecars = {one.get("name") for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    working = [one for one in status.get("initContainerStatuses") or () if one.get("name") not in sidecars]
+    working += [one for one in status.get("containerStatuses") or () if container in (None, one.get("name"))]
+    if any("running" in (one.get("state") or {}) for one in working):
         return None
-    ended = [(state.get("terminated") or {}).get("finishedAt") for state in states]
-    return max([scheduled_at, *(datetime.fromisoformat(text) for text in ended if text)])
+    ends = [
+        f"{one.get('name')} {(one.get(state) or {})['terminated'].get('finishedAt')}"
+        for one in working
+        for state in ("lastState", "state")
+        if (one.get(state) or {}).get("terminated")
+    ]
+    return ", ".join(ends)

@@ -346,9 +346,11 @@ class Store:
         except errors.InvalidInputError as error:
             _LOGGER.warning("PackingPolicy cannot be read, the last one stands: %s", error)
             return NOBODY
-        same = self._policy is not None and self._policy.spec == policy.spec
+        before = None if self._policy is None else self._policy.spec
         self._policy = policy
-        return NOBODY if same else self._without_workload()
+        if before is not None and before.queue.start_timeout_seconds != policy.spec.queue.start_timeout_seconds:
+            return self.unfinished()
+        return NOBODY if before == policy.spec else self._without_workload()
 
     def _drop_policy(self, uid: str, _: Key) -> Keys:
         if self._policy is None or self._policy.uid != uid:

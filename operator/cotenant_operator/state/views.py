@@ -68,6 +68,7 @@ class DLJob:
         status_problem: why the status cannot be read: another release wrote it.
         finished: the condition Complete or Failed that ended it.
         phase, observed_generation: as they are written.
+        ready: whether its condition Ready is True.
     """
 
     meta: Meta
@@ -79,6 +80,7 @@ class DLJob:
     finished: conditions.Condition | None
     phase: dljob.Phase | None
     observed_generation: int | None
+    ready: bool = False
 
     @property
     def spec(self) -> dljob.Spec | None:
@@ -209,7 +211,7 @@ class Pod:
         revision: of a Deployment's: number of the template that it was made from.
         ran_out: the line in which a container that has ended, and may run again, said that the GPU had no memory left.
         hindrance: which of its containers fails to start, and why.
-        idle_since: since when it has been on its node without any container running; None: one runs, or has.
+        idle: tells this stretch on its node without any work from others; None: it works, or is on no node.
     """
 
     meta: Meta
@@ -228,7 +230,7 @@ class Pod:
     revision: int = 0
     ran_out: str | None = None
     hindrance: str | None = None
-    idle_since: datetime | None = None
+    idle: str | None = None
 
     @property
     def ended(self) -> bool:

@@ -67,7 +67,7 @@ def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool) -> Co
 
 def _hindrance(pod: views.Pod, *, observed_only: bool) -> str | None:
     """What keeps a pod from starting that has its GPUs."""
-    if pod.hindrance is None or pod.meta.deleting or not is_placed(pod, observed_only=observed_only):
+    if pod.hindrance is None or not is_placed(pod, observed_only=observed_only):
         return None
     return f"pod {pod.meta.key.name} on node {pod.node}: {pod.hindrance}"
 

@@ -28,7 +28,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
     return dljob.Status(
         observed_generation=job.meta.generation,
-        phase=phase(found, counts, spec),
+        phase=_phase(job, stage, phase(found, counts, spec)),
         queue_position=_queue_position(found),
         conditions=found,
         attempts=max(stage.attempt, job.status.attempts or 0) or None,
@@ -90,6 +90,12 @@ def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: 
         starting = counts.hindrance is not None and not (serving and counts.ready)
         return dljob.Phase.STARTING if starting else dljob.Phase.RUNNING
     return dljob.Phase.QUEUED if conditions.is_true(found, dljob.QUEUED) else dljob.Phase.PENDING
+
+
+def _phase(job: views.DLJob, stage: Stage, derived: dljob.Phase) -> dljob.Phase:
+    """A job whose pods are being ended runs no more than it did before."""
+    starts = job.phase is dljob.Phase.STARTING and derived is dljob.Phase.RUNNING
+    return dljob.Phase.STARTING if stage.ending and starts else derived
 
 
 def written(new: dljob.Status) -> dict[str, Any]:
