@@ -73,7 +73,7 @@ class AgentProcess:
     def url(self) -> str:
         """Of its HTTP side, once it has told."""
         told = [line for line in self.log.read_text().splitlines() if "metrics at " in line]
-        return told[-1].rpartition("metrics at ")[2].removesuffix("/metrics")
+        return told[-1].rpartition("metrics at ")[2].partition("/metrics")[0]
 
     def ready(self) -> bool:
         """Whether the GPUNode says so."""

@@ -199,12 +199,21 @@ def test_a_termination_message_policy_of_the_user_stands() -> None:
 
 
 def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_template() -> None:
-    forged = dict.fromkeys(names.RESERVED_ANNOTATIONS, "forged")
+    others = (names.GPU_MEMORY, names.GPU_MODELS, names.GANG, names.MINIMUM_RUN_SECONDS, labels.REVISION)
+    forged = dict.fromkeys((*names.RESERVED_ANNOTATIONS, *others), "forged")
     containers = [{"name": "main", "image": "x"}]
     template = {"metadata": {"annotations": {**forged, "mine": "kept"}}, "spec": {"containers": containers}}
     found = notes(job_of(WHOLE, template=template))
     assert names.PREDICTION not in found
     assert found[names.QUEUED_SINCE] == "2026-01-01T00:00:00Z"
+    assert found["mine"] == "kept"
+    assert "forged" not in found.values()
+
+
+def test_a_users_template_does_not_call_its_pods_an_extractions() -> None:
+    template = {"metadata": {"labels": {labels.EXTRACTION: "x", "mine": "kept"}}, "spec": {"containers": [{}]}}
+    found = job_of(WHOLE, template=template)["spec"]["template"]["metadata"]["labels"]
+    assert labels.EXTRACTION not in found
     assert found["mine"] == "kept"
 
 

@@ -28,6 +28,8 @@ def pod_template(
     metadata, inner = template.setdefault("metadata", {}), template.setdefault("spec", {})
     metadata.pop("name", None)
     metadata["labels"] = {**(metadata.get("labels") or {}), **pod_labels(owner, attempt=attempt)}
+    # Pods with that label are an extraction's: nobody would look at these.
+    metadata["labels"].pop(labels.EXTRACTION, None)
     metadata["annotations"] = {
         **_of_user(metadata.get("annotations") or {}),
         **annotations(owner, spec, grant, gang=gang),
@@ -87,8 +89,11 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
 
 
 def _of_user(found: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's annotations without those that count only because the operator wrote them."""
-    return {key: text for key, text in found.items() if key not in names.RESERVED_ANNOTATIONS}
+    """Return the user's annotations without Cotenant's own: what they say of a pod, the DLJob's fields do.
+
+    Memory that an annotation added to a predicted share would be booked, and count against no quota.
+    """
+    return {key: text for key, text in found.items() if not key.startswith(f"{names.GROUP}/")}
 
 
 def service_name(owner: views.DLJob) -> str:
