@@ -234,3 +234,14 @@ def test_what_another_node_says_of_a_pods_gpu_is_not_believed() -> None:
     (gpu,) = seen.gpus.values()
     assert gpu.seen is not None
     assert gpu.seen.tenants == ()
+
+
+def test_one_nodes_agent_says_nothing_of_the_memory_of_gpus_on_others() -> None:
+    store = Store()
+    store.put(Kind.DLJOB, stored(objects.dljob()))
+    for number, mib in enumerate((143771, 143771, 100_000_000)):
+        node = objects.gpu_node(f"n{number}", gpus={f"GPU-{number}": objects.MODEL}, memoryMiB=mib)
+        store.put(Kind.GPU_NODE, stored(node, uid=f"n{number}", namespace=""))
+    observed = store.observe(TRAIN, outcome=None, refusal=None)
+    assert observed is not None
+    assert observed.gpu_memory_mib == {objects.MODEL: 143771}

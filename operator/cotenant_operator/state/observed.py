@@ -68,7 +68,7 @@ class Observed:
         deployment: of its name, whoever owns it.
         pods: its own.
         outcome: None where it was not asked for.
-        gpu_memory_mib: GPU models in the cluster -> memory of the largest GPU of that model.
+        gpu_memory_mib: GPU models in the cluster -> memory that most GPUs of that model have.
         refused: those of its pods that a node agent refuses for good -> why.
         learned: from former jobs of its graph, where it was asked for.
         extractions, extraction_pods: Jobs that extract its graph, and their pods; neither is among `jobs` and `pods`.

@@ -205,7 +205,7 @@ class Store:
             outcome=outcome,
             refusal=refusal,
             gpus={uuid: self._gpu(uuid, pod.node) for pod in pods for uuid in _uuids(pod)},
-            gpu_memory_mib={model: mib for model, mib in sorted(self._models) if mib},
+            gpu_memory_mib=self._memory_of_models(),
             refused=self._refused(pods),
             extractions=self._extractions.jobs_of(key, uid),
             extraction_pods=self._extractions.pods_of(key, uid),
@@ -331,6 +331,11 @@ class Store:
         del self._nodes[node.name]
         self._count_models(node, None)
         return self._neighbours(node.gpus)
+
+    def _memory_of_models(self) -> dict[GPUModel, int]:
+        """What most GPUs of a model have: one node's agent says nothing of the GPUs of others. Of equally many, less."""
+        by_number = sorted(self._models.items(), key=lambda item: (item[1], -item[0][1]))
+        return {model: mib for (model, mib), _ in by_number if mib}
 
     def _count_models(self, before: views.GPUNode | None, after: views.GPUNode | None) -> None:
         self._models.update(() if after is None else map(_size, after.gpus.values()))
