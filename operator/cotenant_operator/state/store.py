@@ -333,7 +333,7 @@ class Store:
         return self._neighbours(node.gpus)
 
     def _memory_of_models(self) -> dict[GPUModel, int]:
-        """What most GPUs of a model have: one node's agent says nothing of the GPUs of others. Of equally many, less."""
+        """What most GPUs of a model have: an agent says nothing of others' GPUs. Of equally many, less."""
         by_number = sorted(self._models.items(), key=lambda item: (item[1], -item[0][1]))
         return {model: mib for (model, mib), _ in by_number if mib}
 
