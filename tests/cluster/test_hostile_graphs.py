@@ -23,7 +23,9 @@ MAX_MIB: Final = 400
 """Of the operator with all its processes."""
 BOMBS: Final = ("blanks", "lists", "valid, of 72 MB", "wrong operators", "deep")
 CROWD: Final = 20
-_READ: Final = re.compile(r"cotenant_operator\.parsing\.process: (\S+): (read|refused|not read) ConfigMap (\S+),")
+_READ: Final = re.compile(
+    r"logger=operator\.parsing\.process message=\"(\S+): (read|refused|not read) ConfigMap (\S+),"
+)
 
 
 @dataclass(frozen=True)

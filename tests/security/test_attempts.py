@@ -19,14 +19,14 @@ from cotenant_operator import labels
 Refused = Callable[[Callable[[], Any]], str]
 
 KINDS: Final = {"jobs": "batch", "deployments": "apps"}
-REMEMBERED: Final = (
-    labels.CARRIED,
-    labels.ENDED,
-    labels.SHORTAGE,
-    labels.GRAPH,
-    labels.MODEL_DIGEST,
-    labels.QUOTA_SETBACK,
-    labels.SPEC_DIGEST,
+ELSEWHERE: Final = frozenset(
+    {labels.DLJOB_UID, labels.REVISION, labels.EXTRACTION, labels.EXTRACTION_NUMBER, names.DLJOB_LABEL}
+)
+"""Of pods and of extractions."""
+REMEMBERED: Final = sorted(
+    value
+    for value in vars(labels).values()
+    if isinstance(value, str) and value.startswith(f"{names.GROUP}/") and value not in ELSEWHERE
 )
 MEASURED: Final = {"byGPU": {"H200": {"seconds": 60, "utilizationPercent": 1, "memoryPeakMiB": 1}}}
 FORGED: Final = json.dumps({"v": 1, "cause": "Profiled", "measured": MEASURED})

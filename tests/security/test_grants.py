@@ -82,6 +82,24 @@ def test_no_suspect_clears_itself(tenant: Tenant, refused: Refused) -> None:
         assert names.SUSPECT_SECONDS in refused(lambda patch=patch: tenant.client.patch(space.pods("p"), patch))  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("plural", ["jobs", "deployments"])
+def test_no_template_of_a_suspect_clears_it(tenant: Tenant, refused: Refused, plural: str) -> None:
+    space = tenant.workspace
+    path = clients.path_of(plural, group={"jobs": "batch", "deployments": "apps"}[plural], namespace=space.namespace)
+    found = {"app": "a"}
+    restart = "Never" if plural == "jobs" else "Always"
+    template = {
+        "metadata": {"labels": found, "annotations": SUSPECT},
+        "spec": {"containers": [CONTAINER], "restartPolicy": restart},
+    }
+    held: Json = {"suspend": True} if plural == "jobs" else {"replicas": 0, "selector": {"matchLabels": found}}
+    space.client.create(path, {"metadata": {"name": "s"}, "spec": {**held, "template": template}})
+    for change in ({names.SUSPECT_SECONDS: None}, {names.SUSPECT_SECONDS: "1"}):
+        patch = {"spec": {"template": {"metadata": {"annotations": change}}}}
+        message = refused(lambda patch=patch: tenant.client.patch(f"{path}/s", patch))  # type: ignore[misc]
+        assert "only the operator may set or remove it" in message
+
+
 HIDDEN = {
     "escaped": '{"v":1,"name":"a","si\\u007ae":1000000}',
     "twice": '{"v":1,"name":"a","size":1,"size":1000000}',
