@@ -137,8 +137,8 @@ class Queue(documents.Model):
     max_gang_size: Annotated[int, Field(ge=1, le=1024)] = 256
     """Pods that a gang may have at most."""
     start_timeout_seconds: Annotated[int, Field(ge=60, le=604800)] | None = None
-    """How long a pod of a DLJob may have its GPUs without any container running, its image being pulled included; then
-    it gives them back, and comes again later. Absent: for ever."""
+    """How long a pod of a training DLJob may have its GPUs without its container running, its image being pulled
+    included; then it gives them back, and comes again later. Absent: for ever."""
 
 
 class Packing(documents.Model):
