@@ -151,7 +151,7 @@ def dashboard(*values: str) -> Object:
     """Its container."""
     done = rendering.template("--set", "dashboard.enabled=true", *values)
     assert done.returncode == 0, done.stderr
-    for item in filter(None, yaml.safe_load_all(done.stdout)):
+    for item in yaml.safe_load_all(done.stdout):
         if item and (item["kind"], item["metadata"]["name"]) == ("Deployment", "cotenant-dashboard"):
             found: Object = item["spec"]["template"]["spec"]["containers"][0]
             return found
