@@ -53,10 +53,10 @@ def wait_until_judged(cluster: Cluster, gone: Sequence[Json]) -> None:
         NotReadyError: not within a minute.
     """
     judged = not any(one["kind"].startswith(ADMITTING) for one in gone)
-    waiting.wait_until(lambda: _is_refused(cluster) is judged, f"rules in force: {judged}", SECONDS)
+    waiting.wait_until(lambda: is_refused(cluster) is judged, f"rules in force: {judged}", SECONDS)
 
 
-def _is_refused(cluster: Cluster) -> bool:
+def is_refused(cluster: Cluster) -> bool:
     """Whether a pod that asks for a share and for its host's network is refused by a rule."""
     container = {
         "name": "main",

@@ -16,7 +16,6 @@ from cotenant_e2e.client import Json
 from cotenant_e2e.cluster import Cluster
 
 SHARED = pod_object("p")
-CLOSED = pod_object("p", hostNetwork=True)
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +49,6 @@ def others_are_created(cluster: Cluster) -> None:
     cluster.client.delete(f"{path}/{name}", gracePeriodSeconds="0")
 
 
-def is_refused(cluster: Cluster, pod: Json) -> bool:
-    path = f"{clients.path_of('pods', namespace='default')}?dryRun=All"
-    try:
-        cluster.client.create(path, pod)
-    except clients.APIError as error:
-        return "ValidatingAdmissionPolicy" in error.message
-    return False
-
-
 @pytest.mark.parametrize("gone", missing.GROUPS.values(), ids=list(missing.GROUPS))
 def test_pods_of_others_are_created_whatever_is_missing(cluster: Cluster, gone: Sequence[Json]) -> None:
     assert gone
@@ -71,7 +61,7 @@ def test_pods_of_others_are_created_whatever_is_missing(cluster: Cluster, gone: 
 
 def test_with_everything_there_others_are_created(cluster: Cluster) -> None:
     others_are_created(cluster)
-    assert is_refused(cluster, CLOSED)
+    assert missing.is_refused(cluster)
 
 
 def test_without_the_policy_that_changes_pods_a_share_is_still_refused(cluster: Cluster) -> None:
