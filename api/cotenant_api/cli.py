@@ -4,22 +4,31 @@ Subcommands come from the entry points of the group `cotenant.commands`; this mo
 """
 
 import argparse
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from typing import cast
+from typing import Final, cast
 
 import cotenant_api
-from cotenant_api import errors
+from cotenant_api import errors, printable
 from cotenant_api.command import Command
 
 GROUP = "cotenant.commands"
 REST = "--"
 """What is behind it is no argument of ours, for commands that take it."""
+_INDENT: Final = 20
+FAILED: Final = 1
+WRONG_ARGUMENTS: Final = 2
+"""As argparse exits."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; its exit code. 2: the arguments are wrong; 1: a CotenantError, printed as one line."""
+    """Run one subcommand and return its exit code.
+
+    2: the arguments, or files that they name, cannot be used. 1: another CotenantError. Both are told in one line.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     commands = entries()
     # A process that stays for long should not hold what the other commands import.
@@ -36,7 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("cotenant_"):
             raise
-        return _fail(f"{known.command} needs {error.name}: pip install 'cotenant[{_extra(entry)}]'")
+        return _fail(
+            f"{known.command} needs {error.name}: pip install '.[{_extra(entry)}]' in a clone of the repository"
+        )
+    except errors.InvalidInputError as error:
+        return _fail(f"{known.command}: {error}", code=WRONG_ARGUMENTS)
     except errors.CotenantError as error:
         return _fail(f"{known.command}: {error}")
     except KeyboardInterrupt:
@@ -50,17 +63,35 @@ def entries() -> dict[str, metadata.EntryPoint]:
 
 def parser(commands: Mapping[str, metadata.EntryPoint]) -> argparse.ArgumentParser:
     """The command line of these commands."""
-    made = argparse.ArgumentParser(prog="cotenant", description="GPU co-tenancy for deep-learning jobs on Kubernetes.")
+    made = argparse.ArgumentParser(
+        prog="cotenant",
+        description="GPU co-tenancy for deep-learning jobs on Kubernetes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     made.add_argument("--version", action="version", version=f"cotenant {cotenant_api.__version__}")
-    subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = made.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
+    components: list[str] = []
     for name, entry in sorted(commands.items()):
         module = cast("Command", entry.load())
-        one = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
+        component = getattr(module, "COMPONENT", False)
+        summary = module.SUMMARY
+        # What has no help text is not listed.
+        one = subparsers.add_parser(name) if component else subparsers.add_parser(name, help=summary)
+        one.description = summary
+        components += _told(name, module.SUMMARY) if component else []
         examples = getattr(module, "EXAMPLES", None)
         if examples is not None:
             one.epilog, one.formatter_class = examples, argparse.RawDescriptionHelpFormatter
         module.configure(one)
+    made.epilog = "\n".join(["commands of components, and for administrators:", *components]) if components else None
     return made
+
+
+def _told(name: str, summary: str) -> list[str]:
+    """Lines on a command, as argparse would lay them out."""
+    first, *more = textwrap.wrap(summary, max(shutil.get_terminal_size().columns - _INDENT - 2, _INDENT))
+    head = [f"    {name:<{_INDENT - 4}}{first}"] if len(name) <= _INDENT - 6 else [f"    {name}", " " * _INDENT + first]
+    return [*head, *(" " * _INDENT + line for line in more)]
 
 
 def _extra(entry: metadata.EntryPoint) -> str:
@@ -68,6 +99,6 @@ def _extra(entry: metadata.EntryPoint) -> str:
     return str(getattr(entry.load(), "EXTRA", entry.module.partition(".")[0].removeprefix("cotenant_")))
 
 
-def _fail(message: str) -> int:
-    print(f"cotenant: {message}", file=sys.stderr)
-    return 1
+def _fail(message: str, *, code: int = FAILED) -> int:
+    print(f"cotenant: {printable.plain(message)}", file=sys.stderr)
+    return code

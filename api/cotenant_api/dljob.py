@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from cotenant_api import documents, graph, pod, prediction
+from cotenant_api import choices, documents, graph, pod, prediction, quantity
 from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUUID, GPUModel
 
@@ -23,6 +23,10 @@ COMPLETE = "Complete"
 FAILED = "Failed"
 
 
+MIN_GPU_MEMORY_MIB: Final = 64
+"""Less than the context of any CUDA process: who asks for less has left out the unit."""
+MAX_GPU_MEMORY_MIB: Final = 2**30
+"""1 Pi: no GPU has so much, and every amount below it is understood by whoever reads it."""
 MAX_SECONDS: Final = 2**31 - 1
 """Of a time that is added to another: 68 years."""
 NEVER_OBSERVED: Final = -1
@@ -45,16 +49,16 @@ class Phase(enum.StrEnum):
     FAILED = "Failed"
 
 
-class Sharing(enum.StrEnum):
-    """Whether a job may have co-tenants."""
-
-    SHARED = "Shared"
-    EXCLUSIVE = "Exclusive"
-
-
-ModelName = Annotated[GPUModel, Field(min_length=1, max_length=63)]
+Sharing = choices.Sharing
 ShortName = Annotated[str, Field(min_length=1, max_length=253)]
-Quantity = Annotated[str, Field(json_schema_extra={"x-cotenant-quantity": True})]
+
+
+def _text(value: object) -> object:
+    """Return a whole number as text: Kubernetes takes a quantity as either."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Quantity = Annotated[str, BeforeValidator(_text), Field(json_schema_extra={"x-cotenant-quantity": True})]
 
 
 class ConfigMapRef(documents.Model):
@@ -155,8 +159,8 @@ class Spec(documents.Model):
     input_shapes: Annotated[tuple[InputShape, ...], Field(max_length=64)] = ()
     """Input tensors. For `onnx`, where the file leaves them open; a callable gets them as `input_shapes`."""
     gpu_memory: Quantity | None = None
-    """GPU memory to book on each GPU, instead of what is predicted."""
-    gpu_models: Annotated[tuple[ModelName, ...], Field(max_length=64)] = ()
+    """GPU memory to book on each GPU, instead of what is predicted; at least 64Mi. Without a unit it counts bytes."""
+    gpu_models: Annotated[tuple[documents.GPUModelName, ...], Field(max_length=64)] = ()
     """GPU models that the job may use, as the node label `nvidia.com/gpu.product` names them; empty: any."""
     sharing: Sharing = Sharing.SHARED
     """Shared: beside co-tenants, by prediction. Exclusive: whole GPUs, whatever is predicted."""
@@ -292,4 +296,8 @@ def contradiction(spec: Spec) -> str | None:
     extracted = spec.model is not None and (spec.model.onnx is not None or spec.model.entrypoint is not None)
     if extracted and spec.batch_size is None:
         return "spec.batchSize: is missing: model.onnx and model.entrypoint need the samples of one step"
+    if spec.gpu_memory is not None:
+        amount = quantity.counted(spec.gpu_memory, field="spec.gpuMemory") / quantity.BYTES_PER_MIB
+        if amount > MAX_GPU_MEMORY_MIB:
+            return f"spec.gpuMemory: {spec.gpu_memory!r}: must be at most 1Pi: no GPU has so much"
     return None

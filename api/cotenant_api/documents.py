@@ -5,13 +5,18 @@ Compact, keys sorted, `"v"` the major version: a reader refuses a higher one and
 
 import json
 import re
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from cotenant_api import errors
+from cotenant_api.names import GPUModel
 
+GPUModelName = Annotated[
+    GPUModel, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
+]
+"""A GPU model as somebody names it: the value of the node label `nvidia.com/gpu.product`."""
 M = TypeVar("M", bound=BaseModel)
 D = TypeVar("D", bound="Document")
 

@@ -4,12 +4,14 @@
     +-- InvalidInputError      what somebody wrote cannot be used; it names field, value and remedy
     |   +-- UnsupportedVersionError
     +-- PermanentError         trying again changes nothing
+    |   +-- NotFoundError      nothing has the name that somebody asked for
     +-- TemporaryError         worth trying again after `delay_seconds`
 
 Each error is raised once, at the boundary where the foreign error is known, and chained from it.
 """
 
 import reprlib
+from pathlib import PurePath
 
 MAX_FOREIGN_TEXT = 256
 
@@ -44,6 +46,13 @@ class PermanentError(CotenantError):
     """Trying again changes nothing."""
 
 
+class NotFoundError(PermanentError):
+    """Nothing has the name that somebody asked for; see `InvalidInputError`."""
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field}: {shortened(value)}: {remedy}")
+
+
 class TemporaryError(CotenantError):
     """Worth trying again after `delay_seconds`."""
 
@@ -54,6 +63,7 @@ class TemporaryError(CotenantError):
 
 def shortened(value: object, *, limit: int = MAX_FOREIGN_TEXT) -> str:
     """The value as text, quoted if it is a string, cut to `limit` characters; cheap, however large or deep it is."""
+    value = str(value) if isinstance(value, PurePath) else value
     text = repr(value[: limit + 1]) if isinstance(value, (str, bytes)) else _bounded.repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 

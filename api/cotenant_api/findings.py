@@ -1,18 +1,18 @@
-"""What a doctor finds: one type for clusters and for nodes, shown alike. Pure, but for what `in_colours` asks.
+"""What a doctor finds: one type for clusters and for nodes, shown alike. Pure.
 
 A finding that is not `ok` always carries its remedy: whoever reads it should have nothing to look up.
 """
 
 import enum
+import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TextIO
+from typing import Final
 
 import yaml
 
-from cotenant_api import documents, printable
+from cotenant_api import documents, printable, tables
 
 ERRORS_FOUND: Final = 3
 """Exit code of a doctor that found an error; 1 is left to what could not be read at all."""
@@ -79,34 +79,42 @@ def exit_code(found: Iterable[Finding]) -> int:
     return ERRORS_FOUND if any(one.level is Level.ERROR for one in found) else 0
 
 
-def in_colours(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def rendered(report: Report, *, form: str, colours: bool) -> str:
+def rendered(report: Report, *, form: str, look: tables.Look) -> str:
     """The text as `json` or `yaml`, else for people, with a line's end."""
     if form == "json":
         return json.dumps(report.to_object(), indent=2, allow_nan=False) + "\n"
     if form == "yaml":
         return str(yaml.safe_dump(report.to_object(), sort_keys=False))
-    return "\n".join(lines(report.findings, colours=colours)) + "\n"
+    return "\n".join(lines(report.findings, look)) + "\n"
 
 
+_BETWEEN: Final = "   "
+_LEAST: Final = 40
+"""Columns that are left for what is found where it stands beside its place."""
 _TITLES: Final = ("LEVEL", "CHECK", "WHERE", "WHAT")
 _CODES: Final = {Level.OK: "32", Level.WARNING: "33", Level.ERROR: "31"}
 
 
-def lines(found: Sequence[Finding], *, colours: bool) -> Iterator[str]:
-    """A table, the remedy below each line that has one, and how many of each level there are."""
+def lines(found: Sequence[Finding], look: tables.Look) -> Iterator[str]:
+    """A table, the remedy below each line that has one, and how many of each level there are.
+
+    What is found stands below its place, in lines that keep to the width, where it has no room beside it.
+    """
     rows = [tuple(map(printable.plain, (one.level, one.check, one.where, one.what))) for one in found]
     widths = [max(map(len, column)) for column in zip(_TITLES, *rows, strict=True)][:-1]
-    yield _line(_TITLES, widths)
+    beside = look.width is None or sum(widths) + len(_BETWEEN) * len(widths) + _LEAST <= look.width
+    indent = " " * (widths[0] + len(_BETWEEN))
+    yield _line(_TITLES if beside else _TITLES[:-1], widths)
     for one, row in zip(found, rows, strict=True):
-        text = _line(row, widths)
-        yield text.replace(one.level, f"\x1b[{_CODES[one.level]}m{one.level}\x1b[0m", 1) if colours else text
+        text = _line(row if beside else row[:-1], widths)
+        below = " " * (sum(widths) + len(_BETWEEN) * len(widths)) if beside else indent
+        first, *more = tables.wrapped(text, look, indent=below)
+        yield first.replace(one.level, f"\x1b[{_CODES[one.level]}m{one.level}\x1b[0m", 1) if look.colours else first
+        yield from more
+        if not beside:
+            yield from tables.wrapped(f"{indent}{row[-1]}", look, indent=indent)
         if one.remedy is not None:
-            yield f"{'':{widths[0]}}   remedy: {printable.plain(one.remedy)}"
+            yield from tables.wrapped(f"{indent}remedy: {printable.plain(one.remedy)}", look, indent=f"{indent}  ")
     counts = Counter(one.level for one in found)
     yield ""
     yield ", ".join(f"{counts[level]} {word}" for level, word in _WORDS.items())
@@ -116,5 +124,6 @@ _WORDS: Final = {Level.ERROR: "errors", Level.WARNING: "warnings", Level.OK: "ok
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    *first, last = cells
-    return "   ".join([*(cell.ljust(width) for cell, width in zip(first, widths, strict=True)), last]).rstrip()
+    """Cells beside each other; the last may be of a column without a width."""
+    padded = itertools.starmap(str.ljust, itertools.zip_longest(cells, widths, fillvalue=0))
+    return _BETWEEN.join(padded).rstrip()

@@ -58,9 +58,16 @@ class EvictionReason(enum.StrEnum):
     """Its processes keep a GPU from recovering after a fault."""
 
 
+MAX_MIB = 4 * 1024 * 1024
+"""Of one GPU: 4 TiB, some twenty times what the largest has."""
+MAX_SECONDS = 2**31 - 1
+"""68 years."""
+MAX_GPUS = 64
+"""Of one node."""
+
 Name = Annotated[str, Field(max_length=253)]
-MiB = Annotated[int, Field(ge=0)]
-Seconds = Annotated[int, Field(ge=0)]
+MiB = Annotated[int, Field(ge=0, le=MAX_MIB)]
+Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 
 
@@ -98,7 +105,7 @@ class Fault(documents.Model):
 
     id: Name
     time: str = Field(json_schema_extra={"format": "date-time"})
-    xid: int | None = None
+    xid: Annotated[int, Field(ge=0, le=65535)] | None = None
     culprit_pod_uid: PodUID | None = Field(default=None, alias="culpritPodUID")
     victim_pod_uids: Annotated[tuple[PodUID, ...], Field(max_length=64)] = Field(default=(), alias="victimPodUIDs")
     suspect_pod_uids: Annotated[tuple[PodUID, ...], Field(max_length=64)] = Field(default=(), alias="suspectPodUIDs")
@@ -109,10 +116,10 @@ class GPU(documents.Model):
     """One GPU as its agent sees it."""
 
     uuid: GPUUID = Field(min_length=1, max_length=96)
-    index: Annotated[int, Field(ge=0)]
+    index: Annotated[int, Field(ge=0, le=MAX_GPUS - 1)]
     model: GPUModel = Field(min_length=1, max_length=63)
     memory_mib: MiB = Field(alias="memoryMiB")
-    sm_count: Annotated[int, Field(ge=0)] = 0
+    sm_count: Annotated[int, Field(ge=0, le=65535)] = 0
     compute_capability: Annotated[str, Field(max_length=16)] | None = None
     mode: Mode = Mode.SHARED
     health: Health
@@ -120,7 +127,8 @@ class GPU(documents.Model):
     mps: MPS = MPS.NOT_USED
     utilization_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     memory_used_mib: MiB | None = Field(default=None, alias="memoryUsedMiB")
-    foreign_processes: Annotated[int, Field(ge=0)] = 0
+    foreign_processes: Annotated[int, Field(ge=0, le=2**22)] = 0
+    """At most as many as Linux has process ids."""
     tenants: Annotated[tuple[Tenant, ...], Field(max_length=64)] = ()
     ended: Annotated[tuple[Ended, ...], Field(max_length=ENDED_LIMIT)] = ()
     last_fault: Fault | None = None
@@ -154,4 +162,4 @@ class Status(documents.Model):
     """Whether the GPUs are simulated; whatever shows them must say so."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
     refused: Annotated[tuple[Refused, ...], Field(max_length=128)] = ()
-    gpus: Annotated[tuple[GPU, ...], Field(max_length=64)] = ()
+    gpus: Annotated[tuple[GPU, ...], Field(max_length=MAX_GPUS)] = ()

@@ -178,7 +178,7 @@ class Graph(documents.Document):
         Raises:
             InvalidInputError: the data is damaged, too large, no graph, or its digest is another one.
         """
-        text = _unpacked(data, source=source) if data[:2] == b"\x1f\x8b" else data
+        text = unpacked(data, source=source)
         values = parts(text)
         if len(text) > MAX_BYTES or values > MAX_PARTS:
             remedy = f"must be a graph of at most {MAX_BYTES} bytes and {MAX_PARTS} values"
@@ -211,7 +211,14 @@ def folded(operators: Iterable[Operator]) -> tuple[Operator, ...]:
     return tuple(operator.model_copy(update={"repeat": counts[key]}) for key, operator in first.items())
 
 
-def _unpacked(data: bytes, *, source: str) -> bytes:
+def unpacked(data: bytes, *, source: str) -> bytes:
+    """Return the text of a document, gzipped or not.
+
+    Raises:
+        InvalidInputError: the gzip file is damaged, or unpacks to more than a graph may have.
+    """
+    if data[:2] != b"\x1f\x8b":
+        return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             text = file.read(MAX_BYTES + 1)

@@ -55,6 +55,8 @@ POD_ANNOTATIONS: Final = "podannotations"
 
 DLJOB_LABEL: Final = f"{GROUP}/dljob"
 """On everything that the operator makes for a DLJob: the DLJob's name."""
+DLJOB_UID_LABEL: Final = f"{GROUP}/dljob-uid"
+"""On pods: a DLJob made again under the same name does not take over the pods of the old one."""
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
 ASKS_LABEL: Final = f"{GROUP}/asks"
 """On every pod that asks for a share, by admission: `gpu-share`. Policies with a parameter select by it."""

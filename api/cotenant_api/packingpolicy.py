@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from cotenant_api import documents
+from cotenant_api import choices, documents
 from cotenant_api.conditions import Condition
 from cotenant_api.names import HUNDREDTHS, GPUModel
 
@@ -29,30 +29,7 @@ class Metric(enum.StrEnum):
     SM_ACTIVITY = "SMActivity"
 
 
-class Placement(enum.StrEnum):
-    """How a GPU is chosen among those that fit."""
-
-    FIRST_FIT = "FirstFit"
-    BEST_FIT = "BestFit"
-    SPREAD = "Spread"
-    FGD = "FGD"
-    """Where least idle GPU becomes useless for the recent mix of demands."""
-    DUAL_PRICE = "DualPrice"
-    """Where the node loses least of its worth at dual prices of the recent mix of demands."""
-    INTERFERENCE = "Interference"
-    """Where it adds most to the predicted speeds of all jobs on the GPU."""
-    EXCLUSIVE = "Exclusive"
-    """A whole GPU for every pod, as without sharing; the first that is empty."""
-    REACTIVE = "Reactive"
-    """A whole GPU until a DLJob has been measured alone for a minute, then the first that fits what was measured."""
-    MEMORY_ONLY = "MemoryOnly"
-    """The GPU with the least free memory; what a prediction says of a GPU's time counts for nothing."""
-    SM_PERCENT = "SMPercent"
-    """Beside those who are predicted to keep the GPU busiest."""
-    MEM_PERCENT = "MemPercent"
-    """Beside those who are predicted to keep its memory least busy."""
-    RANDOM = "Random"
-    """Any, by a hash of the pod's UID and the GPU's place: the same pod finds the same place again."""
+Placement = choices.Placement
 
 
 class ThreadPartition(enum.StrEnum):
@@ -152,7 +129,7 @@ class Packing(documents.Model):
     """Predicted utilization that counts as one GPU; above 100 packs more tightly than predicted."""
     memory_headroom_percent: HeadroomPercent = 5
     """Part of a GPU memory that is never booked."""
-    placement: Placement = Placement.FIRST_FIT
+    placement: Placement = choices.DEFAULT_PLACEMENT
     """How a GPU is chosen among those that fit. Exclusive, Reactive and MemoryOnly also say what a job costs."""
     thread_partition: ThreadPartition = ThreadPartition.DEMAND
     """Which percentage of the SMs a tenant may use: what it needs, its share, what suits all on the GPU, or all."""
@@ -165,9 +142,7 @@ class Packing(documents.Model):
 class Override(documents.Model):
     """Packing fields that differ for some GPU models; the placement is the whole cluster's."""
 
-    gpu_models: Annotated[
-        tuple[Annotated[GPUModel, Field(min_length=1, max_length=63)], ...], Field(min_length=1, max_length=16)
-    ]
+    gpu_models: Annotated[tuple[documents.GPUModelName, ...], Field(min_length=1, max_length=16)]
     max_tenants_per_gpu: Tenants | None = Field(default=None, alias="maxTenantsPerGPU")
     metric: Metric | None = None
     max_utilization_percent: UtilizationPercent | None = None

@@ -13,17 +13,11 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from cotenant_api import documents, errors, names, prediction, quantity, rootless
+from cotenant_api import choices, documents, errors, names, prediction, quantity, rootless
 from cotenant_api.names import GPUModel, Namespace, PodUID
 
 Object = Mapping[str, Any]
-
-
-class WorkloadType(enum.StrEnum):
-    """Training waits and works through; inference answers."""
-
-    TRAINING = "Training"
-    INFERENCE = "Inference"
+WorkloadType = choices.WorkloadType
 
 
 class PackedReason(enum.StrEnum):
@@ -41,6 +35,8 @@ class PackedReason(enum.StrEnum):
     WAITING_FOR_TURN = "WaitingForTurn"
     INSUFFICIENT_HOST_RESOURCES = "InsufficientHostResources"
     WAITING_FOR_SCALE_UP = "WaitingForScaleUp"
+    NEVER_FITS = "NeverFits"
+    """No GPU that it may use is large enough, however empty; or no node has as many."""
     INVALID_REQUEST = "InvalidRequest"
     """What the pod says of its GPU share cannot be read; it is never placed as it stands."""
 

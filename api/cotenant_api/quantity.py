@@ -21,26 +21,45 @@ _SUFFIXES = {
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
 _SHAPE = re.compile(PATTERN)
+_LONG_EXPONENT = re.compile(r"[eE]([+-]?)0*[1-9][0-9]{2,}$")
 
 
 def parse(text: str | int, *, field: str) -> Decimal:
     """The number that a quantity stands for.
 
     Raises:
+        InvalidInputError: the text is no quantity, negative, or more than 64 bits hold.
+    """
+    value = _number(text, field=field)
+    if value > MAX:
+        raise errors.InvalidInputError(field, text, f"must be at most {MAX}")
+    return value
+
+
+def counted(text: str | int, *, field: str) -> Decimal:
+    """The number that a quantity stands for, at most `MAX`: so Kubernetes counts whatever it has let in.
+
+    Raises:
         InvalidInputError: the text is no quantity, or negative.
     """
+    exponent = _LONG_EXPONENT.search(str(text))
+    if exponent is not None:
+        # Whatever stands before such an exponent, it is far out of reach, or nothing.
+        is_nothing = exponent[1] == "-" or not re.search("[1-9]", str(text)[: exponent.start()])
+        text = f"{str(text)[: exponent.start()]}{'e-99' if is_nothing else 'e99'}"
+    return min(_number(text, field=field), Decimal(MAX))
+
+
+def _number(text: str | int, *, field: str) -> Decimal:
     found = _SHAPE.match(str(text))
     if not found:
         raise errors.InvalidInputError(field, text, 'must be a quantity such as "8Gi", "512Mi" or "100"')
     number, _, suffix = found.groups()
     try:
         scale = _SUFFIXES.get(suffix or "")
-        value = Decimal(number + suffix) if scale is None else Decimal(number) * scale
+        return Decimal(number + suffix) if scale is None else Decimal(number) * scale
     except InvalidOperation as error:
         raise errors.InvalidInputError(field, text, "is out of range") from error
-    if value > MAX:
-        raise errors.InvalidInputError(field, text, f"must be at most {MAX}")
-    return value
 
 
 def mebibytes(text: str | int, *, field: str) -> int:

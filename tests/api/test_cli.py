@@ -57,7 +57,7 @@ def test_a_missing_extra_says_which_to_install(missing: str, argv: list[str], ex
     script = WITHOUT.format(missing=missing, argv=argv)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
-    assert f"pip install 'cotenant[{extra}]'" in done.stderr
+    assert f"pip install '.[{extra}]' in a clone" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -44,7 +44,9 @@ def test_an_outdated_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     crds.run(Namespace(**NOTHING | {"write": tmp_path}))
     outdated = tmp_path / "cotenant.dev_dljobs.yaml"
     outdated.write_text("{}")
-    with pytest.raises(errors.InvalidInputError, match=r"cotenant\.dev_dljobs\.yaml: .*run `cotenant crds --write"):
+    with pytest.raises(
+        errors.PermanentError, match=r"cotenant\.dev_dljobs\.yaml is outdated: run `cotenant crds --write"
+    ):
         crds.run(Namespace(**NOTHING | {"check": tmp_path}))
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from cotenant_api import findings
+from cotenant_api import findings, tables
 
 FOUND = tuple(
     findings.stamped(
@@ -32,11 +32,11 @@ error     health   Pod/team/a   is broken
 
 
 def test_people_read_a_table_with_a_remedy_below_what_is_wrong() -> None:
-    assert findings.rendered(REPORT, form="table", colours=False) == TEXT
+    assert findings.rendered(REPORT, form="table", look=tables.Look()) == TEXT
 
 
 def test_colours_change_no_column() -> None:
-    coloured = findings.rendered(REPORT, form="wide", colours=True)
+    coloured = findings.rendered(REPORT, form="wide", look=tables.Look(colours=True))
     assert coloured.count("\x1b[") == 2 * len(FOUND)
     for code in ("\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
@@ -44,8 +44,8 @@ def test_colours_change_no_column() -> None:
 
 
 def test_programs_read_one_document_with_its_version() -> None:
-    read = json.loads(findings.rendered(REPORT, form="json", colours=True))
-    assert read == yaml.safe_load(findings.rendered(REPORT, form="yaml", colours=True))
+    read = json.loads(findings.rendered(REPORT, form="json", look=tables.Look(colours=True)))
+    assert read == yaml.safe_load(findings.rendered(REPORT, form="yaml", look=tables.Look(colours=True)))
     assert read["v"] == 1
     assert read["findings"][2] == {
         "check": "health",

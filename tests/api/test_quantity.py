@@ -52,3 +52,21 @@ def test_cpu_is_counted_in_thousandths() -> None:
 def test_an_exponent_beyond_reason_is_refused_and_costs_nothing() -> None:
     with pytest.raises(errors.InvalidInputError):
         quantity.mebibytes("1e999999999", field="x")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e60", quantity.MAX),
+        ("1e999999", quantity.MAX),
+        ("99999999999999999999Ei", quantity.MAX),
+        ("500m", Decimal("0.5")),
+    ],
+)
+def test_what_kubernetes_has_let_in_counts_as_it_counts_it(text: str, value: Decimal) -> None:
+    assert quantity.counted(text, field="x") == value
+
+
+def test_an_exponent_of_many_digits_stands_for_nothing_or_for_almost_nothing() -> None:
+    assert quantity.counted("0e999999", field="x") == 0
+    assert 0 < quantity.counted("1e-999999", field="x") < Decimal("1e-9")

@@ -82,7 +82,7 @@ def test_an_outdated_page_is_named_with_the_remedy(tmp_path: Path) -> None:
     section = "cotenant crds --reference: DLJob columns"
     page.write_text(f"<!-- begin: {section} -->\nold\n<!-- end: {section} -->\n", encoding="utf-8")
     arguments: dict[str, Any] = {"write": None, "check": None, "reference": None, "check_reference": page}
-    with pytest.raises(errors.InvalidInputError, match=r"page\.md: .*run `cotenant crds --reference"):
+    with pytest.raises(errors.PermanentError, match=r"page\.md is outdated: run `cotenant crds --reference"):
         crds.run(Namespace(**arguments))
     crds.run(Namespace(**arguments | {"reference": page, "check_reference": None}))
     crds.run(Namespace(**arguments))

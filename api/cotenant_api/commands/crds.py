@@ -12,6 +12,7 @@ from typing import Any
 from cotenant_api import errors, files, sections
 
 SUMMARY = "print, write or check the CustomResourceDefinitions and their reference"
+COMPONENT = True
 EXAMPLES = """\
 examples: cotenant crds --write manifests/crds
           cotenant crds | kubectl apply --server-side -f -
@@ -41,9 +42,8 @@ def run(arguments: Namespace) -> int:
     elif arguments.check:
         _check(rendered(), arguments.check)
     elif arguments.write:
-        arguments.write.mkdir(parents=True, exist_ok=True)
         for name, text in rendered().items():
-            (arguments.write / name).write_text(text)
+            files.replace(arguments.write / name, text.encode(), field="--write")
     else:
         print("---\n".join(rendered().values()), end="")
     return 0
@@ -99,9 +99,9 @@ def _check(wanted: dict[str, str], directory: Path) -> None:
     for name, text in wanted.items():
         path = directory / name
         if not path.exists() or path.read_text() != text:
-            raise errors.InvalidInputError(str(path), "outdated", f"run `cotenant crds --write {directory}`")
+            raise errors.PermanentError(f"{path} is outdated: run `cotenant crds --write {directory}`")
 
 
 def _check_page(page: Path) -> None:
     if sections.read(page) != referenced(page):
-        raise errors.InvalidInputError(str(page), "outdated", f"run `cotenant crds --reference {page}`")
+        raise errors.PermanentError(f"{page} is outdated: run `cotenant crds --reference {page}`")

@@ -72,7 +72,7 @@ def _fixed(schema: structural.Schema) -> dict[str, str]:
     """Path -> that the field is immutable, by the rules that compare it with what it was."""
     found = {}
     for path, rule in _rules(schema, ""):
-        if "oldSelf" in rule["rule"]:
+        if "oldSelf" in rule["rule"] and not rule.get("optionalOldSelf"):
             training = "workloadType != 'Training' ||" in rule["rule"]
             text = "Immutable for Training." if training else "Immutable."
             found[f"{path}{rule.get('fieldPath', '')}".removeprefix(".")] = text

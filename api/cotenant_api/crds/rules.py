@@ -6,7 +6,7 @@ Each message names the field and the remedy. A path leads through properties; `[
 from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant_api import dljob, names
+from cotenant_api import dljob, names, quantity
 from cotenant_api.crds import structural
 
 
@@ -18,10 +18,14 @@ class Rule:
     message: str
     field_path: str = ""
     reason: str = "FieldValueInvalid"
+    only_new: bool = False
+    """Objects that are there already may stay as they are: their status must be written on."""
 
     def to_object(self) -> dict[str, Any]:
         """As the CRD writes it."""
-        entry = {"rule": self.rule, "message": self.message, "reason": self.reason}
+        rule = f"oldSelf.hasValue() || {self.rule}" if self.only_new else self.rule
+        entry: dict[str, Any] = {"rule": rule, "message": self.message, "reason": self.reason}
+        entry |= {"optionalOldSelf": True} if self.only_new else {}
         return entry | ({"fieldPath": self.field_path} if self.field_path else {})
 
 
@@ -40,6 +44,20 @@ _POSITIVE = (
     "type(self) == int ? int(self) > 0 : !string(self).matches('[eE][+-]?[0-9]{3}') && "
     "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))"
 )
+_GPU_MEMORY_MOST = (
+    f"type(self) == int ? int(self) <= {dljob.MAX_GPU_MEMORY_MIB * quantity.BYTES_PER_MIB} : "
+    "string(self).matches('[eE][+-]?[0-9]{3}') || !isQuantity(string(self)) || "
+    "!quantity(string(self)).isGreaterThan(quantity('1Pi'))"
+)
+_GPU_MEMORY = (
+    f"type(self) == int ? int(self) >= {dljob.MIN_GPU_MEMORY_MIB * quantity.BYTES_PER_MIB} : "
+    "!string(self).matches('[eE][+-]?[0-9]{3}') && isQuantity(string(self)) && "
+    f"!quantity(string(self)).isLessThan(quantity('{dljob.MIN_GPU_MEMORY_MIB}Mi'))"
+)
+
+
+def _is_name(field_name: str) -> str:
+    return f"self.{field_name}.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')"
 
 
 def _one_of(*fields: str) -> str:
@@ -95,6 +113,11 @@ DLJOB = Refinement(
                 f"metadata.name must be at most {dljob.MAX_NAME} characters: the names of its Jobs and pods are "
                 "made from it",
             ),
+            Rule(
+                "self.spec.workloadType != 'Training' || !self.metadata.name.contains('.')",
+                "metadata.name of a training job must have no '.', as names of pods have none: use '-'",
+                only_new=True,
+            ),
         ),
         "spec": (
             Rule(
@@ -149,16 +172,49 @@ DLJOB = Refinement(
                 "model must have at most one of features, configMapRef, onnx and entrypoint",
             ),
         ),
-        "spec.gpuMemory": (Rule(_POSITIVE, 'gpuMemory must be a quantity above zero, such as "10Gi"'),),
-        "spec.slo.requestsPerSecond": (Rule(_POSITIVE, "requestsPerSecond must be a quantity above zero"),),
-        "spec.template.metadata": tuple(
+        "spec.gpuMemory": (
             Rule(
-                f"!has(self.annotations) || !('{annotation}' in self.annotations)",
-                f"{annotation} is written by the operator alone: remove it",
+                _GPU_MEMORY,
+                f'gpuMemory must be a quantity of at least {dljob.MIN_GPU_MEMORY_MIB}Mi, such as "10Gi": a number '
+                "without a unit counts bytes (Mi and Gi are MiB and GiB)",
+            ),
+            Rule(_GPU_MEMORY_MOST, "gpuMemory must be at most 1Pi: no GPU has so much"),
+        ),
+        "spec.slo.requestsPerSecond": (Rule(_POSITIVE, "requestsPerSecond must be a quantity above zero"),),
+        "spec.model.configMapRef": (
+            Rule(
+                _is_name("name"), "name must be that of a ConfigMap: lower case letters, digits, '-' and '.'", ".name"
+            ),
+            Rule(
+                "self.key.matches('^[-._a-zA-Z0-9]+$')",
+                "key must be one of a ConfigMap: letters, digits, '-', '_' and '.'",
+                ".key",
+            ),
+        ),
+        "spec.model.onnx": (
+            Rule(
+                f"!has(self.claimName) || {_is_name('claimName')}",
+                "claimName must be that of a PersistentVolumeClaim: lower case letters, digits, '-' and '.'",
+                ".claimName",
+            ),
+        ),
+        "spec.template.metadata": (
+            *(
+                Rule(
+                    f"!has(self.annotations) || !('{annotation}' in self.annotations)",
+                    f"{annotation} is written by the operator alone: remove it",
+                    ".annotations",
+                    "FieldValueForbidden",
+                )
+                for annotation in names.RESERVED_ANNOTATIONS
+            ),
+            Rule(
+                f"!has(self.annotations) || !self.annotations.exists(k, k.startsWith('{names.GROUP}/'))",
+                f"annotations of {names.GROUP} are for plain pods: remove them, and use the DLJob's fields (gpuMemory, "
+                "gpuModels, processesPerGPU, minimumRunSeconds)",
                 ".annotations",
                 "FieldValueForbidden",
-            )
-            for annotation in names.RESERVED_ANNOTATIONS
+            ),
         ),
         "spec.template.spec": (
             _absent("nodeName", "remove nodeName: the scheduler chooses the node and the GPU"),
@@ -211,6 +267,12 @@ PACKING_POLICY = Refinement(
                 "self.overrides.exists_one(p, m in p.gpuModels)))",
                 "overrides must name each GPU model once",
                 ".overrides",
+            ),
+        ),
+        "spec.tenancyLabel": (
+            Rule(
+                "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
+                "tenancyLabel must be the key of a label, such as team or example.com/team",
             ),
         ),
     },
