@@ -17,7 +17,11 @@ from cotenant_e2e import binaries, charts, progress, versions
 Object = dict[str, Any]
 
 FOLDER: Final = Path(__file__).parent
+REGISTRY: Final = "registry.invalid"
+"""That of the manifests; the chart has none by default."""
 MONITORING: Final = "monitoring.coreos.com/v1"
+NAMED: Final = ("--values", str(FOLDER / "named.yaml"))
+"""Names that registry: every rendering needs one."""
 VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "default": (),
     "observe": ("--set", "mode=Observe"),
@@ -41,7 +45,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def template(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`helm template` of the chart in its usual namespace."""
-    return run("template", "cotenant", str(charts.CHART), "--namespace", names.RELEASE_NAMESPACE, *arguments)
+    return run("template", "cotenant", str(charts.CHART), "--namespace", names.RELEASE_NAMESPACE, *NAMED, *arguments)
 
 
 @functools.cache

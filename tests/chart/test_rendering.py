@@ -80,10 +80,26 @@ def test_a_digest_comes_after_the_tag_of_every_image_that_has_one() -> None:
     assert not [image for _, _, container in rendering.containers("default") if "@" in (image := container["image"])]
 
 
-def test_by_default_no_image_names_a_registry() -> None:
-    for _, _, container in rendering.containers("default"):
-        first, slash, _ = container["image"].partition("/")
-        assert not slash or not re.search(r"[.:]", first)
+def test_without_a_registry_nothing_is_rendered_and_the_message_says_what_to_name() -> None:
+    done = rendering.template("--set", "image.registry=")
+    assert done.returncode != 0
+    assert "image.registry: name the registry that holds your images of Cotenant, such as" in done.stderr
+    assert done.stdout == ""
+
+
+@EVERY
+def test_every_image_is_of_a_registry_that_somebody_has_named_or_of_kubernetes(name: str) -> None:
+    named = {"registry.test:5000", "kubernetes.test"} if name == "everything" else {rendering.REGISTRY}
+    for workload, _, container in rendering.containers(name):
+        kubernetes = {"registry.k8s.io"} if container["name"] == "kube-scheduler" else set()
+        assert container["image"].partition("/")[0] in named | kubernetes, workload
+
+
+def test_no_manifest_names_an_image_that_others_could_own() -> None:
+    for folder in ("node", "retraining"):
+        for path in (charts.MANIFESTS / folder).glob("*.yaml"):
+            for image in re.findall(r"^\s+image: (\S+)$", path.read_text(), re.MULTILINE):
+                assert image.startswith(f"{rendering.REGISTRY}/"), path
 
 
 def test_a_registry_is_put_before_every_image() -> None:
@@ -222,7 +238,8 @@ def test_nobody_may_set_a_compute_mode_where_it_is_not_to_be_set() -> None:
 def daemon_set(name: str) -> Object:
     """As the chart has it, without what it adds to the manifest."""
     spec: Object = rendering.one("default", "DaemonSet", f"cotenant-{name}")["spec"]
-    del spec["template"]["metadata"]["labels"]["app.kubernetes.io/part-of"]
+    for added in ("instance", "part-of"):
+        spec["template"]["metadata"]["labels"].pop(f"app.kubernetes.io/{added}", None)
     for container in spec["template"]["spec"]["containers"]:
         del container["imagePullPolicy"]
     return spec
@@ -238,7 +255,9 @@ def test_by_default_the_daemon_sets_are_those_of_the_manifests(name: str) -> Non
 def test_roles_and_admission_are_those_of_the_manifests(folder: str) -> None:
     for path in (charts.MANIFESTS / folder).glob("*.yaml"):
         for written in yaml.safe_load_all(path.read_text()):
-            assert rendering.one("default", written["kind"], written["metadata"]["name"]) == written
+            found = rendering.one("default", written["kind"], written["metadata"]["name"])
+            assert found.pop("metadata")["labels"].items() >= written.pop("metadata").get("labels", {}).items()
+            assert found == written
 
 
 def test_the_job_that_learns_is_that_of_the_manifests_with_what_the_values_say() -> None:
@@ -246,12 +265,16 @@ def test_the_job_that_learns_is_that_of_the_manifests_with_what_the_values_say()
     claim, job = (item["spec"] for item in written)
     made = rendering.one("everything", "CronJob", "cotenant-retraining")["spec"]
     pod = made["jobTemplate"]["spec"]["template"]["spec"]
-    assert (made["schedule"], pod.pop("imagePullSecrets")) == ("5 4 * * 0", [{"name": "pull"}])
+    assert made["schedule"] == "5 4 * * 0"
+    for added in ("affinity", "imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"):
+        del pod[added]
+    made["jobTemplate"]["spec"]["template"]["metadata"] = job["jobTemplate"]["spec"]["template"]["metadata"]
     for container in (*pod["initContainers"], *pod["containers"]):
         assert (container["image"], container.pop("imagePullPolicy")) == (
             "registry.test:5000/learning:1.0.0",
             "IfNotPresent",
         )
+        assert container.pop("env") == [{"name": "EXTRA", "value": "1"}]
         container["image"] = job["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
     assert made | {"schedule": job["schedule"]} == job
     volume = rendering.one("everything", "PersistentVolumeClaim", "cotenant-models")
@@ -410,7 +433,7 @@ def test_the_scheduler_asks_the_extender_beside_it() -> None:
 
 
 def test_another_namespace_is_named_wherever_the_usual_one_was() -> None:
-    done = rendering.run("template", "cotenant", str(charts.CHART), "--namespace", "gpus")
+    done = rendering.run("template", "cotenant", str(charts.CHART), "--namespace", "gpus", *rendering.NAMED)
     assert done.returncode == 0, done.stderr
     assert "cotenant-system" not in done.stdout
     assert "system:serviceaccount:gpus:cotenant-scheduler" in done.stdout

@@ -16,6 +16,14 @@ from cotenant_e2e import charts
         ("mode=Share", "at '/mode': value must be one of 'Pack', 'Observe'"),
         ("modes=Pack", "additional properties 'modes' not allowed"),
         ("image.registery=a", "at '/image': additional properties 'registery' not allowed"),
+        (
+            "operator.podLabels.app\\.kubernetes\\.io/name=a",
+            "operator.podLabels: app.kubernetes.io/name is the chart's own",
+        ),
+        ("node.mps.podAnnotations.cotenant\\.dev/a=b", "node.mps.podAnnotations: cotenant.dev/a is the chart's own;"),
+        ("operator.extraEnv[0].value=a", "at '/operator/extraEnv/0': missing property 'name'"),
+        ("image.pullSecrets[0].secret=a", "at '/image/pullSecrets/0'"),
+        ("scheduler.serviceAccount.name=a", "at '/scheduler/serviceAccount': additional properties 'name' not allowed"),
         ("image.tag=latest", "image.tag: latest moves under running nodes; name a version"),
         ("node.mps.tag=latest", "node.mps.tag: latest moves under running nodes; name a version"),
         ("node.mps.tag=a:b", "at '/node/mps/tag': 'a:b' does not match pattern"),
@@ -80,7 +88,7 @@ def test_the_schema_knows_every_value_and_every_value_is_written_down() -> None:
 
 def notes(*arguments: str) -> str:
     """What helm prints after an installation."""
-    done = rendering.run("install", "cotenant", str(charts.CHART), "--dry-run=client", *arguments)
+    done = rendering.run("install", "cotenant", str(charts.CHART), "--dry-run=client", *rendering.NAMED, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.partition("NOTES:")[2]
 

@@ -30,6 +30,7 @@ class Request:
     labels: Mapping[str, str] = field(default_factory=dict)
     namespace: Mapping[str, str] | None = field(default_factory=lambda: NAMESPACE)
     """Labels of the namespace; None: the object is in none."""
+    name: str = "any"
 
     def is_in(self, rules: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether one of the rules names its group, resource and operation."""
@@ -37,6 +38,7 @@ class Request:
             self.group in rule["apiGroups"]
             and self.resource in rule["resources"]
             and {self.operation, "*"} & set(rule["operations"])
+            and self.name in rule.get("resourceNames", (self.name,))
             for rule in rules
         )
 
@@ -100,6 +102,10 @@ MET: Final = {
     "a Lease, every node's each ten seconds": (
         Request("UPDATE", "leases", "coordination.k8s.io"),
         {"cotenant-node-agent-writes", "cotenant-scheduler-objects"},
+    ),
+    "a Lease of a leader": (
+        Request("UPDATE", "leases", "coordination.k8s.io", name="cotenant-operator"),
+        {"cotenant-leader-leases", "cotenant-node-agent-writes", "cotenant-scheduler-objects"},
     ),
     "an event": (Request("CREATE", "events"), {"cotenant-events"}),
     "an event of kube-scheduler": (Request("CREATE", "events", "events.k8s.io"), {"cotenant-events"}),

@@ -120,3 +120,28 @@ def test_events_are_judged_as_they_come() -> None:
     }
     assert of_events
     assert set(of_events.values()) == {"Exact"}
+
+
+def test_lists_are_bounded_alike_where_they_are_walked() -> None:
+    """What one of the two lets through as short enough, the other does not refuse."""
+    security, users = (
+        {one["name"]: one["expression"] for one in POLICIES[f"ValidatingAdmissionPolicy/cotenant-{name}"]["variables"]}
+        for name in ("pod-security", "tenant-users")
+    )
+    assert security["lengths"] == users["lengths"]
+    assert security["crowded"] == users["crowded"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("pods", {"asking", "besides", "gated", "joins"}),
+        ("pod-security", {"volumes", "containers", "hostPaths", "contexts", "profiles", "borrowed"}),
+        ("tenant-users", {"running"}),
+    ],
+)
+def test_what_is_too_long_is_not_walked(name: str, variables: set[str]) -> None:
+    """The API server's time grows with the square of a list that an expression walks."""
+    spec = POLICIES[f"ValidatingAdmissionPolicy/cotenant-{name}"]
+    found = {one["name"]: one["expression"] for one in spec["variables"]}
+    assert variables <= {one for one, text in found.items() if re.search(r"variables\.(crowded|tooMany)\b", text)}

@@ -19,5 +19,6 @@ def test_every_account_is_there_with_what_it_is_for() -> None:
     accounts = {right.account for right in GRANTED}
     assert accounts == {f"cotenant-{name}" for name in ("dashboard", "node-agent", "operator", "retraining")} | {
         "cotenant-scheduler",
+        "cotenant-test",
         "cotenant-uninstall",
     }

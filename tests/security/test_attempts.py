@@ -19,8 +19,10 @@ from cotenant_operator import labels
 Refused = Callable[[Callable[[], Any]], str]
 
 KINDS: Final = {"jobs": "batch", "deployments": "apps"}
+NAMED: Final = {"jobs": "train-1", "deployments": "train"}
+"""As the operator names them."""
 ELSEWHERE: Final = frozenset(
-    {labels.DLJOB_UID, labels.REVISION, labels.EXTRACTION, labels.EXTRACTION_NUMBER, names.DLJOB_LABEL}
+    {names.DLJOB_UID_LABEL, labels.REVISION, labels.EXTRACTION, labels.EXTRACTION_NUMBER, names.DLJOB_LABEL}
 )
 """Of pods and of extractions."""
 REMEMBERED: Final = sorted(
@@ -36,8 +38,8 @@ def workload(tenant: Tenant, plural: str, annotations: Json) -> tuple[str, Json]
     """The path of a kind, and a workload of it as the operator makes one, for a DLJob that is there."""
     uid = tenant.workspace.dljob("train", suspend=True)["metadata"]["uid"]
     owner = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": "train", "uid": uid, "controller": True}
-    found = {names.DLJOB_LABEL: "train"}
-    metadata = {"name": "train-1", "labels": found, "annotations": annotations, "ownerReferences": [owner]}
+    found = {names.DLJOB_LABEL: "train", names.DLJOB_UID_LABEL: uid}
+    metadata = {"name": NAMED[plural], "labels": found, "annotations": annotations, "ownerReferences": [owner]}
     restart = "Never" if plural == "jobs" else "Always"
     template = {"metadata": {"labels": found}, "spec": {"containers": [CONTAINER], "restartPolicy": restart}}
     held: Json = {"suspend": True} if plural == "jobs" else {"replicas": 0, "selector": {"matchLabels": found}}
@@ -51,12 +53,13 @@ def test_a_tenant_changes_nothing_that_the_operator_remembers(
 ) -> None:
     path, body = workload(tenant, plural, dict.fromkeys(REMEMBERED, "{}"))
     operator.create(path, body)
+    made = f"{path}/{NAMED[plural]}"
     for key in REMEMBERED:
         for value in (FORGED, None):
             patch = {"metadata": {"annotations": {key: value}}}
-            message = refused(lambda patch=patch: tenant.client.patch(f"{path}/train-1", patch))  # type: ignore[misc]
+            message = refused(lambda patch=patch: tenant.client.patch(made, patch))  # type: ignore[misc]
             assert f"metadata.annotations[{key}]: only the operator may change it" in message
-    operator.patch(f"{path}/train-1", {"metadata": {"annotations": {labels.ENDED: FORGED}}})
+    operator.patch(made, {"metadata": {"annotations": {labels.ENDED: FORGED}}})
 
 
 @pytest.mark.parametrize("plural", KINDS)
@@ -70,8 +73,9 @@ def test_a_tenant_makes_no_attempt_that_was_measured(tenant: Tenant, refused: Re
 def test_all_else_of_an_attempt_is_the_tenants(tenant: Tenant, operator: Client, plural: str) -> None:
     path, body = workload(tenant, plural, {labels.CARRIED: "{}"})
     operator.create(path, body)
-    tenant.client.patch(f"{path}/train-1", {"metadata": {"annotations": {"example.org/note": "x"}}})
-    tenant.client.delete(f"{path}/train-1", propagationPolicy="Background")
+    made = f"{path}/{NAMED[plural]}"
+    tenant.client.patch(made, {"metadata": {"annotations": {"example.org/note": "x"}}})
+    tenant.client.delete(made, propagationPolicy="Background")
 
 
 def test_each_annotation_that_is_read_of_a_workload_is_kept(tenant: Tenant) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cluster import tenants
+from cluster.levels import enforce_baseline
 from cluster.tenants import Tenant
 from cluster.workloads import CONTAINER, Workspace, template
 from cotenant_api import names
@@ -64,8 +65,7 @@ WITHIN: dict[str, Json] = {
 @pytest.fixture
 def baseline(workspace: Workspace) -> Workspace:
     """A namespace that enforces the level baseline."""
-    labels = {"pod-security.kubernetes.io/enforce": "baseline"}
-    workspace.client.patch(clients.path_of("namespaces", name=workspace.namespace), {"metadata": {"labels": labels}})
+    enforce_baseline(workspace)
     return workspace
 
 
@@ -180,6 +180,25 @@ def test_who_may_make_no_pods_borrows_nothing_of_the_namespace(
     message = refused(lambda: author.client.create(author.workspace.dljobs(), dljob(OWN | spec)))
     assert f"spec.template.spec.{says}" in message
     assert "needs the permission to create pods" in message
+
+
+def test_who_may_make_no_pods_gives_them_no_labels_by_which_a_service_sends_them_requests(
+    author: Tenant, refused: Refused
+) -> None:
+    path = author.workspace.dljobs()
+    message = refused(lambda: author.client.create(path, dljob(OWN, labels={"app": "payroll"})))
+    assert "spec.template.metadata.labels: by them a Service could send its requests to the pods" in message
+    author.workspace.client.create(path, dljob(OWN, labels={"app": "train"}))
+    later = {"spec": {"template": {"metadata": {"labels": {"app": "payroll"}}}}}
+    assert "spec.template.metadata.labels: " in refused(lambda: author.client.patch(f"{path}/train", later))
+    command = {"spec": {"template": {"spec": contained(command=["python"])}}}
+    author.client.patch(f"{path}/train", command)
+
+
+def test_a_dljob_has_no_program_of_a_node_run(tenant: Tenant, refused: Refused) -> None:
+    spec = {"volumes": [{"name": "v", "flexVolume": {"driver": "a/b"}}]}
+    message = refused(lambda: tenant.client.create(tenant.workspace.dljobs(), dljob(spec)))
+    assert "spec.template.spec.volumes: flexVolume: a DLJob has no program of its node run" in message
 
 
 def of_model(model: Json) -> Json:

@@ -8,6 +8,7 @@ import pytest
 
 from cluster.workloads import Workspace
 from cotenant_api import names
+from cotenant_api.gpunode import LEASE_SECONDS
 from cotenant_api.names import Namespace, NodeName, PodUID
 from cotenant_deviceplugin.kube import manifests
 from cotenant_e2e import client as clients
@@ -23,6 +24,8 @@ EXTRA: Json = {
     "annotations": {"annotations": {"a": "b"}},
 }
 """What an agent's objects have none of."""
+TENANT: Json = {"podUID": "u", "namespace": "n", "pod": "p"}
+ENDED: Json = {"podUID": "u", "time": "2026-01-01T00:00:00Z"}
 
 
 def gpunode(name: str) -> str:
@@ -115,6 +118,46 @@ def test_every_field_of_a_nodes_spec_is_compared(cluster: Cluster) -> None:
     rules = " ".join(rule["expression"] for rule in cluster.client.get(path)["spec"]["validations"])
     unjudged = {name for name in schema["properties"] if f"'{name}'" not in rules and f".?{name}." not in rules}
     assert not unjudged
+
+
+@pytest.mark.parametrize("seconds", [2**31 - 1, 121])
+def test_its_lease_lasts_no_longer_than_an_agent_may_be_silent(
+    agent: Client, refused: Refused, own_node: str, seconds: int
+) -> None:
+    path = f"{lease('').rstrip('/')}?dryRun=All"
+    body = {"metadata": {"name": f"node-{own_node}"}, "spec": {"holderIdentity": "o", "leaseDurationSeconds": seconds}}
+    message = refused(lambda: agent.create(path, body))
+    assert f"spec.leaseDurationSeconds: {seconds}: an agent is silent after 1 to 120 s" in message
+    body["spec"] = {"holderIdentity": "o", "leaseDurationSeconds": LEASE_SECONDS}
+    agent.create(path, body)
+
+
+IMPOSSIBLE: dict[str, tuple[Json, str]] = {
+    "memory": ({"memoryMiB": 2**40}, "memoryMiB"),
+    "used memory": ({"memoryUsedMiB": 2**40}, "memoryUsedMiB"),
+    "place": ({"index": 2**31}, "index"),
+    "multiprocessors": ({"smCount": 2**31}, "smCount"),
+    "processes": ({"foreignProcesses": 2**31}, "foreignProcesses"),
+    "an XID": ({"lastFault": {"id": "f", "time": "2026-01-01T00:00:00Z", "xid": 2**40}}, "lastFault.xid"),
+    "a tenant's memory": ({"tenants": [TENANT | {"memoryPeakMiB": 2**40}]}, "tenants[0].memoryPeakMiB"),
+    "a tenant's time": ({"tenants": [TENANT | {"aloneSeconds": 2**40}]}, "tenants[0].aloneSeconds"),
+    "an ended one's memory": ({"ended": [ENDED | {"memoryPeakMiB": 2**40}]}, "ended[0].memoryPeakMiB"),
+}
+
+
+@pytest.mark.parametrize(("told", "field"), IMPOSSIBLE.values(), ids=list(IMPOSSIBLE))
+def test_it_tells_no_number_that_no_node_has(
+    cluster: Cluster, agent: Client, refused: Refused, own_node: str, told: Json, field: str
+) -> None:
+    gpu = {"uuid": "GPU-0", "index": 0, "model": "m", "memoryMiB": 1, "health": "Healthy"}
+    cluster.client.create(gpunode(own_node).rpartition("/")[0], made_gpunode(own_node))
+    try:
+        path = f"{gpunode(own_node)}/status"
+        agent.patch(path, {"status": {"gpus": [gpu]}})
+        message = refused(lambda: agent.patch(path, {"status": {"gpus": [gpu | told]}}))
+        assert f"status.gpus[0].{field}" in message
+    finally:
+        cluster.client.delete(gpunode(own_node))
 
 
 @pytest.mark.parametrize("field", ["renewTime", "acquireTime"])

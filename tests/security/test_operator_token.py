@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from cluster.rights import may_as
 from cluster.workloads import CONTAINER, Workspace, template
 from cotenant_api import names
 from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
 from cotenant_e2e.client import Client, Json
 
 Refused = Callable[[Callable[[], Any]], str]
@@ -22,6 +24,9 @@ EXTRACTION = {
     "controller": True,
 }
 LABELS = {names.DLJOB_LABEL: "train"}
+SELECTOR = LABELS | {f"{names.GROUP}/dljob-uid": "u"}
+GRAPH = "train-graph-0a1b2c3d"
+NAMES = {"jobs": "train-1", "services": "gang-train", "configmaps": GRAPH}
 EXTRACTED = LABELS | {f"{names.GROUP}/extraction": "0a1b2c3d"}
 OURS = ("kube-system", "kube-public", "kube-node-lease", names.RELEASE_NAMESPACE)
 KINDS = {
@@ -41,26 +46,32 @@ def path_of(plural: str, namespace: str, name: str = "") -> str:
 
 def body(plural: str, *, owners: list[Json] | None = None, labels: Json | None = None, **more: Any) -> Json:
     """An object such as the operator makes, by default with the owner that it gives it."""
-    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER], "restartPolicy": "Always"}}
-    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["t-graph-0a1b2c3d"], "verbs": ["patch"]}
+    selector = SELECTOR | {f"{names.GROUP}/dljob-uid": owner["uid"] for owner in owners or ()}
+    pod = {"metadata": {"labels": selector}, "spec": {"containers": [CONTAINER], "restartPolicy": "Always"}}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [GRAPH], "verbs": ["patch"]}
     role = {"apiGroup": RBAC, "kind": "Role", "name": EXTRACTION["name"]}
     content: dict[str, Json] = {
         "jobs": {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}},
-        "deployments": {"spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": pod}},
-        "services": {"spec": {"clusterIP": "None", "selector": {f"{names.GROUP}/dljob-uid": "u"}}},
+        "deployments": {"spec": {"replicas": 0, "selector": {"matchLabels": selector}, "template": pod}},
+        "services": {"spec": {"clusterIP": "None", "selector": SELECTOR}},
         "configmaps": {"data": {"a": "b"}},
         "serviceaccounts": {},
         "roles": {"rules": [rule]},
         "rolebindings": {"roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": EXTRACTION["name"]}]},
     }
     extracts = plural in ("serviceaccounts", "roles", "rolebindings")
-    name = EXTRACTION["name"] if extracts else "train"
+    marked = extracts or plural == "configmaps"
     metadata = {
-        "name": name,
-        "labels": (EXTRACTED if extracts else LABELS) if labels is None else labels,
+        "name": EXTRACTION["name"] if extracts else NAMES.get(plural, "train"),
+        "labels": (EXTRACTED if marked else LABELS) if labels is None else labels,
         "ownerReferences": [EXTRACTION if extracts else DLJOB] if owners is None else owners,
     }
     return {"metadata": metadata, **content[plural], **more}
+
+
+def called(plural: str) -> str:
+    """What `body` calls such an object."""
+    return NAMES.get(plural, "train")
 
 
 def made(plural: str, workspace: Workspace, **changes: Any) -> Json:
@@ -160,11 +171,11 @@ def test_it_changes_and_deletes_nothing_of_others(
         {"metadata": {"labels": {"forged": "yes"}}},
         {"metadata": {"labels": LABELS, "ownerReferences": [DLJOB]}},
     ):
-        message = refused(lambda patch=patch: operator.patch(f"{path}/train", patch))  # type: ignore[misc]
+        message = refused(lambda patch=patch: operator.patch(f"{path}/{called(plural)}", patch))  # type: ignore[misc]
         assert "metadata.ownerReferences: " in message
     # The garbage collector deletes Deployments: there the account lacks the right.
     says = "cannot delete resource" if plural == "deployments" else "controlled by nobody"
-    assert says in refused(lambda: operator.delete(f"{path}/train"))
+    assert says in refused(lambda: operator.delete(f"{path}/{called(plural)}"))
 
 
 @pytest.mark.parametrize("plural", ["jobs", "deployments", "configmaps"])
@@ -177,13 +188,18 @@ def test_it_gives_nothing_of_its_own_to_another(
     operator.create(path, body(plural, owners=[owner]))
     for owners in (None, [DLJOB | {"uid": "another"}]):
         patch = {"metadata": {"ownerReferences": owners}}
-        message = refused(lambda patch=patch: operator.patch(f"{path}/train?dryRun=All", patch))  # type: ignore[misc]
+        message = refused(lambda patch=patch: operator.patch(f"{path}/{called(plural)}?dryRun=All", patch))  # type: ignore[misc]
         assert "metadata.ownerReferences: " in message
     finalizers = {"metadata": {"finalizers": ["example.org/kept"]}}
-    assert "metadata.finalizers: " in refused(lambda: operator.patch(f"{path}/train?dryRun=All", finalizers))
-    operator.patch(f"{path}/train?dryRun=All", {"metadata": {"annotations": {"a": "b"}}})
+    assert "metadata.finalizers: " in refused(lambda: operator.patch(f"{path}/{called(plural)}?dryRun=All", finalizers))
+    noted = {"metadata": {"annotations": {"a": "b"}}}
+    if plural == "configmaps":
+        message = refused(lambda: operator.patch(f"{path}/{called(plural)}?dryRun=All", noted))
+        assert "metadata.annotations: the operator sets none" in message
+    else:
+        operator.patch(f"{path}/{called(plural)}?dryRun=All", noted)
     if plural != "deployments":
-        operator.delete(f"{path}/train", dryRun="All")
+        operator.delete(f"{path}/{called(plural)}", dryRun="All")
 
 
 @pytest.mark.parametrize(
@@ -191,10 +207,19 @@ def test_it_gives_nothing_of_its_own_to_another(
     [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["kube-root-ca.crt"], "verbs": ["patch"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a-graph-0a1b2c3d"], "verbs": ["get"]},
-        {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": ["a-graph-0a1b2c3d"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine-graph-0a1b2c3d"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["train-graph-00000000"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [GRAPH], "verbs": ["get"]},
+        {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": [GRAPH], "verbs": ["patch"]},
     ],
-    ids=["every ConfigMap", "another's ConfigMap", "to read", "Jobs"],
+    ids=[
+        "every ConfigMap",
+        "another's ConfigMap",
+        "one that is called like a graph",
+        "another graph",
+        "to read",
+        "Jobs",
+    ],
 )
 def test_it_gives_an_extraction_one_configmap_and_nothing_else(
     operator: Client, workspace: Workspace, refused: Refused, rule: Json
@@ -239,18 +264,99 @@ def test_it_binds_the_role_to_the_account_of_that_name(
 @pytest.mark.parametrize(
     "spec",
     [
-        {"selector": {f"{names.GROUP}/dljob-uid": "u"}, "ports": [{"port": 80}]},
+        {"selector": SELECTOR, "ports": [{"port": 80}]},
+        {"clusterIP": "None", "selector": SELECTOR, "ports": [{"port": 80}]},
         {"clusterIP": "None", "selector": {"app": "theirs"}},
+        {"clusterIP": "None", "selector": SELECTOR | {f"{names.GROUP}/dljob-uid": "another"}},
         {"type": "ExternalName", "externalName": "example.org"},
-        {"clusterIP": "None", "selector": {f"{names.GROUP}/dljob-uid": "u"}, "externalIPs": ["192.0.2.1"]},
+        {"clusterIP": "None", "selector": SELECTOR, "externalIPs": ["192.0.2.1"]},
     ],
-    ids=["an address of its own", "pods of others", "another name", "an address from outside"],
+    ids=["an address", "ports", "pods of others", "another DLJob's pods", "another name", "an address from outside"],
 )
 def test_its_services_are_headless_and_of_a_dljobs_pods(
     operator: Client, workspace: Workspace, refused: Refused, spec: Json
 ) -> None:
     found = made("services", workspace, spec=spec)
     assert "headless Services" in refused(lambda: try_out(operator, "services", workspace.namespace, found))
+
+
+@pytest.mark.parametrize("plural", ["services", "configmaps"])
+def test_no_cloud_is_told_anything_by_annotations(
+    operator: Client, workspace: Workspace, refused: Refused, plural: str
+) -> None:
+    found = made(plural, workspace)
+    found["metadata"]["annotations"] = {"external-dns.alpha.kubernetes.io/hostname": "bank.example"}
+    message = refused(lambda: try_out(operator, plural, workspace.namespace, found))
+    assert "metadata.annotations: the operator sets none but on Jobs and Deployments" in message
+
+
+@pytest.mark.usefixtures("bindable")
+@pytest.mark.parametrize("plural", KINDS)
+def test_what_it_makes_has_no_name_that_others_look_for(
+    operator: Client, workspace: Workspace, refused: Refused, plural: str
+) -> None:
+    found = made(plural, workspace)
+    found["metadata"]["name"] = "redis"
+    message = refused(lambda: try_out(operator, plural, workspace.namespace, found))
+    assert "metadata.name: redis: what the operator makes is called after its DLJob, train" in message
+
+
+@pytest.mark.parametrize("plural", ["jobs", "deployments"])
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"nodeName": "control-plane"}, "spec.template.spec.nodeName: the operator chooses no node"),
+        ({"volumes": [{"name": "v", "flexVolume": {"driver": "a/b"}}]}, "spec.template.spec.volumes: flexVolume"),
+    ],
+    ids=["a node", "a driver of the node"],
+)
+def test_its_templates_choose_no_node_and_run_nothing_there(
+    operator: Client, workspace: Workspace, refused: Refused, plural: str, spec: Json, says: str
+) -> None:
+    found = made(plural, workspace)
+    found["spec"]["template"]["spec"] |= spec
+    assert says in refused(lambda: try_out(operator, plural, workspace.namespace, found))
+
+
+@pytest.fixture
+def extraction(workspace: Workspace) -> Client:
+    """Whoever has the token of an extraction's account, to which a Role gives every ConfigMap of the namespace."""
+    name, namespace = str(EXTRACTION["name"]), workspace.namespace
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch", "delete"]}
+    for plural, content in (
+        ("serviceaccounts", {}),
+        ("roles", {"rules": [rule]}),
+        (
+            "rolebindings",
+            {
+                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            },
+        ),
+    ):
+        workspace.client.create(path_of(plural, namespace), {"metadata": {"name": name}, **content})
+    cluster = workspace.installation.cluster
+    user = f"system:serviceaccount:{namespace}:{name}"
+    waiting.wait_until(lambda: may_as(cluster, user, "patch", "configmaps", namespace=namespace), "the right", 30)
+    return cluster.client_for_token(cluster.token(namespace, name))
+
+
+def test_an_extraction_writes_the_graph_of_its_dljob_whatever_a_role_lets_it(
+    extraction: Client, workspace: Workspace, refused: Refused
+) -> None:
+    path = path_of("configmaps", workspace.namespace)
+    owner = DLJOB | {"uid": workspace.dljob("train")["metadata"]["uid"]}
+    workspace.client.create(path, body("configmaps", owners=[owner]))
+    other = {"metadata": {"name": "mine-graph-0a1b2c3d"}, "data": {"a": "b"}}
+    workspace.client.create(path, other)
+    written = {"data": {"graph.json": "{}"}}
+    extraction.patch(f"{path}/{GRAPH}", written)
+    says = "an extraction writes the graph of its DLJob, and no other ConfigMap"
+    assert says in refused(lambda: extraction.patch(f"{path}/mine-graph-0a1b2c3d", written))
+    assert says in refused(lambda: extraction.create(path, {"metadata": {"name": "new"}}))
+    assert says in refused(lambda: extraction.delete(f"{path}/{GRAPH}"))
+    marked = {"metadata": {"annotations": {"a": "b"}}}
+    assert "an extraction writes data alone" in refused(lambda: extraction.patch(f"{path}/{GRAPH}", marked))
 
 
 def test_it_deletes_the_dljobs_that_are_over_and_ask_for_it_alone(
@@ -302,7 +408,7 @@ def test_its_templates_have_nothing_beyond_baseline(
     operator.create(path_of(plural, workspace.namespace), made(plural, workspace, owners=[owner]))
     privileged = [{**CONTAINER, "securityContext": {"privileged": True}}]
     patch = {"spec": {"template": {"spec": {"containers": privileged}}}}
-    message = refused(lambda: operator.patch(f"{path_of(plural, workspace.namespace)}/train", patch))
+    message = refused(lambda: operator.patch(path_of(plural, workspace.namespace, called(plural)), patch))
     assert "privileged" in message or "immutable" in message
 
 

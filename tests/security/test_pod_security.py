@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cluster.levels import enforce_baseline
 from cluster.tenants import Tenant
 from cluster.workloads import CONTAINER, Workspace, pod_object
 from cotenant_api import names
@@ -258,12 +259,6 @@ def test_pods_that_ask_for_no_share_are_not_judged(tenant: Tenant) -> None:
         tenant.client.create(f"{tenant.workspace.pods()}?dryRun=All", pod)
 
 
-def enforce(workspace: Workspace, level: str) -> None:
-    """Have Pod Security admission refuse what is above a level."""
-    labels = {"pod-security.kubernetes.io/enforce": level}
-    workspace.client.patch(clients.path_of("namespaces", name=workspace.namespace), {"metadata": {"labels": labels}})
-
-
 LET_THROUGH: dict[str, Json] = {
     "a folder of the host": shared(**host_path("/mnt/data")),
     "privileged, no share": {
@@ -277,7 +272,7 @@ LET_THROUGH: dict[str, Json] = {
 def test_the_level_baseline_refuses_what_our_admission_lets_through(workspace: Workspace, pod: Json) -> None:
     path = f"{workspace.pods()}?dryRun=All"
     workspace.client.create(path, pod)
-    enforce(workspace, "baseline")
+    enforce_baseline(workspace)
     with pytest.raises(clients.APIError, match="violates PodSecurity"):
         workspace.client.create(path, pod)
 

@@ -65,6 +65,23 @@ def test_a_tenant_makes_no_more_pods_of_a_job_that_is_older_than_they(
     message = refused(lambda: tenant.client.patch(f"{path}/old", {"spec": spec}))
     assert "spec.parallelism: only the operator may change it beside cotenant.dev/queued-since" in message
     assert "change spec.replicas of the DLJob" in message
+
+
+def test_a_tenant_resumes_no_job_whose_pods_would_be_older_than_they_are(tenant: Tenant, refused: Refused) -> None:
+    """A Job that was suspended long ago, or orphaned, would give its pods the place that it had then."""
+    template = {
+        "metadata": {"annotations": {names.QUEUED_SINCE: "2001-01-01T00:00:00Z"}},
+        "spec": {"containers": [SUBMITTED], "restartPolicy": "Never"},
+    }
+    path = clients.path_of("jobs", group="batch", namespace=tenant.workspace.namespace)
+    body = {"metadata": {"name": "old"}, "spec": {"suspend": True, "template": template}}
+    tenant.workspace.client.create(path, body)
+    message = refused(lambda: tenant.client.patch(f"{path}/old", {"spec": {"suspend": False}}))
+    assert "spec.suspend: only the operator may resume a Job beside cotenant.dev/queued-since" in message
+    assert "change spec.suspend of the DLJob, or remove the annotation from spec.template with it" in message
+    forget = {"spec": {"suspend": False, "template": annotated({names.QUEUED_SINCE: None})}}
+    tenant.client.patch(f"{path}/old", forget)
+    tenant.client.patch(f"{path}/old", {"spec": {"suspend": True}})
     tenant.client.patch(f"{path}/old", {"spec": {"suspend": False}})
 
 

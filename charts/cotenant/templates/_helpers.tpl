@@ -40,6 +40,7 @@
 {{/* Labels of an object. Takes root and name. */}}
 {{- define "cotenant.labels" -}}
 app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/part-of: cotenant
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
@@ -62,8 +63,13 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{/* Secrets for pulling: those of all charts of a release, and this one's. A name alone is how earlier releases wrote them. */}}
 {{- define "cotenant.pullSecrets" -}}
-{{- with .Values.image.pullSecrets }}
+{{- $names := list -}}
+{{- range concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.image.pullSecrets | default list) }}
+{{- $names = append $names (kindIs "map" . | ternary (get (kindIs "map" . | ternary . dict) "name") .) }}
+{{- end }}
+{{- with uniq $names }}
 imagePullSecrets:
 {{- range . }}
 - name: {{ . }}
@@ -71,8 +77,21 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* Where a pod may run. Takes nodeSelector, tolerations and, where there is one, affinity. */}}
+{{/* Labels of a pod. Takes root, name and values of the component; those of the chart come first, the values' after them. */}}
+{{- define "cotenant.podLabels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/part-of: cotenant
+{{- with .values.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Where a pod may run, and which pods go for it. Takes nodeSelector, tolerations, affinity and priorityClassName. */}}
 {{- define "cotenant.nodes" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -127,4 +146,25 @@ spec:
     authorization:
       credentials: {name: {{ . }}, key: token}
     {{- end }}
+{{- end }}
+
+{{/* Arguments and variables that the values add. Take a component's values. */}}
+{{- define "cotenant.extraArgs" -}}
+{{- range .extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "cotenant.extraEnv" -}}
+{{- with .extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of a ServiceAccount, such as those by which clouds give it roles. Takes a component's values. */}}
+{{- define "cotenant.accountAnnotations" -}}
+{{- with (.serviceAccount | default dict).annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
