@@ -9,6 +9,7 @@ from cotenant_api import logs
 from cotenant_operator import arguments as shared
 
 SUMMARY = "run the operator: DLJobs become predicted, gated Jobs and Deployments"
+COMPONENT = True
 EXAMPLES = "example: cotenant operator --kubeconfig admin.conf"
 
 

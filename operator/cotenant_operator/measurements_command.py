@@ -19,6 +19,7 @@ MOST_TOLD: Final = 20
 """Skipped lines that are told of, each with field, value and remedy; more are only counted."""
 
 SUMMARY = "collect the measurements of jobs, with their graphs, from a cluster: a file for `cotenant train`"
+COMPONENT = True
 EXAMPLES = "example: cotenant measurements --all-namespaces > measured.jsonl"
 
 

@@ -1,25 +1,38 @@
-"""`cotenant release`: what must be done to an installation from inside the cluster. The chart's hook runs it."""
+"""`cotenant release`: what is asked of an installation and done to it from inside the cluster. Helm's hooks run it."""
 
 import argparse
 import asyncio
+import contextlib
+import functools
 import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
-from cotenant_api import names
+from cotenant_api import errors, names
 from cotenant_operator import arguments as shared
 
-SUMMARY = "prepare the end of an installation: no new gates, nodes given back, and what still runs or waits is listed"
+if TYPE_CHECKING:
+    from cotenant_operator.release.objects import Objects
+
+SUMMARY = (
+    "verify an installation, or prepare its end: no new gates, nodes given back, what still runs or waits is listed"
+)
+COMPONENT = True
 EXAMPLES = "example: cotenant release prepare-uninstall --namespace cotenant-system"
 _PREPARE = "stop admission, then sharing; have nodes given back; list what still runs or waits. No pod is ended"
+_VERIFY = "whether everything that was installed is there, ready, and as it was installed. Changes nothing"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     steps = parser.add_subparsers(dest="step", required=True, metavar="STEP")
     prepare = steps.add_parser("prepare-uninstall", help=_PREPARE, description=_PREPARE)
-    shared.add_kubeconfig(prepare)
-    prepare.add_argument(
-        "--namespace", default=names.RELEASE_NAMESPACE, metavar="NS", help="of the release (default: %(default)s)"
-    )
+    verify = steps.add_parser("verify", help=_VERIFY, description=_VERIFY)
+    for step in (prepare, verify):
+        shared.add_kubeconfig(step)
+        step.add_argument(
+            "--namespace", default=names.RELEASE_NAMESPACE, metavar="NS", help="of the release (default: %(default)s)"
+        )
     prepare.add_argument(
         "--node-label",
         action="append",
@@ -31,6 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument(
         "--wait-seconds", type=float, default=120, metavar="S", help="for nodes to be given back (default: %(default)s)"
     )
+    verify.add_argument(
+        "--mode", choices=("Pack", "Observe"), default="Pack", help="as installed (default: %(default)s)"
+    )
+    verify.add_argument(
+        "--wait-seconds", type=float, default=60, metavar="S", help="for all to be ready (default: %(default)s)"
+    )
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -41,24 +60,54 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do it, and say what was done. 0 also where a node could not be given back in time: that is said."""
+    """Do it, and say what was done or found. 1: something is missing of what was installed.
+
+    0 also where a node could not be given back in time: that is said.
+    """
+    if arguments.step == "verify":
+        faults = asyncio.run(_verified(arguments))
+        print("\n".join(faults) or "everything that was installed is there and ready", flush=True)
+        return 1 if faults else 0
     for line in asyncio.run(_prepared(arguments)):
         print(line, flush=True)
     return 0
 
 
 async def _prepared(arguments: argparse.Namespace) -> list[str]:
-    import functools
-
-    from cotenant_operator.kube import api, connection
     from cotenant_operator.release import plan, uninstalling
+
+    clock = uninstalling.Clock(time.monotonic, asyncio.sleep)
+    async with _cluster(arguments) as cluster:
+        ending = uninstalling.Uninstalling(cluster, clock, wait_seconds=arguments.wait_seconds)
+        return plan.lines(await ending.run(dict(arguments.node_label)))
+
+
+async def _verified(arguments: argparse.Namespace) -> list[str]:
+    """What is missing once all had time to become ready."""
+    from cotenant_api import packingpolicy
+    from cotenant_operator.kube import api
+    from cotenant_operator.release import verifying
+
+    deadline, mode = time.monotonic() + arguments.wait_seconds, packingpolicy.Mode(arguments.mode)
+    async with _cluster(arguments) as cluster:
+        while True:
+            try:
+                faults = await verifying.faults(cluster, mode)
+            except (api.APIError, errors.TemporaryError) as error:
+                faults = [f"the API server does not answer as it should: {error}"]
+            if not faults or time.monotonic() >= deadline:
+                return faults
+            await asyncio.sleep(1)
+
+
+@contextlib.asynccontextmanager
+async def _cluster(arguments: argparse.Namespace) -> "AsyncIterator[Objects]":
+    """The objects of the release."""
+    from cotenant_operator.kube import api, connection
     from cotenant_operator.release.objects import Objects
 
     send = connection.Connection(functools.partial(connection.load, arguments.kubeconfig))
-    cluster = Objects(api.API(send), arguments.namespace)
-    clock = uninstalling.Clock(time.monotonic, asyncio.sleep)
     try:
-        ending = uninstalling.Uninstalling(cluster, clock, wait_seconds=arguments.wait_seconds)
-        return plan.lines(await ending.run(dict(arguments.node_label)))
+        yield Objects(api.API(send), arguments.namespace)
     finally:
         await send.close()

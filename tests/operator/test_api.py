@@ -89,7 +89,8 @@ async def test_apply_names_uid_and_version_and_changes_no_manifest() -> None:
     manifest = {"metadata": {"namespace": "team", "name": "serve"}}
     await api.API(answers).apply(Kind.DEPLOYMENT, manifest, uid="u1", version=7)
     (request,) = answers.requests
-    assert request.query == {"fieldManager": "cotenant-operator", "force": "true"}
+    expected = {"fieldManager": "cotenant-operator", "fieldValidation": "Strict", "force": "true"}
+    assert request.query == expected
     assert (request.body or {})["metadata"] == {**manifest["metadata"], "uid": "u1", "resourceVersion": "7"}
     assert manifest == {"metadata": {"namespace": "team", "name": "serve"}}
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cotenant_api import names
 from cotenant_operator import labels
 from operator_kit import ends, objects
 from operator_kit.cluster import Cluster
@@ -222,14 +223,27 @@ async def test_a_member_that_was_taken_away_unstarted_does_not_hide_the_failure_
 
 
 async def test_a_gang_has_its_service_before_its_pods_and_one_of_another_owner_is_named(cluster: Cluster) -> None:
-    cluster.apply({"metadata": {"name": "train"}, "spec": {}}, plural="services")
+    cluster.apply({"metadata": {"name": "gang-train"}, "spec": {}}, plural="services")
     cluster.apply(objects.dljob(replicas=2))
     await cluster.settle()
     assert jobs(cluster) == []
     queued = cluster.condition("Queued")
-    assert (queued["reason"], "Service train" in queued["message"]) == ("NameTaken", True)
-    cluster.server.delete("services", "train")
+    assert (queued["reason"], "Service gang-train" in queued["message"]) == ("NameTaken", True)
+    cluster.server.delete("services", "gang-train")
     await cluster.advance(30)
     assert jobs(cluster) == ["train-1"]
-    owner = (cluster.server.find("services", "train") or {})["metadata"]["ownerReferences"][0]
+    owner = (cluster.server.find("services", "gang-train") or {})["metadata"]["ownerReferences"][0]
     assert owner["uid"] == cluster.dljob()["metadata"]["uid"]
+
+
+async def test_a_service_that_claims_to_be_of_the_dljob_and_selects_other_pods_is_not_taken_for_its_own(
+    cluster: Cluster,
+) -> None:
+    made = cluster.apply(objects.dljob(replicas=2))
+    owner = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": "train", "uid": made["metadata"]["uid"]}
+    forged = {"name": "gang-train", "ownerReferences": [{**owner, "controller": True}]}
+    cluster.apply({"metadata": forged, "spec": {"selector": {"app": "thief"}}}, plural="services")
+    await cluster.settle()
+    assert jobs(cluster) == []
+    queued = cluster.condition("Queued")
+    assert (queued["reason"], "does not select the pods of this DLJob" in queued["message"]) == ("NameTaken", True)

@@ -115,7 +115,7 @@ def test_gang_of_countless_containers_is_not_kept() -> None:
     assert store._jobs == {}
 
 
-@pytest.mark.parametrize("annotation", ["spec-digest", "model-digest", "graph"])
+@pytest.mark.parametrize("annotation", ["spec-digest", "model-digest", "made-from", "graph"])
 def test_long_digests_are_not_kept(annotation: str) -> None:
     store = Store()
     job = gang()

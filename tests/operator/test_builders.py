@@ -39,7 +39,7 @@ def spec_of(job: views.DLJob) -> dljob.Spec:
 
 def job_of(grant: grants.Grant = SHARED, attempt: int = 1, **spec: Any) -> Json:
     job = owner(**spec)
-    return builders.job(job, spec_of(job), grant, attempt=attempt)
+    return builders.queued(builders.job(job, spec_of(job), grant, attempt=attempt), since=job.meta.created)
 
 
 def deployment_of(grant: grants.Grant = SHARED, **spec: Any) -> Json:
@@ -60,7 +60,7 @@ def notes(manifest: Json) -> Json:
 def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
     manifest = job_of()
     digests = manifest["metadata"].pop("annotations")
-    assert set(digests) == {"cotenant.dev/spec-digest", "cotenant.dev/model-digest"}
+    assert set(digests) == {"cotenant.dev/made-from", "cotenant.dev/spec-digest", "cotenant.dev/model-digest"}
     labels = {
         "cotenant.dev/dljob": "train",
         "cotenant.dev/attempt": "1",
@@ -157,14 +157,14 @@ def test_a_gang_finds_its_first_member_by_the_service_of_its_name() -> None:
     manifest = job_of(replicas=4, attempt=2)
     environment = {item["name"]: item.get("value") for item in container(manifest)["env"]}
     labels = manifest["spec"]["template"]["metadata"]["labels"]
-    assert service["metadata"]["name"] == manifest["spec"]["template"]["spec"]["subdomain"] == "train"
+    assert service["metadata"]["name"] == manifest["spec"]["template"]["spec"]["subdomain"] == "gang-train"
     assert service["spec"]["selector"].items() <= labels.items()
     assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == ("None", True)
-    assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("train-2-0.train", "29500")
+    assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("train-2-0.gang-train", "29500")
     assert (environment["PET_MASTER_ADDR"], environment["PET_MASTER_PORT"]) == ("$(MASTER_ADDR)", "$(MASTER_PORT)")
 
 
-def test_a_service_name_begins_with_a_letter() -> None:
+def test_a_service_has_no_name_that_others_give_to_theirs() -> None:
     value = reading.dl_job({**objects.dljob("7b", replicas=2), "metadata": {**META, "name": "7b"}})
     assert builders.headless_service(value, spec_of(value))["metadata"]["name"] == "gang-7b"
 
@@ -206,6 +206,7 @@ def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_t
     found = notes(job_of(WHOLE, template=template))
     assert names.PREDICTION not in found
     assert found[names.QUEUED_SINCE] == "2026-01-01T00:00:00Z"
+    assert names.QUEUED_SINCE not in notes(deployment_of(WHOLE, template=template))
     assert found["mine"] == "kept"
     assert "forged" not in found.values()
 

@@ -3,6 +3,7 @@
 Nobody ever knows whose a fault was, unless a tenant was alone. Each job that a fault hits is made again at once.
 """
 
+import functools
 import itertools
 import math
 import random
@@ -187,11 +188,18 @@ class World:
                 assert self.now - other.began >= other.suspicion.apart_seconds
 
 
+@functools.cache
+def after_an_hour(seed: int) -> World:
+    """One poisonous job among others; nobody changes the world any more."""
+    world = World(seed, gpus=3, poisonous=1)
+    for _ in range(720):
+        world.step()
+    return world
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_poisonous_job_is_alone_after_it_has_met_two_sets_of_neighbours(seed: int) -> None:
-    world = World(seed, gpus=3, poisonous=1)
-    for _ in range(600):
-        world.step()
+    world = after_an_hour(seed)
     (bad,) = (job for job in world.jobs if job.poison)
     assert world.restarts.get(bad.name, 0) <= BOUND
     # Who waits for a GPU to itself takes nobody down.
@@ -213,13 +221,7 @@ def test_however_a_job_chooses_when_to_fault_few_neighbours_go_down_before_it_is
 
 
 def test_most_poisonous_jobs_are_named_for_their_fault_within_an_hour() -> None:
-    named = 0
-    for seed in range(20):
-        world = World(seed, gpus=3, poisonous=1)
-        for _ in range(720):
-            world.step()
-        named += len(world.blamed)
-    assert named >= 15
+    assert sum(len(after_an_hour(seed).blamed) for seed in range(20)) >= 15
 
 
 @pytest.mark.parametrize("seed", range(5))

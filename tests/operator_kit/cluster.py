@@ -366,7 +366,7 @@ def _full(pod: Json) -> None:
 
 
 def _over(job: Json) -> bool:
-    return bool(job.get("status", {}).get("conditions"))
+    return any(item["type"] != "Suspended" for item in job.get("status", {}).get("conditions", ()))
 
 
 def _with_labels(found: Json) -> Callable[[Json], None]:
@@ -374,11 +374,22 @@ def _with_labels(found: Json) -> Callable[[Json], None]:
 
 
 def _started(time: str) -> Any:
-    return lambda job: job.update(status={"startTime": time, **job.get("status", {})})
+    def edit(job: Json) -> None:
+        job["status"] = {"startTime": time, **job.get("status", {})}
+        _suspended(job, present=False)
+
+    return edit
 
 
 def _stopped(job: Json) -> None:
-    job.get("status", {}).pop("startTime", None)
+    job.setdefault("status", {}).pop("startTime", None)
+    _suspended(job, present=True)
+
+
+def _suspended(job: Json, *, present: bool) -> None:
+    others = [item for item in job["status"].get("conditions", ()) if item["type"] != "Suspended"]
+    if present or len(others) < len(job["status"].get("conditions", ())):
+        job["status"]["conditions"] = [*others, *([{"type": "Suspended", "status": "True"}] if present else ())]
 
 
 def _index(pod: Json) -> int:

@@ -64,7 +64,8 @@ class Ends:
                     self.server.change("jobs", job["metadata"]["name"], _completed(pod))
                     self.server.delete("pods", name)
             status = (self.server.find("jobs", job["metadata"]["name"]) or {}).get("status", {})
-            done, ended = status.get("completedIndexes", ()), status.get("conditions")
+            done = status.get("completedIndexes", ())
+            ended = any(item["type"] != "Suspended" for item in status.get("conditions", ()))
             if len(done) == job["spec"]["completions"] and not ended:
                 self.end_job(job["metadata"]["name"], "Complete", reason="CompletionsReached")
 
@@ -141,7 +142,7 @@ class Ends:
     def count_failures(self) -> None:
         """What the Job controller does: count failed pods, and give up a Job with too many."""
         for job in self.attempts():
-            if job.get("status", {}).get("conditions"):
+            if any(item["type"] != "Suspended" for item in job.get("status", {}).get("conditions", ())):
                 continue
             count = sum(_counts(pod) for pod in self._jobs_pods() if _owner(pod) == job["metadata"]["uid"])
             self.server.change("jobs", job["metadata"]["name"], _failures(count))

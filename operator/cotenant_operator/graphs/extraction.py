@@ -96,7 +96,7 @@ def job(owner: views.DLJob, asked: Wanted, *, number: int) -> Manifest:
     metadata["labels"][labels.EXTRACTION_NUMBER] = str(number)
     pod = {**asked.pod, "serviceAccountName": name}
     pod["volumes"] = [*pod["volumes"], {"name": extraction_pod.CODE, "configMap": {"name": name}}]
-    marks = _labels(owner, asked.digest) | {labels.DLJOB_UID: owner.meta.uid}
+    marks = _labels(owner, asked.digest) | {names.DLJOB_UID_LABEL: owner.meta.uid}
     content = {
         "suspend": True,
         "backoffLimit": 0,

@@ -32,6 +32,8 @@ PAGE: Final = 500
 EVENTS: Final = 50
 _OURS: Final = {"fieldManager": labels.FIELD_MANAGER}
 """With every request that writes: `managedFields` tell who wrote what."""
+_STRICTLY: Final = {**_OURS, "fieldValidation": "Strict"}
+"""With what may hold a user's template: an unknown field is refused, where the API server would leave it out."""
 _RETRY_SECONDS: Final = 1.0
 _BUSY: Final = 429
 
@@ -205,15 +207,15 @@ class API:
         return tuple(found.get("imagePullSecrets") or ())
 
     async def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Json:
-        """Create an object. Raises ConflictError where its name is taken."""
+        """Create an object. Raises ConflictError where its name is taken, InvalidError where a field is unknown."""
         path = path_of(kind, Key(manifest["metadata"]["namespace"], ""))
-        return await self.ask(Request(method="POST", path=path, query=_OURS, body=manifest))
+        return await self.ask(Request(method="POST", path=path, query=_STRICTLY, body=manifest))
 
     async def apply(self, kind: Kind, manifest: Mapping[str, Any], *, uid: str, version: int) -> Json:
         """Apply to the object of this UID and version (ConflictError). Nothing is created: that could come late."""
         metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": str(version)}
         path = path_of(kind, Key(metadata["namespace"], metadata["name"]))
-        body, query = {**manifest, "metadata": metadata}, _OURS | {"force": "true"}
+        body, query = {**manifest, "metadata": metadata}, _STRICTLY | {"force": "true"}
         return await self.ask(Request(method="PATCH", path=path, query=query, body=body, content_type=APPLY))
 
     async def merge(self, kind: Kind, key: Key, patch: Mapping[str, Any], *, subresource: str = "") -> Json:

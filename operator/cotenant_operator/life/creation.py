@@ -111,7 +111,7 @@ def remembered(observed: Observed) -> Observed:
     if outcome.reason == reasons.EXTRACTION_RUNNING:
         # It can be had, and may be another one: the image has changed.
         return observed
-    if before.grant is None or before.model_digest != digests.of_model(spec):
+    if before.grant is None or not digests.is_of_model(before.origin, spec):
         return observed
     document = before.grant.document()
     if document is None:

@@ -16,7 +16,7 @@ from cotenant_operator.workloads import digests
 
 def is_outdated(spec: dljob.Spec, current: views.Job) -> bool:
     """Whether the Job was made from another spec."""
-    return current.spec_digest != digests.of_spec(spec)
+    return not digests.is_of_spec(current.origin, spec)
 
 
 def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job, *, failures: int) -> bool:

@@ -14,8 +14,8 @@ from cotenant_operator.workloads import digests
 
 def known(spec: dljob.Spec, current: views.Deployment) -> Shortage:
     """What former templates have taught of what is to be run now."""
-    digest = digests.of_work(spec)
-    return current.shortage if current.shortage.of in ("", digest) else Shortage(of=digest)
+    there = current.shortage
+    return there if not there.of or digests.is_of_work(there.of, spec) else Shortage(of=digests.of_work(spec))
 
 
 def learned(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> Shortage:
@@ -23,7 +23,7 @@ def learned(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> 
     before = known(spec, current)
     pods = pods_of_template(observed, current)
     found = [finding for pod in pods if (finding := causes.ran_out(observed, pod)) is not None]
-    if not found or current.model_digest != digests.of_model(spec):
+    if not found or not digests.is_of_model(current.origin, spec):
         # What runs is not what is to be run.
         return before
     first = min(found, key=lambda finding: (finding.pod.meta.created, finding.pod.meta.key.name))

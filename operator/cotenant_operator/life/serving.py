@@ -37,7 +37,8 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     if is_to_be_rolled(observed, spec, current, now):
         return _roll(observed, spec, now, current=current)
     shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
-    if current.replicas != builders.wanted_replicas(spec) or shortage != current.shortage:
+    scaled = current.replicas != builders.wanted_replicas(spec)
+    if scaled or shortage != current.shortage or digests.renewed(current.origin, spec):
         return Stage(actions=(*_told(observed, current, shortage), _adapt(spec, current, shortage)), workload=True)
     return _going_on(observed, current, now)
 
@@ -58,7 +59,7 @@ def _adapt(spec: dljob.Spec, current: views.Deployment, shortage: Shortage) -> a
     """What may change without new pods; the template stays as it is, whatever this release would make of the spec."""
     known = None if shortage == shortages.NONE else shortage.to_json()
     patch = {
-        "metadata": {"annotations": {labels.SHORTAGE: known}},
+        "metadata": {"annotations": {labels.SHORTAGE: known, **digests.renewed(current.origin, spec)}},
         "spec": {"replicas": builders.wanted_replicas(spec)},
     }
     name, uid, version = current.meta.key.name, current.meta.uid, current.meta.version
@@ -92,7 +93,7 @@ def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shor
 
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
     """Whether the Deployment was made from this spec, replicas aside."""
-    return current.spec_digest == digests.of_spec(spec)
+    return digests.is_of_spec(current.origin, spec)
 
 
 def is_measured(observed: Observed, spec: dljob.Spec) -> bool:

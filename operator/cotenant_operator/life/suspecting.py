@@ -14,7 +14,7 @@ from cotenant_operator.workloads import digests
 
 def known(spec: dljob.Spec, current: views.Deployment) -> suspicions.Suspicion | None:
     """What is held against what is to be run now; another program has not been there."""
-    return current.suspicion if current.spec_digest == digests.of_spec(spec) else None
+    return current.suspicion if digests.is_of_spec(current.origin, spec) else None
 
 
 def fault(observed: Observed, current: views.Deployment) -> causes.Suspected | None:

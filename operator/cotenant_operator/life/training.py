@@ -6,13 +6,13 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, editing, holding, interruptions, profiling
+from cotenant_operator.life import attempts, creation, editing, holding, interruptions, places, profiling
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, grants, views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.workloads import builders
+from cotenant_operator.workloads import builders, digests
 
 KEPT_JOBS: Final = 3
 """So many Jobs of former attempts are kept, with their pods and logs."""
@@ -85,6 +85,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         return replace(decision, attempt=known)
     taken_over = _marked(observed, spec, decision, taken_over)
     manifest = builders.job(observed.job, spec, decision, attempt=attempt, taken_over=taken_over)
+    builders.queued(manifest, since=places.of_attempt(observed, spec, now))
     if holding.is_gated(observed, spec, manifest):
         manifest["spec"]["suspend"] = True
     return Stage(
@@ -242,7 +243,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     hold = holding.look(observed, spec, current, now)
     changes: dict[str, object] = {}
     if _is_to_be_switched(spec, current, hold):
-        changes["suspend"] = not current.suspended
+        changes |= places.resumption(observed, current, now) if current.suspended else {"suspend": True}
     if current.problem is None and current.backoff_limit not in (None, builders.restarts(spec, current.carried)):
         changes["backoffLimit"] = builders.restarts(spec, current.carried)
     due = deadline(observed, spec)
@@ -254,7 +255,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         # It has not been enforced, and is not to be any more.
         changes["activeDeadlineSeconds"] = None
     outdated = editing.ignored(spec, current)
-    notes = interruptions.note(observed, spec, current)
+    notes = interruptions.note(observed, spec, current) | digests.renewed(current.origin, spec)
     if hold.setback is not None:
         notes |= holding.annotations(hold.setback)
     patch = {"spec": changes, **({"metadata": {"annotations": notes}} if notes else {})}

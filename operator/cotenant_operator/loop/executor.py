@@ -159,6 +159,10 @@ class Executor:
         if reading.meta(found).owner_uid != owner:
             message = f"{kind.value} {name.name} exists and belongs to another owner: delete it, or rename the DLJob"
             raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
+        if kind is Kind.SERVICE and found["spec"].get("selector") != manifest["spec"]["selector"]:
+            # Anybody may name the DLJob as owner of what is his.
+            message = f"Service {name.name} exists and does not select the pods of this DLJob: delete it"
+            raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
         return found
 
     async def emit(self, key: Key, action: actions.EmitEvent) -> None:
@@ -187,7 +191,9 @@ def refused(error: api.APIError) -> Refused:
     """What a refusal means: another template is needed, or patience."""
     message = str(error)
     if isinstance(error, api.InvalidError):
-        return Refused(reasons.INVALID_TEMPLATE, f"the API server refuses it: {message}", retry_seconds=None)
+        return Refused(
+            reasons.INVALID_TEMPLATE, f"the API server refuses it: {message}: correct the DLJob", retry_seconds=None
+        )
     if setbacks.is_of_quota(message):
         return Refused(reasons.QUOTA_EXCEEDED, message, retry_seconds=QUOTA_RETRY_SECONDS)
     return Refused(reasons.CREATION_FORBIDDEN, message, retry_seconds=QUOTA_RETRY_SECONDS)

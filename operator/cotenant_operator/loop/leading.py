@@ -27,6 +27,8 @@ _LOGGER = logging.getLogger(__name__)
 NAME: Final = "cotenant-operator"
 DURATION_SECONDS: Final = 15
 """After which others take a Lease that does not change."""
+LONGEST_SECONDS: Final = 120
+"""No Lease counts for longer, whatever it says of itself: admission lets in no more either."""
 RENEW_SECONDS: Final = 10.0
 """How long a renewal allows to act."""
 RETRY_SECONDS: Final = 2.0
@@ -203,6 +205,6 @@ def _lease(found: api.Json) -> _Lease:
     return _Lease(
         version=found["metadata"]["resourceVersion"],
         holder=spec.get("holderIdentity") or "",
-        duration=float(spec.get("leaseDurationSeconds") or DURATION_SECONDS),
+        duration=min(float(spec.get("leaseDurationSeconds") or DURATION_SECONDS), LONGEST_SECONDS),
         transitions=int(spec.get("leaseTransitions") or 0),
     )

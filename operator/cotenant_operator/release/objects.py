@@ -1,4 +1,4 @@
-"""The few objects that the end of an installation is about, as requests. Decides nothing.
+"""The few objects that the test and the end of an installation are about, as requests. Decides nothing.
 
 Each write names the object and the version of it that was read: one that arrives when Cotenant was installed again
 changes nothing.
@@ -48,6 +48,18 @@ class Objects:
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{OPERATOR}/scale"
         await self._set(path, {"replicas": 0})
 
+    async def workload(self, plural: str, name: str) -> Json | None:
+        """A Deployment or DaemonSet of the release; None: it is not there."""
+        return await self._got(f"/apis/apps/v1/namespaces/{self._namespace}/{plural}/{name}")
+
+    async def policy(self) -> Json | None:
+        """The PackingPolicy; None: it is not there."""
+        return await self._got(_POLICY)
+
+    async def gates(self) -> bool:
+        """Whether new pods that ask for a share get our gate."""
+        return await self._got(_GATING) is not None
+
     async def nodes_of(self, component: str) -> list[str]:
         """The nodes with a pod of a workload of this release; an empty name for a pod without one."""
         path, query = f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": f"{COMPONENT}={component}"}
@@ -81,11 +93,15 @@ class Objects:
 
     async def _found(self, path: str) -> dict[str, str] | None:
         """Whose UID and version a write of an object has to name; None: there is no such object."""
+        found = await self._got(path)
+        return None if found is None else {key: str(found["metadata"][key]) for key in ("uid", "resourceVersion")}
+
+    async def _got(self, path: str) -> Json | None:
+        """An object; None: it is not there."""
         try:
-            found = await self._client.ask(Request(method="GET", path=path, query={}))
+            return await self._client.ask(Request(method="GET", path=path, query={}))
         except api.NotFoundError:
             return None
-        return {key: str(found["metadata"][key]) for key in ("uid", "resourceVersion")}
 
     async def _merge(self, path: str, patch: Mapping[str, Any]) -> None:
         await self._if_there(Request(method="PATCH", path=path, query=_OURS, body=patch, content_type=api.MERGE))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from cotenant_api import conditions
+from cotenant_api import conditions, names
 from cotenant_operator import labels
 from cotenant_operator.state import reading, views
 from cotenant_operator.state.kinds import Kind
@@ -119,7 +119,7 @@ def pod(value: views.Object) -> ExtractionPod:
     ended: views.Object = state.get("terminated") or {}
     return ExtractionPod(
         meta=reading.meta(value),
-        dljob_uid=reading.label(value, labels.DLJOB_UID),
+        dljob_uid=reading.label(value, names.DLJOB_UID_LABEL),
         phase=status.get("phase", "Pending"),
         started="running" in state or bool(ended.get("startedAt")),
         exit_code=ended.get("exitCode"),

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from cotenant_api import conditions, dljob, documents, errors, gpunode, names, nesting, packingpolicy, placement
+from cotenant_api import pod as pods
 from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
 from cotenant_operator.state import (
@@ -17,6 +18,7 @@ from cotenant_operator.state import (
     demand,
     endings,
     grants,
+    origins,
     setbacks,
     shortages,
     starts,
@@ -29,7 +31,6 @@ MAX_DIGITS: Final = 18
 """Of a number in a label or an annotation: it fits into 64 bits."""
 _TOO_LARGE: Final = "cotenant.dev/bytes"
 """In the place of a spec that is too large: its size. The API server leaves no such key in a DLJob."""
-_MAX_DIGEST: Final = 128
 _MAX_UID: Final = 64
 _DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
 MAX_SPEC_BYTES: Final = 128 * 1024
@@ -104,8 +105,7 @@ def job(value: views.Object) -> views.Job:
         complete=complete,
         failed=failed,
         ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
-        spec_digest=(_annotation(value, labels.SPEC_DIGEST) or "")[:_MAX_DIGEST],
-        model_digest=(_annotation(value, labels.MODEL_DIGEST) or "")[:_MAX_DIGEST],
+        origin=_origin(value),
         grant=None if done else grants.read(spec["template"]),
         external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
         backoff_limit=spec.get("backoffLimit"),
@@ -118,6 +118,8 @@ def job(value: views.Object) -> views.Job:
         demand=None if size == 1 or over else demand.read(spec["template"], pods=size),
         setback=setbacks.setback(_annotation(value, labels.QUOTA_SETBACK)),
         disrupted=disrupted[:_MAX_UID] if disrupted else None,
+        queued_since=_queued_since(spec["template"]),
+        settled="Suspended" in ends and not status.get("active"),
     )
 
 
@@ -133,8 +135,7 @@ def deployment(value: views.Object) -> views.Deployment:
         replicas=replicas,
         available=status.get("availableReplicas") or 0,
         rolled_out=caught_up and updated >= replicas and (status.get("replicas") or 0) <= updated,
-        spec_digest=(_annotation(value, labels.SPEC_DIGEST) or "")[:_MAX_DIGEST],
-        model_digest=(_annotation(value, labels.MODEL_DIGEST) or "")[:_MAX_DIGEST],
+        origin=_origin(value),
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
         failed_creation=setbacks.of_deployment(value),
         revision=_revision(spec["template"]),
@@ -155,7 +156,7 @@ def pod(value: views.Object) -> views.Pod:
     index = _annotation(value, labels.COMPLETION_INDEX)
     return views.Pod(
         meta=meta(value),
-        dljob_uid=label(value, labels.DLJOB_UID),
+        dljob_uid=label(value, names.DLJOB_UID_LABEL),
         attempt=number(label(value, names.ATTEMPT_LABEL)),
         index=None if index is None else number(index),
         node=spec.get("nodeName") or None,
@@ -163,7 +164,7 @@ def pod(value: views.Object) -> views.Pod:
         phase=status.get("phase", "Pending"),
         ready=(found.get("Ready") or {}).get("status") == "True",
         packed=None if packed is None else (packed.get("reason", ""), packed.get("message", "")),
-        unschedulable=scheduled.get("message") if refused else None,
+        unschedulable=scheduled.get("message") if refused else _held(value),
         scheduled_at=_time(scheduled.get("lastTransitionTime")) if bound else None,
         why=endings.why(status),
         end=endings.of_pod(status),
@@ -172,6 +173,12 @@ def pod(value: views.Object) -> views.Pod:
         hindrance=starts.hindrance(status),
         idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )
+
+
+def _held(value: views.Object) -> str | None:
+    """Why nobody looks at a pod: a gate that is not ours."""
+    others = [gate for gate in pods.gates(value) if gate != names.PACKING_GATE]
+    return f"scheduling gate {', '.join(others)}: whoever set it takes it away" if others else None
 
 
 def gpu_node(value: views.Object) -> views.GPUNode:
@@ -250,6 +257,14 @@ def _annotation(value: views.Object, name: str) -> str | None:
     return found
 
 
+def _origin(value: views.Object) -> origins.Origin:
+    return origins.read(
+        spec=_annotation(value, labels.SPEC_DIGEST),
+        model=_annotation(value, labels.MODEL_DIGEST),
+        made_from=_annotation(value, labels.MADE_FROM),
+    )
+
+
 def _memory(value: views.Object, *, attempt: int) -> tuple[carried.Carried, carried.Ended | None, str | None]:
     """What a Job's annotations say of this attempt and those before it, or why they cannot be read."""
     try:
@@ -272,6 +287,16 @@ def _graph(value: views.Object) -> GraphDigest | None:
 
 def _of_graph(grant: grants.Grant | None, graph: GraphDigest | None) -> grants.Grant | None:
     return None if grant is None else replace(grant, graph=graph)
+
+
+def _queued_since(template: views.Object) -> datetime | None:
+    """Since when the pods of a template count as waiting; None where it does not say so, or somebody spoilt it."""
+    text = ((template.get("metadata") or {}).get("annotations") or {}).get(names.QUEUED_SINCE)
+    try:
+        found = _time(text)
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
 
 
 def _time(text: str | None) -> datetime | None:

@@ -15,6 +15,7 @@ from cotenant_api.names import GPUUID, GraphDigest, NodeName, PodUID
 from cotenant_operator.state import grants
 from cotenant_operator.state.carried import FIRST, Carried, Ended
 from cotenant_operator.state.demand import Demand
+from cotenant_operator.state.origins import Origin
 from cotenant_operator.state.setbacks import FailedCreation, Setback
 from cotenant_operator.state.shortages import NONE, Shortage
 from cotenant_operator.state.suspicions import Suspicion
@@ -105,8 +106,7 @@ class Job:
     Attributes:
         complete, failed: its terminal condition.
         ending: the Job controller is ending its pods, or will at once.
-        spec_digest: of the DLJob's spec that it was made from.
-        model_digest: of what of it a prediction rests on.
+        origin: digests of the spec that it was made from.
         grant: what its pods ask for; None where it is complete.
         external: another controller (Kueue) decides when it runs.
         backoff_limit: how many failures the Job controller restarts its pods after.
@@ -119,6 +119,8 @@ class Job:
         demand: what a gang asks of the quotas of its namespace; None where it is no gang, or over.
         setback: how a quota stopped it before.
         disrupted: UID of a single replica's pod that was taken away, where no other followed it.
+        queued_since: since when its pods count as waiting, where its template says so.
+        settled: it is suspended, and its pods are gone.
     """
 
     meta: Meta
@@ -130,8 +132,7 @@ class Job:
     complete: conditions.Condition | None
     failed: conditions.Condition | None
     ending: bool
-    spec_digest: str
-    model_digest: str
+    origin: Origin
     grant: grants.Grant | None
     external: bool
     backoff_limit: int | None = None
@@ -144,6 +145,8 @@ class Job:
     demand: Demand | None = None
     setback: Setback | None = None
     disrupted: str | None = None
+    queued_since: datetime | None = None
+    settled: bool = False
 
     @property
     def finished(self) -> bool:
@@ -167,8 +170,7 @@ class Deployment:
     replicas: int
     available: int
     rolled_out: bool
-    spec_digest: str
-    model_digest: str
+    origin: Origin
     grant: grants.Grant | None
     failed_creation: FailedCreation | None = None
     revision: int = 0
@@ -204,7 +206,7 @@ class Pod:
     Attributes:
         dljob_uid: the UID of the DLJob that it was made for, from its label.
         packed: reason and message of the condition `cotenant.dev/Packed`.
-        unschedulable: message of `PodScheduled=False`, but not of a gate.
+        unschedulable: message of `PodScheduled=False`, or the gate that is not ours for which nobody looks at it.
         scheduled_at: when it was bound.
         why: why its container ended, where it failed.
         end: of one that failed, or is being taken away.

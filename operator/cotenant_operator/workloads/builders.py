@@ -1,8 +1,9 @@
 """The Kubernetes objects that a DLJob becomes. Pure: a value in, a manifest out."""
 
+from datetime import datetime
 from typing import Any, Final
 
-from cotenant_api import dljob, names
+from cotenant_api import conditions, dljob, names
 from cotenant_operator import labels
 from cotenant_operator.state import carried, grants, shortages, views
 from cotenant_operator.workloads import digests, template
@@ -52,19 +53,26 @@ def job(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
 
 
+def queued(manifest: dict[str, Any], *, since: datetime) -> dict[str, Any]:
+    """Let the pods of a Job count as waiting since then, unless Kueue decides when there are any."""
+    if not any(key.startswith(labels.KUEUE) for key in manifest["metadata"]["labels"]):
+        manifest["spec"]["template"]["metadata"]["annotations"][names.QUEUED_SINCE] = conditions.timestamp(since)
+    return manifest
+
+
 def needs_service(spec: dljob.Spec) -> bool:
     """Whether the pods find one another by a Service of ours: a gang whose user has not named another subdomain."""
     return spec.replicas > 1 and "subdomain" not in spec.template.get("spec", {})
 
 
 def headless_service(owner: views.DLJob, spec: dljob.Spec) -> dict[str, Any]:
-    """The Service that gives a gang's pods their names: `<dljob>-<attempt>-<index>.<dljob>`, before they are ready."""
+    """Return a Service by which a gang's pods find one another: `<dljob>-<attempt>-<index>.gang-<dljob>`."""
     metadata = _metadata(owner, spec, name=template.service_name(owner), attempt=0)
     del metadata["annotations"]
     content = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {names.DLJOB_LABEL: owner.meta.key.name, labels.DLJOB_UID: owner.meta.uid},
+        "selector": {names.DLJOB_LABEL: owner.meta.key.name, names.DLJOB_UID_LABEL: owner.meta.uid},
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": content}
 
@@ -86,7 +94,7 @@ def deployment(
         revision: number of the pod template, from 0.
         lessons: what its pods have taught.
     """
-    selector = {names.DLJOB_LABEL: owner.meta.key.name, labels.DLJOB_UID: owner.meta.uid}
+    selector = {names.DLJOB_LABEL: owner.meta.key.name, names.DLJOB_UID_LABEL: owner.meta.uid}
     made = template.pod_template(owner, spec, grant, attempt=0, gang=None)
     if revision:
         made["metadata"]["annotations"][labels.REVISION] = str(revision)
@@ -142,6 +150,6 @@ def _metadata(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) 
         "name": name,
         "namespace": owner.meta.key.namespace,
         "labels": template.workload_labels(owner, attempt=attempt),
-        "annotations": {labels.SPEC_DIGEST: digests.of_spec(spec), labels.MODEL_DIGEST: digests.of_model(spec)},
+        "annotations": digests.annotations(spec),
         "ownerReferences": [owner_reference(owner)],
     }

@@ -3,13 +3,20 @@
 A digest is kept on the workload and compared with that of the spec as it stands, perhaps by another release of the
 operator. So only what is rendered counts, and a field that has its default counts as if it was not there: a release
 that brings a field with a default, which the API server writes into every DLJob, changes no digest.
+
+Workloads carry the digests of release 0.1.0, too, by which that release finds them unchanged after a rollback. What
+carries no others was made by 0.1.0, or by a build after it that wrote the present digests in their place.
 """
 
-import hashlib
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Any, Final, TypeAlias
 
-from cotenant_api import dljob, documents
+from cotenant_api import dljob
+from cotenant_operator import labels
+from cotenant_operator.state.origins import MadeFrom, Origin
+from cotenant_operator.workloads import former_digests, hashing
+
+_Digest: TypeAlias = Callable[[dljob.Spec], str]
 
 _NOT_RENDERED: Final = {
     "suspend",
@@ -30,17 +37,61 @@ def of_spec(spec: dljob.Spec) -> str:
     found = _written(spec, spec.__class__.model_fields.keys() - _NOT_RENDERED)
     if spec.container not in (None, _first_container(spec)):
         found["container"] = spec.container
-    return _digest(_with_rate(spec, found))
+    return hashing.digest(_with_rate(spec, found))
 
 
 def of_model(spec: dljob.Spec) -> str:
     """Of what a prediction is made from, but for the content of a ConfigMap."""
-    return _digest(_with_rate(spec, _written(spec, {*_WORK, "gpu_models"})))
+    return hashing.digest(_with_rate(spec, _written(spec, {*_WORK, "gpu_models"})))
 
 
 def of_work(spec: dljob.Spec) -> str:
     """Of what says how much GPU memory a replica needs, wherever it is placed."""
-    return _digest(_written(spec, _WORK))
+    return hashing.digest(_written(spec, _WORK))
+
+
+def annotations(spec: dljob.Spec) -> dict[str, str]:
+    """Return the annotations of a workload that is made from this spec."""
+    former = former_digests.of_spec(spec)
+    made_from = MadeFrom(spec=of_spec(spec), model=of_model(spec), beside=former)
+    return {
+        labels.SPEC_DIGEST: former,
+        labels.MODEL_DIGEST: former_digests.of_model(spec),
+        labels.MADE_FROM: made_from.to_json(),
+    }
+
+
+def is_of_spec(origin: Origin, spec: dljob.Spec) -> bool:
+    """Return whether a workload was made from this spec, whichever release made it."""
+    if origin.own is not None:
+        return origin.own.spec == of_spec(spec)
+    return _is_either(origin.spec, spec, of_spec, former_digests.of_spec)
+
+
+def is_of_model(origin: Origin, spec: dljob.Spec) -> bool:
+    """Return whether the prediction that a workload was made with is one for this spec."""
+    if origin.own is not None:
+        return origin.own.model == of_model(spec)
+    return _is_either(origin.model, spec, of_model, former_digests.of_model)
+
+
+def is_of_work(digest: str, spec: dljob.Spec) -> bool:
+    """Return whether what was learned of the GPU memory of that work holds for this spec."""
+    return _is_either(digest, spec, of_work, former_digests.of_work)
+
+
+def renewed(origin: Origin, spec: dljob.Spec) -> dict[str, str]:
+    """Return the annotations to write on a workload of this spec whose own are another release's, or of an older edit.
+
+    They belong to the workload alone, not to its pods: nothing is restarted.
+    """
+    wanted = annotations(spec)
+    there = {
+        labels.SPEC_DIGEST: origin.spec,
+        labels.MODEL_DIGEST: origin.model,
+        labels.MADE_FROM: None if origin.made_from is None else origin.made_from.to_json(),
+    }
+    return {} if there == wanted or not is_of_spec(origin, spec) else wanted
 
 
 def _written(spec: dljob.Spec, fields: Collection[str]) -> dict[str, Any]:
@@ -64,5 +115,6 @@ def _first_container(spec: dljob.Spec) -> str | None:
     return name
 
 
-def _digest(content: object) -> str:
-    return hashlib.sha256(documents.canonical(content).encode()).hexdigest()[:32]
+def _is_either(digest: str, spec: dljob.Spec, of: _Digest, former: _Digest) -> bool:
+    """Return whether a digest is this release's of the spec, or 0.1.0's where that release knows all that it sets."""
+    return digest == of(spec) or (former_digests.says_all(spec) and digest == former(spec))

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cotenant_api import conditions, dljob, names, pod
+from cotenant_api import dljob, names, pod, quantity
 from cotenant_operator import labels
 from cotenant_operator.state import grants, views
 from cotenant_operator.workloads import environment
@@ -32,7 +32,7 @@ def pod_template(
     metadata["labels"].pop(labels.EXTRACTION, None)
     metadata["annotations"] = {
         **_of_user(metadata.get("annotations") or {}),
-        **annotations(owner, spec, grant, gang=gang),
+        **annotations(spec, grant, gang=gang),
     }
     training = spec.workload_type is pod.WorkloadType.TRAINING
     inner.setdefault("restartPolicy", "Never" if training else "Always")
@@ -56,7 +56,7 @@ def pod_template(
 
 def pod_labels(owner: views.DLJob, *, attempt: int) -> dict[str, str]:
     """Labels of every pod."""
-    return {**workload_labels(owner, attempt=attempt), labels.DLJOB_UID: owner.meta.uid}
+    return {**workload_labels(owner, attempt=attempt), names.DLJOB_UID_LABEL: owner.meta.uid}
 
 
 def workload_labels(owner: views.DLJob, *, attempt: int) -> dict[str, str]:
@@ -65,18 +65,17 @@ def workload_labels(owner: views.DLJob, *, attempt: int) -> dict[str, str]:
     return {**found, names.ATTEMPT_LABEL: str(attempt)} if attempt else found
 
 
-def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, gang: str | None) -> dict[str, str]:
+def annotations(spec: dljob.Spec, grant: grants.Grant, *, gang: str | None) -> dict[str, str]:
     """What a pod says of itself."""
     found = {
         names.WORKLOAD_TYPE: spec.workload_type.value,
         names.PROCESSES_PER_GPU: str(spec.processes_per_gpu),
-        names.QUEUED_SINCE: conditions.timestamp(owner.meta.created),
     }
     if grant.prediction is not None:
         found[names.PREDICTION] = grant.prediction
     memory = grant.gpu_memory or spec.gpu_memory
     if memory is not None:
-        found[names.GPU_MEMORY] = memory
+        found[names.GPU_MEMORY] = _at_least(memory)
     if grant.suspect_seconds is not None:
         found[names.SUSPECT_SECONDS] = grant.suspect_seconds
     if spec.minimum_run_seconds is not None:
@@ -88,6 +87,12 @@ def annotations(owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, ga
     return found
 
 
+def _at_least(memory: str) -> str:
+    """Raise memory to the least that admission lets a pod ask for: a tiny job may be measured at less."""
+    mib = quantity.mebibytes(memory, field="spec.gpuMemory")
+    return memory if mib >= dljob.MIN_GPU_MEMORY_MIB else f"{dljob.MIN_GPU_MEMORY_MIB}Mi"
+
+
 def _of_user(found: Mapping[str, str]) -> dict[str, str]:
     """Return the user's annotations without Cotenant's own: what they say of a pod, the DLJob's fields do.
 
@@ -97,9 +102,11 @@ def _of_user(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def service_name(owner: views.DLJob) -> str:
-    """The Service of a gang; before Kubernetes 1.36 the name of a Service has to begin with a letter."""
-    name = owner.meta.key.name
-    return name if name[0].isalpha() else f"gang-{name}"
+    """Return the name of a gang's Service: none that others give to theirs, whatever the DLJob is called.
+
+    The pods of a namespace find a Service by its name. Who may make DLJobs and no Services must not choose it.
+    """
+    return f"gang-{owner.meta.key.name}"
 
 
 def _container(inner: dict[str, Any], name: str | None) -> dict[str, Any]:
