@@ -1,6 +1,7 @@
 """Amounts in raw objects, counted as Kubernetes counts them. Pure."""
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,10 +29,10 @@ def counted_share(spec: Object) -> int:
 @functools.lru_cache(maxsize=sharing.LIMIT)
 def millis(value: str | int) -> int:
     """A quantity of CPU in thousandths, rounded up."""
-    return min(quantity.millis(value, field="cpu"), MOST)
+    return min(math.ceil(quantity.counted(value, field="cpu") * 1000), MOST)
 
 
 @functools.lru_cache(maxsize=sharing.LIMIT)
 def whole(value: str | int) -> int:
     """A quantity rounded up to a whole number."""
-    return min(-int(-quantity.parse(value, field="quantity") // 1), MOST)
+    return min(math.ceil(quantity.counted(value, field="quantity")), MOST)

@@ -8,6 +8,7 @@ from pathlib import Path
 from cotenant_api import logs, names
 
 SUMMARY = "Serve kube-scheduler: pack pods that ask for cotenant.dev/gpu-share"
+COMPONENT = True
 
 PORT = 8888
 

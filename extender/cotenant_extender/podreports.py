@@ -55,3 +55,10 @@ def scheduled(report: Object | None) -> float | None:
 def packed(report: Object | None) -> tuple[str, str] | None:
     """Return reason and message of the condition `cotenant.dev/Packed`."""
     return None if report is None else sharing.one((report.get("reason", ""), report.get("message", "")))
+
+
+def waiting_since(report: Object | None) -> float | None:
+    """Return since when the condition `cotenant.dev/Packed` says that the pod waits, in seconds since the epoch."""
+    if report is None or report.get("status") != "False":
+        return None
+    return tenures.seconds(report.get("lastTransitionTime")) or None

@@ -37,11 +37,14 @@ class Pod:
         ready: whether it counts as healthy for a PodDisruptionBudget.
         errored: whether that report is of an error, at a Binding or a volume: it tells of no node.
         packed: reason and message of the standing condition `cotenant.dev/Packed`.
+        told: since when that condition says that it waits, in seconds since the epoch; None: it does not say so.
+        since: since when it counts as waiting, in seconds since the epoch.
         tenure: what it says of when it ends.
         volume_claims: names of the PersistentVolumeClaims that its volumes use.
         excludes: which pods it cannot share a node with.
         created: when it was created, in seconds since the epoch; None: unknown.
         scheduled: when it was bound, in seconds since the epoch; None: it is not, or that is unknown.
+        images: of its containers, while it asks for a share and is not bound: their author may change them.
     """
 
     uid: PodUID
@@ -72,6 +75,8 @@ class Pod:
     ready: bool = False
     created: float | None = None
     scheduled: float | None = None
+    told: float | None = None
+    images: tuple[str, ...] = ()
 
     @property
     def waiting(self) -> tuple[object, ...]:
@@ -211,6 +216,9 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
             invalid = str(error)
     placed = _placed(notes, uid, node, known(uid)) if asks else None
     reports = {item.get("type"): item for item in status.get("conditions") or ()}
+    told = podreports.waiting_since(reports.get(names.PACKED)) if asks and node is None else None
+    if told is not None and request is not None:
+        request = replace(request, since=told)
     return Pod(
         uid=uid,
         namespace=sharing.text(Namespace(metadata.get("namespace", ""))),
@@ -225,7 +233,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         gates=sharing.one(pod.gates(raw)),
         host=host,
         priority=podrequests.priority(spec),
-        since=tenures.seconds(metadata.get("creationTimestamp")) if request is None else request.since,
+        since=told or (tenures.seconds(metadata.get("creationTimestamp")) if request is None else request.since),
         earmark=notes.get(names.EARMARK) if asks else None,
         placement=placed if _covers(placed, share) else None,
         labels=labels,
@@ -240,6 +248,8 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         excludes=_excludes(metadata.get("namespace", ""), spec),
         created=tenures.seconds(metadata.get("creationTimestamp")) or None,
         scheduled=podreports.scheduled(reports.get("PodScheduled")),
+        told=told,
+        images=_images(spec) if asks and node is None else (),
     )
 
 
@@ -353,6 +363,12 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
         alike=sharing.one(alike),
         fit_key=sharing.one((sharing.one(alike), where)),
     )
+
+
+def _images(spec: Object) -> tuple[str, ...]:
+    """Return the same object for all pods of a template."""
+    kinds = ("initContainers", "containers")
+    return sharing.one(tuple(str(one.get("image", "")) for kind in kinds for one in spec.get(kind) or ()))
 
 
 def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:

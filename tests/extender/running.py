@@ -94,13 +94,13 @@ class Rig:
         """Ask filter, as kube-scheduler does, about every pod without a gate and a promise, again and again."""
         backoff: dict[str, tuple[float, float]] = {}
         while True:
+            if not any(map(_is_tried, self.server.all(pods.PODS))):
+                await self.server.changed()
             await asyncio.sleep(TRY_SECONDS)
             nodes = [node["metadata"]["name"] for node in self.server.all(pods.NODES)]
-            for pod in self.server.all(pods.PODS):
-                promised = names.EARMARK in pod["metadata"].get("annotations", {})
-                waits = not pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName")
+            for pod in filter(_is_tried, self.server.all(pods.PODS)):
                 due, seconds = backoff.get(pod["metadata"]["uid"], (0.0, TRY_SECONDS))
-                if waits and not promised and self.extender.serving() and clock() >= due:
+                if self.extender.serving() and clock() >= due:
                     backoff[pod["metadata"]["uid"]] = (clock() + seconds, min(2 * seconds, LONGEST_TRY_SECONDS))
                     await self.filtered(pod["metadata"]["name"], *nodes)
 
@@ -110,6 +110,12 @@ class Rig:
             await asyncio.sleep(2)
             if self.holder:
                 renew(self.server, self.holder, now=clock(), behind=self.behind, ahead=self._wall() - clock())
+
+
+def _is_tried(pod: Object) -> bool:
+    """Return whether kube-scheduler looks for a node for a pod that has no promise."""
+    promised = names.EARMARK in pod["metadata"].get("annotations", {})
+    return not promised and not pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName")
 
 
 def wire_args(pod: Object, *nodes: str) -> bytes:

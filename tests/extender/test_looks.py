@@ -25,6 +25,8 @@ KINDS = (
     {"share": 40, "annotations": {names.GPU_MEMORY: "40Gi"}},
 )
 
+WAITING = tuple(records.pod_record(builders.pod(f"waits{number}", 20 + number % 7 * 10)) for number in range(200))
+
 
 def asked(number: int, kind: int) -> view.Request:
     found = records.pod_record(builders.pod(f"asked{number}", **KINDS[kind])).request
@@ -34,8 +36,8 @@ def asked(number: int, kind: int) -> view.Request:
 
 def world(placement: str, most: int | None) -> ledger.Ledger:
     source = builders.cluster(nodes=NODES, gpus=2, placement=placement, maxGPUsPerNamespace=most)
-    for number in range(200):
-        builders.put(source, builders.pod(f"waits{number}", 20 + number % 7 * 10))
+    for record in WAITING:
+        source.pod(record, now=NOW)
     for _ in range(LEARNED if placement == packingpolicy.Placement.DUAL_PRICE else 0):
         placing.choose(source.seen(), asked(0, 0), source.known)
     return source

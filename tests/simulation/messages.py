@@ -38,8 +38,14 @@ _UNTRIED = (
     r"(; evicts nobody before \d{4}-\d\d-\d\d \d\d:\d\d UTC, as pods left in vain for such jobs)?"
     r"(; evicts nobody before kube-scheduler has said which nodes it accepts)?"
 )
+_NEVER = (
+    r"asks for \d+ GPUs of one node, and no node has more than \d+ that it may use: ask for fewer, or add such a node"
+    r"|asks for \S+ [MG]iB of GPU memory, and no GPU that it may use has more than \S+ [MG]iB to book: ask for less, "
+    r"or add a larger GPU"
+    r"|no node has a GPU of model \S+( or \S+)*: (did you mean|nodes have) .*"
+)
 _WAITING = (
-    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|others go first){_GUARDED}{_UNTRIED}{_OUTLOOK}",
+    rf"(waits for another node: )?({_ALONE}|{_EMPTY}|{_NEVER}|others go first){_GUARDED}{_UNTRIED}{_OUTLOOK}",
     r"waits for \S+(, \S+)*( and \d+ more)? to leave",
     r"\d+ of the gang's \d+ pods are here",
     r"kube-scheduler (found no node|could not place it): .*",

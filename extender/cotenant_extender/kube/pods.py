@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -74,7 +75,10 @@ def fence(record: records.Pod, note: earmarks.Note) -> Object:
 
 
 def condition(report: reporting.Report, *, now: str) -> Object:
-    """Strategic merge patch of the status: the one condition. Its transition time changes only with its status."""
+    """Strategic merge patch of the status: the one condition.
+
+    Its transition time is that of its status: since when the pod counts as waiting, where it waits.
+    """
     record = report.record
     stood = record.packed is not None and (record.packed[0] == "Placed") is report.placed
     value = {
@@ -83,7 +87,9 @@ def condition(report: reporting.Report, *, now: str) -> Object:
         "reason": report.reason,
         "message": report.message[: conditions.MAX_MESSAGE],
     }
-    if not stood:
+    if not report.placed:
+        value["lastTransitionTime"] = conditions.timestamp(datetime.fromtimestamp(record.since, UTC))
+    elif not stood:
         value["lastTransitionTime"] = now
     return {"metadata": {"uid": record.uid}, "status": {"conditions": [value]}}
 

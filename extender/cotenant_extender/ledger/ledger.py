@@ -24,6 +24,7 @@ from cotenant_extender.ledger import (
     runs,
     suspects,
     usage,
+    waits,
 )
 from cotenant_extender.packing import fleet, knowledge, mix, policies, registry, view
 from cotenant_extender.steps import Steps
@@ -52,6 +53,7 @@ class Ledger:
         runs: how long pods ran that have finished.
         heartbeats: renewals of the agents' Leases.
         suspects: how long pods have run that may have caused a fault.
+        waits: since when pods count as waiting.
         news_of_pods: which news of pods to believe.
         news_of_gpunodes: which news of GPUNodes to believe.
         asked: whom the agents of nodes want evicted, and why; an agent may name anybody.
@@ -76,6 +78,7 @@ class Ledger:
         self.runs = runs.Runs()
         self.heartbeats = liveness.Heartbeats()
         self.suspects = suspects.Suspects()
+        self.waits = waits.Waits()
         self.news_of_pods: recency.Recency[PodUID] = recency.Recency(gone_limit=recency.GONE_PODS)
         self.news_of_gpunodes: recency.Recency[NodeName] = recency.Recency()
         self.asked: dict[NodeName, dict[PodUID, gpunode.EvictionReason]] = {}
@@ -117,6 +120,7 @@ class Ledger:
         known = self.pods.get(record.uid)
         if known is None and not record.asks and record.node is None:
             return
+        record = self.waits.observe(known, record, now=now)
         record = self.pods[record.uid] = self.hosts.observe(known, record)
         self.runs.learn(record, known)
         self.suspects.observe(record, now=now)
@@ -130,6 +134,8 @@ class Ledger:
             self.version += 1
         self.index.put(record)
         self._settle(record)
+        if record.deleting or record.finished:
+            self._follow(self.waits.left(record))
 
     def pod_gone(self, uid: PodUID, *, last: records.Pod | None = None) -> None:
         """A pod is gone; `last` is its last state, where the event carried it."""
@@ -141,6 +147,9 @@ class Ledger:
         self.touched.add(uid)
         self.earmarks.forget(uid)
         self.hosts.gone(uid, record)
+        if known is not None:
+            self._follow(self.waits.left(known))
+        self.waits.gone(uid)
         reserved = self.reserved.pop(uid, None)
         if record is None:
             return
@@ -155,10 +164,19 @@ class Ledger:
         for record in [self.pods[uid] for uid in uids if uid in self.pods]:
             again = self.hosts.constrained(record)
             if again is not record:
-                self.pods[record.uid] = again
-                self.index.put(again)
-                self.touched.add(record.uid)
-                self.version += 1
+                self._replace(again)
+
+    def _follow(self, heir: tuple[PodUID, float] | None) -> None:
+        """A pod that waits takes the place of one that leaves."""
+        if heir is not None and heir[0] in self.pods:
+            self._replace(waits.waiting_since(self.pods[heir[0]], heir[1]))
+
+    def _replace(self, record: records.Pod) -> None:
+        """Know another thing of a pod that waits."""
+        self.pods[record.uid] = record
+        self.index.put(record)
+        self.touched.add(record.uid)
+        self.version += 1
 
     def node(self, record: records.Node) -> None:
         """A Node as it is."""

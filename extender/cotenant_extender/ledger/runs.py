@@ -10,6 +10,7 @@ Authors choose what their pods run, so nothing here may let one namespace speak 
   are believed all the same; but not those of a namespace of which a pod ran on past its own.
 """
 
+import statistics
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -126,7 +127,7 @@ class Runs:
     @property
     def of_any(self) -> float:
         """The median of the namespaces' medians of their latest run times."""
-        return float(np.median(list(self._votes.values()))) if self._votes else UNKNOWN_SECONDS
+        return statistics.median(self._votes.values()) if self._votes else UNKNOWN_SECONDS
 
     def believe(self, uid: PodUID, claim: Claim) -> None:
         """A pod is let in ahead of others because of when it is to end."""

@@ -253,12 +253,18 @@ def _amount(cause: Cause, refusals: Refusals) -> str:
         case Cause.LACKS_SHARE:
             return f"{bound}{least} {'hundredth' if least == 1 else 'hundredths'}"
         case _:
-            return f"{bound}{_memory(least)}"
+            return f"{bound}{memory(least)}"
 
 
-def _memory(mib: int) -> str:
+def memory(mib: int) -> str:
     """As a person says it, rounded up: never "lacks 0.0 GiB"."""
-    if mib < MIB_PER_GIB:
-        return f"{mib} MiB"
-    tenths = -(-mib * 10 // MIB_PER_GIB)
-    return f"{tenths // 10}.{tenths % 10} GiB"
+    return _in_words(mib, -(-mib * 10 // MIB_PER_GIB))
+
+
+def memory_within(mib: int) -> str:
+    """As `memory`, rounded down: who asks for what is said gets it."""
+    return _in_words(mib, mib * 10 // MIB_PER_GIB)
+
+
+def _in_words(mib: int, tenths: int) -> str:
+    return f"{mib} MiB" if mib < MIB_PER_GIB else f"{tenths // 10}.{tenths % 10} GiB"

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from cotenant_extender import steps
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import policies, view
-from cotenant_extender.queue import earmarking, holds, order, roster
+from cotenant_extender.queue import earmarking, forecast, holds, order, roster
 
 ASKED = 16
 """Kinds of pods that are looked at in a pass."""
@@ -48,6 +48,7 @@ class Backfill:
         One kind is looked at also when it is late.
         """
         made: list[earmarking.Lift] = []
+        field: forecast.Field | None = None
         asked, pods = 0, FORECASTS
         self._forget(source, now=now)
         for entry, kind, start in self._in_turn(source, waiting):
@@ -64,11 +65,14 @@ class Backfill:
                 return made, True
             record = entry.members[0]
             part = holds.Part(start, pods)
-            look = self._reservation.guests(source, self._tenants, record, part, now=now)
+            # The same for all until one is let in.
+            field = field or self._reservation.field(source, self._tenants, now=now)
+            look = self._reservation.guests(source, field, record, part, now=now)
             pods -= look.pods
             lift = None if look.opened is None else earmarking.guest(source, policy, record, look.opened, now=now)
             if lift is not None:
                 made.append(lift)
+                field = None
                 if look.claim is not None:
                     source.runs.believe(record.uid, look.claim)
                 self._forget(source, now=now)

@@ -154,17 +154,20 @@ class Reservation:
         """Say why no GPU is held for a job that has waited too long; empty: some may be, or it was not looked at."""
         return self._hopeless[name][1] if self.hopeless(name, now=now) else ""
 
+    def field(self, source: ledger.Ledger, held: roster.Roster, *, now: float) -> forecast.Field | None:
+        """Return what `guests` looks at, valid until something is booked or believed; None: nothing is held."""
+        return None if self.hold is None else _of_hold(source, held, self.hold, self._job, now=now)
+
     def guests(
-        self, source: ledger.Ledger, held: roster.Roster, record: records.Pod, part: Part, *, now: float
+        self, source: ledger.Ledger, field: forecast.Field | None, record: records.Pod, part: Part, *, now: float
     ) -> Look:
         """Which held GPUs a pod may use without delay for the job.
 
-        Of them only a part is looked at where that takes forecasts.
+        Of them only a part is looked at where that takes forecasts. `field`: as of now.
         """
         request, place, hold = order.request_of(record), self.expected, self.hold
-        if hold is None or place is None:
+        if hold is None or place is None or field is None:
             return Look(None)
-        field = _of_hold(source, held, hold, self._job, now=now)
         latest = ends.at_the_latest(record, source.runs, now=now)
         if latest <= min(hold.expected, place.start) and self._awaited(source):
             opened = _opened_to_all(source.seen() if _counts(source, hold, request) else field.seen, hold)

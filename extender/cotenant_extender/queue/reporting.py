@@ -160,6 +160,7 @@ class Reporter:
         speaks = aloud and (reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS)
         silent = speaks and reason != told.spoken
         same = reason == told.reason and not silent and not _moved(told.place, pod.position)
+        same = same and pod.record.told in (None, pod.record.since)
         patience = 0.0 if pod.position <= FRONT else WORDS_SECONDS
         reworded = _words(message) != told.words and now - told.when >= patience
         if same and not reworded and not _shifted(told.start, start, now=now):

@@ -11,12 +11,13 @@ from cotenant_api.pod import PackedReason
 from cotenant_extender import records, tenures
 from cotenant_extender.ledger import ledger
 from cotenant_extender.packing import fleet, holding, policies, rules, view
-from cotenant_extender.queue import earmarking, obstacles, order, planning, scene, seating, shortage, showing
+from cotenant_extender.queue import earmarking, never, obstacles, order, planning, scene, seating, shortage, showing
 
 MAX_NAMED = 5
 _UNTRIED = "; evicts nobody before kube-scheduler has said which nodes it accepts"
 _LASTING = (
     PackedReason.GPU_MODEL_MISMATCH,
+    PackedReason.NEVER_FITS,
     PackedReason.UNHEALTHY_GPU,
     PackedReason.FOREIGN_USE,
     PackedReason.INVALID_REQUEST,
@@ -163,13 +164,20 @@ def _while_shown(words: Words, standing: showing.Standing) -> Words:
 def _of_one(seen: fleet.Fleet, request: view.Request) -> Words:
     if rules.offers(seen, request, check_host=True).fits.any():
         return PackedReason.WAITING_FOR_TURN, "others go first"
+    hopeless = never.words(seen, [request])
+    if hopeless is not None:
+        return hopeless
     rejected = rules.rejection(seen, request, check_host=True)
     return rejected.reason, rejected.message
 
 
 def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
     """How many of a gang's pods fit beside each other, and why the next does not."""
-    play, requests = scene.Scene(source, source.seen()), entry.requests
+    requests = entry.requests
+    hopeless = never.words(source.seen(), requests)
+    if hopeless is not None:
+        return hopeless
+    play = scene.Scene(source, source.seen())
     in_order = [] if earmarking.fits_together(source, entry) else seating.in_order(play.looks, requests)
     for count, number in enumerate(in_order):
         request = requests[number]
