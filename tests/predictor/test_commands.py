@@ -67,7 +67,7 @@ def test_predict_reads_a_graph_a_line_and_names_the_line_that_is_wrong(
     graphs = [build.graph(batch_size=size).sealed() for size in (1, 2)]
     path = tmp_path / "graphs.jsonl"
     path.write_text("".join(graph.to_json() + "\n" for graph in graphs) + "{}\n")
-    assert cli.main(["predict", str(path), "--gpu-model", "NVIDIA-H200"]) == 1
+    assert cli.main(["predict", str(path), "--gpu-model", "NVIDIA-H200"]) == 2
     written = capsys.readouterr()
     assert [json.loads(line)["graph"] for line in written.out.splitlines()] == [graph.digest for graph in graphs]
     assert "graphs.jsonl:3" in written.err
@@ -81,14 +81,14 @@ def test_predict_reads_lines_from_standard_input(build: Any, monkeypatch: pytest
 
 
 def test_predict_by_a_model_that_is_missing_names_it(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["predict", str(graph_file), "--model", str(graph_file.parent / "none")]) == 1
+    assert cli.main(["predict", str(graph_file), "--model", str(graph_file.parent / "none")]) == 2
     assert "--model" in capsys.readouterr().err
 
 
 def test_predict_shows_a_table_with_the_reason(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["predict", str(graph_file), "--format", "table", "--gpu-model", "NVIDIA-L4"]) == 0
+    assert cli.main(["predict", str(graph_file), "-o", "table", "--gpu-model", "NVIDIA-L4"]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split()[:2] == ["GRAPH", "GPU"]
+    assert header.split()[:2] == ["GRAPH", "GPU-MODEL"]
     assert row.split()[:2] == ["example", "NVIDIA-L4"]
     assert row.split()[-1] in {"Compute", "Memory", "Launch", "Host"}
 
@@ -109,7 +109,7 @@ def test_damaged_graph_is_one_clear_line(
 ) -> None:
     path = tmp_path / "graph.json"
     path.write_bytes(content)
-    assert cli.main(["predict", str(path)]) == 1
+    assert cli.main(["predict", str(path)]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
@@ -121,24 +121,24 @@ def test_document_of_another_kind_is_told_apart_from_a_damaged_graph(
 ) -> None:
     path = tmp_path / "other.json"
     path.write_bytes(content)
-    assert cli.main(["predict", str(path)]) == 1
+    assert cli.main(["predict", str(path)]) == 2
     assert "is not a graph document: give what `cotenant extract` wrote" in capsys.readouterr().err
 
 
 def test_file_without_a_graph_is_an_error_and_not_an_empty_answer(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "graphs.jsonl"
     path.write_bytes(b"\n")
-    assert cli.main(["predict", str(path)]) == 1
+    assert cli.main(["predict", str(path)]) == 2
     assert "holds no graph" in capsys.readouterr().err
 
 
 def test_missing_graph_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["predict", str(tmp_path / "none.json")]) == 1
+    assert cli.main(["predict", str(tmp_path / "none.json")]) == 2
     assert "none.json': cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_unknown_gpu_model_names_the_known_ones(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["predict", str(graph_file), "--gpu-model", "H200"]) == 1
+    assert cli.main(["predict", str(graph_file), "--gpu-model", "H200"]) == 2
     assert "NVIDIA-H200" in capsys.readouterr().err
 
 
@@ -204,9 +204,9 @@ def test_wrong_target_or_argument_is_refused(target: str, values: list[str], mes
 def test_predict_columns_line_up(graph_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parser = ArgumentParser()
     predict.configure(parser)
-    predict.run(parser.parse_args([str(graph_file), "--format", "table"]))
+    predict.run(parser.parse_args([str(graph_file), "-o", "table"]))
     lines = capsys.readouterr().out.splitlines()
-    assert {line[32] for line in lines} == {" "}
+    assert {line[lines[0].index("GPU-MODEL") - 1] for line in lines} == {" "}
 
 
 def _python(program: str) -> str:

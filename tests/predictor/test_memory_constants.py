@@ -15,9 +15,14 @@ def known() -> memory.Rows:
     return memory.load()
 
 
+@pytest.fixture(scope="module")
+def said(known: memory.Rows) -> coefficients.Coefficients:
+    return memory.fitted(known)
+
+
 @pytest.mark.parametrize("name", sorted(memory.GRIDS))
-def test_a_constant_is_what_the_data_say(known: memory.Rows, name: str) -> None:
-    assert getattr(coefficients.FORMULA_1, name) == pytest.approx(getattr(memory.fitted(known), name))
+def test_a_constant_is_what_the_data_say(said: coefficients.Coefficients, name: str) -> None:
+    assert getattr(coefficients.FORMULA_1, name) == pytest.approx(getattr(said, name))
 
 
 def test_constants_do_not_hang_on_one_family(known: memory.Rows) -> None:
@@ -27,11 +32,11 @@ def test_constants_do_not_hang_on_one_family(known: memory.Rows) -> None:
         assert without.idle_block_share == pytest.approx(coefficients.FORMULA_1.idle_block_share, abs=0.3)
 
 
-def test_nothing_is_learned_of_the_family_that_is_scored(known: memory.Rows) -> None:
+def test_nothing_is_learned_of_the_family_that_is_scored(known: memory.Rows, said: coefficients.Coefficients) -> None:
     mine = known.families == "resnet"
     spoilt = dataclasses.replace(known, most=np.where(mine, 1.0, known.most), least=np.where(mine, 1.0, known.least))
     assert memory.fitted(spoilt.where(~mine)) == memory.fitted(known.where(~mine))
-    assert memory.fitted(spoilt) != memory.fitted(known)
+    assert memory.fitted(spoilt) != said
 
 
 def test_programs_and_tables_name_families_alike(known: memory.Rows) -> None:

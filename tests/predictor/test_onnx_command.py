@@ -34,7 +34,7 @@ def test_document_is_written_and_predicted(file: Path) -> None:
 
 def test_open_shape_is_one_line_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = file.with_name("graph.json")
-    assert cli.main(["extract", str(file), "--batch-size", "8", "--output", str(output)]) == 1
+    assert cli.main(["extract", str(file), "--batch-size", "8", "--output", str(output)]) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert "perceptron.onnx: input 'x', axis 1: 'rows'" in error
@@ -46,13 +46,13 @@ def test_open_shape_is_one_line_and_writes_nothing(file: Path, capsys: pytest.Ca
 def test_option_without_effect_on_this_file_is_refused(
     file: Path, option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["extract", str(file), "--batch-size", "8", *option]) == 1
+    assert cli.main(["extract", str(file), "--batch-size", "8", *option]) == 2
     assert f"{option[0]}: " in capsys.readouterr().err
 
 
 def test_truncated_file_is_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(file.read_bytes()[:100])
-    assert cli.main(["extract", str(file), "--batch-size", "8"]) == 1
+    assert cli.main(["extract", str(file), "--batch-size", "8"]) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert "truncated or of another format" in error

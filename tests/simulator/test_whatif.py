@@ -168,7 +168,7 @@ def test_arguments_that_cannot_be_used_are_refused_with_the_remedy(
     (tmp_path / "s.json").write_text(kit.packing(waiting(1)).to_json())
     (tmp_path / "p.yaml").write_text(json.dumps(kit.policy()))
     words = [str(tmp_path / "p.yaml") if word == "{}" else word for word in arguments]
-    assert cli.main(["simulate", "cluster", "--snapshot", str(tmp_path / "s.json"), *words]) == 1
+    assert cli.main(["simulate", "cluster", "--snapshot", str(tmp_path / "s.json"), *words]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -178,7 +178,7 @@ def test_a_cluster_without_gpu_or_without_job_is_refused(tmp_path: Path, capsys:
         (tmp_path / "s.json").write_text(whole.to_json())
         (tmp_path / "p.yaml").write_text(json.dumps(kit.policy()))
         files = ["--snapshot", str(tmp_path / "s.json"), "--policy", str(tmp_path / "p.yaml")]
-        assert cli.main(["simulate", "cluster", *files]) == 1
+        assert cli.main(["simulate", "cluster", *files]) == 2
         assert message in capsys.readouterr().err
 
 

@@ -147,7 +147,7 @@ def test_another_architecture_can_be_asked_for(folder: Path, capsys: pytest.Capt
 def test_what_does_not_fit_is_refused_in_one_line(
     arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["extract", str(folder), "--batch-size", "4", *arguments]) == 1
+    assert cli.main(["extract", str(folder), "--batch-size", "4", *arguments]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1

@@ -7,7 +7,7 @@ import torch
 import torchvision
 
 from cotenant_api.graph import Graph
-from cotenant_predictor.profiling import graphs, sets
+from cotenant_predictor.profiling import catalog, graphs, sets
 from cotenant_predictor.profiling.catalog import Job
 from cotenant_predictor.profiling.networks import classic, language, mobile, perception, residual
 
@@ -82,6 +82,14 @@ def test_a_job_is_extracted_into_a_whole_graph_document(name: str) -> None:
     graph = Graph.from_object(graphs.extracted(job), source=name).sealed()
     assert (graph.name, graph.batch_size, graph.coverage.unknown) == (name, job.batch_size, {})
     assert graph.mode == ("Training" if job.training else "Inference")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_a_graph_has_the_precision_in_which_its_job_is_measured(precision: str) -> None:
+    job = catalog.in_precision(JOBS["resnet18-64"], precision)
+    convolutions = [one for one in graphs.extracted(job)["operators"] if one["class"] == "conv"]
+    assert {one["dtype"] for one in convolutions} == {precision}
+    assert torch.backends.cudnn.allow_tf32
 
 
 def test_sound_networks_refuse_to_train() -> None:

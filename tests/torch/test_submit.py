@@ -46,5 +46,5 @@ def test_inference_is_extracted_as_inference(callable_: str, capsys: pytest.Capt
 
 
 def test_a_callable_that_is_not_there_is_refused_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["submit", "no_such_module:f", *OFFLINE, "--batch-size", "1"]) == 1
+    assert cli.main(["submit", "no_such_module:f", *OFFLINE, "--batch-size", "1"]) == 2
     assert "importable from the current folder or PYTHONPATH" in capsys.readouterr().err

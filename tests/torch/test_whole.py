@@ -54,7 +54,7 @@ def test_command_prints_a_document_of_an_inference_job(folder: Path, capsys: pyt
 
 
 def test_command_refuses_in_one_line_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["extract", "own_models:deciding", "--batch-size", "2", "--output", "graph.json"]) == 1
+    assert cli.main(["extract", "own_models:deciding", "--batch-size", "2", "--output", "graph.json"]) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert "own_models.py:10 in forward" in error
@@ -63,7 +63,7 @@ def test_command_refuses_in_one_line_and_writes_nothing(folder: Path, capsys: py
 
 
 def test_requests_of_a_training_job_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["extract", "own_models:model", "--batch-size", "2", "--requests-per-second", "5"]) == 1
+    assert cli.main(["extract", "own_models:model", "--batch-size", "2", "--requests-per-second", "5"]) == 2
     assert "needs --mode Inference" in capsys.readouterr().err
 
 

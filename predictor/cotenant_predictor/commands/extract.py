@@ -252,7 +252,8 @@ def _needing(module: str, *, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "transformers", "onnx"):
             raise
-        raise errors.PermanentError(f"{error.name} is not installed: pip install 'cotenant[{extra}]'") from error
+        remedy = f"pip install '.[{extra}]' in a clone of the repository"
+        raise errors.PermanentError(f"{error.name} is not installed: {remedy}") from error
 
 
 def _inference(arguments: argparse.Namespace) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant_api import errors
+from cotenant_api import errors, tables, terminal
 from cotenant_predictor.commands import arguments as shared
 
 if TYPE_CHECKING:
@@ -16,12 +16,26 @@ if TYPE_CHECKING:
 
 SUMMARY = "predict from computation graphs what jobs will need on each GPU model"
 EXAMPLES = """\
-examples: cotenant predict resnet50.json --gpu-model NVIDIA-H200 --gpu-model Tesla-T4 --format table
+examples: cotenant predict resnet50.json --gpu-model NVIDIA-H200 --gpu-model Tesla-T4
           cotenant extract model.onnx --batch-size 8 --mode Inference | cotenant predict -
 """
 
 _REMEDY = "give what `cotenant extract` wrote"
-_COLUMNS = "{:32} {:22} {:>12} {:>12} {:>14} {:>10} {:>8}  {}"
+_TABLE = "table"
+_JSON = "json"
+_COLUMNS = (
+    tables.words("GRAPH"),
+    tables.words("GPU-MODEL"),
+    tables.number("PREDICTED%"),
+    tables.number("UPPER%"),
+    tables.number("SM%", spare=3),
+    tables.number("SM-UPPER%", spare=4),
+    tables.number("MIB", spare=1),
+    tables.number("MIB-UPPER"),
+    tables.number("STEP-MS"),
+    tables.number("THREADS%", spare=2),
+    tables.words("BOUND-BY"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,26 +59,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_devices(parser)
     parser.add_argument("--cpu-cores", type=float, metavar="N", help="cores that load the job's input; default: enough")
     parser.add_argument(
-        "--format", choices=("json", "table"), default="json", help="one JSON document a line, or a table"
+        "-o",
+        "--output",
+        "--format",
+        choices=(_TABLE, _JSON),
+        help="a table, or one JSON document a line; default: a table on a terminal, else JSON",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a line per graph, in order, each as soon as it is predicted."""
+    """Write a line per graph, in order, each as soon as it is predicted; or one table of all."""
     from cotenant_predictor import devices
     from cotenant_predictor.jobs import prediction as jobs
     from cotenant_predictor.models import store
 
     knowledge = store.load(arguments.model).knowledge()
-    gpus = devices.select(arguments.gpu_model, devices.with_file(arguments.devices))
-    if arguments.format == "table":
-        _write(_COLUMNS.format("GRAPH", "GPU", "UTIL %", "SM %", "MEMORY MiB", "STEP ms", "THREADS", "REGIME"))
+    gpus = devices.select(arguments.gpu_model, devices.with_file(arguments.devices), field="--gpu-model")
+    form = arguments.output or (_TABLE if sys.stdout.isatty() else _JSON)
+    rows: list[tuple[tables.Cell, ...]] = []
     for graph in _graphs(arguments.graphs):
         found = jobs.predict(graph, gpus, cpu_cores=arguments.cpu_cores, knowledge=knowledge)
-        if arguments.format == "json":
+        if form == _JSON:
             _write(found.to_json())
-            continue
-        for line in _table(graph.name, found):
+        else:
+            rows += _rows(graph.name, found)
+    if form == _TABLE:
+        look = tables.Look(colours=terminal.in_colours(sys.stdout), width=terminal.width(sys.stdout))
+        for line in tables.lines(_COLUMNS, rows, look):
             _write(line)
     return 0
 
@@ -87,12 +108,13 @@ def _graphs(names: list[str]) -> "Iterator[Graph]":
 
 def _graph(data: bytes, *, source: str) -> "Graph":
     """What is something else altogether (a measurement, a configuration) is told apart from a damaged graph."""
-    from cotenant_api.graph import Graph
+    from cotenant_api import graph
 
+    text = graph.unpacked(data, source=source)
     try:
-        return Graph.read(data, source=source)
+        return graph.Graph.read(text, source=source)
     except errors.InvalidInputError as error:
-        if not _is_of_another_kind(data):
+        if not _is_of_another_kind(text):
             raise
         raise errors.InvalidInputError("GRAPH", source, f"is not a graph document: {_REMEDY}") from error
 
@@ -122,14 +144,17 @@ def _bytes(name: str) -> bytes:
         raise errors.InvalidInputError("GRAPH", name, f"cannot be read: {error.strerror}") from error
 
 
-def _table(name: str, prediction: "Prediction") -> "Iterator[str]":
+def _rows(name: str, prediction: "Prediction") -> "Iterator[tuple[tables.Cell, ...]]":
     for model, row in prediction.by_gpu.items():
-        yield _COLUMNS.format(
-            name[:32],
+        yield (
+            name,
             model,
-            f"{row.utilization.q50:.0f} < {row.utilization.upper:.0f}",
-            f"{row.sm_activity.q50:.0f} < {row.sm_activity.upper:.0f}",
-            f"{row.memory_mib.q50} < {row.memory_mib.upper}",
+            row.utilization.q50,
+            row.utilization.upper,
+            row.sm_activity.q50,
+            row.sm_activity.upper,
+            row.memory_mib.q50,
+            row.memory_mib.upper,
             f"{row.step_milliseconds:.2f}",
             row.thread_percentage,
             row.regime + (", out of domain" if row.out_of_domain else ""),

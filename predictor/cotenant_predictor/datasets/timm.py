@@ -151,8 +151,17 @@ def load() -> tuple[Run, ...]:
     """
     rows = [row for row in published() if chosen(row.model)]
     graphs = {model: graphs_of(model) for model in dict.fromkeys(row.model for row in rows)}
-    found = ((row, _graph(row, graphs[row.model])) for row in rows)
-    return tuple(Run(row=row, graph=graph) for row, graph in found if graph is not None)
+    laid_out: dict[tuple[str, bool], Graph] = {}
+    """By name: tables share graphs."""
+    found = []
+    for row in rows:
+        graph = _graph(row, graphs[row.model])
+        if graph is not None:
+            key = graph.name, row.channels_last
+            if key not in laid_out:
+                laid_out[key] = graph.model_copy(update={"channels_last": row.channels_last}).sealed()
+            found.append(Run(row=row, graph=laid_out[key]))
+    return tuple(found)
 
 
 def graphs_of(model: str) -> dict[str, Graph]:
@@ -172,8 +181,7 @@ def graphs_of(model: str) -> dict[str, Graph]:
 def _graph(row: Published, graphs: Mapping[str, Graph]) -> Graph | None:
     """Return the graph of what ran; where a variant is no different, the plain one stands for it."""
     variant = graphs.get(row.graph_name(fused=row.fused, merged=row.merged))
-    found = variant or graphs.get(row.graph_name())
-    return None if found is None else found.model_copy(update={"channels_last": row.channels_last}).sealed()
+    return variant or graphs.get(row.graph_name())
 
 
 def _rows_of(path: Path) -> Iterator[Published]:

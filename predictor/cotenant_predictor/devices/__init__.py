@@ -14,7 +14,7 @@ from typing import Annotated
 import yaml
 from pydantic import Field
 
-from cotenant_api import documents, errors
+from cotenant_api import documents, errors, suggestions
 from cotenant_api.names import GPUModel
 
 FILE = "devices.yaml"
@@ -101,7 +101,9 @@ def parse(text: str, *, source: str) -> Mapping[GPUModel, Device]:
     return types.MappingProxyType(dict(sorted(found.items())))
 
 
-def select(names: Iterable[str], known: Mapping[GPUModel, Device] | None = None) -> tuple[Device, ...]:
+def select(
+    names: Iterable[str], known: Mapping[GPUModel, Device] | None = None, *, field: str = "gpuModel"
+) -> tuple[Device, ...]:
     """The devices of these names, each once, in order; all known ones where there is no name.
 
     Raises:
@@ -111,5 +113,5 @@ def select(names: Iterable[str], known: Mapping[GPUModel, Device] | None = None)
     chosen = dict.fromkeys(GPUModel(name) for name in names) or known
     for name in chosen:
         if name not in known:
-            raise errors.InvalidInputError("gpuModel", name, f"is not known; known are {', '.join(known)}")
+            raise errors.InvalidInputError(field, name, f"is not known; {suggestions.advice(name, known)}")
     return tuple(known[name] for name in chosen)

@@ -38,6 +38,7 @@ from cotenant_predictor.jobs import coefficients as constants
 from cotenant_predictor.jobs import memory, roofline
 from cotenant_predictor.jobs import step as steps
 from cotenant_predictor.jobs.coefficients import Coefficients
+from cotenant_predictor.jobs.memory import Alive
 from cotenant_predictor.kernels.model import KernelModel
 from cotenant_predictor.training import memory as training
 from cotenant_predictor.training import rates
@@ -218,11 +219,12 @@ def _bracket_rows(kind: str, runs: Sequence[Run]) -> Iterator[Row]:
     families = [run.row.family for run in closed]
     held = np.array([devices.load()[run.row.gpu_model].memory_mib for run in closed], dtype=np.float64)[:, None, None]
     without = peaks.constants_without(families)
+    alive = [training.alive_of(run.graph) for run in closed]
     for model, split, used in (
         ("cotenant", splits.LEAVE_FAMILY_OUT, [without[family] for family in families]),
         ("shipped", peaks.CHOSEN, [constants.FORMULA_1] * len(closed)),
     ):
-        needs = np.array([_needs(run, one) for run, one in zip(closed, used, strict=True)])
+        needs = np.array([_needs(*each) for each in zip(closed, alive, used, strict=True)])
         (ran, ran_upper), (failed, failed_upper) = np.moveaxis(needs <= held, 0, -1)
         row = Row(target=f"{BRACKET}/{kind}", split=split, model=model, metric="", value=0.0, n=0)
         for metric, right in (
@@ -234,10 +236,9 @@ def _bracket_rows(kind: str, runs: Sequence[Run]) -> Iterator[Row]:
             yield scored(named, metrics.mean, (right.astype(np.float64),), families)
 
 
-def _needs(run: Run, coefficients: Coefficients) -> tuple[tuple[int, int], tuple[int, int]]:
+def _needs(run: Run, here: Alive, coefficients: Coefficients) -> tuple[tuple[int, int], tuple[int, int]]:
     """Median and bound in MiB, of the batch that ran and of the one that did not fit."""
     device = devices.load()[run.row.gpu_model]
-    here = training.alive_of(run.graph)
     there = here.at((run.fits_until or run.row.batch_size) / run.row.batch_size)
     first, second = (memory.needed(alive, device, coefficients) for alive in (here, there))
     return (first.q50, first.upper), (second.q50, second.upper)

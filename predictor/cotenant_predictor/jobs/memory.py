@@ -12,7 +12,8 @@ and branches, casts of weights, saved activations, gradients as they come. Optim
 of as much, when the step's activations are gone. Libraries hold a workspace for convolutions: copies in their own
 layout. The caching allocator rounds sizes up, its slack; and a block that was made for a large tensor stays where
 something smaller lives in it: that part is idle when the peak comes, which is most where tensors come and go, as in
-inference. Where only single operators are known, the upper bound keeps gradients and activations alive together, as
+inference. What libraries take beside a context differs between their releases: the upper bound has so much more. Where
+only single operators are known, it keeps gradients and activations alive together, as
 `zero_grad(set_to_none=False)` does.
 """
 
@@ -94,11 +95,13 @@ def needed(alive: Alive, device: Device, coefficients: Coefficients) -> MemoryRa
     if alive.followed:
         held = context + slack * (alive.exact + alive.estimated + wide)
         upper = coefficients.memory_widening * held + slack * coefficients.idle_block_share * alive.largest
+        upper += coefficients.library_widening_mib
         return MemoryRange(q50=math.ceil(median_mib(alive, device.sm_count, coefficients)), upper=math.ceil(upper))
     working = alive.estimated + _workspace_bytes(alive, coefficients)
     median = context + slack * (alive.exact + max(working, alive.gradients))
     exact = coefficients.exact_memory_widening * (alive.exact + alive.gradients)
     upper = coefficients.guessed_memory_widening * (context + slack * alive.estimated) + slack * (exact + wide)
+    upper += coefficients.library_widening_mib
     return MemoryRange(q50=math.ceil(median), upper=math.ceil(upper))
 
 

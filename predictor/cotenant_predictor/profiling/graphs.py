@@ -17,9 +17,14 @@ from .store import Store
 
 
 def extracted(job: Job) -> Mapping[str, Any]:
-    """The job's graph document without digest: the only place that knows the extractor. Needs torch."""
+    """The job's graph document without digest: the only place that knows the extractor. Needs torch.
+
+    Convolutions are of TF32 only where the job is: so it is measured (`torch_engine`), whatever PyTorch's default is.
+    """
+    torch = importlib.import_module("torch")
     extractor = importlib.import_module("cotenant_predictor.extraction.extractor")
-    found: Mapping[str, Any] = extractor.extract(job.build, job.extraction_options())
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=job.precision == "tf32"):
+        found: Mapping[str, Any] = extractor.extract(job.build, job.extraction_options())
     return found
 
 

@@ -4,7 +4,8 @@
 32 pixels, batches 64 to 512; texts of 200 words of 10,000, batches 16 to 64. That study ran 81 of its 93
 combinations, as many as fitted its GPUs of 8 GB, and does not say which; here the twelve with the largest
 activations are left out. `kace21`: training of BERT, ViT and ALBERT, inference of BERT, ViT, Whisper and wav2vec
-2.0, each at batch 2, 8 and 16. `smoke`: three quick ones, to try out a machine. `behaviour`: how
+2.0, each at batch 2, 8 and 16. `smoke`: three quick ones, to try out a machine. `ten`: what a
+quarter of an hour measures. `behaviour`: how
 MPS itself acts.
 """
 
@@ -55,6 +56,8 @@ _KINDS = (
     "whisper-inference-8",
     "wav2vec2-inference-8",
 )
+_MORE = ("vgg19-256", "bert-inference-8")
+_FIVE = ("resnet50-128", "lstm-512x2-32", "bert-training-8", "vit-training-8", "whisper-inference-8")
 _TRANSFORMERS = (
     ("bert", "bert", "language.bert", True),
     ("vit", "vit", "perception.vit", True),
@@ -152,6 +155,12 @@ def smoke() -> JobSet:
     return JobSet("smoke", jobs, names, names)
 
 
+def ten() -> JobSet:
+    """Ten jobs of ten kinds; of five of them, of small and of large demand, all ten pairs."""
+    known = {job.name: job for job in (*horus81().jobs, *kace21().jobs)}
+    return JobSet("ten", tuple(known[name] for name in (*_KINDS, *_MORE)), _FIVE, _FIVE)
+
+
 def behaviour() -> JobSet:
     """One job of each of eight kinds, at every percentage of threads, and the experiments with MPS itself."""
     known = {job.name: job for job in (*horus81().jobs, *kace21().jobs)}
@@ -164,6 +173,7 @@ SETS: dict[str, Callable[[], JobSet]] = {
     "horus81": horus81,
     "kace21": kace21,
     "smoke": smoke,
+    "ten": ten,
 }
 
 

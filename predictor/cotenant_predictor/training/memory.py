@@ -31,7 +31,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 GRIDS: Final[Mapping[str, Array]] = MappingProxyType(
     {
-        "context_mib": np.arange(200, 451, 25),
+        "context_mib": np.arange(0, 251, 25),
         "allocator_slack": np.arange(0, 21) / 100,
         "idle_block_share": np.arange(0, 13) / 10,
         "convolution_workspace": np.arange(2, 21) / 10,
@@ -129,7 +129,8 @@ def stacked(alive: Sequence[Alive]) -> Alive:
 
 def fitted(rows: Rows) -> Coefficients:
     """The formula with the constants that say most of `rows`."""
-    loss = functools.cache(lambda place: _loss(rows, _at(place)))
+    kinds = [np.flatnonzero(rows.kinds == kind) for kind in np.unique(rows.kinds)]
+    loss = functools.cache(lambda place: _loss(rows, kinds, _at(place)))
     best = tuple(len(grid) // 2 for grid in GRIDS.values())
     while True:
         found = min(_neighbours(best), key=loss)
@@ -150,11 +151,12 @@ def _at(place: tuple[int, ...]) -> Coefficients:
     return dataclasses.replace(FORMULA_1, **values)
 
 
-def _loss(rows: Rows, coefficients: Coefficients) -> float:
+def _loss(rows: Rows, kinds: Sequence[Array], coefficients: Coefficients) -> float:
+    """Return how far off the formula is; `kinds`: positions of the rows of each kind."""
     over = np.log(memory.median_mib(rows.alive, rows.sm_count, coefficients) / rows.most)
     under = np.log(rows.least / memory.median_mib(rows.more, rows.sm_count, coefficients))
     errors = np.maximum(0.0, np.maximum(over, under))
-    return float(sum(errors[rows.kinds == kind].mean() for kind in np.unique(rows.kinds)))
+    return float(sum(errors[of_kind].mean() for of_kind in kinds))
 
 
 def _picked(alive: Alive, keep: Array) -> Alive:

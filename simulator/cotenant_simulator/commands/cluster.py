@@ -7,12 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cotenant_api import errors, packingpolicy
-from cotenant_api.packingpolicy import PackingPolicy
+from cotenant_api import errors
 from cotenant_simulator.commands import output, seeds
 from cotenant_simulator.commands import snapshot as taking
 
 if TYPE_CHECKING:
+    from cotenant_api.packingpolicy import PackingPolicy
     from cotenant_simulator.cluster import cases, drawing, replay
     from cotenant_simulator.live import snapshot
 
@@ -122,15 +122,16 @@ def _results(
 
 
 def _plans(
-    whole: "snapshot.Snapshot", proposed: PackingPolicy | None, arguments: argparse.Namespace
+    whole: "snapshot.Snapshot", proposed: "PackingPolicy | None", arguments: argparse.Namespace
 ) -> "Sequence[replay.Plan]":
+    from cotenant_api import packingpolicy
     from cotenant_simulator.cluster import proposal, replay
 
     now = whole.policy
     packs = now is not None and now.spec.mode is packingpolicy.Mode.PACK
     if proposed is None and packs:
         raise errors.InvalidInputError(_POLICY, None, "name the file of the PackingPolicy that is proposed")
-    then = proposed or PackingPolicy(generation=0, spec=packingpolicy.Spec())
+    then = proposed or packingpolicy.PackingPolicy(generation=0, spec=packingpolicy.Spec())
     proposal.require_simulated(then, field=str(arguments.policy or _POLICY))
     if now is not None and packs:
         running = now.model_copy(update={"spec": now.spec.model_copy(update={"paused": False})})
@@ -138,7 +139,7 @@ def _plans(
     return (replay.Plan(name=WHOLE, policy=None), replay.Plan(name=COTENANT, policy=then))
 
 
-def _proposed(path: Path | None) -> PackingPolicy | None:
+def _proposed(path: Path | None) -> "PackingPolicy | None":
     from cotenant_simulator.cluster import proposal
 
     return None if path is None else proposal.read(_text(path, field=_POLICY), source=str(path))

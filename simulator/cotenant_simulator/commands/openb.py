@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant_api import errors, packingpolicy
+from cotenant_api import choices, errors
 from cotenant_simulator.commands import output, seeds
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="P",
-        help=f"how GPUs are chosen (repeat for more): {', '.join(packingpolicy.Placement)}; or all (without "
-        f"Interference, which is FirstFit where nothing is predicted); default: {packingpolicy.Spec().placement}",
+        help=f"how GPUs are chosen (repeat for more): {', '.join(choices.Placement)}; or all (without "
+        f"Interference, which is FirstFit where nothing is predicted); default: {choices.DEFAULT_PLACEMENT}",
     )
     parser.add_argument("--seeds", default="42-51", metavar="LIST", help="such as 42-51 or 42,44 (default: 42-51)")
     parser.add_argument(

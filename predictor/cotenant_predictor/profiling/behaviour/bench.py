@@ -127,9 +127,13 @@ class Bench:
         pipe = str(self._empty) if daemon is None else daemon.pipe_directory
         visible = self.gpu.uuid if daemon is None else "0"
         own = {mechanisms.PIPE_DIRECTORY: pipe, "CUDA_VISIBLE_DEVICES": visible, **limits.environment()}
+        return self.subject_with(own, under_mps=daemon is not None, prefix=prefix)
+
+    def subject_with(self, own: Mapping[str, str], *, under_mps: bool, prefix: Sequence[str] = ()) -> Subject:
+        """One with these variables, whoever chose them. Raises TenantError."""
         self._started += 1
         made = Subject(
-            Seat((f"subject-{self._started}",), daemon is not None),
+            Seat((f"subject-{self._started}",), under_mps),
             device=self.device.value,
             environment={**mechanisms.inherited(os.environ), **own},
             log=self.folder / f"subject-{self._started}.log",

@@ -5,6 +5,7 @@ Neighbours: two that work all the time. What they see is told by themselves; the
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +44,7 @@ def _endings(bench: Bench, found: Findings, *, terminate: bool) -> None:
         "clientListed": 0,
     }
     largest: dict[str, float] = {}
-    more = ("terminateAnswers", "terminateSeconds", "victimErrors") if terminate else ()
+    more = ("terminateAnswers", "listedWhileAlive", "terminateSeconds", "victimErrors") if terminate else ()
     with found.asking(*counted, "usualStepMilliseconds", "longestStepMilliseconds", "secondsUntilNewClient", *more):
         with bench.daemon() as daemon:
             neighbours: list[Subject] = []
@@ -104,6 +105,7 @@ def _count(seen: Mapping[str, Any], counted: dict[str, Any], largest: dict[str, 
     _raise(largest, "secondsUntilNewClient", seen["newClient"].get("secondsSinceEnd"))
     if "terminateSeconds" in seen:
         _raise(largest, "terminateSeconds", seen["terminateSeconds"])
+        counted["listedWhileAlive"] = counted.get("listedWhileAlive", 0) + seen["listedWhileAlive"]
         counted["terminateAnswers"] = sorted({*counted.get("terminateAnswers", []), seen["terminateAnswer"]})
         counted["victimErrors"] = sorted({*counted.get("victimErrors", []), seen["victimError"]})
 
@@ -115,6 +117,7 @@ def _terminated(daemon: ControlDaemon, victim: Subject, listed: int) -> dict[str
     took = time.monotonic() - begun
     reply = received(victim, grace_seconds=5.0)
     return {
+        "listedWhileAlive": listed in daemon.clients(),
         "terminateAnswer": answer.strip() or "nothing",
         "terminateSeconds": round(took, 3),
         "victimError": error_of(reply) or "no error",
@@ -235,4 +238,4 @@ def _raise(largest: dict[str, float], key: str, value: float | None) -> None:
 def _without_figures(line: str) -> str:
     """A line of a log without its time and numbers of processes, which differ in every run."""
     text = line.partition("]")[2].strip() or line
-    return "".join("N" if letter.isdigit() else letter for letter in text).replace("NN", "N").replace("NN", "N")
+    return re.sub(r"\d+", "N", text)

@@ -8,7 +8,7 @@ from typing import Any
 
 from cotenant_predictor.profiling.mps import MpsUnavailableError
 
-from . import endings, limits, management, questions, surroundings
+from . import endings, limits, management, product, questions, surroundings
 from .bench import Bench
 from .findings import Findings
 
@@ -16,6 +16,7 @@ CONDUCTS: Mapping[str, Callable[[Bench, Findings], None]] = MappingProxyType(
     {
         "threads": limits.threads,
         "memory-limit": limits.memory_limit,
+        "context": limits.context,
         "two-processes": limits.two_processes,
         "environment": limits.environment,
         "priority": limits.priority,
@@ -28,6 +29,7 @@ CONDUCTS: Mapping[str, Callable[[Bench, Findings], None]] = MappingProxyType(
         "nvml": management.nvml,
         "agent-nvml": management.agent_nvml,
         "agent-mps": management.agent_mps,
+        "agent-tenant": product.agent_tenant,
     }
 )
 """What is done for each experiment."""

@@ -15,6 +15,7 @@ from .bench import Bench, Limits, Subject, answered, error_of
 from .findings import Findings, UnansweredError
 
 PERCENTAGES = tuple(range(10, 101, 10))
+CONTEXT_PERCENTAGES = (10, 20, 30, 50, 70, 100)
 LIMIT_MIB = 2048
 SERVER_MIB, RAISED_MIB, FAR_MIB = 4096, 8192, 12288
 SERVER_THREADS = 50
@@ -61,6 +62,20 @@ def memory_limit(bench: Bench, found: Findings) -> None:
         _neighbour_answers(neighbour, before, found)
         _torch_answers(bench, daemon, found)
         _context_answers(bench, daemon, found)
+
+
+def context(bench: Bench, found: Findings) -> None:
+    """A new client for some percentages, which does nothing but take a context."""
+    with found.asking("limitMiB", "nvmlMiB"), bench.daemon() as daemon:
+        if bench.is_stand_in:
+            raise UnansweredError(_NOT_MODELLED)
+        taken, told = {}, {}
+        for percentage in CONTEXT_PERCENTAGES:
+            subject = bench.subject(daemon, Limits(thread_percentage=percentage, memory_mib=LIMIT_MIB))
+            taken[str(percentage)] = LIMIT_MIB - int(subject.open()["freeMiB"])
+            told[str(percentage)] = bench.gpu.memory_by_process().get(subject.pid)
+            bench.end(subject)
+        found.values["limitMiB"], found.values["nvmlMiB"] = taken, told
 
 
 def two_processes(bench: Bench, found: Findings) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cotenant_predictor.profiling.mps import ControlDaemon
 
-from .bench import Bench, Subject
+from .bench import Bench, Subject, error_of
 from .findings import Findings, UnansweredError
 
 _PRODUCT_SECONDS = 60.0
@@ -55,7 +55,7 @@ def agent_nvml(bench: Bench, found: Findings) -> None:
     """`cotenant_deviceplugin.gpus` enumerates, reads, and waits for the event of a tenant's fault."""
     keys = ("devices", "smCount", "usage", "clientsFound", "readings", "untold", "xids")
     with found.asking(*keys):
-        command = _product(bench, "nvml", str(_EVENT_SECONDS))
+        command = agent_command(bench, "nvml", str(_EVENT_SECONDS))
         with bench.daemon() as daemon, _working(bench, daemon) as clients:
             culprit = bench.opened(daemon)
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
@@ -83,10 +83,10 @@ def agent_nvml(bench: Bench, found: Findings) -> None:
 
 def agent_mps(bench: Bench, found: Findings) -> None:
     """`cotenant_deviceplugin.mps` asks the daemon everything, ends a client, and reads the log of a fault."""
-    keys = ("understood", "described", "terminated", "observed", "faultSeen", "unknownCommand", "unknownServer")
+    keys = ("understood", "described", "clientSees", "observed", "faultSeen", "unknownCommand", "unknownServer")
     with found.asking(*keys), bench.daemon() as daemon:
         ended, culprit = bench.opened(daemon), bench.opened(daemon)
-        command = _product(
+        command = agent_command(
             bench,
             "mps",
             daemon.pipe_directory,
@@ -100,13 +100,13 @@ def agent_mps(bench: Bench, found: Findings) -> None:
             # It says when it has asked what needs a well server; then a client faults, and it reads the log.
             if asking.stdout is None or asking.stdin is None or not asking.stdout.readline():
                 raise UnansweredError(_said(asking).get("reason", "it said nothing"))
+            found.values["clientSees"] = error_of(bench.work(ended, seconds=0.1)[0]) or "no error"
             found.record("the culprit", culprit.ask("fault"))
             time.sleep(bench.conditions.work_seconds)
             told = _said(asking, send="go\n")
         found.record("word for word", told)
         found.values["understood"] = told["understood"]
         found.values["described"] = told["described"]
-        found.values["terminated"] = told["terminated"]
         found.values["faultSeen"] = len(told["fatal"])
         for key in ("unknownCommand", "unknownServer"):
             found.values[key] = told["answers"][key]
@@ -145,7 +145,7 @@ def _number(daemon: ControlDaemon, subject: Subject) -> int:
     return subject.pid if subject.pid in clients else clients[0]
 
 
-def _product(bench: Bench, *arguments: str) -> list[str]:
+def agent_command(bench: Bench, *arguments: str) -> list[str]:
     """The program that asks with the agent's code. Raises UnansweredError where it cannot run."""
     program = bench.conditions.product
     if bench.is_modelled:

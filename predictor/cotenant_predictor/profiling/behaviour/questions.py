@@ -62,13 +62,23 @@ class Experiment:
 _LOWER = "a client's environment can only lower what the server allows"
 _KILLED = (
     Question("kills", "how often", merge=Merge.SUM),
-    Question("states", "states of the server after", merge=Merge.UNION),
+    Question("states", "states of the server at once after", merge=Merge.UNION),
     Question("serversReplaced", "how often another server came", merge=Merge.SUM),
     Question("neighbourErrors", "neighbours that saw an error", merge=Merge.SUM),
     Question("neighbourErrorNames", "which", merge=Merge.UNION),
-    Question("usualStepMilliseconds", "a neighbour's usual step, ms", merge=Merge.LARGEST, timed=True),
+    Question(
+        "usualStepMilliseconds",
+        "the longest of a round's usual steps of a neighbour, ms",
+        merge=Merge.LARGEST,
+        timed=True,
+    ),
     Question("longestStepMilliseconds", "its longest step around an end, ms", merge=Merge.LARGEST, timed=True),
-    Question("secondsUntilNewClient", "until a new client works, s", merge=Merge.LARGEST, timed=True),
+    Question(
+        "secondsUntilNewClient",
+        "until a new client works, a wait and the start of its process included, s",
+        merge=Merge.LARGEST,
+        timed=True,
+    ),
     Question("clientListed", "ends whose client was still listed after", merge=Merge.SUM),
 )
 
@@ -78,7 +88,13 @@ EXPERIMENTS = (
         "management",
         "NVML while two clients work",
         (
-            Question("computeLists", "compute processes: clients, server", "the server", WHEN),
+            Question(
+                "computeLists",
+                "compute processes: clients, server",
+                "the server",
+                WHEN,
+                "0 of 2 clients, server yes, others 0",
+            ),
             Question("mpsLists", "MPS compute processes: clients, server", "MPS clients", NVML),
             Question("utilizationOf", "whose utilization is told", "the server's", WHEN),
             Question("utilization", "the GPU's utilization, %"),
@@ -111,12 +127,42 @@ EXPERIMENTS = (
         (
             Question("understood", "reads every answer", expected=True, documented="", source=""),
             Question("described", "what it reads"),
-            Question("terminated", "ends a client", "terminate_client", INTERFACE, True),
+            Question(
+                "clientSees",
+                "what a client sees that it ends",
+                "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+                INTERFACE,
+                "CUDA_ERROR_MPS_CLIENT_TERMINATED (810)",
+            ),
             Question("observed", "observes as the agent does"),
             Question("faultSeen", "fatal lines of the log that it recognises"),
             Question("unknownCommand", "answer to a command that is not known"),
             Question("unknownServer", "answer about a server that is not there"),
         ),
+    ),
+    Experiment(
+        "agent-tenant",
+        "management",
+        "A tenant under the node agent's own daemon: another user, in namespaces of its own, at 30 % and 2048 MiB",
+        (
+            Question("secondsUntilActive", "from the start of the daemon until the agent sees a server, s", timed=True),
+            Question("canary", "why the agent's canary does not pass"),
+            Question("runs", "does the tenant run under MPS", expected=True),
+            Question("smCount", "its SMs, and those of a tenant without limits"),
+            Question("speed", "its speed against a tenant without limits"),
+            Question("error", "error beyond its memory", "out of memory", INTERFACE, "CUDA_ERROR_OUT_OF_MEMORY (2)"),
+            Question("usableMiB", "what it could allocate, MiB"),
+            Question("shownMiB", "`mem_get_info` at first: free, total, MiB"),
+            Question("observed", "what the agent sees then"),
+            Question("clientListed", "does the agent see its PID as the host counts", expected=True),
+            Question("observedFault", "what the agent sees of another's fault on the device"),
+            Question("faultLines", "lines of a fault that the agent recognises"),
+            Question(
+                "secondsUntilWell", "from when the last client was reaped until the agent sees ACTIVE, s", timed=True
+            ),
+            Question("observedKill", "what the agent sees of another that was killed"),
+        ),
+        seconds=90.0,
     ),
     Experiment(
         "shared-memory",
@@ -184,6 +230,17 @@ EXPERIMENTS = (
             Question("nvmlTotalMiB", "NVML: the GPU's total, MiB"),
             Question("nvidiaSmi", "`nvidia-smi` at the limit"),
             Question("neighbourUnaffected", "does a neighbour work on", "an error of the allocation", INTERFACE, True),
+        ),
+    ),
+    Experiment(
+        "context",
+        "limits",
+        "What a context takes of a limit of 2048 MiB",
+        (
+            Question(
+                "limitMiB", "of the limit, MiB, by thread percentage", "allocations of CUDA itself count", INTERFACE
+            ),
+            Question("nvmlMiB", "as NVML tells the process's memory, MiB"),
         ),
     ),
     Experiment(
@@ -273,6 +330,7 @@ EXPERIMENTS = (
             dataclasses.replace(_KILLED[3], documented="none", source=INTERFACE, expected=0),
             *_KILLED[4:],
             Question("terminateAnswers", "answer to terminate_client", merge=Merge.UNION),
+            Question("listedWhileAlive", "clients still listed after it, while their process lives", merge=Merge.SUM),
             Question("terminateSeconds", "how long it takes, s", merge=Merge.LARGEST, timed=True),
             Question(
                 "victimErrors",

@@ -92,10 +92,13 @@ def conditions(made: Sequence[Column]) -> list[str]:
 
 
 def models(made: Sequence[Column]) -> list[str]:
-    """Speed of each model at each percentage of threads, against its own at 100 %; a table for each column."""
+    """Speed of each model at each percentage of threads; a table for each column.
+
+    Against its own at 100 %; against that without MPS where the job was not measured at 100 %.
+    """
     lines: list[str] = []
     for column in made:
-        rates = _rates(column)
+        rates, without = _rates(column), _rates_alone(column)
         if not rates:
             lines += ["", f"{column.name}: {NOT_MEASURED}."]
             continue
@@ -104,7 +107,7 @@ def models(made: Sequence[Column]) -> list[str]:
         lines.append("| model | " + " | ".join(f"{step} %" for step in steps) + " |")
         lines.append("|" + "---|" * (1 + len(steps)))
         for name, by in sorted(rates.items()):
-            whole = by.get(100)
+            whole = by.get(100) or without.get(name)
             cells = [f"{by[step] / whole:.2f}" if whole and step in by else "" for step in steps]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
     if not any(column.real for column in made):
@@ -193,3 +196,11 @@ def _rates(column: Column) -> dict[str, dict[int, float]]:
             planned, row = result["run"]["tenants"][0], result["tenants"][0]
             found.setdefault(planned["job"], {})[int(planned["thread_percentage"])] = float(row["stepsPerSecond"])
     return found
+
+
+def _rates_alone(column: Column) -> dict[str, float]:
+    return {
+        result["run"]["tenants"][0]["job"]: float(result["tenants"][0]["stepsPerSecond"])
+        for result in column.results
+        if result["run"]["stage"] == "alone" and result["outcome"] == "Ok"
+    }

@@ -35,7 +35,7 @@ def shared_memory(bench: Bench, found: Findings) -> None:
         _trust(bench)
         for key, prefix in prefixes.items():
             with found.asking(key, *(["listedPID"] if key == "ownPID" else [])):
-                _permitted(prefix)
+                permitted(prefix)
                 before = set(daemon.clients())
                 subject = bench.subject(daemon, prefix=prefix)
                 reply = subject.ask("open")
@@ -95,7 +95,7 @@ def no_daemon(bench: Bench, found: Findings) -> None:
         found.values["besideServer"] = error_of(alone.ask("open")) or "yes"
 
 
-def _permitted(prefix: Sequence[str]) -> None:
+def permitted(prefix: Sequence[str]) -> None:
     """Raises UnansweredError with the kernel's words where such a process may not be started here."""
     if shutil.which(prefix[0]) is None:
         raise UnansweredError(f"{prefix[0]} is not installed")
@@ -113,7 +113,7 @@ def _as_other_user(bench: Bench) -> tuple[str, ...]:
     if os.getuid() != 0:
         raise UnansweredError(f"needs root: this process has uid {os.getuid()}")
     prefix = ("setpriv", "--reuid", str(OTHER_USER), "--regid", str(OTHER_USER), "--clear-groups")
-    _permitted(prefix)
+    permitted(prefix)
     return prefix
 
 

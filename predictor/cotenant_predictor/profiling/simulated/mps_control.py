@@ -120,7 +120,7 @@ class Daemon:
         if pid not in self._clients:
             return "Client not found"
         os.kill(pid, signal.SIGKILL)
-        return ""
+        return "0"
 
     def _started(self) -> int:
         if self._server is None:

@@ -19,6 +19,8 @@ from .device import SimulatedDevice
 
 _DEMAND = physics.Demand(step_seconds=0.003, busy=1.0, sm=1.0, dram=0.1, memory_mib=0, copy_seconds=0.0)
 _BELOW_NORMAL = 0.5
+_CONTEXT_MIB, _CONTEXT_MIB_PER_SM = 28.0, 3.68
+"""Of an H200 under driver 580: 72 MiB at 12 SMs, 514 at 132 (e2e/gpu/results)."""
 
 
 class ModelledDevice:
@@ -35,13 +37,16 @@ class ModelledDevice:
             self._client = mps_client.connected(os.environ)
         except RuntimeError as error:
             raise DriverError("connect", -1, str(error), "the modelled server takes no client") from error
+        self._held_mib = round(_CONTEXT_MIB + _CONTEXT_MIB_PER_SM * self._sm_count())
         self._hold(running=False)
 
     def facts(self) -> dict[str, Any]:
-        """SMs in proportion to the granted threads."""
+        """SMs in proportion to the granted threads, parted two by two as an H200's are."""
+        return {"smCount": self._sm_count(), "smCountReason": "modelled"}
+
+    def _sm_count(self) -> int:
         share = self._client.thread_percentage if self._client else 100
-        count = max(1, int(self._device.facts["smCount"]) * share // 100)
-        return {"smCount": count, "smCountReason": "modelled"}
+        return max(2, int(self._device.facts["smCount"]) * share // 200 * 2)
 
     def memory(self) -> dict[str, int]:
         """Not known."""
@@ -85,7 +90,7 @@ class ModelledDevice:
         try:
             self._client.require_no_fault()
         except RuntimeError as error:
-            raise DriverError("step", 719, "CUDA_ERROR_LAUNCH_FAILED", str(error)) from error
+            raise DriverError("step", 700, "CUDA_ERROR_ILLEGAL_ADDRESS", str(error)) from error
 
     def _load(self) -> physics.Load:
         if self._client is None:
