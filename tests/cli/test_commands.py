@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli import kit
-from cotenant_api import cli, errors
+from cotenant_api import cli, errors, tables
 from cotenant_cli.commands import output, top, why
 from cotenant_cli.views import usage_tables
 
@@ -49,8 +49,10 @@ def test_what_is_no_name_is_refused_before_anything_is_asked(job: str, namespace
 @pytest.mark.parametrize(
     "words", [["why", "bert"], ["top"], ["doctor"], ["node", "show", "n1"], ["node", "drain", "n1"]]
 )
-def test_no_cluster_to_ask_is_exit_code_1_and_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*words, "--kubeconfig", "/nowhere"]) == 1
+def test_a_kubeconfig_that_is_not_there_is_exit_code_2_and_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--kubeconfig", "/nowhere"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"cotenant: {words[0]}: --kubeconfig: '/nowhere'")
@@ -66,14 +68,14 @@ def test_wrong_arguments_are_exit_code_2(words: list[str]) -> None:
 
 @pytest.mark.parametrize("interval", ["0", "nan", "-5"])
 def test_an_interval_without_a_pause_is_refused(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["top", "--watch", f"--interval={interval}"]) == 1
+    assert cli.main(["top", "--watch", f"--interval={interval}"]) == 2
     assert "--interval" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("form", "read"), [(output.JSON, json.loads), (output.YAML, yaml.safe_load)])
 def test_json_and_yaml_are_the_whole_document(form: str, read: Callable[[str], object]) -> None:
     shown = kit.top(gpunodes=[kit.gpunode(kit.gpu(reason=kit.HOSTILE))])
-    text = output.rendered(shown, lambda look: usage_tables.lines(shown, look), output=form, colours=True)
+    text = output.rendered(shown, lambda look: usage_tables.lines(shown, look), tables.Look(colours=True), output=form)
     assert read(text) == shown.to_object()
     assert all(line.isprintable() for line in text.splitlines())
 

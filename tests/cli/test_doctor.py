@@ -240,6 +240,13 @@ def test_simulated_gpus_need_no_runtime_class_and_a_scheduler_elsewhere_no_pod()
     assert installed.only("components", {kinds.PODS: []}).where == "cotenant-system/cotenant-operator"
 
 
+def test_an_override_for_a_model_that_no_node_has_is_told_with_the_one_that_may_be_meant() -> None:
+    policy = installed.policy(overrides=[{"gpuModels": ["A10", kit.MODEL], "maxTenantsPerGPU": 2}])
+    one = installed.only("policy", {kinds.POLICY: [policy]})
+    assert one.what == "spec.overrides[0].gpuModels: no node has a GPU of model A10"
+    assert "did you mean NVIDIA-A10?" in (one.remedy or "")
+
+
 def test_an_admission_policy_that_lacks_or_holds_nobody_is_an_error() -> None:
     for lacking in installed.bindings():
         rest = [one for one in installed.bindings() if one != lacking]

@@ -166,5 +166,5 @@ def test_without_an_agent_nobody_tells_of_tenants() -> None:
 
 @pytest.mark.parametrize("words", [["--timeout", "0"], ["--timeout", "nan"]])
 def test_a_timeout_that_is_none_is_refused(words: Iterable[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["node", "drain", "n1", *words]) == 1
+    assert cli.main(["node", "drain", "n1", *words]) == 2
     assert capsys.readouterr().err.startswith("cotenant: node: --timeout: ")

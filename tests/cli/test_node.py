@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cli import kit
-from cotenant_api import errors, names
+from cotenant_api import errors, names, tables
 from cotenant_cli.reading import cluster
-from cotenant_cli.views import node, node_lines, tables
+from cotenant_cli.views import node, node_lines
 
 
 def seen(name: str = "n1", **objects: Any) -> cluster.Seen:
@@ -67,7 +67,7 @@ def test_a_gpunode_whose_node_has_gone_is_shown_still() -> None:
 
 
 def test_a_node_that_is_not_there_is_refused_with_the_remedy() -> None:
-    with pytest.raises(errors.InvalidInputError, match=r"NODE: 'n9'.*kubectl get nodes,gpunodes"):
+    with pytest.raises(errors.NotFoundError, match=r"NODE: 'n9'.*kubectl get nodes,gpunodes"):
         node.shown(seen("n9", nodes=[kit.node()]), name="n9", now=kit.NOW)
 
 

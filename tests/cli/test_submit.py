@@ -257,7 +257,7 @@ def test_words_behind_two_hyphens_are_the_command_where_none_is_named(
 def test_bad_input_is_one_line_with_the_remedy(
     model: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert submit(model, *words) == 1
+    assert submit(model, *words) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"cotenant: submit: {said}")
@@ -282,18 +282,18 @@ def test_an_onnx_file_is_extracted_and_submitted(tmp_path: Path, capsys: pytest.
 
 @pytest.mark.parametrize("target", ["nothing.onnx", "nothing.json", "nothing.json.gz"])
 def test_a_model_that_is_not_there_is_refused(target: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert submit(target, "--image", "i", "--name", "x", "--batch-size", "1", *OFFLINE) == 1
+    assert submit(target, "--image", "i", "--name", "x", "--batch-size", "1", *OFFLINE) == 2
     assert target in capsys.readouterr().err
 
 
 def test_a_model_needs_its_batch_size(capsys: pytest.CaptureFixture[str]) -> None:
-    assert submit("m:f", "--image", "i", *OFFLINE) == 1
+    assert submit("m:f", "--image", "i", *OFFLINE) == 2
     assert capsys.readouterr().err.startswith("cotenant: submit: --batch-size: None: must be 1 or more")
 
 
 def test_no_word_of_the_cluster_reaches_a_terminal_as_more_than_text(model: str) -> None:
+    from cotenant_api import tables
     from cotenant_cli.submitting import costs, estimate_lines, estimates
-    from cotenant_cli.views import tables
 
     lists = kit.lists(
         gpunodes=[kit.gpunode(kit.gpu(model="NVIDIA-H200"), kit.gpu("GPU-1", index=1, model=kit.HOSTILE))],

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cli import kit
-from cotenant_api import errors, names
+from cotenant_api import errors, names, tables
 from cotenant_cli.reading import cluster
-from cotenant_cli.views import tables, usage_tables
+from cotenant_cli.views import usage_tables
 
 
 def text(*, look: tables.Look | None = None, **objects: Any) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cli import kit
-from cotenant_api import dljob, errors, names, packingpolicy
+from cotenant_api import dljob, errors, names, packingpolicy, tables
 from cotenant_cli.reading import cluster
-from cotenant_cli.views import explanation_lines, tables
+from cotenant_cli.views import explanation_lines
 
 OF_BERT = {names.DLJOB_LABEL: "bert"}
 WORDS = "2 GPUs hold 3 jobs, 1 lacks 3.1 GiB; 4th in the queue"
@@ -205,12 +205,12 @@ def test_simulated_gpus_are_called_so() -> None:
 
 
 def test_a_name_that_is_nobodys_is_refused_with_the_remedy() -> None:
-    with pytest.raises(errors.InvalidInputError, match=r"JOB: 'team/nobody'.*kubectl get dljobs,pods -n team"):
+    with pytest.raises(errors.NotFoundError, match=r"JOB: 'team/nobody'.*kubectl get dljobs,pods -n team"):
         kit.why("nobody", pods=[kit.pod("other")])
 
 
 def test_a_pod_without_a_share_is_nobody() -> None:
-    with pytest.raises(errors.InvalidInputError, match=names.GPU_SHARE):
+    with pytest.raises(errors.NotFoundError, match=names.GPU_SHARE):
         kit.why("plain", pods=[kit.pod("plain", share=None)])
 
 

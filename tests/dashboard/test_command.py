@@ -38,7 +38,7 @@ def test_an_address_is_in_digits(address: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["dashboard", *words]) == 1
+    assert cli.main(["dashboard", *words]) == 2
     line = capsys.readouterr().err
     assert said in line
     assert line.count("\n") == 1

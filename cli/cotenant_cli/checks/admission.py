@@ -19,6 +19,8 @@ VALIDATING: Final = (
     "cotenant-bindings",
     "cotenant-dljob-limits",
     "cotenant-events",
+    "cotenant-extraction-writes",
+    "cotenant-leader-leases",
     "cotenant-limits",
     "cotenant-node-agent-writes",
     "cotenant-observe",

@@ -1,13 +1,13 @@
 """Whether there is a PackingPolicy, that it can be read, and that it lets anything be placed. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from cotenant_api import conditions, errors, findings, packingpolicy
+from cotenant_api import conditions, errors, findings, packingpolicy, suggestions
 from cotenant_cli.reading import kinds, objects
 from cotenant_cli.reading.installation import Installation
 
-READS: Final = (kinds.POLICY,)
+READS: Final = (kinds.POLICY, kinds.GPUNODES)
 _WHERE: Final = f"PackingPolicy/{packingpolicy.NAME}"
 _EDIT: Final = f"kubectl edit packingpolicy {packingpolicy.NAME}"
 
@@ -23,6 +23,7 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
     except errors.InvalidInputError as error:
         yield findings.error(_WHERE, f"cannot be read: {error}", f"{_EDIT}, and mend that field")
         return
+    yield from _overrides(read.spec, {gpu.model for node in _nodes(seen) for gpu in node.status.gpus})
     status = there[0].get("status") or {}
     accepted = conditions.find(conditions.from_objects(status.get("conditions")), "Accepted")
     if accepted is not None and accepted.status is conditions.Status.FALSE:
@@ -36,3 +37,17 @@ def examine(seen: Installation) -> Iterator[findings.Finding]:
         yield findings.warning(_WHERE, what, "see the findings of leader and components")
     else:
         yield findings.ok(_WHERE, f"{read.spec.placement}, tenancy {read.spec.tenancy}; generation {read.generation}")
+
+
+def _nodes(seen: Installation) -> Iterator[objects.Node]:
+    return (node for node in map(objects.node_of, seen.of(kinds.GPUNODES)) if node.unread is None)
+
+
+def _overrides(spec: packingpolicy.Spec, there: Collection[str]) -> Iterator[findings.Finding]:
+    """A warning for each GPU model of an override that no node has: that override changes nothing."""
+    for number, override in enumerate(spec.overrides):
+        for model in override.gpu_models:
+            if there and model not in there:
+                what = f"spec.overrides[{number}].gpuModels: no node has a GPU of model {model}"
+                advice = suggestions.advice(model, there, known_are="nodes have")
+                yield findings.warning(_WHERE, what, f"{_EDIT}; {advice}")

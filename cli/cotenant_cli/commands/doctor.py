@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from cotenant_api import findings, names
+from cotenant_api import names
 from cotenant_cli.commands import output
 
 SUMMARY = "look for what is wrong with an installation, with a remedy for each finding"
@@ -14,8 +14,10 @@ examples: cotenant doctor
           cotenant doctor --kubeconfig admin.conf -o json
           kubectl -n cotenant-system exec POD -- cotenant doctor --node-local
 
-exit codes: 0 no error (there may be warnings), 1 the cluster could not be read, 2 wrong arguments, 3 errors found
+exit codes: 0 no error (there may be warnings), 1 some of the cluster could not be looked at, 2 wrong arguments,
+3 errors found
 """
+UNREAD: Final = 1
 _NODE_LOCAL: Final = "--node-local"
 
 
@@ -38,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         from cotenant_api import cli
 
         return cli.main(["node-doctor", "--output", arguments.output])
+    from cotenant_api import findings
     from cotenant_cli import checks
     from cotenant_cli.reading import installation, kube, renewals
     from cotenant_cli.sending import rights
@@ -53,5 +56,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found = checks.examined(renewals.watched(lists, seen, pause=time.sleep))
     report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
-    output.write(findings.rendered(report, form=arguments.output, colours=output.colours()))
-    return findings.exit_code(found)
+    output.write(findings.rendered(report, form=arguments.output, look=output.look(arguments.output)))
+    return findings.exit_code(found) or (UNREAD if seen.unread else 0)

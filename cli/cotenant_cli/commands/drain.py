@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from cotenant_api import printable
+from cotenant_api import printable, tables
 from cotenant_cli.commands import output
 from cotenant_cli.draining import loop
 from cotenant_cli.reading import cluster, kube, objects
@@ -44,24 +44,28 @@ class _Means:
 def run(arguments: argparse.Namespace, name: str) -> int:
     """Drain; 1: not in time."""
     people = arguments.output in (output.TABLE, output.WIDE)
+    lists = kube.Lists(arguments.kubeconfig, arguments.context)
+    lists.connection.require_cotenant()
     means = _Means(
         kube.Connection(arguments.kubeconfig, arguments.context),
-        kube.Lists(arguments.kubeconfig, arguments.context),
+        lists,
         name,
     )
     # What programs read holds the document alone.
     tell = functools.partial(print, file=sys.stdout if people else sys.stderr, flush=True)
     limits = loop.Limits(timeout_seconds=arguments.timeout, force=arguments.force)
     found = loop.drain(name, means, limits, tell=lambda line: tell(printable.plain(line)))
-    output.write(output.rendered(found, lambda _: _lines(found), output=arguments.output, colours=output.colours()))
+    output.write(
+        output.rendered(found, lambda look: _lines(found, look), output.look(arguments.output), output=arguments.output)
+    )
     return 0 if found.drained else 1
 
 
-def _lines(found: loop.Drained) -> Iterator[str]:
+def _lines(found: loop.Drained, look: tables.Look) -> Iterator[str]:
     name = printable.plain(found.name)
     if found.drained:
         yield f"node/{name} drained; open it again: kubectl uncordon {name}"
     else:
         left = ", ".join(map(printable.plain, found.remaining)) or f"{found.tenants} tenants on its GPUs"
         yield f"node/{name} is not drained in time, and stays cordoned: {left}"
-    yield from usage_tables.notes(found.notes)
+    yield from usage_tables.notes(found.notes, look)

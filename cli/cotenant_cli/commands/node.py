@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.timeout > 0:
             raise errors.InvalidInputError(_TIMEOUT, arguments.timeout, "must be more than 0")
         return drain.run(arguments, name)
-    seen = cluster.of_node(kube.Lists(arguments.kubeconfig, arguments.context), name=name)
+    lists = kube.Lists(arguments.kubeconfig, arguments.context)
+    lists.connection.require_cotenant()
+    seen = cluster.of_node(lists, name=name)
     output.write((_drain if arguments.action == "drain" else _show)(seen, name, arguments.output))
     return 0
 
@@ -61,11 +63,11 @@ def _show(seen: "cluster.Seen", name: str, form: str) -> str:
     from cotenant_cli.views import node, node_lines
 
     found = node.shown(seen, name=name, now=datetime.now(UTC))
-    return output.rendered(found, lambda look: node_lines.shown(found, look), output=form, colours=output.colours())
+    return output.rendered(found, lambda look: node_lines.shown(found, look), output.look(form), output=form)
 
 
 def _drain(seen: "cluster.Seen", name: str, form: str) -> str:
     from cotenant_cli.views import node, node_lines
 
     found = node.drain(seen, name=name, now=datetime.now(UTC))
-    return output.rendered(found, lambda look: node_lines.drain(found, look), output=form, colours=output.colours())
+    return output.rendered(found, lambda look: node_lines.drain(found, look), output.look(form), output=form)

@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import yaml
+from cotenant_api import errors, tables, terminal
 
-from cotenant_api import documents, errors, findings
-from cotenant_cli.views import tables
+if TYPE_CHECKING:
+    from cotenant_api import documents
 
 TABLE: Final = "table"
 WIDE: Final = "wide"
@@ -46,18 +46,20 @@ def require_name(field: str, name: str) -> str:
 
 
 def rendered(
-    shown: documents.Document, lines: Callable[[tables.Look], Iterable[str]], *, output: str, colours: bool
+    shown: "documents.Document", lines: Callable[[tables.Look], Iterable[str]], look: tables.Look, *, output: str
 ) -> str:
     """The text, with a line's end."""
     if output in (JSON, YAML):
         return of_object(shown.to_object(), output)
-    return "\n".join(lines(tables.Look(wide=output == WIDE, colours=colours))) + "\n"
+    return "\n".join(lines(look)) + "\n"
 
 
 def of_object(shown: Mapping[str, Any], output: str) -> str:
     """A document as JSON or YAML, with a line's end."""
     if output == JSON:
         return json.dumps(shown, indent=2, allow_nan=False) + "\n"
+    import yaml
+
     return str(yaml.safe_dump(dict(shown), sort_keys=False))
 
 
@@ -73,6 +75,6 @@ def write(text: str) -> bool:
     return True
 
 
-def colours() -> bool:
-    """Whether standard output is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
-    return findings.in_colours(sys.stdout)
+def look(output: str) -> tables.Look:
+    """Return how tables are shown on standard output: in its colours, and within its width where it is a terminal."""
+    return tables.Look(wide=output == WIDE, colours=terminal.in_colours(sys.stdout), width=terminal.width(sys.stdout))

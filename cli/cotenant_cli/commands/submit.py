@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cotenant_api import errors
-from cotenant_api.dljob import Sharing
-from cotenant_api.pod import WorkloadType
+from cotenant_api.choices import Sharing, WorkloadType
 from cotenant_cli.commands import output
-from cotenant_cli.submitting import graphs, objects
+from cotenant_cli.submitting import graphs
 
 if TYPE_CHECKING:
     from cotenant_api.graph import Graph
@@ -105,6 +104,8 @@ def _configure_trial(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Extract, then apply, or say what it will need."""
+    from cotenant_cli.submitting import objects
+
     _require_consistent(arguments)
     offline = arguments.dry_run == CLIENT
     connection = None if offline and arguments.gpu_model else _connection(arguments, needed=not offline)
@@ -150,8 +151,8 @@ def _connection(arguments: argparse.Namespace, *, needed: bool) -> "kube.Connect
 
     try:
         return kube.Connection(arguments.kubeconfig, arguments.context)
-    except errors.InvalidInputError:
-        if needed or arguments.kubeconfig is not None or arguments.context is not None:
+    except errors.PermanentError:
+        if needed:
             raise
         return None
 
@@ -163,6 +164,8 @@ def _lists(arguments: argparse.Namespace) -> "cluster.Lists":
 
 
 def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> dict[str, Any]:
+    from cotenant_cli.submitting import objects
+
     if arguments.filename is not None:
         text = _text(_FILE, arguments.filename)
         return objects.from_file(text, source=str(arguments.filename), namespace=namespace, default=default)
@@ -210,6 +213,7 @@ def _sent(
 ) -> list[dict[str, Any]]:
     from cotenant_cli.sending import applying
     from cotenant_cli.sending import kube as sending
+    from cotenant_cli.submitting import objects
 
     manager = applying.Manager(objects.MANAGED_BY)
     try:
@@ -224,13 +228,19 @@ def _sent(
 
 def _applied(connection: "kube.Connection", wanted: list[dict[str, Any]], *, force: bool) -> list[dict[str, Any]]:
     """The objects as the server has them; the graph first, so that the operator finds it, then as the DLJob's own."""
+    from cotenant_cli.submitting import objects
+
     config_map, job = wanted
+    # A DLJob that is refused should leave no graph behind.
+    _sent(connection, [job], force=force, dry_run=True)
     _, made = _sent(connection, [config_map, job], force=force)
     (kept,) = _sent(connection, [objects.owned(config_map, made)], force=force)
     return [kept, made]
 
 
 def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    from cotenant_cli.submitting import objects
+
     if arguments.output in (output.JSON, output.YAML):
         output.write(output.of_object(objects.listed(found), arguments.output))
         return
@@ -245,11 +255,10 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
 def _tell(arguments: argparse.Namespace, graph: "Graph", job: dict[str, Any], lists: "cluster.Lists | None") -> None:
     """What it will need, for people."""
     from cotenant_cli.submitting import costs, estimate_lines, estimates
-    from cotenant_cli.views import tables
 
     file = arguments.prices
     prices = {} if file is None else costs.prices_of(_text("--prices", file), source=str(file))
     trial = estimates.Trial(models=arguments.gpu_model, steps=arguments.steps, prices=prices)
     found = estimates.estimate(graph, job, lists, trial)
-    look = tables.Look(wide=arguments.output == output.WIDE, colours=output.colours())
+    look = output.look(arguments.output)
     output.write("\n".join(estimate_lines.lines(found, look)) + "\n")

@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise errors.InvalidInputError(_INTERVAL, arguments.interval, f"must be at least {_LEAST_SECONDS:.0f}")
     namespace = None if arguments.namespace is None else output.require_name("--namespace", arguments.namespace)
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
+    lists.connection.require_cotenant()
     seen: Seeing = functools.partial(cluster.of_gpus, lists, namespace=namespace)
     if arguments.watch:
         kept = live.Live(kube.Connection(arguments.kubeconfig, arguments.context), namespace=namespace)
@@ -57,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         return output.rendered(
             shown,
             lambda look: usage_tables.lines(shown, look),
+            output.look(arguments.output),
             output=arguments.output,
-            colours=output.colours(),
         )
 
     if not arguments.watch:

@@ -27,15 +27,18 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_cli.reading import cluster, kube
     from cotenant_cli.views import explanation, explanation_lines
 
+    # A name that cannot be one is told before a cluster is looked for.
+    subject(arguments.job, arguments.namespace, default="default")
     lists = kube.Lists(arguments.kubeconfig, arguments.context)
     namespace, name = subject(arguments.job, arguments.namespace, default=lists.namespace)
+    lists.connection.require_cotenant()
     seen = cluster.of_job(lists, namespace=namespace, name=name)
     shown = explanation.explained(seen, namespace=namespace, name=name, now=datetime.now(UTC))
     text = output.rendered(
         shown,
         lambda look: explanation_lines.lines(shown, look),
+        output.look(arguments.output),
         output=arguments.output,
-        colours=output.colours(),
     )
     output.write(text)
     return 0

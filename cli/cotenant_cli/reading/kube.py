@@ -7,13 +7,15 @@ import contextlib
 import http.client
 import json
 import os
+import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import urllib3.exceptions
+import yaml
 
-from cotenant_api import errors, nesting
+from cotenant_api import errors, names, nesting
 from kubernetes import client, config
 
 Object = Mapping[str, Any]
@@ -22,6 +24,7 @@ Read = TypeVar("Read")
 PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
 _TRIES: Final = 3
+_QUOTES: Final = "'\""
 _JSON: Final = {"Accept": "application/json"}
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Of a pod: its token, and its namespace."""
@@ -40,16 +43,17 @@ class Connection:
 
     Raises:
         InvalidInputError: there is no such kubeconfig or context.
+        PermanentError: none is named, and there is none where kubectl looks.
     """
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         configuration = client.Configuration()
+        configuration.host = ""
         if kubeconfig is None and context is None and _in_a_pod():
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             self.namespace = (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
         else:
-            _load(configuration, kubeconfig, context)
-            self.namespace = _namespace(kubeconfig, context)
+            self.namespace = _load(configuration, kubeconfig, context)
         self.client = client.ApiClient(configuration)
 
     def get(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, dict[str, Any]]:
@@ -62,6 +66,20 @@ class Connection:
             answer = self._ask(path, query, TIMEOUT_SECONDS)
             status, data = answer.status, answer.response.data
         return status, _decoded(data)
+
+    def require_cotenant(self) -> None:
+        """Nothing, if the cluster serves our kinds.
+
+        Raises:
+            PermanentError: it does not.
+            TemporaryError: it gives no answer.
+        """
+        status, _ = self.get(f"/apis/{names.API_VERSION}", ())
+        if status == http.client.NOT_FOUND:
+            raise errors.PermanentError(
+                f"{names.API_VERSION} is not served by the cluster at {self.client.configuration.host}: install "
+                "Cotenant there (`cotenant doctor` says what lacks), or name another --context"
+            )
 
     @contextlib.contextmanager
     def lines(
@@ -90,12 +108,13 @@ class Lists:
     """Lists of one cluster, as the user of a context, page by page; see `Connection`.
 
     Attributes:
+        connection: to that cluster.
         namespace: of the context, for names without one.
     """
 
     def __init__(self, kubeconfig: Path | None, context: str | None, *, page: int = PAGE) -> None:
-        self._connection, self._page = Connection(kubeconfig, context), page
-        self.namespace = self._connection.namespace
+        self.connection, self._page = Connection(kubeconfig, context), page
+        self.namespace = self.connection.namespace
 
     def __call__(
         self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
@@ -129,7 +148,7 @@ class Lists:
             query.append(("fieldSelector", selector))
         following = ""
         while True:
-            status, answer = self._connection.get(path, [*query, ("continue", following)] if following else query)
+            status, answer = self.connection.get(path, [*query, ("continue", following)] if following else query)
             if status == http.client.NOT_FOUND:
                 return []
             if status == http.client.GONE:
@@ -162,7 +181,20 @@ def _in_a_pod() -> bool:
     return not there and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
 
 
-def _load(configuration: client.Configuration, kubeconfig: Path | None, context: str | None) -> None:
+_UNREADABLE: Final = (
+    config.ConfigException,
+    yaml.YAMLError,
+    OSError,
+    # The library looks into the document without asking what it is.
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+)
+
+
+def _load(configuration: client.Configuration, kubeconfig: Path | None, context: str | None) -> str:
+    """Read address and credentials from a kubeconfig; its namespace."""
     try:
         config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=None if kubeconfig is None else str(kubeconfig),
@@ -170,10 +202,16 @@ def _load(configuration: client.Configuration, kubeconfig: Path | None, context:
             client_configuration=configuration,
             persist_config=False,
         )
-    except (config.ConfigException, OSError, ValueError) as error:
+        if not urllib.parse.urlsplit(str(configuration.host)).hostname:
+            raise ValueError(f"the context's cluster has no server that is a URL, but {configuration.host!r}")
+        return _namespace(kubeconfig, context)
+    except _UNREADABLE as error:
         file = str(kubeconfig or config.KUBE_CONFIG_DEFAULT_LOCATION)
+        said = f"{type(error).__name__}: {errors.shortened(str(error)).strip(_QUOTES)}"
+        remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {said}"
+        if kubeconfig is None and context is None:
+            raise errors.PermanentError(f"no cluster is known: {file}: {remedy}") from error
         field, value = ("--kubeconfig", file) if context is None else ("--context", context)
-        remedy = f"name a readable kubeconfig and one of its contexts (kubectl config get-contexts): {error}"
         raise errors.InvalidInputError(field, value, remedy) from error
 
 
@@ -183,7 +221,17 @@ def _answered(path: str) -> Iterator[None]:
     try:
         yield
     except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise errors.TemporaryError(f"GET {path}: no answer: {error}", delay_seconds=1) from error
+        raise no_answer(f"GET {path}", error) from error
+
+
+def no_answer(what: str, error: Exception) -> errors.TemporaryError:
+    """Return the error of a request that got no answer, with the cause alone of what the library says of it."""
+    cause = str(getattr(error, "reason", None) or error)
+    said = cause.rpartition("Failed to establish a new connection: ")[2]
+    remedy = "look whether the cluster is up, and whether the context is the right one (kubectl config get-contexts)"
+    return errors.TemporaryError(
+        f"{what}: no answer: {errors.shortened(said).strip(_QUOTES)}: {remedy}", delay_seconds=1
+    )
 
 
 def _decoded(data: bytes) -> dict[str, Any]:

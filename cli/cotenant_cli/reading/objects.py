@@ -34,7 +34,7 @@ class Pod:
         priority: `spec.priority`.
         owner: kind of the controller that makes it again, where there is one.
         index: its number in a Job.
-        since: RFC 3339, when its job first asked.
+        since: RFC 3339, since when it counts as waiting.
         gates: its scheduling gates.
         packed: what the extender says of it.
         scheduled: what kube-scheduler says of it, while it is not bound.
@@ -129,7 +129,7 @@ def pod_of(raw: Object) -> Pod | None:
         index=int(index) if index.isascii() and index.isdigit() else None,
         phase=str(status.get("phase") or "Pending"),
         node=node,
-        since=str(notes.get(names.QUEUED_SINCE) or metadata.get("creationTimestamp") or ""),
+        since=_since(metadata, said.get(names.PACKED) or {}),
         gates=pods.gates(raw),
         packed=_said(said.get(names.PACKED)),
         scheduled=None if node else _said(said.get(_SCHEDULED)),
@@ -138,6 +138,13 @@ def pod_of(raw: Object) -> Pod | None:
         placement=placement,
         unread=unread or unplaced,
     )
+
+
+def _since(metadata: Object, packed: Object) -> str:
+    """Return since when a pod waits, as the extender says it, and before it does as the pod says it."""
+    notes = metadata.get("annotations") or {}
+    told = packed.get("lastTransitionTime") if packed.get("status") == "False" else None
+    return str(told or notes.get(names.QUEUED_SINCE) or metadata.get("creationTimestamp") or "")
 
 
 def node_of(raw: Object) -> Node:

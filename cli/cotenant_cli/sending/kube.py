@@ -97,7 +97,7 @@ def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
         answer = connection.client.call_api(*asked, _request_timeout=kube.TIMEOUT_SECONDS)
         status, data = answer.status, answer.response.data
     except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise errors.TemporaryError(f"{what}: no answer: {error}", delay_seconds=1) from error
+        raise kube.no_answer(what, error) from error
     decoded = _decoded(data)
     if http.client.OK <= status < http.client.MULTIPLE_CHOICES:
         return decoded

@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cotenant_api import printable
+from cotenant_api import printable, tables
 from cotenant_cli.submitting import costs
-from cotenant_cli.views import tables, usage_tables
+from cotenant_cli.views import usage_tables
 
 _COLUMNS: Final = (
     tables.words("GPU-MODEL"),
     tables.number("GPUS"),
     tables.number("BOOKED%"),
     tables.number("MIB"),
-    tables.number("STEP-MS"),
-    tables.words("BOUND-BY"),
+    tables.number("STEP-MS", spare=1),
+    tables.words("BOUND-BY", spare=2),
     tables.number("RUN"),
     tables.number("COST/H"),
     tables.number("COST"),
@@ -23,13 +23,14 @@ _COLUMNS: Final = (
 
 def lines(found: costs.Estimate, look: tables.Look) -> Iterator[str]:
     """A line for each GPU model; of figures that nobody asked for there is no column."""
-    yield f"DLJob {printable.plain(f'{found.namespace}/{found.name}')}, predicted by {printable.plain(found.predictor)}"
+    title = f"DLJob {found.namespace}/{found.name}, predicted by {found.predictor}"
+    yield from tables.wrapped(printable.plain(title), look, indent="  ")
     yield ""
     rows = [_cells(row) for row in found.rows]
     places = [place for place in range(len(_COLUMNS)) if any(row[place] is not None for row in rows)]
     shown = [[row[place] for place in places] for row in rows]
     yield from tables.lines([_COLUMNS[place] for place in places], shown, look)
-    yield from usage_tables.notes(found.notes)
+    yield from usage_tables.notes(found.notes, look)
 
 
 def _cells(row: costs.Row) -> tuple[tables.Cell, ...]:

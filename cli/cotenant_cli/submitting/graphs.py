@@ -3,13 +3,17 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cotenant_api import errors
-from cotenant_api.graph import Graph
-from cotenant_api.pod import WorkloadType
+from cotenant_api.choices import WorkloadType
+
+if TYPE_CHECKING:
+    from cotenant_api import graph
 
 _BATCH_SIZE: Final = "--batch-size"
+_CONFIGURES: Final = {"model_type", "architectures"}
+"""One of them stands in each configuration of a Hugging Face model."""
 _MODES: Final = {WorkloadType.TRAINING: "Training", WorkloadType.INFERENCE: "Inference"}
 
 
@@ -22,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     extract.configure_step(parser)
 
 
-def read(arguments: argparse.Namespace) -> Graph:
+def read(arguments: argparse.Namespace) -> "graph.Graph":
     """The graph of MODEL.
 
     Args:
@@ -48,8 +52,10 @@ def read(arguments: argparse.Namespace) -> Graph:
     return extract.extracted(asked)
 
 
-def _document(target: str) -> Graph | None:
+def _document(target: str) -> "graph.Graph | None":
     """A graph document; None: MODEL is something else."""
+    from cotenant_api import graph
+
     path = Path(target)
     if not target.endswith((".json", ".json.gz")) or path.is_dir():
         return None
@@ -57,20 +63,25 @@ def _document(target: str) -> Graph | None:
         data = path.read_bytes()
     except OSError as error:
         raise errors.InvalidInputError("MODEL", target, f"cannot be read: {error.strerror}") from error
-    if not target.endswith(".gz") and not _is_graph(data):
-        return None  # a Hugging Face configuration
-    return Graph.read(data, source=target)
+    keys = _keys(graph.unpacked(data, source=target))
+    if not keys or keys & {"v", "operators"}:
+        return graph.Graph.read(data, source=target)
+    if keys & _CONFIGURES:
+        return None
+    remedy = "is neither a graph document nor a model's configuration: give what `cotenant extract` wrote"
+    raise errors.InvalidInputError("MODEL", target, remedy)
 
 
-def _is_graph(data: bytes) -> bool:
+def _keys(data: bytes) -> set[str]:
+    """Return the keys of a JSON object; of anything else, none: the reader of graphs says what is wrong with it."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        return True  # its reader says what is wrong with it
-    return isinstance(found, dict) and "operators" in found
+        return set()
+    return set(found) if isinstance(found, dict) else set()
 
 
-def _of_mode(found: Graph, workload_type: WorkloadType) -> Graph:
+def _of_mode(found: "graph.Graph", workload_type: WorkloadType) -> "graph.Graph":
     if found.mode != _MODES[workload_type]:
         remedy = f"must be {found.mode}, as in the graph: it was extracted with that --mode"
         raise errors.InvalidInputError("--workload-type", workload_type.value, remedy)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from cotenant_api import dljob, documents, errors, graph, names, pod, rootless
+from cotenant_api import dljob, documents, errors, graph, names, pod, quantity, rootless
 
 Object = dict[str, Any]
 
@@ -155,9 +155,16 @@ def spec_of(found: Mapping[str, Any]) -> dljob.Spec:
     """The spec of a DLJob.
 
     Raises:
-        InvalidInputError: a field is wrong.
+        InvalidInputError: a field is wrong, as the API server would say it, too.
     """
-    return documents.validated(dljob.Spec, found.get("spec") or {}, source="spec")
+    spec = documents.validated(dljob.Spec, found.get("spec") or {}, source="spec")
+    memory, least = spec.gpu_memory, dljob.MIN_GPU_MEMORY_MIB
+    if memory is not None and quantity.mebibytes(memory, field="spec.gpuMemory") < least:
+        remedy = f'must be at least {least}Mi, such as "10Gi": a number without a unit counts bytes'
+        raise errors.InvalidInputError("spec.gpuMemory", memory, remedy)
+    if spec.workload_type is pod.WorkloadType.TRAINING and spec.replicas < 1:
+        raise errors.InvalidInputError("spec.replicas", spec.replicas, "must be 1 or more for a training job")
+    return spec
 
 
 def listed(found: Sequence[Mapping[str, Any]]) -> Object:

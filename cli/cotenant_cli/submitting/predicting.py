@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from cotenant_api import dljob, errors, graph, pod, quantity
+from cotenant_api import dljob, errors, graph, pod, quantity, suggestions
 from cotenant_api.names import GPUModel
 from cotenant_api.prediction import Prediction
 from cotenant_predictor import devices
@@ -34,7 +34,7 @@ def predict(found: graph.Graph, spec: dljob.Spec, *, models: Collection[GPUModel
     unknown = tuple(sorted(set(models) - set(known)))
     asked: Sequence[GPUModel] = sorted(set(models) & set(known))
     if models and not asked:
-        remedy = f"is not known; known are {', '.join(known)}"
+        remedy = f"is not known; {suggestions.advice(unknown[0], known)}"
         raise errors.InvalidInputError("gpuModels", ", ".join(unknown), remedy)
     document = jobs.predict(
         _with_requests(found, spec),

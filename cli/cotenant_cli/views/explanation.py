@@ -159,7 +159,7 @@ def _subject(seen: cluster.Seen, namespace: str, name: str) -> tuple[str, Sequen
         f"no DLJob has this name, and no pod or Job that asks for {names.GPU_SHARE}: "
         f"kubectl get dljobs,pods -n {namespace} lists what is there; -n names another namespace"
     )
-    raise errors.InvalidInputError(SUBJECT, f"{namespace}/{name}", remedy)
+    raise errors.NotFoundError(SUBJECT, f"{namespace}/{name}", remedy)
 
 
 def _decides(job: objects.DLJob | None, replicas: Sequence[Replica]) -> objects.Said:

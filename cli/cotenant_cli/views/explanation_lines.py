@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from cotenant_api import dljob, printable
+from cotenant_api import dljob, printable, tables
 from cotenant_api.packingpolicy import Placement
 from cotenant_api.pod import PackedReason
-from cotenant_cli.views import explanation, tables, usage_tables
+from cotenant_cli.views import explanation, usage_tables
 
 _TITLE: Final = 12
 _TONES: Final = {
@@ -21,10 +21,10 @@ _REPLICAS: Final = (
     tables.words("REASON"),
     tables.words("NODE"),
     tables.number("GPU"),
-    tables.words("MODEL"),
+    tables.words("MODEL", spare=2),
     tables.number("BOOKED%"),
-    tables.number("SM%"),
-    tables.number("MIB"),
+    tables.number("SM%", spare=3),
+    tables.number("MIB", spare=1),
     tables.words("BESIDE"),
     tables.words("PHASE", wide=True),
     tables.words("HEALTH", wide=True),
@@ -71,8 +71,7 @@ def lines(shown: explanation.Explanation, look: tables.Look) -> Iterator[str]:
     """All of it; `wide` adds the predictions for every GPU model and all conditions."""
     for title, said, tone in facts(shown):
         text = printable.plain(said)
-        cell = text if tone is None else tables.Toned(text, tone)
-        yield f"{title + ':':<{_TITLE}}{tables.toned(text, cell, look)}"
+        yield from fact(title, text if tone is None else tables.Toned(text, tone), look)
     if shown.replicas:
         yield ""
         yield from tables.lines(_REPLICAS, [row for one in shown.replicas for row in _replica(one)], look)
@@ -83,7 +82,14 @@ def lines(shown: explanation.Explanation, look: tables.Look) -> Iterator[str]:
         yield ""
         rows = [(one.type, one.status, one.reason, one.last_transition_time, one.message) for one in shown.conditions]
         yield from tables.lines(_CONDITIONS, rows, look)
-    yield from usage_tables.notes(shown.notes)
+    yield from usage_tables.notes(shown.notes, look)
+
+
+def fact(title: str, said: tables.Cell, look: tables.Look) -> Iterator[str]:
+    """Words beside their title, in lines that keep to the width."""
+    text = said.words if isinstance(said, tables.Toned) else str(said)
+    for line in tables.wrapped(f"{title + ':':<{_TITLE}}{text}", look, indent=" " * _TITLE):
+        yield f"{line[:_TITLE]}{tables.toned(line[_TITLE:], said, look)}"
 
 
 def facts(shown: explanation.Explanation) -> Iterator[tuple[str, str, tables.Tone | None]]:

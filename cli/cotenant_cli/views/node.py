@@ -151,11 +151,11 @@ def require(seen: cluster.Seen, name: str) -> None:
     """Nothing, if there is a node of that name.
 
     Raises:
-        InvalidInputError: there is none.
+        NotFoundError: there is none.
     """
     if seen.host is None and not seen.nodes:
         remedy = "there is no such node: kubectl get nodes,gpunodes lists what is there"
-        raise errors.InvalidInputError(SUBJECT, name, remedy)
+        raise errors.NotFoundError(SUBJECT, name, remedy)
 
 
 def _agent(seen: cluster.Seen, name: str) -> objects.Node | None:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cotenant_api import printable
-from cotenant_cli.views import node, tables, usage_tables
+from cotenant_api import printable, tables
+from cotenant_cli.views import explanation_lines, node, usage_tables
 
-_TITLE: Final = 12
 _REFUSED: Final = (tables.words("REFUSED-POD-UID"), tables.words("REASON"))
 _FAULTS: Final = (
     tables.number("GPU"),
@@ -18,7 +17,7 @@ _FAULTS: Final = (
 _LEAVING: Final = (
     tables.words("NAMESPACE"),
     tables.words("POD"),
-    tables.words("DLJOB"),
+    tables.words("DLJOB", spare=1),
     tables.words("GPUS"),
     tables.number("BOOKED%"),
     tables.words("AFTER"),
@@ -30,8 +29,7 @@ def shown(found: node.Node, look: tables.Look) -> Iterator[str]:
     tone = tables.Tone.GOOD if found.ready else tables.Tone.BAD
     for title, said in _facts(found):
         text = printable.plain(said)
-        cell: tables.Cell = tables.Toned(text, tone) if title == "Agent" else text
-        yield f"{title + ':':<{_TITLE}}{tables.toned(text, cell, look)}"
+        yield from explanation_lines.fact(title, tables.Toned(text, tone) if title == "Agent" else text, look)
     yield ""
     yield from usage_tables.gpus(found.gpus, look)
     if found.refused:
@@ -40,7 +38,7 @@ def shown(found: node.Node, look: tables.Look) -> Iterator[str]:
     if found.faults:
         yield ""
         yield from tables.lines(_FAULTS, [_fault(one) for one in found.faults], look)
-    yield from usage_tables.notes(found.notes)
+    yield from usage_tables.notes(found.notes, look)
 
 
 def drain(found: node.Drain, look: tables.Look) -> Iterator[str]:
@@ -51,7 +49,7 @@ def drain(found: node.Drain, look: tables.Look) -> Iterator[str]:
         yield f"No pod on {printable.plain(found.name)} has a share of a GPU."
     yield from ("", "Nothing was changed. These commands drain it, and open it again:")
     yield from (f"  {command}" for command in found.commands)
-    yield from usage_tables.notes(found.notes)
+    yield from usage_tables.notes(found.notes, look)
 
 
 def _facts(found: node.Node) -> Iterator[tuple[str, str]]:

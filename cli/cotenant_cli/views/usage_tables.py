@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cotenant_api import gpunode, printable
-from cotenant_cli.views import tables, usage
+from cotenant_api import gpunode, printable, tables
+from cotenant_cli.views import usage
 
 _GPUS: Final = (
     tables.words("NODE"),
     tables.number("GPU"),
     tables.words("MODEL"),
-    tables.number("TENANTS"),
-    tables.number("PREDICTED%"),
+    tables.number("TENANTS", spare=3),
+    tables.number("PREDICTED%", spare=4),
     tables.number("BOOKED%"),
     tables.number("UTIL%"),
     tables.number("MIB-BOOKED"),
-    tables.number("MIB-USED"),
-    tables.number("MIB"),
+    tables.number("MIB-USED", spare=2),
+    tables.number("MIB", spare=1),
     tables.words("HEALTH"),
     tables.words("MODE", wide=True),
     tables.words("MPS", wide=True),
@@ -29,11 +29,11 @@ _TENANTS: Final = (
     tables.number("GPU"),
     tables.words("NAMESPACE"),
     tables.words("POD"),
-    tables.number("PREDICTED%"),
-    tables.number("UPPER%"),
+    tables.number("PREDICTED%", spare=1),
+    tables.number("UPPER%", spare=3),
     tables.number("BOOKED%"),
-    tables.number("ALONE%"),
-    tables.number("MIB-PREDICTED"),
+    tables.number("ALONE%", spare=2),
+    tables.number("MIB-PREDICTED", spare=4),
     tables.number("MIB-BOOKED"),
     tables.number("MIB-USED"),
     tables.number("SM%", wide=True),
@@ -49,7 +49,7 @@ NOT_READY: Final = "NotReady"
 def lines(shown: usage.Usage, look: tables.Look) -> Iterator[str]:
     """Both tables, and the notes."""
     yield from gpus(shown.gpus, look)
-    yield from notes(shown.notes)
+    yield from notes(shown.notes, look)
 
 
 def gpus(shown: Sequence[usage.GPU], look: tables.Look) -> Iterator[str]:
@@ -57,18 +57,20 @@ def gpus(shown: Sequence[usage.GPU], look: tables.Look) -> Iterator[str]:
     if shown:
         yield from tables.lines(_GPUS, [_gpu(gpu) for gpu in shown], look)
     else:
-        yield "No GPU is told of: no node agent serves one here, or no pod of the namespace has a part of one."
+        told = "No GPU is told of: no node agent serves one here, or no pod of the namespace has a part of one."
+        yield from tables.wrapped(told, look)
     rows = [_tenant(gpu, tenant) for gpu in shown for tenant in gpu.tenants]
     if rows:
         yield ""
         yield from tables.lines(_TENANTS, rows, look)
 
 
-def notes(said: Sequence[str]) -> Iterator[str]:
+def notes(said: Sequence[str], look: tables.Look) -> Iterator[str]:
     """After a blank line, if there are any."""
     if said:
         yield ""
-    yield from (f"Note: {printable.plain(note)}" for note in said)
+    for note in said:
+        yield from tables.wrapped(f"Note: {printable.plain(note)}", look, indent="  ")
 
 
 def _gpu(gpu: usage.GPU) -> tuple[tables.Cell, ...]:

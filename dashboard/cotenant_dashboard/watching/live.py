@@ -73,7 +73,7 @@ class Live:
         """What `cotenant why NAMESPACE/NAME` says.
 
         Raises:
-            InvalidInputError: there is no such job.
+            NotFoundError: there is no such job.
         """
         seen = self.store.seen(namespace, name)
         return explanation.explained(seen, namespace=namespace, name=name, now=self._clock.now())

@@ -122,7 +122,7 @@ def _job(live: Live) -> ASGIApp:
         named = scope["path_params"]
         try:
             shown = live.explained(named["namespace"], named["name"])
-        except errors.InvalidInputError as error:
+        except errors.NotFoundError as error:
             missing = JSONResponse({"problem": words.plain(str(error))}, status_code=404, headers=_FRESH)
             await missing(scope, receive, send)
             return
