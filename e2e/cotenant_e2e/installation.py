@@ -177,10 +177,13 @@ def _ready_gpu_nodes(cluster: Cluster) -> set[str]:
 
 
 def _admission_is_in_force(cluster: Cluster) -> bool:
-    """Policies act a moment after they are stored: a pod that must be refused and one that must be changed tell."""
+    """Policies act a moment after they are stored: a pod that must be refused and one that must be changed tell.
+
+    They come into force in the order of their names: that of users is the last one for pods.
+    """
     path = f"{clients.path_of('pods', namespace='default')}?dryRun=All"
     try:
-        changed = cluster.client.create(path, _probe())
+        changed = cluster.client.create(path, _probe(rootless.PROVEN))
     except clients.APIError as error:
         if "cotenant-pods" in error.message:
             # The validating policy is in force, the mutating one is not yet.
@@ -189,14 +192,14 @@ def _admission_is_in_force(cluster: Cluster) -> bool:
     if changed["spec"].get("schedulerName") != names.SCHEDULER_NAME:
         return False
     try:
-        cluster.client.create(path, _probe(annotations={names.PLACEMENT: "{}"}))
+        cluster.client.create(path, _probe({"runAsUser": 0}))
     except clients.APIError as error:
-        return "cotenant-pods" in error.message
+        return "cotenant-tenant-users" in error.message
     return False
 
 
-def _probe(annotations: Mapping[str, str] | None = None) -> Json:
+def _probe(user: Json) -> Json:
     resources = {"limits": {names.GPU_SHARE: "1"}}
-    container = {"name": "main", "image": "none", "resources": resources, "securityContext": rootless.PROVEN}
-    metadata = {"name": "admission-probe", "annotations": dict(annotations or {})}
+    container = {"name": "main", "image": "none", "resources": resources, "securityContext": user}
+    metadata = {"name": "admission-probe"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}

@@ -136,7 +136,8 @@ class Driver:
                 for (at, pid), mib in caller.clients.items():
                     if at == gpu.uuid:
                         shared[pid] = mib
-            _write(gpu, own, gpu.processes(), mps=False)
+            # The list of compute processes holds clients beside their server, as an H200's under driver 580 does.
+            _write(gpu, {**shared, **own}, gpu.processes(), mps=False)
             _write(gpu, shared, gpu.mps_processes(), mps=True)
 
 

@@ -135,7 +135,7 @@ async def _terminate_client(daemon: Daemon, arguments: Arguments) -> list[str]:
         raise RejectedError(f"Server {number} not found!", "1")
     client = _client(server, _number(arguments, 1))
     await daemon.terminate(server, client)
-    return []
+    return ["0"]
 
 
 async def _get_default_percentage(daemon: Daemon, _: Arguments) -> list[str]:
@@ -239,7 +239,6 @@ def _server(daemon: Daemon, arguments: Arguments) -> Server:
 
 
 def _client(server: Server, pid: int) -> Client:
-    """Modelled: NVIDIA's has this line for it, and no server of theirs has been asked."""
     found = [client for client in server.clients if client.pid == pid]
     if not found:
         raise RejectedError(f"Invalid process {pid}!", "1")

@@ -2,6 +2,7 @@
 
 It is that of the driver whose version the stand-in's folder names. What it answers and says without an ACTIVE server is
 what NVIDIA's program of that driver does (`tests/mps_kit`); lines of a server are in the words of NVIDIA's libcuda.
+Of an ACTIVE server and its clients it does what an H200 under driver 580 did (`e2e/gpu/results`), for every driver.
 
 Named below: `interface` https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html, `usage`
 https://docs.nvidia.com/deploy/mps/latest/when-to-use-mps.html, `troubleshooting`
@@ -209,15 +210,17 @@ class Daemon:
         """A fatal fault of one client reaches all clients of the GPU, and the server takes no new ones.
 
         `usage`, memory protection and error containment: it is reported to all clients that share the GPU, without
-        saying which of them caused it; new clients are refused until all of these have ended. The XID: modelled.
+        saying which of them caused it; new clients are refused until all of these have ended. As run: the line names
+        the first client that there is, whoever caused it, or one that lives where a killed one did. The XID: modelled.
         """
         if server.status != "ACTIVE":
             return
         server.status = "FAULT"
         server.affected = list(server.clients)
-        named = f"{{PID: {culprit.pid}, Context: 1}}" if self.driver >= _CONTEXTS_SINCE else f"process {culprit.pid}"
+        pid = next((client.pid for client in server.clients if not client.terminated), culprit.pid)
+        named = f"{{PID: {pid}, Context: 1}}" if self.driver >= _CONTEXTS_SINCE else f"process {pid}"
         self.server_says(
-            server, "Server is handling a fatal GPU error.", f"Client {named} encountered a fatal GPU error."
+            server, f"Client {named} encountered a fatal GPU error.", "Server is handling a fatal GPU error."
         )
         await self.ask(server, f"xid {self.gpu} {xid}")
         # Last, for a client that is told ends: its end is heard once this has returned.
@@ -228,11 +231,11 @@ class Daemon:
         """A client is gone.
 
         `usage`, client early termination: killing a client that is not idle by a signal leaves the others in an
-        undefined state. Modelled as the worst: a fatal fault for them, unless the environment says `nothing`.
+        undefined state. As run: seldom a fatal fault for them. Here always, unless the environment says `nothing`.
         `usage`, error containment: when the last client of a fault has ended, the server serves again.
         """
         await self._drop(server, client)
-        self.server_says(server, f"Client {client.pid} disconnected")
+        self.server_says(server, f"Client process {client.pid} disconnected")
         undefined = os.environ.get("COTENANT_STANDIN_KILLED_BUSY", "fault")
         if client.busy and not clean and server.clients and undefined == "fault":
             await self.fault(server, client, KILLED)
@@ -241,11 +244,11 @@ class Daemon:
     async def terminate(self, server: Server, client: Client) -> None:
         """`interface`, terminate_client: ends the client's work on the GPU, and no other client notices.
 
-        The process lives on and gets CUDA_ERROR_MPS_CLIENT_TERMINATED (cudaErrorMpsClientTerminated).
+        The process lives on and gets CUDA_ERROR_MPS_CLIENT_TERMINATED (cudaErrorMpsClientTerminated). As run: until it
+        ends it stays in the list of clients. Modelled: and keeps its memory.
         """
         client.tell("terminated")
-        client.busy = False
-        await self._drop(server, client)
+        client.busy, client.terminated = False, True
         self.server_says(server, *self._words(client, "Client termination succeeded.", "terminated"))
         await self.settle()
 
@@ -254,7 +257,8 @@ class Daemon:
             server.affected.remove(client)
             if server.status == "FAULT" and not server.affected:
                 server.status = "ACTIVE"
-                self.server_says(server, "All clients of the failed context have ended; server is ACTIVE")
+                model = self.machine.by_uuid(self.gpu).read("name")
+                self.server_says(server, f"Destroy server context on device 0 ({model})")
         if client in server.clients:
             server.clients.remove(client)
             # Last, for who sees in the driver's list that a client is gone may be the next one.

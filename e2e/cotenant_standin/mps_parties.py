@@ -16,6 +16,8 @@ class Client:
     asked: Limits
     granted: Limits = field(default_factory=Limits)
     busy: bool = False
+    terminated: bool = False
+    """It computes no more, and is listed as long as its process lives."""
 
     def tell(self, word: str) -> None:
         """Send one line, whether anybody reads it or not."""

@@ -3,6 +3,8 @@
     product.py nvml SECONDS                            enumerates, reads, and receives events for so long
     product.py mps PIPE LOG PROGRAM CLIENT             PROGRAM: JSON list; CLIENT: PID of a client that it ends;
                                                        prints a line, waits for one, then reads the log
+    product.py tenant ROOT GPU PROGRAM THREADS MIB     runs the GPU's daemon and server; says what a tenant's container
+                                                       gets, then answers `observe` and `canary`, until its input ends
 
 Changes no setting of a GPU. Where the agent's code or what it needs is not installed it prints {"reason": ..}.
 """
@@ -12,9 +14,12 @@ import contextlib
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
+
+_WAIT_SECONDS, _LOOK_SECONDS = 30.0, 0.1
 
 Asks = Callable[[Sequence[str]], Coroutine[Any, Any, dict[str, Any]]]
 
@@ -65,10 +70,70 @@ async def mps(arguments: Sequence[str]) -> dict[str, Any]:
         "answers": answers,
         "understood": described.servers == (server,) and int(client) in described.clients,
         "described": dataclasses.asdict(described),
-        "terminated": int(client) not in after,
+        "listedAfterTheEnd": int(client) in after,
         "fatal": list(tail.read()),
         **observed,
     }
+
+
+async def tenant(arguments: Sequence[str]) -> dict[str, Any]:
+    """`cotenant_deviceplugin.mps`, as a node has it: its own daemon, its server, a tenant's container, and looks."""
+    from cotenant_api import placement
+    from cotenant_api.names import GPUUID
+    from cotenant_deviceplugin.mps import daemon, daemons, readiness, v2
+
+    root, gpu, program = Path(arguments[0]), GPUUID(arguments[1]), json.loads(arguments[2])
+    stop, backend = asyncio.Event(), v2.MPSv2(root, cuda_version="13.0", program=program)
+    settings = daemon.Settings(
+        root=root, program=program, environment=daemons.inherited(), look_seconds=_LOOK_SECONDS, drain_seconds=0
+    )
+    booking = placement.GPUBooking(
+        uuid=gpu, share=int(arguments[3]), active_thread_percentage=int(arguments[3]), memory_mib=int(arguments[4])
+    )
+    one = daemon.Daemon(gpu, settings, stop, users=_nobody, readiness=readiness.Readiness())
+    running, begun = asyncio.create_task(one.run()), time.monotonic()
+    try:
+        await _until(lambda: backend.answers(gpu))
+        answered = time.monotonic() - begun
+        await backend.start(gpu)
+        active = await _until(lambda: _is_active(backend, gpu))
+        edits = dataclasses.asdict(backend.edits(gpu, booking, processes=1))
+        seconds = {"daemonAnswers": round(answered, 3), "active": round(time.monotonic() - begun, 3)}
+        print(json.dumps({**edits, "seconds": seconds, "isActive": active}), flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(await _looked(line.strip(), backend, root, gpu), default=str), flush=True)
+    finally:
+        stop.set()
+        await running
+    return {"ended": True}
+
+
+async def _looked(what: str, backend: Any, root: Path, gpu: Any) -> dict[str, Any]:
+    """What the node agent sees now: of the server, or by a canary of its own."""
+    from cotenant_deviceplugin.mps import canaries
+
+    if what == "canary":
+        return {"canary": await canaries.Canaries(root).run(gpu, server=backend)}
+    seen: dict[str, Any] = dataclasses.asdict(await backend.observe(gpu))
+    return seen
+
+
+async def _until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+    """Whether it came true in time."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while not await condition():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True
+
+
+async def _is_active(backend: Any, gpu: Any) -> bool:
+    return bool((await backend.observe(gpu)).state == "Active")
+
+
+async def _nobody(_: Any) -> frozenset[int]:
+    return frozenset()
 
 
 async def _answers(daemon: Any, server: int) -> dict[str, str]:
@@ -114,7 +179,7 @@ async def _observed(pipe: Path, program: Sequence[str]) -> dict[str, Any]:
     return {"observed": f"{seen.state}, {len(seen.clients)} clients" + (f", {seen.reason}" if seen.reason else "")}
 
 
-COMMANDS: dict[str, Asks] = {"nvml": nvml, "mps": mps}
+COMMANDS: dict[str, Asks] = {"nvml": nvml, "mps": mps, "tenant": tenant}
 
 
 def main(words: Sequence[str]) -> int:

@@ -35,6 +35,12 @@ def results(sources: Iterable[Path], folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def results_of(folders: Iterable[Path]) -> list[dict[str, Any]]:
+    """Every result of all archives in these folders."""
+    with tempfile.TemporaryDirectory() as folder:
+        return results((archive for each in folders for archive in sorted(each.glob("*.tar.gz"))), Path(folder))
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Print the tables, or write them into a page."""
     parser = argparse.ArgumentParser(description=__doc__)

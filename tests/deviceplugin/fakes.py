@@ -19,10 +19,17 @@ START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 POD_PATH = "/api/v1/namespaces/team/pods"
 
 
+_ROUNDS_AT_MOST = 1000
+
+
 async def settled() -> None:
     """Let every task go on until all of them wait for something that only the test can cause."""
-    for _ in range(200):
+    loop: Any = asyncio.get_running_loop()
+    for _ in range(_ROUNDS_AT_MOST):
         await asyncio.sleep(0)
+        if not loop._ready:  # nothing is scheduled beside this task
+            return
+    raise AssertionError(f"tasks still go on after {_ROUNDS_AT_MOST} rounds of the event loop")
 
 
 class Clockwork:

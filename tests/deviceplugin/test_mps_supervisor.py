@@ -263,7 +263,9 @@ async def test_fault_that_a_tenant_has_made_up_does_nothing_to_anybody(machine: 
     assert (machine.server(), [each.process.poll() for each in tenants]) == (server, [None, None])
 
 
-async def test_stuck_client_is_ended_through_the_server_after_a_bound(machine: gpu_machine.Machine) -> None:
+async def test_stuck_client_is_ended_through_the_server_and_keeps_the_gpu_closed_while_it_lives(
+    machine: gpu_machine.Machine,
+) -> None:
     machine.control_daemon()
     time = Time()
     gpu = supervised(machine, time)
@@ -273,9 +275,13 @@ async def test_stuck_client_is_ended_through_the_server_after_a_bound(machine: g
     await gpu.step(SHARED)
     time.now += POLICY.terminate_seconds
     await gpu.step(SHARED)
-    assert machine.control(f"get_client_list {machine.server()}") == ""
+    await quick.until(lambda: f"PID: {stuck.pid}, Context ID: 1}} terminated" in machine.said())
+    assert machine.control(f"get_client_list {machine.server()}") == f"{stuck.pid}\n"
+    assert not (await gpu.step(SHARED)).ready
+    assert machine.said().count(f"terminate_client {machine.server()} {stuck.pid}") == 1
+    stuck.process.kill()
+    await quick.until(lambda: not machine.state.gpu(0).mps_processes())
     assert (await proven(gpu)).ready
-    assert stuck.process.poll() is None
 
 
 async def test_stuck_client_is_named_for_eviction_after_a_longer_bound(machine: gpu_machine.Machine) -> None:

@@ -73,3 +73,30 @@ async def test_a_gpu_that_cannot_be_asked_is_told_after_the_others_were_served()
     with pytest.raises(errors.TemporaryError, match="no answer"):
         await _ending(daemons).step(NOW)
     assert daemons.ended == [52]
+
+
+async def test_a_client_that_stays_in_the_list_after_its_end_is_ended_once() -> None:
+    daemons = _Daemons(None)
+    ending = _ending(daemons)
+    async with asyncio.timeout(SECONDS):
+        await ending.step(NOW)
+        await ending.step(NOW)
+    assert daemons.ended == [52, 51]
+
+
+async def test_a_client_whose_end_was_refused_is_ended_again() -> None:
+    daemons = _Refusing(None)
+    ending = _ending(daemons)
+    async with asyncio.timeout(SECONDS):
+        await ending.step(NOW)
+        await ending.step(NOW)
+    assert daemons.ended == [52, 51, 51]
+
+
+class _Refusing(_Daemons):
+    """The first client's end is refused once."""
+
+    async def terminate(self, gpu: GPUUID, pid: int) -> None:
+        await super().terminate(gpu, pid)
+        if self.ended.count(pid) == 1 and gpu == FIRST:
+            raise errors.TemporaryError("refused", delay_seconds=1)

@@ -5,12 +5,13 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from cotenant_api.gpunode import MPS
 from cotenant_deviceplugin.mps import control, presence
-from mps_kit import session
+from mps_kit import programs, session
 from mps_kit.place import GPU, Place
 from node_kit import quick
 
@@ -47,12 +48,22 @@ async def test_daemon_whose_sockets_are_gone_lives_and_cannot_be_asked(place: Pl
             await asking(place, daemon).servers()
 
 
+def ends_at_a_signal(server: int) -> bool:
+    """Whether NVIDIA's daemon has started the program and it catches no SIGINT: before, the daemon's handler does."""
+    process = Path(f"/proc/{server}")
+    caught = next(line for line in (process / "status").read_text().splitlines() if line.startswith("SigCgt:"))
+    is_caught = int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1
+    return b"nvidia-cuda-mps-server" in (process / "cmdline").read_bytes() and not is_caught
+
+
 @contextlib.asynccontextmanager
 async def waiting_question(place: Place, daemon: session.Daemon) -> AsyncIterator[int]:
     """A question that the daemon answers when its server is ready, which is never; the server's PID."""
     backend = place.backend()
     await backend.start(GPU)
     (first,) = await asking(place, daemon).servers()
+    if isinstance(place.program, programs.Real):
+        await quick.until(lambda: ends_at_a_signal(first))
     await asking(place, daemon).shutdown_server(first, with_clients=True)
     await quick.until(lambda: f"Server {first} exited" in place.said())
     await backend.start(GPU)

@@ -8,6 +8,7 @@ from cotenant_api import logs
 from cotenant_deviceplugin.mps import layout, readiness
 
 SUMMARY = "run one MPS control daemon for each GPU of this node"
+COMPONENT = True
 EXAMPLES = "example: cotenant mps-daemons --drain-seconds 600"
 
 

@@ -7,6 +7,7 @@ from cotenant_api import logs
 from cotenant_deviceplugin.commands import driver_files
 
 SUMMARY = "hand out this node's GPUs by the hundredth, and publish their state"
+COMPONENT = True
 EXAMPLES = "example: cotenant node-agent --node=$(NODE_NAME) --metrics-address=:9476"
 
 

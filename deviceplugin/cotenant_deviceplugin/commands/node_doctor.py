@@ -1,13 +1,12 @@
 """`cotenant node-doctor`: what is wrong with this machine, for a node of shared GPUs."""
 
-import asyncio
 import sys
 from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant_api import findings
+from cotenant_api import tables, terminal
 from cotenant_deviceplugin.commands import driver_files
 from cotenant_deviceplugin.mps import layout
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from cotenant_deviceplugin.doctor.machine import Machine
 
 SUMMARY = "look for what is wrong with this machine, for sharing its GPUs, with a remedy for each finding"
+COMPONENT = True
 EXAMPLES = """\
 examples: cotenant node-doctor
           kubectl -n cotenant-system exec POD -- cotenant node-doctor -o json
@@ -65,11 +65,15 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Read, and tell; nothing is changed."""
+    import asyncio
+
+    from cotenant_api import findings
     from cotenant_deviceplugin.doctor import checks
 
     found = checks.examined(asyncio.run(_read(arguments)))
     report = findings.Report(taken=datetime.now(UTC).isoformat(timespec="seconds"), findings=found)
-    sys.stdout.write(findings.rendered(report, form=arguments.output, colours=findings.in_colours(sys.stdout)))
+    look = tables.Look(colours=terminal.in_colours(sys.stdout), width=terminal.width(sys.stdout))
+    sys.stdout.write(findings.rendered(report, form=arguments.output, look=look))
     return findings.exit_code(found)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from cotenant_api import logs
 
 SUMMARY = "publish simulated GPUs of simulated nodes (for trying Cotenant without a GPU)"
+COMPONENT = True
 EXAMPLES = "example: cotenant simulated-agents --config agents.yaml"
 
 

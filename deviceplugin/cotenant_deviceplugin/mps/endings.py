@@ -54,7 +54,8 @@ def due(
 ) -> tuple[Termination, ...]:
     """What is to be ended now: processes of pods whose time has come, that are still clients of their GPU's server.
 
-    Asked again, it names again whatever is still a client: a lost answer or a restart of the agent changes nothing.
+    Asked again, it names again whatever is still among `clients`: a lost answer or a restart of the agent changes
+    nothing. Whom the server has ended it lists as long as the process lives: who asks leaves these out.
     """
     return tuple(
         Termination(pod=ending.pod, gpu=ending.gpu, pid=pid)

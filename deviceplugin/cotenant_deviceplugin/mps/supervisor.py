@@ -72,6 +72,8 @@ class Supervisor:
         self._state = supervision.State()
         self._event = False
         self._ended: frozenset[int] = frozenset()
+        self._heeded: frozenset[int] = frozenset()
+        """Of these, whom the server has ended: it lists each as long as its process lives."""
         self._one_at_a_time = asyncio.Lock()
 
     def heard(self) -> None:
@@ -82,6 +84,7 @@ class Supervisor:
         """End one client so that its neighbours live. Raises TemporaryError."""
         self._ended |= {pid}
         await self._backend.terminate(self.gpu, pid)
+        self._heeded |= {pid}
 
     async def step(self, wanted: gpunode.Mode | None) -> supervision.Decision:
         """Observe once, and do what follows. `EvictStayers` in its actions is left to the caller.
@@ -120,6 +123,7 @@ class Supervisor:
         server = await self._backend.observe(self.gpu)
         own = look.own | self._ended
         self._ended &= frozenset(server.clients)
+        self._heeded &= self._ended
         seen = supervision.Seen(
             server=server,
             compute_mode=look.compute_mode,
@@ -145,7 +149,7 @@ class Supervisor:
             case supervision.SetComputeMode(mode=mode):
                 await self._driver.set_compute_mode(self.gpu, mode)
             case supervision.TerminateClients(pids=pids):
-                for pid in sorted(pids):
+                for pid in sorted(pids - self._heeded):
                     await self.terminate(pid)
                 return False
             case supervision.EvictStayers():

@@ -37,6 +37,8 @@ class Ending:
         log: Log,
     ) -> None:
         self._watched, self._grants, self._machines, self._owners, self._log = watched, grants, machines, owners, log
+        self._ended: dict[GPUUID, frozenset[int]] = {}
+        """Clients that were ended: each stays in its server's list as long as its process lives."""
 
     async def step(self, now: datetime) -> None:
         """End what is due now."""
@@ -56,19 +58,23 @@ class Ending:
 
     async def _end_on(self, gpu: GPUUID, coming: Iterable[tuple[Grant, pods.BoundPod]], now: datetime) -> None:
         clients = await self._machines.clients(gpu)
+        ended = self._ended.get(gpu, frozenset()) & clients
         owners = await self._owners.pods_of(clients)
         here = [
             _ending(grant, bound, gpu, frozenset(pid for pid, owner in owners.items() if owner == grant.pod_uid))
             for grant, bound in coming
             if any(booking.uuid == gpu for booking in grant.booked.gpus)
         ]
-        for due in endings.due(here, clients={gpu: clients}, now=now):
+        for due in endings.due(here, clients={gpu: clients - ended}, now=now):
             self._log.info("%s: ending client %d of pod %s before its grace period ends", gpu, due.pid, due.pod)
             try:
                 await self._machines.terminate(gpu, due.pid)
             except errors.TemporaryError as error:
                 # It is asked again a second later, for as long as it is a client.
                 self._log.warning("%s: client %d: %s", gpu, due.pid, error)
+            else:
+                ended |= {due.pid}
+        self._ended[gpu] = ended
 
 
 def _ending(grant: Grant, bound: pods.BoundPod, gpu: GPUUID, processes: frozenset[int]) -> endings.Ending:

@@ -1,11 +1,11 @@
-"""Writes the generated sections of docs/reference/, or checks that they are up to date."""
+"""Writes the generated sections of docs/reference/ and of the chart's README, or checks that they are up to date."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from cotenant_api import errors
 
-SUMMARY = "write or check the generated sections of docs/reference/"
+SUMMARY = "write or check the generated sections of docs/reference/ and of the chart's README"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -13,7 +13,7 @@ def configure(parser: ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--write", action="store_true", help="write them")
     choice.add_argument("--check", action="store_true", help="fail unless they are up to date")
-    parser.add_argument("--dir", type=Path, help="the folder (default: docs/reference)")
+    parser.add_argument("--dir", type=Path, help="the one folder (default: docs/reference and the chart)")
 
 
 def run(arguments: Namespace) -> int:
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> int:
     """
     from cotenant_e2e.documentation import reference
 
-    for page, text in reference.pages(arguments.dir or reference.FOLDER).items():
+    for page, text in reference.pages(*([arguments.dir] if arguments.dir else [])).items():
         if page.read_text(encoding="utf-8") == text:
             continue
         if arguments.check:

@@ -1,6 +1,7 @@
-"""Generated sections of docs/: which there are, and what belongs into each. Reads the repository, writes nothing.
+"""Generated sections of docs/ and of the chart's README: which there are, and what belongs into each.
 
-Fields of our kinds are `cotenant crds --reference`'s; this adds the command line, the chart's values and the metrics.
+Reads the repository, writes nothing. Fields of our kinds are `cotenant crds --reference`'s; this adds the command line,
+the chart's values and the metrics.
 """
 
 from importlib import metadata
@@ -9,22 +10,26 @@ from typing import Final
 
 from cotenant_api import cli, errors, sections
 from cotenant_api.commands import crds
-from cotenant_e2e import configuration
+from cotenant_e2e import charts, configuration
 from cotenant_e2e.documentation import arguments, tables
 
-FOLDER: Final = configuration.REPOSITORY / "docs" / "reference"
+FOLDERS: Final = (configuration.REPOSITORY / "docs" / "reference", charts.CHART)
+"""Where pages with generated sections are."""
 COMMAND: Final = "python -m cotenant_e2e reference --write"
 _OURS: Final = "cotenant_e2e reference: "
 _CRDS: Final = "cotenant crds --reference: "
 
 
-def pages(folder: Path = FOLDER) -> dict[Path, str]:
-    """Every page below a folder with its generated sections as they should be, where it has any.
+def pages(*folders: Path) -> dict[Path, str]:
+    """Return every page below these folders that has generated sections, with the sections as they should be.
+
+    Without an argument: all that there are.
 
     Raises:
         InvalidInputError: a section names nothing that is generated.
     """
-    return {page: filled(page) for page in sorted(folder.rglob("*.md")) if sections.commands(sections.read(page))}
+    found = (page for folder in folders or FOLDERS for page in sorted(folder.rglob("*.md")))
+    return {page: filled(page) for page in found if sections.commands(sections.read(page))}
 
 
 def filled(page: Path) -> str:

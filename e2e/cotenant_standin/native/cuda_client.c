@@ -44,7 +44,7 @@ static void fail(const char *text) {
 
 static void obey(const char *word) {
     if (!strcmp(word, "fault"))
-        fail("CUDA error: unspecified launch failure (an MPS client of this GPU had a fatal fault)");
+        fail("CUDA error: an illegal memory access was encountered (an MPS client of this GPU had a fatal fault)");
     if (!strcmp(word, "terminated"))
         fail("CUDA error: CUDA_ERROR_MPS_CLIENT_TERMINATED: the MPS client has been terminated by the server");
     if (!strcmp(word, "busy"))

@@ -3,8 +3,10 @@
  * without one. No figure from here says anything about a GPU.
  *
  * As documented of CUDA: a process connects to the MPS daemon in CUDA_MPS_PIPE_DIRECTORY, and if there is none it runs
- * on without MPS (nvidia-cuda-mps-control(1)). Modelled: a step takes 3 ms of all SMs; a context takes no memory; what
- * is free is bounded by the limit; who has computed once counts as busy; all else is not there, and the dynamic linker says so.
+ * on without MPS (nvidia-cuda-mps-control(1)). As an H200 under driver 580 does (e2e/gpu/results): SMs are parted two by
+ * two; a context takes memory by its SMs, which counts against the limit; who shares a GPU with a fault gets its error.
+ * Modelled: a step takes 3 ms of all SMs; who has computed once counts as busy; all else is not there, and the dynamic
+ * linker says so.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -19,10 +21,11 @@
 enum { MAX_BUFFERS = 4096, WORK = 1, FAULT = 2 };
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, DEVICE_UNAVAILABLE = 46, NO_DEVICE = 100,
-    ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, MPS_CONNECTION_FAILED = 805, MPS_RPC_FAILURE = 806,
+    ILLEGAL_ADDRESS = 700, MPS_CONNECTION_FAILED = 805, MPS_RPC_FAILURE = 806,
     MPS_SERVER_NOT_READY = 807, MPS_MAX_CLIENTS_REACHED = 808, MPS_CLIENT_TERMINATED = 810
 };
 static const uint64_t MIB = 1024 * 1024;
+static const double CONTEXT_MIB = 28, CONTEXT_MIB_PER_SM = 3.68; /* 72 MiB at 12 SMs, 514 at 132 */
 static const double STEP_SECONDS = 0.003;
 
 static struct {
@@ -33,7 +36,7 @@ static struct {
     int64_t limit_mib;
     int priority, index;
     uint64_t held[MAX_BUFFERS];
-    int buffers, launched;
+    int buffers, launched, contexts;
     bool busy;
 } self = {.context = {.connection = -1}, .thread_percentage = 100, .limit_mib = -1};
 
@@ -44,7 +47,7 @@ static int meaning(const char *word) {
     } words[] = {{"ok", SUCCESS},
                  {"oom", OUT_OF_MEMORY},
                  {"busy", DEVICE_UNAVAILABLE},
-                 {"fault", LAUNCH_FAILED},
+                 {"fault", ILLEGAL_ADDRESS},
                  {"terminated", MPS_CLIENT_TERMINATED},
                  {"not-ready", MPS_SERVER_NOT_READY},
                  {"max-clients", MPS_MAX_CLIENTS_REACHED},
@@ -64,7 +67,7 @@ static int answered(const char *request) {
     if (!read_line(self.context.connection, line, -1))
         return self.sticky = MPS_RPC_FAILURE;
     int code = meaning(line);
-    if (code == LAUNCH_FAILED || code == MPS_CLIENT_TERMINATED)
+    if (code == ILLEGAL_ADDRESS || code == MPS_CLIENT_TERMINATED)
         self.sticky = code;
     return code;
 }
@@ -152,8 +155,8 @@ int cuDeviceGet(int *device, int ordinal) {
 }
 
 static int multiprocessors(void) {
-    int count = (int)((double)gpu_number("sm_count") * self.thread_percentage / 100);
-    return count > 0 ? count : 1;
+    int count = (int)((double)gpu_number("sm_count") * self.thread_percentage / 100) & ~1;
+    return count > 0 ? count : 2;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
@@ -161,14 +164,34 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return attribute == 16 && !device ? ready() : INVALID_VALUE; /* MULTIPROCESSOR_COUNT */
 }
 
-int cuDevicePrimaryCtxRetain(void **context, int device) {
-    *context = &self;
-    return device ? INVALID_VALUE : ready();
+static uint64_t held_bytes(void) {
+    uint64_t sum = (uint64_t)self.contexts * (uint64_t)(CONTEXT_MIB + CONTEXT_MIB_PER_SM * multiprocessors()) * MIB;
+    for (int i = 0; i < self.buffers; i++)
+        sum += self.held[i];
+    return sum;
 }
 
-int cuCtxCreate_v2(void **context, unsigned int flags, int device) {
+static int hold(void) {
+    char line[LINE];
+    snprintf(line, sizeof line, "memory %llu\n", (unsigned long long)(held_bytes() / MIB));
+    return answered(line);
+}
+
+static int new_context(void **context) {
+    int state = ready();
     *context = &self;
-    return flags || device ? INVALID_VALUE : ready();
+    if (state)
+        return state;
+    self.contexts++;
+    if ((state = hold()))
+        self.contexts--;
+    return state;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int device) { return device ? INVALID_VALUE : new_context(context); }
+
+int cuCtxCreate_v2(void **context, unsigned int flags, int device) {
+    return flags || device ? INVALID_VALUE : new_context(context);
 }
 
 int cuCtxDestroy_v2(void *context) { return context == &self ? ready() : INVALID_VALUE; }
@@ -182,21 +205,8 @@ int cuCtxGetExecAffinity(int *affinity, int type) {
 
 int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     *least = 0;
-    *greatest = self.priority ? 0 : -5;
+    *greatest = -5; /* whatever the client's priority is */
     return ready();
-}
-
-static uint64_t held_bytes(void) {
-    uint64_t sum = 0;
-    for (int i = 0; i < self.buffers; i++)
-        sum += self.held[i];
-    return sum;
-}
-
-static int hold(void) {
-    char line[LINE];
-    snprintf(line, sizeof line, "memory %llu\n", (unsigned long long)(held_bytes() / MIB));
-    return answered(line);
 }
 
 /* An address is the buffer's number beyond 4 GiB. */
@@ -284,7 +294,6 @@ static const struct {
     {DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
     {NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {MPS_CONNECTION_FAILED, "CUDA_ERROR_MPS_CONNECTION_FAILED", "MPS client failed to connect to the MPS daemon"},
     {MPS_RPC_FAILURE, "CUDA_ERROR_MPS_RPC_FAILURE", "the remote procedural call between MPS server and client failed"},
     {MPS_SERVER_NOT_READY, "CUDA_ERROR_MPS_SERVER_NOT_READY", "MPS server is not ready to accept new MPS client"},
