@@ -80,7 +80,7 @@ class Server:
 
     def all(self, path: str) -> list[Object]:
         """All objects of a kind, where the path names a namespace those in it."""
-        target = handlers.Target(path)
+        target = handlers.named(path)
         found = self.store.objects[target.collection].items()
         return [value for (namespace, _), value in found if target.namespace in ("", namespace)]
 
@@ -91,6 +91,10 @@ class Server:
     def has_pod(self, name: str, namespace: str = "team") -> bool:
         """Whether there is a pod of that name."""
         return (namespace, name) in self.store.objects[pods.PODS]
+
+    async def changed(self) -> None:
+        """Wait until an object is made, changed or deleted."""
+        await self._news.wait()
 
     def arrive(self) -> list[transport.Answer]:
         """Carry out what was late, the latest first; what nobody hears."""

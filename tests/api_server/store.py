@@ -60,7 +60,8 @@ class Store:
         self.compacted = 0
         self.objects: defaultdict[str, dict[Key, Object]] = defaultdict(dict)
         self.listeners: list[Listener] = []
-        self._history: list[Change] = []
+        self._history: defaultdict[str, list[Change]] = defaultdict(list)
+        """By collection: most watches are of one in which nothing happens while others change."""
         self._pages: dict[str, tuple[int, list[Object]]] = {}
 
     def find(self, collection: str, key: Key) -> Object:
@@ -98,8 +99,8 @@ class Store:
         """The changes of a collection after a version; refuses with 410 where they are forgotten."""
         if version < self.compacted:
             raise answers.RefusedError(410, f"too old resource version: {version} ({self.compacted})")
-        first = bisect.bisect_right(self._history, version, key=lambda change: change.version)
-        return [change for change in self._history[first:] if change.collection == collection]
+        history = self._history[collection]
+        return history[bisect.bisect_right(history, version, key=lambda change: change.version) :]
 
     def as_of(self, collection: str, key: Key, version: int) -> Object | None:
         """An object as it was at a version; refuses with 410 what is forgotten, with 504 a version that is to come."""
@@ -108,10 +109,10 @@ class Store:
         if version > self.version:
             raise answers.RefusedError(504, f"Too large resource version: {version}, current: {self.version}")
         found = self.objects[collection].get(key)
-        for change in reversed(self._history):
+        for change in reversed(self._history[collection]):
             if change.version <= version:
                 break
-            if change.collection == collection and key_of(change.value) == key:
+            if key_of(change.value) == key:
                 found = change.before
         return found
 
@@ -153,7 +154,8 @@ class Store:
         """
         self.objects.clear()
         self.objects.update({collection: dict(found) for collection, found in snapshot.objects.items()})
-        self._history = [change for change in self._history if change.version <= snapshot.version]
+        for history in self._history.values():
+            history[:] = [change for change in history if change.version <= snapshot.version]
         self._pages.clear()
         self.version = snapshot.version + bump
         if bump:
@@ -162,7 +164,7 @@ class Store:
 
     def forget_last(self) -> None:
         """The last change is not told to watches that start later."""
-        self._history.pop()
+        max(filter(None, self._history.values()), key=lambda history: history[-1].version).pop()
 
     def _store(self, collection: str, value: Object, before: Object | None) -> Object:
         metadata = dict(value["metadata"])
@@ -180,7 +182,7 @@ class Store:
         else:
             value["metadata"]["resourceVersion"] = str(self.version)
         change = Change(collection, kind, value, before)
-        self._history.append(change)
+        self._history[collection].append(change)
         for listener in list(self.listeners):
             listener(change)
         return value

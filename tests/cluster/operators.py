@@ -13,9 +13,10 @@ from cotenant_api import names
 from cotenant_e2e import installation, kubeconfigs
 from cotenant_e2e.cluster import Cluster
 from cotenant_operator import command
-from cotenant_operator.loop import events
+from cotenant_operator.loop import events, leading
 
 SECONDS = 30
+LEADS_SECONDS = 600
 
 
 class Operators:
@@ -52,8 +53,12 @@ class Operators:
 
 
 def _operate(arguments: argparse.Namespace) -> None:
-    """One that waits for its events: on a loaded machine they would be kept for later, and lost when it is killed."""
+    """One that waits for its events: on a loaded machine they would be kept for later, and lost when it is killed.
+
+    Nor does it doubt its Lease there, which the proxy gives to whoever asks.
+    """
     events.SECONDS = SECONDS  # type: ignore[misc]
+    leading.RENEW_SECONDS = LEADS_SECONDS  # type: ignore[misc]
     command.run(arguments)
 
 

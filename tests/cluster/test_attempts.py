@@ -78,15 +78,15 @@ def test_a_job_that_runs_out_of_gpu_memory_twice_succeeds_with_more(workspace: W
 def test_a_gang_of_four_of_which_one_member_fails_begins_anew(workspace: Workspace) -> None:
     workspace.dljob("gang", replicas=4, backoffLimit=1, model=workspace.graph("graph"), template=template(run_for=""))
     members = living(workspace, 1, count=4)
-    service = workspace.client.get(clients.path_of("services", namespace=workspace.namespace, name="gang"))
+    service = workspace.client.get(clients.path_of("services", namespace=workspace.namespace, name="gang-gang"))
     assert service["spec"]["clusterIP"] == "None"
     assert sorted(pod["spec"]["hostname"] for pod in members) == [f"gang-1-{index}" for index in range(4)]
-    assert {pod["spec"]["subdomain"] for pod in members} == {"gang"}
+    assert {pod["spec"]["subdomain"] for pod in members} == {"gang-gang"}
     end(workspace, members[2], code=1, message="ValueError: no data\n")
     again = living(workspace, 2, count=4)
     environment = {item["name"]: item.get("value") for item in again[0]["spec"]["containers"][0]["env"]}
     assert (environment["COTENANT_ATTEMPT"], environment["COTENANT_MAY_RESUME"]) == ("2", "true")
-    assert environment["MASTER_ADDR"] == "gang-2-0.gang"
+    assert environment["MASTER_ADDR"] == "gang-2-0.gang-gang"
     (words,) = told(workspace)
     assert "ValueError: no data" in words
     for pod in again:

@@ -95,14 +95,14 @@ def test_a_template_that_kubernetes_refuses_says_so(workspace: Workspace) -> Non
 def test_a_job_for_a_gpu_that_is_not_there_waits_and_says_why(workspace: Workspace) -> None:
     workspace.dljob("job", model=workspace.graph("graph"), gpuModels=["Tesla-P4"])
     condition = workspace.wait_for_condition("job", "Queued", "True", "GPUModelMismatch")
-    assert "another model" in condition["message"]
+    assert "no node has a GPU of model Tesla-P4: did you mean Tesla-T4?" in condition["message"]
 
 
-def test_a_pod_that_fits_nowhere_waits_with_counts_and_its_place_in_the_queue(workspace: Workspace) -> None:
+def test_a_pod_that_fits_no_gpu_waits_with_the_remedy_and_its_place_in_the_queue(workspace: Workspace) -> None:
     workspace.pod("big", 10, annotations={names.GPU_MEMORY: "900Gi"})
-    waiting.wait_until(lambda: workspace.packed("big").get("reason") == "InsufficientMemory", "condition", SECONDS)
+    waiting.wait_until(lambda: workspace.packed("big").get("reason") == "NeverFits", "condition", SECONDS)
     message = workspace.packed("big")["message"]
-    assert "lack" in message
+    assert "ask for less" in message
     assert "in the queue" in message
     assert workspace.client.get(workspace.pods("big"))["spec"]["schedulingGates"]
 

@@ -53,13 +53,13 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def upgraded(cluster: Cluster, *values: str) -> subprocess.CompletedProcess[str]:
     settings = [argument for value in values for argument in ("--set", value)]
-    return helm(cluster, "upgrade", "cotenant", str(charts.CHART), *settings)
+    return helm(cluster, "upgrade", "cotenant", str(charts.CHART), *rendering.NAMED, *settings)
 
 
 @pytest.fixture
 def installed(bare: Cluster) -> Iterator[Cluster]:
     """The chart, as it is by default."""
-    done = helm(bare, "install", "cotenant", str(charts.CHART), "--create-namespace")
+    done = helm(bare, "install", "cotenant", str(charts.CHART), *rendering.NAMED, "--create-namespace")
     assert done.returncode == 0, done.stderr
     yield bare
     helm(bare, "uninstall", "cotenant", "--wait", "--no-hooks")
@@ -121,7 +121,7 @@ def test_an_upgrade_leaves_the_mps_daemons_as_they_are_until_their_version_is_na
     assert upgraded(installed, "image.tag=9.9.9").returncode == 0
     assert mps_image(installed) == before
     assert upgraded(installed, "image.tag=9.9.9", "node.mps.tag=9.9.9").returncode == 0
-    assert mps_image(installed) == "cotenant/node:9.9.9"
+    assert mps_image(installed) == f"{rendering.REGISTRY}/cotenant/node:9.9.9"
     assert upgraded(installed, "image.registry=mirror.test:5000").returncode == 0
     assert mps_image(installed) == "mirror.test:5000/cotenant/node:9.9.9"
 
@@ -173,10 +173,11 @@ def test_an_installation_from_the_manifests_is_taken_over(installed: Cluster) ->
     installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS))
     installed.kubectl("apply", "--filename", str(charts.MANIFESTS / "policy.yaml"))
     installed.kubectl("apply", "--kustomize", str(charts.MANIFESTS / "node"))
-    flags = ("--take-ownership", "--force-conflicts")
+    flags = (*rendering.NAMED, "--take-ownership", "--force-conflicts")
     done = helm(installed, "install", "cotenant", str(charts.CHART), *flags)
     assert done.returncode == 0, done.stderr
-    changed = helm(installed, "upgrade", "cotenant", str(charts.CHART), "--set", "mode=Observe", "--force-conflicts")
+    observing = (*rendering.NAMED, "--set", "mode=Observe", "--force-conflicts")
+    changed = helm(installed, "upgrade", "cotenant", str(charts.CHART), *observing)
     assert changed.returncode == 0, changed.stderr
     assert policy_mode(installed) == "Observe"
 
@@ -192,3 +193,17 @@ def test_an_uninstallation_that_broke_off_is_taken_back_by_an_upgrade(installed:
     assert policy_mode(installed) == "Pack"
     assert "cotenant-pods" in installed.kubectl("get", "mutatingadmissionpolicybindings", "--output=name")
     waiting.wait_until(lambda: complete(installed, "deployments", "cotenant-operator"), "the operator", SECONDS)
+
+
+def test_helm_test_finds_what_is_missing_of_the_installation(
+    installed: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    release_command.configure(parser)
+    kubeconfig = ("--kubeconfig", str(installed.kubeconfig()))
+    assert release_command.run(parser.parse_args(["verify", *kubeconfig])) == 0
+    assert "everything that was installed is there and ready" in capsys.readouterr().out
+    installed.kubectl("delete", "mutatingadmissionpolicybinding", "cotenant-pods")
+    assert release_command.run(parser.parse_args(["verify", *kubeconfig, "--wait-seconds", "1"])) == 1
+    assert "MutatingAdmissionPolicyBinding cotenant-pods is not there" in capsys.readouterr().out
+    assert upgraded(installed, "mode=Pack").returncode == 0

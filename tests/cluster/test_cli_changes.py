@@ -141,7 +141,7 @@ def test_pods_that_nobody_makes_again_are_ended_only_with_force(workspace: Works
     workspace.pod("alone", 5, annotations={names.GPU_MODELS: T4})
     workspace.bound_pod("alone")
     code, said = run("node", "drain", node)
-    assert code == 1
+    assert code == 2
     assert f"nobody makes {workspace.namespace}/alone again" in said
     assert not workspace.client.get(clients.path_of("nodes", name=node))["spec"].get("unschedulable")
     code, said = run("node", "drain", node, "--force", "--timeout", str(SECONDS))

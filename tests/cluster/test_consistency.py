@@ -4,8 +4,8 @@ A simulated run says in which order jobs come and end. The same comes and ends t
 led to; whoever runs then must run where the simulator put it, with the same share, threads, memory and priority. What a
 simulation leaves out (time between lift and binding, kube-scheduler, the operator's own waits) must not change that.
 
-What does hang on time is kept out, for time passes otherwise there: nobody waits for `maxWaitSeconds`, after which the
-oldest goes first, nor for `scaleUpAfterSeconds`, after which kube-scheduler tries whom it likes first.
+What does hang on time is kept out, for time passes otherwise there: `maxWaitSeconds` is so long that shares alone make
+the order of the queue, and nobody waits for `scaleUpAfterSeconds`, after which kube-scheduler tries any first.
 """
 
 import collections
@@ -130,11 +130,12 @@ def simulated(workspace: Workspace, asked: list[jobs.Job]) -> list[Step]:
 
 @pytest.fixture
 def patient(workspace: Workspace) -> Iterator[None]:
-    """Nobody is shown to an autoscaler."""
-    before = workspace.client.get(POLICY)["spec"]["queue"]["scaleUpAfterSeconds"]
-    workspace.client.patch(POLICY, {"spec": {"queue": {"scaleUpAfterSeconds": 86400}}})
+    """Shares alone make the order of the queue, and nobody is shown to an autoscaler."""
+    changed = {"maxWaitSeconds": 604800, "scaleUpAfterSeconds": 86400}
+    queue = workspace.client.get(POLICY)["spec"]["queue"]
+    workspace.client.patch(POLICY, {"spec": {"queue": changed}})
     yield
-    workspace.client.patch(POLICY, {"spec": {"queue": {"scaleUpAfterSeconds": before}}})
+    workspace.client.patch(POLICY, {"spec": {"queue": {name: queue[name] for name in changed}}})
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def ending(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ending]:
 def prepare(cluster: Cluster) -> None:
     client = cluster.client
     client.create(clients.path_of("runtimeclasses", group="node.k8s.io"), RUNTIME_CLASS)
-    done = helm(cluster, "install", "cotenant", str(charts.CHART), "--create-namespace")
+    done = helm(cluster, "install", "cotenant", str(charts.CHART), *rendering.NAMED, "--create-namespace")
     assert done.returncode == 0, done.stderr
     client.create(clients.path_of("namespaces"), {"metadata": {"name": "team"}})
     client.patch(NODE, {"spec": {"taints": TAINTS}})

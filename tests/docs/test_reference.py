@@ -1,4 +1,4 @@
-"""The generated parts of docs/reference/ are up to date, and hold everything that they should."""
+"""The generated parts of docs/reference/ and of the chart's README are up to date, and hold all that they should."""
 
 import argparse
 from importlib import metadata
@@ -13,7 +13,7 @@ from cotenant_e2e.documentation import arguments, reference, tables
 
 def test_the_generated_parts_are_up_to_date() -> None:
     pages = reference.pages()
-    assert {page.stem for page in pages} == {"commands", "gpunode", "metrics", "packingpolicy", "values"}
+    assert {page.stem for page in pages} == {"README", "commands", "gpunode", "metrics", "packingpolicy", "values"}
     assert [page.name for page, text in pages.items() if page.read_text(encoding="utf-8") != text] == []
 
 

@@ -37,6 +37,8 @@ RUNTIME_CLASS: Final = {
     "metadata": {"name": "nvidia"},
     "handler": "nvidia",
 }
+IMAGES: Final = "image.registry=docker.io"
+"""As the archives of `make images` name them; the node has them already, and pulls none."""
 HOOK: Final = "cotenant-uninstall"
 
 
@@ -70,7 +72,7 @@ class Site:
         """Kubernetes' own image, made of the program that this kit builds."""
         values = yaml.safe_load((charts.CHART / "values.yaml").read_text())
         image = values["scheduler"]["kubeScheduler"]["image"]
-        reference = f"docker.io/library/{image['repository']}:{image['tag']}"
+        reference = f"{image['registry']}/{image['repository']}:{image['tag']}"
         archive = self.gpus.node.layout.folder / "kube-scheduler.tar"
         program = self.cluster.settings.programs["kube-scheduler"]
         config = {"Env": ["PATH=/usr/local/bin"]}
@@ -152,10 +154,10 @@ class Site:
         """Hand the node's GPUs over, and install."""
         self.cluster.client.patch(self.gpus.node.path, {"metadata": {"labels": {names.GPU_NODE_LABEL: "true"}}})
         if version == cotenant_api.__version__:
-            self.helm.install(charts.CHART)
+            self.helm.install(charts.CHART, IMAGES)
             return
         with tempfile.TemporaryDirectory() as folder:
-            self.helm.install(self.helm.package(charts.CHART, version=version, folder=Path(folder)))
+            self.helm.install(self.helm.package(charts.CHART, version=version, folder=Path(folder)), IMAGES)
 
     def remove(self) -> None:
         """Take the release away, if it is there; returns when no pod of it is left."""

@@ -72,8 +72,9 @@ class Team:
             body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
             self.site.cluster.client.create(self.space.deployments(), body)
         else:
-            # The operator chooses the share; who submits a DLJob names none.
+            # The operator chooses the share and books the memory; a DLJob's template names neither.
             del template["spec"]["containers"][0]["resources"]
+            del template["metadata"]["annotations"]
             model = self.space.graph("graph", workloads.graph_document(flops=10**8, repeat=20))
             self.space.dljob(name, model=model, gpuMemory="3Gi", template=template)
 

@@ -86,7 +86,7 @@ def test_an_upgrade_and_its_rollback_disturb_no_running_job(earlier: Site, occup
 def run_with(site: Site, component: Component, version: str) -> None:
     """Change one component's version alone; returns when it runs."""
     path = clients.path_of(component.plural, group="apps", namespace=NAMESPACE, name=component.workload)
-    container = {"name": component.container, "image": f"cotenant/{component.image}:{version}"}
+    container = {"name": component.container, "image": f"docker.io/cotenant/{component.image}:{version}"}
     patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
     site.cluster.client.patch(path, patch, content_type="application/strategic-merge-patch+json")
     workload = f"{component.plural}/{component.workload}"
