@@ -8,7 +8,7 @@ RUN_DIR := .run
 SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator cli dashboard))
 PROTOS := $(wildcard deviceplugin/cotenant_deviceplugin/kubelet/protos/*.proto)
 MODEL := predictor/cotenant_predictor/models/default.json
-MODEL_DATA := kernels gavel
+MODEL_DATA := kernels timm gavel
 OPENB_TRACES := default gpushare40 multigpu20
 # One job of test-node is a real one; COTENANT_TORCH_VENV names an environment for it that is there already.
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
@@ -18,6 +18,9 @@ DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-whee
 
 # The other folders have targets of their own.
 UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node security simulation torch)
+
+# Programs and tests start Python hundreds of times: each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
@@ -33,8 +36,8 @@ demo-down: $(DEMO) ## stop what `make demo KEEP=1` left running
 
 test: test-unit test-simulation test-chart test-cluster test-security ## unit, simulation, chart, cluster and security tests
 
-test-unit: $(VENV)/.wheel ## decision code, on all cores; no cluster needed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(UNIT) -q -n auto --dist worksteal
+test-unit: $(VENV)/.wheel ## decision code, a process more than cores, as some wait; no cluster needed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(UNIT) -q -n $$(($$(nproc) + 1)) --dist worksteal
 
 coverage: $(VENV)/.wheel ## the same with a coverage report, in twice the time
 	OMP_NUM_THREADS=1 COVERAGE_FILE=.coverage.unit $(BIN)/python -m pytest $(UNIT) -q -n auto --dist worksteal --cov --cov-report=term
@@ -52,7 +55,7 @@ test-cluster: $(VENV)/.wheel ## against real Kubernetes control planes, three si
 
 test-security: $(VENV)/.wheel ## what an attacker's own token can do on a real control plane: a tenant's, a node agent's, the operator's
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --helm >/dev/null
-	$(BIN)/python -m pytest tests/security -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/security -q -n 3 --dist loadfile --no-loadscope-reorder
 
 rbac-used: $(VENV)/.wheel ## run the suites that use our accounts, and write manifests/rbac/rights.txt from the API server's audit logs (about half an hour)
 	@rm -rf $(RUN_DIR)/rights
