@@ -24,8 +24,8 @@ def folder() -> Path:
     return synthetic.COMMITTED
 
 
-def asked(folder: Path, *more: str, trace: str = "plain") -> list[str]:
-    return ["--trace-dir", str(folder), "--trace", trace, "--seeds", "42-43", "--processes", "1", *more]
+def asked(folder: Path, *more: str, trace: str = "plain", seeds: str = "42") -> list[str]:
+    return ["--trace-dir", str(folder), "--trace", trace, "--seeds", seeds, "--processes", "1", *more]
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ def test_the_committed_trace_is_what_is_drawn_and_its_curves_are_the_oracles(fol
 
 
 def test_the_json_is_as_documented(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(*asked(folder, "--placement", "FirstFit", "--json")) == 0
+    assert called(*asked(folder, "--placement", "FirstFit", "--json", seeds="42-43")) == 0
     (document,) = documents(capsys.readouterr().out)
     assert list(document) == ["trace", "placement", "seeds"]
     assert (document["trace"], document["placement"]) == ("plain", "FirstFit")
@@ -60,7 +60,7 @@ def test_the_json_is_as_documented(folder: Path, capsys: pytest.CaptureFixture[s
 def test_the_same_call_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = []
     for _ in range(2):
-        assert called(*asked(folder, "--json", "--seeds", "42")) == 0
+        assert called(*asked(folder, "--json")) == 0
         told.append(documents(capsys.readouterr().out))
     assert told[0] == told[1]
 
@@ -68,7 +68,7 @@ def test_the_same_call_says_the_same(folder: Path, capsys: pytest.CaptureFixture
 def test_the_self_check_comes_first_and_its_runs_are_not_run_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert called(*asked(folder, "--placement", "BestFit", "--placement", "Spread")) == 0
+    assert called(*asked(folder, "--placement", "BestFit", "--placement", "Spread", seeds="42-43")) == 0
     told = [line.partition("openb: ")[2].split(": ")[:2] for line in capsys.readouterr().err.splitlines()]
     assert told[:5] == [*(["self-check", f"{run}/4"] for run in range(1, 5)), ["self-check", "4 runs are as published"]]
     assert [first for first, *_ in told[5:]] == ["1/2", "2/2", "bound", "bound"]
@@ -118,7 +118,7 @@ def test_without_published_curves_it_says_that_there_is_no_self_check(
 
 def test_several_traces_placements_and_limits_are_a_line_each(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = ["--placement", "FirstFit", "--placement", "Spread", "--max-tenants", "16", "--max-tenants", "3", "--json"]
-    assert called(*asked(folder, *more, "--seeds", "42", trace="all")) == 0
+    assert called(*asked(folder, *more, trace="all")) == 0
     found = documents(capsys.readouterr().out)
     told = [(document["trace"], document["placement"], document["max_tenants"]) for document in found]
     expected_lines = [("FirstFit", 16), ("Spread", 16), ("FirstFit", 3), ("Spread", 3)]
@@ -126,7 +126,7 @@ def test_several_traces_placements_and_limits_are_a_line_each(folder: Path, caps
 
 
 def test_all_placements_are_those_that_need_no_predictions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(*asked(folder, "--placement", "all", "--seeds", "42", "--json")) == 0
+    assert called(*asked(folder, "--placement", "all", "--json")) == 0
     found = [document["placement"] for document in documents(capsys.readouterr().out)]
     assert found == ["FirstFit", "BestFit", "Spread", "FGD", "DualPrice", "Random"]
 
@@ -147,7 +147,7 @@ def test_tables_tell_what_was_published_and_which_placement_wins(
 def test_one_placement_alone_is_told_for_each_seed_beside_its_bound(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert called(*asked(folder)) == 0
+    assert called(*asked(folder, seeds="42-43")) == 0
     printed = capsys.readouterr().out
     assert re.search(
         r"^FirstFit allocates \d+\.\d\d % of the GPUs when as many were asked for; no\s+placement",
@@ -173,7 +173,7 @@ def test_the_table_is_written_between_the_markers_below_the_call(
     page.write_text(f"before\n{begin}\nold\n{end}\nafter\n", encoding="utf-8")
     assert called(*asked(folder, "--placement", "FirstFit", "--write", str(page))) == 0
     text = page.read_text(encoding="utf-8")
-    command = "cotenant simulate openb --trace plain --placement FirstFit --seeds 42-43"
+    command = "cotenant simulate openb --trace plain --placement FirstFit --seeds 42"
     assert text.startswith(f"before\n{begin}\n\n`{command}`\n\nFirstFit allocates ")
     assert text.endswith("-->\nafter\n")
     assert "| FirstFit | 16 |" in text
