@@ -71,6 +71,13 @@ def test_the_interval_of_few_repeats_is_students() -> None:
     assert (found.mean, found.low, found.high) == pytest.approx((2, 2 - half, 2 + half))
 
 
+def test_an_interval_ends_where_the_quantity_does() -> None:
+    found = intervals.mean([0.0, 0.0, 3.0], least=0.0)
+    assert found is not None
+    assert (found.mean, found.low) == (1, 0)
+    assert found.high > 4
+
+
 def test_equal_repeats_have_no_width() -> None:
     assert intervals.mean([2.0, 2.0, 2.0]) == page.Estimate(2, 2, 2)
 

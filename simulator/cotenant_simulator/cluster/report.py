@@ -114,10 +114,10 @@ def document(asked: Asked) -> Mapping[str, Any]:
 
 
 def spread(results: Results, value: Value) -> page.Estimate | None:
-    """Mean over seeds; None where a run has no such figure."""
+    """Return the mean over seeds; None where a run has no such figure. No figure can be below zero."""
     found = [value(run) for run in results]
     known = [one for one in found if one is not None]
-    return intervals.mean(known) if len(known) == len(found) else None
+    return intervals.mean(known, least=0.0) if len(known) == len(found) else None
 
 
 def difference(before: Results, after: Results, value: Value) -> page.Estimate | None:

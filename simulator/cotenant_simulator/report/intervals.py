@@ -12,8 +12,13 @@ from cotenant_simulator.report import page
 CONFIDENCE: Final = 0.95
 
 
-def mean(values: Sequence[float]) -> page.Estimate | None:
-    """None of nothing; one value has no interval."""
+def mean(values: Sequence[float], *, least: float = -math.inf) -> page.Estimate | None:
+    """Return the mean with its interval: None of nothing; one value has no interval.
+
+    Args:
+        values: one of each repeat.
+        least: what the quantity cannot fall below; the interval ends there.
+    """
     if not values:
         return None
     middle = statistics.fmean(values)
@@ -21,4 +26,4 @@ def mean(values: Sequence[float]) -> page.Estimate | None:
         return page.Estimate(middle, middle, middle)
     error = statistics.stdev(values) / math.sqrt(len(values))
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
-    return page.Estimate(middle, middle - half, middle + half)
+    return page.Estimate(middle, max(middle - half, least), middle + half)
