@@ -192,12 +192,6 @@ def test_it_gives_nothing_of_its_own_to_another(
         assert "metadata.ownerReferences: " in message
     finalizers = {"metadata": {"finalizers": ["example.org/kept"]}}
     assert "metadata.finalizers: " in refused(lambda: operator.patch(f"{path}/{called(plural)}?dryRun=All", finalizers))
-    noted = {"metadata": {"annotations": {"a": "b"}}}
-    if plural == "configmaps":
-        message = refused(lambda: operator.patch(f"{path}/{called(plural)}?dryRun=All", noted))
-        assert "metadata.annotations: the operator sets none" in message
-    else:
-        operator.patch(f"{path}/{called(plural)}?dryRun=All", noted)
     if plural != "deployments":
         operator.delete(f"{path}/{called(plural)}", dryRun="All")
 
