@@ -36,13 +36,13 @@ needs more runs out of memory, and is placed again with more."""
 
 @functools.lru_cache(maxsize=4096)
 def hundredths(upper_percent: float, *, max_utilization_percent: int) -> int:
-    """The share, 1 to 100, that an upper bound in percent of a GPU stands for."""
+    """Return the share, 1 to 100, that an upper bound in percent of a GPU stands for."""
     # Rounded first: 100 x 0.55 / 100 must not become 56 through binary fractions.
     return min(max(math.ceil(round(100 * upper_percent / max_utilization_percent, 6)), 1), HUNDREDTHS)
 
 
 def upper_percent(predicted: prediction.GPUPrediction, metric: packingpolicy.Metric) -> float:
-    """The upper bound of the policy's metric."""
+    """Return the upper bound of the policy's metric."""
     match metric:
         case packingpolicy.Metric.GPU_UTILIZATION:
             return predicted.utilization.upper
@@ -83,7 +83,7 @@ def requested_share(
     gpu_mib: Mapping[GPUModel, int] | None = None,
     annotated_mib: int | None = None,
 ) -> int:
-    """The pod's request: the least that it is booked for on any GPU model that the job may use.
+    """Return the pod's request: the least that it is booked for on any GPU model that the job may use.
 
     Args:
         by_gpu: its prediction.
@@ -147,12 +147,12 @@ def alone_on(
 
 
 def measured_utilization(percent: float) -> prediction.PercentRange:
-    """What is booked of a utilization that was measured: `UPPER_POINTS` above it, at most 100."""
+    """Return what is booked of a utilization that was measured: `UPPER_POINTS` above it, at most 100."""
     return prediction.PercentRange(q50=percent, upper=min(percent + UPPER_POINTS, 100.0))
 
 
 def measured_memory(peak_mib: int) -> prediction.MemoryRange:
-    """What is booked of a memory peak that was measured: `MEMORY_PERCENT` of it."""
+    """Return what is booked of a memory peak that was measured: `MEMORY_PERCENT` of it."""
     return prediction.MemoryRange(q50=peak_mib, upper=-(-peak_mib * MEMORY_PERCENT // 100))
 
 

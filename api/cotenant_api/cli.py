@@ -57,12 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def entries() -> dict[str, metadata.EntryPoint]:
-    """The commands that are installed, by name."""
+    """Return the commands that are installed, by name."""
     return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
 
 
 def parser(commands: Mapping[str, metadata.EntryPoint]) -> argparse.ArgumentParser:
-    """The command line of these commands."""
+    """Return the command line of these commands."""
     made = argparse.ArgumentParser(
         prog="cotenant",
         description="GPU co-tenancy for deep-learning jobs on Kubernetes.",
@@ -95,7 +95,7 @@ def _told(name: str, summary: str) -> list[str]:
 
 
 def _extra(entry: metadata.EntryPoint) -> str:
-    """The extra that brings a command's dependencies: the command says it, else it is named as its component."""
+    """Return the extra that brings a command's dependencies: the command says it, else it is named as its component."""
     return str(getattr(entry.load(), "EXTRA", entry.module.partition(".")[0].removeprefix("cotenant_")))
 
 

@@ -38,18 +38,18 @@ class Condition(documents.Model):
 
 
 def find(conditions: Sequence[Condition], condition_type: str) -> Condition | None:
-    """The condition of a type, if it is there."""
+    """Return the condition of a type, if it is there."""
     return next((condition for condition in conditions if condition.type == condition_type), None)
 
 
 def is_true(conditions: Sequence[Condition], condition_type: str) -> bool:
-    """Whether a condition is there and True."""
+    """Return whether a condition is there and True."""
     found = find(conditions, condition_type)
     return found is not None and found.status is Status.TRUE
 
 
 def updated(conditions: Sequence[Condition], new: Condition, *, now: datetime) -> tuple[Condition, ...]:
-    """The list with `new` in it; its transition time changes only when the status does."""
+    """Return the list with `new` in it; its transition time changes only when the status does."""
     old = find(conditions, new.type)
     unchanged = old is not None and old.status is new.status
     time = old.last_transition_time if old is not None and unchanged else timestamp(now)

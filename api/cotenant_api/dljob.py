@@ -292,7 +292,7 @@ class Status(documents.Model):
 
 
 def contradiction(spec: Spec) -> str | None:
-    """What makes a spec unusable that its types allow; the API server refuses it since the rule is there."""
+    """Return what makes a spec unusable that its types allow; the API server refuses it since the rule is there."""
     extracted = spec.model is not None and (spec.model.onnx is not None or spec.model.entrypoint is not None)
     if extracted and spec.batch_size is None:
         return "spec.batchSize: is missing: model.onnx and model.entrypoint need the samples of one step"

@@ -36,7 +36,7 @@ class Model(BaseModel):
     )
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; keys that are not set are absent."""
+        """Return the JSON object; keys that are not set are absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -48,11 +48,11 @@ class Document(Model):
     v: int = Field(default=1, ge=1)
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; what is unknown is null, so that its digest is the same for every writer."""
+        """Return the JSON object; what is unknown is null, so that its digest is the same for every writer."""
         return self.model_dump(mode="json", by_alias=True)
 
     def to_json(self) -> str:
-        """The canonical text: compact, keys sorted."""
+        """Return the canonical text: compact, keys sorted."""
         return canonical(self.to_object())
 
     @classmethod
@@ -90,14 +90,14 @@ class Document(Model):
 
 
 def _may_be_cut(text: str | bytes) -> bool:
-    """Whether there may be halves of characters in it; the search takes longer than all of the reading."""
+    """Return whether there may be halves of characters in it; the search takes longer than all of the reading."""
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))
     return (not text.isascii() or "\\u" in text) and _SURROGATE.search(text) is not None
 
 
 def validated(model: type[M], value: object, *, source: str) -> M:
-    """The value as `model`; the first wrong field becomes an InvalidInputError."""
+    """Return the value as `model`; the first wrong field becomes an InvalidInputError."""
     try:
         return model.model_validate(value)
     except ValidationError as error:

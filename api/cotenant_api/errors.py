@@ -62,7 +62,10 @@ class TemporaryError(CotenantError):
 
 
 def shortened(value: object, *, limit: int = MAX_FOREIGN_TEXT) -> str:
-    """The value as text, quoted if it is a string, cut to `limit` characters; cheap, however large or deep it is."""
+    """Return the value as text, quoted if it is a string, cut to `limit` characters.
+
+    Cheap, however large or deep it is.
+    """
     value = str(value) if isinstance(value, PurePath) else value
     text = repr(value[: limit + 1]) if isinstance(value, (str, bytes)) else _bounded.repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -69,7 +69,7 @@ def error(where: str, what: str, remedy: str) -> Finding:
 
 
 def stamped(found: Iterable[Finding], *, check: str) -> Iterator[Finding]:
-    """The findings with the name of their check."""
+    """Yield the findings with the name of their check."""
     for one in found:
         yield one.model_copy(update={"check": check})
 
@@ -80,7 +80,7 @@ def exit_code(found: Iterable[Finding]) -> int:
 
 
 def rendered(report: Report, *, form: str, look: tables.Look) -> str:
-    """The text as `json` or `yaml`, else for people, with a line's end."""
+    """Return the text as `json` or `yaml`, else for people, with a line's end."""
     if form == "json":
         return json.dumps(report.to_object(), indent=2, allow_nan=False) + "\n"
     if form == "yaml":
@@ -96,7 +96,7 @@ _CODES: Final = {Level.OK: "32", Level.WARNING: "33", Level.ERROR: "31"}
 
 
 def lines(found: Sequence[Finding], look: tables.Look) -> Iterator[str]:
-    """A table, the remedy below each line that has one, and how many of each level there are.
+    """Yield a table, the remedy below each line that has one, and how many of each level there are.
 
     What is found stands below its place, in lines that keep to the width, where it has no room beside it.
     """

@@ -156,7 +156,7 @@ class Graph(documents.Document):
     coverage: Coverage = Coverage()
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; what writers of before did not know is there only where it says something."""
+        """Return the JSON object; what writers of before did not know is there only where it says something."""
         return documents.without(super().to_object(), peakActivationBytes=None, channelsLast=False)
 
     def computed_digest(self) -> GraphDigest:
@@ -166,7 +166,7 @@ class Graph(documents.Document):
         return GraphDigest("sha256:" + hashlib.sha256(documents.canonical(content).encode()).hexdigest())
 
     def sealed(self) -> Self:
-        """The same graph with its digest filled in."""
+        """Return the same graph with its digest filled in."""
         return self.model_copy(update={"digest": self.computed_digest()})
 
     @classmethod
@@ -191,12 +191,12 @@ class Graph(documents.Document):
         return graph.model_copy(update={"digest": digest})
 
     def packed(self) -> bytes:
-        """The gzipped document; the same bytes for the same graph."""
+        """Return the gzipped document; the same bytes for the same graph."""
         return gzip.compress(self.to_json().encode(), mtime=0)
 
 
 def parts(text: bytes) -> int:
-    """How many values a text has, more or less: without reading it."""
+    """Return how many values a text has, more or less: without reading it."""
     return sum(text.count(mark) for mark in (b",", b"[", b"{"))
 
 

@@ -61,7 +61,7 @@ def configure(logging_format: Format = Format.TEXT, *, level: int = logging.INFO
 
 
 def _told(formatter: logging.Formatter, record: logging.LogRecord) -> tuple[str, str | None]:
-    """The message, and the traceback of a failure."""
+    """Return the message, and the traceback of a failure."""
     return record.getMessage(), formatter.formatException(record.exc_info) if record.exc_info else None
 
 

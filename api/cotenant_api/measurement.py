@@ -116,7 +116,7 @@ class Measurement(documents.Document):
     environment: Environment
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; `family` and `namespace` are there only where they are named."""
+        """Return the JSON object; `family` and `namespace` are there only where they are named."""
         written = super().to_object()
         return {key: value for key, value in written.items() if value is not None or key not in _WHERE_NAMED}
 

@@ -182,7 +182,7 @@ class Spec(Packing):
         return self.tenant_user is TenantUser.NON_ROOT and not whole
 
     def packing(self, gpu_model: GPUModel) -> Packing:
-        """The packing fields in force for one GPU model; the first override that names it wins."""
+        """Return the packing fields in force for one GPU model; the first override that names it wins."""
         base = {name: getattr(self, name) for name in Packing.model_fields}
         for override in self.overrides:
             if gpu_model in override.gpu_models:

@@ -9,12 +9,12 @@ _PLACE = re.compile(r"; ([1-9][0-9]{0,8})(?:st|nd|rd|th) in the queue$")
 
 
 def told(message: str, position: int) -> str:
-    """The message with the place; `position` is from 1."""
+    """Return the message with the place; `position` is from 1."""
     return f"{message}; {ordinal(position)} in the queue"
 
 
 def position(message: str) -> int | None:
-    """The place that a message ends with, if it does."""
+    """Return the place that a message ends with, if it does."""
     found = _PLACE.search(message)
     return None if found is None else int(found[1])
 

@@ -131,7 +131,7 @@ class Demand:
 
 
 def asks_for_share(pod: Object) -> bool:
-    """Whether any ordinary container asks for `cotenant.dev/gpu-share`."""
+    """Return whether any ordinary container asks for `cotenant.dev/gpu-share`."""
     return any(_share_of(container) is not None for container in _containers(pod))
 
 
@@ -155,7 +155,7 @@ def requested_share(pod: Object) -> tuple[str, int]:
 
 
 def demand(pod: Object) -> Demand:
-    """What a pod asks for, from its containers and annotations.
+    """Return what a pod asks for, from its containers and annotations.
 
     Raises:
         InvalidInputError: a request or annotation cannot be read; it names which.

@@ -25,7 +25,7 @@ _LONG_EXPONENT = re.compile(r"[eE]([+-]?)0*[1-9][0-9]{2,}$")
 
 
 def parse(text: str | int, *, field: str) -> Decimal:
-    """The number that a quantity stands for.
+    """Return the number that a quantity stands for.
 
     Raises:
         InvalidInputError: the text is no quantity, negative, or more than 64 bits hold.
@@ -37,7 +37,7 @@ def parse(text: str | int, *, field: str) -> Decimal:
 
 
 def counted(text: str | int, *, field: str) -> Decimal:
-    """The number that a quantity stands for, at most `MAX`: so Kubernetes counts whatever it has let in.
+    """Return the number that a quantity stands for, at most `MAX`: so Kubernetes counts whatever it has let in.
 
     Raises:
         InvalidInputError: the text is no quantity, or negative.
@@ -63,12 +63,12 @@ def _number(text: str | int, *, field: str) -> Decimal:
 
 
 def mebibytes(text: str | int, *, field: str) -> int:
-    """A quantity of bytes as MiB, rounded up."""
+    """Return a quantity of bytes as MiB, rounded up."""
     return math.ceil(parse(text, field=field) / BYTES_PER_MIB)
 
 
 def integer(text: str | int, *, field: str) -> int:
-    """A quantity that must be whole, such as a count of extended resources."""
+    """Return a quantity that must be whole, such as a count of extended resources."""
     value = parse(text, field=field)
     if value != value.to_integral_value():
         raise errors.InvalidInputError(field, text, "must be a whole number")
@@ -76,5 +76,5 @@ def integer(text: str | int, *, field: str) -> int:
 
 
 def millis(text: str | int, *, field: str) -> int:
-    """A quantity of CPU in thousandths, rounded up."""
+    """Return a quantity of CPU in thousandths, rounded up."""
     return math.ceil(parse(text, field=field) * 1000)

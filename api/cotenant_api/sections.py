@@ -27,7 +27,7 @@ def replace(page: Path, content: list[str], *, command: str) -> None:
 
 
 def lines(page: Path, *, command: str) -> list[str]:
-    """What stands in the section, without the empty lines around it.
+    """Return what stands in the section, without the empty lines around it.
 
     Raises:
         InvalidInputError: the page cannot be read, or has no such section.
@@ -38,7 +38,7 @@ def lines(page: Path, *, command: str) -> list[str]:
 
 
 def filled(page: Path, text: str, content: list[str], *, command: str) -> str:
-    """The page's text with lines in the place of what stands in the section. `page` is for messages alone.
+    """Return the page's text with lines in the place of what stands in the section. `page` is for messages alone.
 
     Raises:
         InvalidInputError: there is no such section.
@@ -54,7 +54,7 @@ def commands(text: str) -> list[str]:
 
 
 def read(page: Path) -> str:
-    """The text of a page.
+    """Return the text of a page.
 
     Raises:
         InvalidInputError: it cannot be read.
@@ -66,7 +66,7 @@ def read(page: Path) -> str:
 
 
 def _around(page: Path, text: str, command: str) -> tuple[str, str]:
-    """The page up to the end of the first marker, and from the second one on."""
+    """Return the page up to the end of the first marker, and from the second one on."""
     begin, end = f"<!-- begin: {command} -->", f"<!-- end: {command} -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)

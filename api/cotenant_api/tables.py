@@ -67,12 +67,12 @@ class Look:
 
 
 def number(title: str, *, wide: bool = False, spare: int = 0) -> Column:
-    """A column of figures."""
+    """Return a column of figures."""
     return Column(title=title, right=True, wide=wide, spare=spare)
 
 
 def words(title: str, *, wide: bool = False, spare: int = 0) -> Column:
-    """A column of words."""
+    """Return a column of words."""
     return Column(title=title, wide=wide, spare=spare)
 
 
@@ -85,7 +85,7 @@ def wrapped(text: str, look: Look, *, indent: str = "") -> Iterator[str]:
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], look: Look) -> Iterator[str]:
-    """The table; none of its lines ends with blanks."""
+    """Yield the table; none of its lines ends with blanks."""
     places = [place for place, column in enumerate(columns) if look.wide or not column.wide]
     found = {place: [columns[place].title, *(_text(row[place]) for row in rows)] for place in places}
     widths = {place: max(map(len, texts)) for place, texts in found.items()}
@@ -131,7 +131,7 @@ def _cut(columns: Sequence[Column], widths: dict[int, int], width: int) -> dict[
 
 
 def toned(text: str, cell: Cell, look: Look) -> str:
-    """The text in the colour of the cell, where it has one."""
+    """Return the text in the colour of the cell, where it has one."""
     if not look.colours or not isinstance(cell, Toned):
         return text
     return f"\x1b[{cell.tone.value}m{text}\x1b[0m"

@@ -8,7 +8,7 @@ _LEAST: Final = 40
 
 
 def in_colours(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
+    """Return whether a stream is a terminal that shows colours, and nobody asked for none (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -9,7 +9,7 @@ class Clock(Protocol):
     """Tells the time and waits."""
 
     def now(self) -> datetime:
-        """The time, with its zone."""
+        """Return the time, with its zone."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -19,7 +19,7 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """The time in UTC."""
+        """Return the time in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:

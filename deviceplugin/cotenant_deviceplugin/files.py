@@ -39,7 +39,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read(path: Path) -> str | None:
-    """The text; None: there is no such file. Raises TemporaryError."""
+    """Return the text; None: there is no such file. Raises TemporaryError."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

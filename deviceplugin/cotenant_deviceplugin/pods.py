@@ -61,7 +61,7 @@ class BoundPod:
 
 
 def has_ended(manifest: pod.Object) -> bool:
-    """Whether a pod succeeded or failed."""
+    """Return whether a pod succeeded or failed."""
     return _phase(manifest) in FINISHED_PHASES
 
 
@@ -71,7 +71,7 @@ def _phase(manifest: pod.Object) -> str | None:
 
 
 def read(manifest: pod.Object) -> BoundPod | None:
-    """A pod as the API server tells it; None where it asks for no share."""
+    """Return a pod as the API server tells it; None where it asks for no share."""
     if not pod.asks_for_share(manifest):
         return None
     metadata: pod.Object = manifest.get("metadata") or {}
@@ -148,5 +148,8 @@ def _contract(manifest: pod.Object, notes: pod.Object) -> tuple[str, int, placem
 
 
 def _time(text: str | None) -> datetime | None:
-    """The API server writes `deletionTimestamp` itself: when it was asked, and the grace period on top."""
+    """Return the time; the API server writes `deletionTimestamp` itself.
+
+    When it was asked, and the grace period on top.
+    """
     return None if text is None else datetime.fromisoformat(text)

@@ -45,11 +45,11 @@ class Retry:
         self._failing: dict[str, Failure] = {}
 
     def failing(self, *what: str) -> bool:
-        """Whether any of these fails at the moment."""
+        """Return whether any of these fails at the moment."""
         return any(each in self._failing for each in what)
 
     async def until_done(self, what: str, action: Callable[[], Awaitable[T]]) -> T:
-        """The result of `action`, tried again on every CotenantError. `what` names it in the log."""
+        """Return the result of `action`, tried again on every CotenantError. `what` names it in the log."""
         while True:
             try:
                 result = await action()

@@ -22,7 +22,7 @@ class Shared(Generic[T]):
         self._waiting = 0
 
     async def __call__(self) -> T:
-        """An answer that was begun after this call."""
+        """Return an answer that was begun after this call."""
         asked = self._begun
         self._waiting += 1
         try:

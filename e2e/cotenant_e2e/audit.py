@@ -38,7 +38,7 @@ class Request:
 
 
 def of(log: Path, *, since_bytes: int = 0) -> list[Request]:
-    """The requests in a log, from a place in it on; a watch counts once, when it begins."""
+    """Return the requests in a log, from a place in it on; a watch counts once, when it begins."""
     with log.open("rb") as file:
         file.seek(since_bytes)
         lines = file.read().split(b"\n")
@@ -48,12 +48,12 @@ def of(log: Path, *, since_bytes: int = 0) -> list[Request]:
 
 
 def size(log: Path) -> int:
-    """The place in the log that is reached now; 0 where nothing was written."""
+    """Return the place in the log that is reached now; 0 where nothing was written."""
     return log.stat().st_size if log.exists() else 0
 
 
 def counted(requests: Iterable[Request]) -> Counter[str]:
-    """How many of each verb and resource."""
+    """Return how many of each verb and resource."""
     return Counter(one.what for one in requests)
 
 

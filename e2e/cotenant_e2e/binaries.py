@@ -37,7 +37,7 @@ class Search:
         return not all(self.builder.path(target).exists() for target in self.missing)
 
     def complete(self) -> dict[str, Path]:
-        """The path of every program; builds what must be built.
+        """Return the path of every program; builds what must be built.
 
         Raises:
             PermanentError: it cannot be built.
@@ -54,7 +54,7 @@ def find(
     tools: Path = TOOLS,
     programs: Sequence[Program] = versions.PROGRAMS,
 ) -> dict[str, Path]:
-    """The path of every program: what `search` finds, and the rest built.
+    """Return the path of every program: what `search` finds, and the rest built.
 
     Raises:
         InvalidInputError: COTENANT_KUBERNETES_BIN names no folder, or a program there has another version.
@@ -92,7 +92,7 @@ def search(
 
 
 def present(program: Program, environment: Mapping[str, str]) -> Path | None:
-    """The program that the user named, or that PATH leads to, if its version fits; else None.
+    """Return the program that the user named, or that PATH leads to, if its version fits; else None.
 
     Raises:
         InvalidInputError: the user named a folder that is none, or holds another version.
@@ -107,19 +107,22 @@ def present(program: Program, environment: Mapping[str, str]) -> Path | None:
 
 
 def version_of(program: Program, path: Path) -> versions.Version | None:
-    """The version that it prints; None where it prints none."""
+    """Return the version that it prints; None where it prints none."""
     return versions.parse(commandline.ask([str(path), *program.ask]) or "")
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """The folder of everything that the kit keeps. As the XDG rules say, a relative XDG_CACHE_HOME counts as none."""
+    """Return the folder of everything that the kit keeps.
+
+    As the XDG rules say, a relative XDG_CACHE_HOME counts as none.
+    """
     base = Path(environment.get("XDG_CACHE_HOME", ""))
     home = Path(environment.get("HOME") or Path.home())
     return (base if base.is_absolute() else home / ".cache") / "cotenant"
 
 
 def _named(program: Program, directory: Path) -> Path | None:
-    """The program in the folder that the user named; None where it holds none of this name."""
+    """Return the program in the folder that the user named; None where it holds none of this name."""
     if not directory.is_dir():
         raise errors.InvalidInputError(
             VARIABLE, str(directory), "name a folder of Kubernetes 1.36 programs, or unset it"

@@ -66,7 +66,7 @@ class Builder:
                 compiled += self._build_one(go, target, log, _Counting(detail, compiled, f"of {packages} packages"))
 
     def _download(self, go: Path, targets: Sequence[Target], log: TextIO) -> int:
-        """How many packages there are to compile, those that programs share counted once."""
+        """Return how many packages there are to compile, those that programs share counted once."""
         packages: set[str] = set()
         with self.progress.step("downloading Go modules") as detail:
             modules = _Counting(detail, 0, "modules")
@@ -80,7 +80,7 @@ class Builder:
         return len(packages)
 
     def _build_one(self, go: Path, target: Target, log: TextIO, printed: Callable[[str], None]) -> int:
-        """How many packages were compiled."""
+        """Return how many packages were compiled."""
         result = self.path(target)
         result.parent.mkdir(parents=True, exist_ok=True)
         for abandoned in result.parent.glob(f".{result.name}.*.partial"):

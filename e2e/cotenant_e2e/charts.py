@@ -108,7 +108,7 @@ def generated(folder: Path) -> set[str]:
 
 
 def definition(text: str) -> str:
-    """A CRD with the digest of what it defines."""
+    """Return a CRD with the digest of what it defines."""
     digest = hashlib.sha256(json.dumps(yaml.safe_load(text)["spec"], sort_keys=True).encode()).hexdigest()[:16]
     body = text[text.index("apiVersion:") :]
     head, name, rest = body.partition("metadata:\n")
@@ -116,13 +116,13 @@ def definition(text: str) -> str:
 
 
 def template(text: str, *, name: str) -> str:
-    """A manifest for whatever namespace the chart is installed in, with the labels of the release."""
+    """Return a manifest for whatever namespace the chart is installed in, with the labels of the release."""
     found = _anywhere(text, name=name)
     return "\n---\n".join(map(_labelled, found.split("\n---\n")))
 
 
 def _anywhere(text: str, *, name: str) -> str:
-    """A file for whatever namespace the chart is installed in."""
+    """Return a file for whatever namespace the chart is installed in."""
     if "{{" in text:
         raise errors.InvalidInputError(f"manifests/{name}", "{{", "write it otherwise: Helm takes it for its own")
     return text.replace(names.RELEASE_NAMESPACE, _NAMESPACE)
@@ -140,7 +140,7 @@ def _labelled(document: str) -> str:
 
 
 def retraining(text: str, *, name: str) -> str:
-    """A manifest of the job that learns, where the values want it, with what they say of it."""
+    """Return a manifest of the job that learns, where the values want it, with what they say of it."""
     made = template(text, name=f"retraining/{name}")
     for there, instead in _RETRAINING.get(name, {}).items():
         if there not in made:
@@ -158,7 +158,7 @@ def scheduler_configuration(text: str) -> str:
 
 
 def with_policy(schema: str, crd: Mapping[str, Any]) -> str:
-    """The values' schema, in which `policy` has the fields of a PackingPolicy's spec but `mode`, a value of its own."""
+    """Return the values' schema; `policy` has the fields of a PackingPolicy's spec but `mode`, a value of its own."""
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     policy = _strict(spec)
     del policy["properties"]["mode"]

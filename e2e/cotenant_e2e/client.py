@@ -39,7 +39,7 @@ class Client:
     timeout_seconds: float = 30
 
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Json:
-        """The decoded answer.
+        """Return the decoded answer.
 
         Raises:
             APIError: the answer is none of 200 to 299.
@@ -70,7 +70,7 @@ class Client:
         return self.request("GET", f"{path}?{urlencode(query)}" if query else path)
 
     def items(self, path: str, **query: str) -> list[Json]:
-        """The objects of a list."""
+        """Return the objects of a list."""
         return list(self.get(path, **query)["items"])
 
     def find(self, path: str) -> Json | None:
@@ -100,7 +100,7 @@ class Client:
 
 
 def path_of(plural: str, *, group: str = "", version: str = "v1", namespace: str = "", name: str = "") -> str:
-    """The path of a collection or an object: `path_of("pods", namespace="default", name="a")`."""
+    """Return the path of a collection or an object: `path_of("pods", namespace="default", name="a")`."""
     parts = [f"apis/{group}/{version}" if group else f"api/{version}"]
     if namespace:
         parts.append(f"namespaces/{quote(namespace)}")
@@ -111,19 +111,19 @@ def path_of(plural: str, *, group: str = "", version: str = "v1", namespace: str
 
 
 def is_true(item: Json, condition_type: str) -> bool:
-    """Whether an object's condition holds."""
+    """Return whether an object's condition holds."""
     conditions = item.get("status", {}).get("conditions") or []
     return any(one["type"] == condition_type and one["status"] == "True" for one in conditions)
 
 
 def is_false(item: Json, condition_type: str) -> bool:
-    """Whether an object says that a condition does not hold."""
+    """Return whether an object says that a condition does not hold."""
     conditions = item.get("status", {}).get("conditions") or []
     return any(one["type"] == condition_type and one["status"] == "False" for one in conditions)
 
 
 def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
-    """Whether a GET of this URL is answered with 200, within five seconds. Proxies are not asked."""
+    """Return whether a GET of this URL is answered with 200, within five seconds. Proxies are not asked."""
     parts = urlsplit(url)
     connection = (
         http.client.HTTPSConnection(parts.netloc, context=tls, timeout=5)
@@ -140,7 +140,7 @@ def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
 
 
 def _decoded(text: bytes) -> Json:
-    """The JSON object, or one that holds what was answered instead (`/readyz` answers plain text)."""
+    """Return the JSON object, or one that holds what was answered instead (`/readyz` answers plain text)."""
     try:
         decoded = json.loads(text)
     except ValueError:

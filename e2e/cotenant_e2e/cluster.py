@@ -54,7 +54,7 @@ class Cluster:
 
     @classmethod
     def open(cls, directory: Path) -> "Cluster":
-        """The cluster that this folder holds.
+        """Return the cluster that this folder holds.
 
         Raises:
             PermanentError: it holds none.
@@ -156,7 +156,7 @@ class Cluster:
         return self._supervisor.process(name)
 
     def argv(self, name: str) -> tuple[str, ...]:
-        """The command line of one process."""
+        """Return the command line of one process."""
         return self._supervisor.argv(name)
 
     def status(self) -> list[Status]:
@@ -168,11 +168,14 @@ class Cluster:
         return {status.name: status.rss_mib for status in self.status()}
 
     def log(self, name: str) -> Path:
-        """The log file of a process."""
+        """Return the log file of a process."""
         return self._supervisor.log(name)
 
     def free_port(self, name: str) -> int:
-        """A free port, held under this name until the cluster stops: whoever listens there needs SO_REUSEADDR."""
+        """Return a free port, held under this name until the cluster stops.
+
+        Whoever listens there needs SO_REUSEADDR.
+        """
         with self._ports_lock:
             return self._ports.hold(name, network.free())
 
@@ -194,11 +197,11 @@ class Cluster:
     # --- users
 
     def kubeconfig(self, user: str = "admin") -> Path:
-        """The kubeconfig of `admin`, or of whoever `kubeconfig_for_token` wrote one for."""
+        """Return the kubeconfig of `admin`, or of whoever `kubeconfig_for_token` wrote one for."""
         return self.settings.kubeconfig(user)
 
     def kubectl(self, *arguments: str, stdin: Json | str | None = None, user: str = "admin") -> str:
-        """What kubectl prints. `stdin`: an object, or text; `user`: whose kubeconfig.
+        """Return what kubectl prints. `stdin`: an object, or text; `user`: whose kubeconfig.
 
         Raises:
             KubectlError: it failed.
@@ -223,7 +226,7 @@ class Cluster:
         bound_node: str | None = None,
         expiration_seconds: int = TOKEN_SECONDS,
     ) -> str:
-        """A token of a ServiceAccount. `bound_node`: the Node it names and ends with."""
+        """Return a token of a ServiceAccount. `bound_node`: the Node it names and ends with."""
         spec: Json = {"expirationSeconds": expiration_seconds}
         if bound_node:
             node = self.client.get(clients.path_of("nodes", name=bound_node))

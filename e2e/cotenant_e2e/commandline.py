@@ -10,7 +10,7 @@ QUESTION_SECONDS = 20
 
 
 def ask(argv: Sequence[str]) -> str | None:
-    """What a program prints; None when it cannot be run, fails or takes too long."""
+    """Return what a program prints; None when it cannot be run, fails or takes too long."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=QUESTION_SECONDS

@@ -85,11 +85,11 @@ class Settings:
         return self.directory / "logs" / "audit.log"
 
     def configuration(self, name: str) -> Path:
-        """A component's configuration file."""
+        """Return a component's configuration file."""
         return self.directory / "config" / name
 
     def kubeconfig(self, name: str) -> Path:
-        """The kubeconfig of this user."""
+        """Return the kubeconfig of this user."""
         return self.directory / "kubeconfigs" / f"{name}.conf"
 
 
@@ -168,7 +168,7 @@ def controller_manager(s: Settings) -> Component:
 
 
 def default_scheduler(s: Settings) -> Component:
-    """The plain scheduler that every cluster has."""
+    """Return the plain scheduler that every cluster has."""
     argv = (
         f"{s.programs[DEFAULT_SCHEDULER]}",
         f"--config={s.configuration('default-scheduler.yaml')}",
@@ -179,7 +179,10 @@ def default_scheduler(s: Settings) -> Component:
 
 
 def cotenant_scheduler(s: Settings, *, name: str = COTENANT_SCHEDULER) -> Component:
-    """A kube-scheduler with the rights of its ServiceAccount; kubeconfig and configuration are named as it is."""
+    """Return a kube-scheduler with the rights of its ServiceAccount.
+
+    Kubeconfig and configuration are named as it is.
+    """
     argv = (
         f"{s.programs[DEFAULT_SCHEDULER]}",
         f"--config={s.configuration(f'{name}.yaml')}",

@@ -94,7 +94,7 @@ def write_scheduler(settings: Settings, *, name: str, extender_port: int, weight
 
 
 def server_of(settings: Settings) -> kubeconfigs.Server:
-    """The API server as kubeconfigs name it."""
+    """Return the API server as kubeconfigs name it."""
     return kubeconfigs.Server(settings.server, (settings.pki / "ca.crt").read_bytes())
 
 

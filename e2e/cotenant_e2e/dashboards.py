@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def of(description: Mapping[str, Any]) -> str:
-    """The JSON of one dashboard.
+    """Return the JSON of one dashboard.
 
     Args:
         description: `uid`, `title`, `panels` of `title`, `kind`, `queries` (legend -> PromQL) and `unit`; and

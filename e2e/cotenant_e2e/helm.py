@@ -30,7 +30,7 @@ class Helm:
     program: Path
 
     def run(self, *arguments: str) -> str:
-        """What helm prints, and after it the logs of hooks; in the namespace of the release.
+        """Return what helm prints, and after it the logs of hooks; in the namespace of the release.
 
         Raises:
             HelmError: it failed.
@@ -56,7 +56,10 @@ class Helm:
         return self.run("upgrade", RELEASE, str(chart), *_flags(settings))
 
     def change(self, chart: Path, *settings: str) -> str:
-        """The same with these values beside those that the release has, over what others have set; returns at once."""
+        """Return the same with these values beside those that the release has, over what others have set.
+
+        Returns at once.
+        """
         return self.run(
             "upgrade", RELEASE, str(chart), "--reset-then-reuse-values", "--force-conflicts", *_set(settings)
         )

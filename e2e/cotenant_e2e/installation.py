@@ -39,11 +39,11 @@ class Installation:
     extender_port: int
 
     def extender_url(self, path: str) -> str:
-        """An address of the extender: `readyz`, `metrics`, `scheduler/filter`."""
+        """Return an address of the extender: `readyz`, `metrics`, `scheduler/filter`."""
         return f"http://127.0.0.1:{self.extender_port}/{path}"
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum over the samples of one of the extender's metrics that carry these labels.
+        """Return the sum over the samples of one of the extender's metrics that carry these labels.
 
         Raises:
             OSError: the extender does not answer.
@@ -160,7 +160,10 @@ def _crds_are_established(cluster: Cluster) -> bool:
 
 
 def _kinds_are_served(cluster: Cluster) -> bool:
-    """A kind is served a moment after its CRD says so: until then its storage is "(re)initializing"."""
+    """Return whether the kinds are served.
+
+    A moment after their CRDs say so, until when storage is "(re)initializing".
+    """
     for plural in _PLURALS:
         try:
             cluster.client.get(clients.path_of(plural, group=names.GROUP, version=names.VERSION))

@@ -189,5 +189,5 @@ def name_of(pod: Json) -> str:
 
 
 def _memory(tenants: list[Tenant]) -> int:
-    """What is booked beside others: a whole GPU's memory is its tenant's to use."""
+    """Return what is booked beside others: a whole GPU's memory is its tenant's to use."""
     return sum(one.memory_mib for one in tenants if not one.whole)

@@ -84,7 +84,7 @@ def create_queue(cluster: Cluster, namespace: str, *, quota: dict[str, str]) -> 
 
 
 def path(plural: str, *, namespace: str = "", name: str = "") -> str:
-    """The path of Kueue's objects."""
+    """Return the path of Kueue's objects."""
     return clients.path_of(plural, group=GROUP, version=VERSION, namespace=namespace, name=name)
 
 
@@ -129,7 +129,7 @@ def webhooks(manifests: str, *, port: int, authority: bytes) -> list[Json]:
 
 
 def _manifests(program: Path, shown: progress.Progress) -> Path:
-    """The folder `config` of the module that the program was built from, kept beside it."""
+    """Return the folder `config` of the module that the program was built from, kept beside it."""
     kept = program.parent / "config"
     if not kept.exists():
         go = toolchain.find(
@@ -163,7 +163,7 @@ def _module(go: Path) -> Path:
 
 
 def _certificates(cluster: Cluster) -> Path:
-    """The folder of its webhook server's certificate: that of the API server is good for loopback too."""
+    """Return the folder of its webhook server's certificate: that of the API server is good for loopback too."""
     folder = cluster.directory / "config" / "kueue-certificates"
     folder.mkdir(exist_ok=True)
     for name in ("crt", "key"):

@@ -57,7 +57,7 @@ def wait_until_judged(cluster: Cluster, gone: Sequence[Json]) -> None:
 
 
 def is_refused(cluster: Cluster) -> bool:
-    """Whether a pod that asks for a share and for its host's network is refused by a rule."""
+    """Return whether a pod that asks for a share and for its host's network is refused by a rule."""
     container = {
         "name": "main",
         "image": "none",

@@ -38,12 +38,12 @@ DEMO = (
 
 
 def demo() -> list[dict[str, Any]]:
-    """The Node objects of the demo."""
+    """Return the Node objects of the demo."""
     return [node for kind in DEMO for node in of_type(kind)]
 
 
 def of_type(kind: NodeType) -> list[dict[str, Any]]:
-    """The Node objects of one kind."""
+    """Return the Node objects of one kind."""
     width = len(str(kind.nodes - 1))
     return [node(f"{kind.prefix}-{number:0{width}}", kind.model, gpus=kind.gpus) for number in range(kind.nodes)]
 

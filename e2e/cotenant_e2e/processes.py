@@ -26,11 +26,11 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> "Process":
-        """The process that has this PID now."""
+        """Return the process that has this PID now."""
         return cls(pid, _start_time(pid))
 
     def alive(self) -> bool:
-        """Whether it still runs (a zombie does not)."""
+        """Return whether it still runs (a zombie does not)."""
         return bool(self.started) and _start_time(self.pid) == self.started
 
     def rss_mib(self) -> int:
@@ -106,7 +106,7 @@ def with_variable(name: str, value: str) -> list[Process]:
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log file that is not empty; empty where there is none."""
+    """Return the last line of a log file that is not empty; empty where there is none."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8192))
@@ -127,7 +127,7 @@ def _start_time(pid: int) -> str:
 
 
 def start_time_of(stat: str) -> str:
-    """The start time in the text of /proc/PID/stat; empty for one that has ended.
+    """Return the start time in the text of /proc/PID/stat; empty for one that has ended.
 
     A program's name may hold `)` and spaces. The first thread may have ended (`Z`) while others still hold ports.
     """

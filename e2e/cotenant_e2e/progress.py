@@ -79,7 +79,7 @@ class LiveProgress:
 
 
 def of_terminal(out: TextIO = sys.stderr) -> Progress:
-    """The one that suits where the output goes."""
+    """Return the one that suits where the output goes."""
     return LiveProgress(Console(file=out)) if out.isatty() else PlainProgress(out)
 
 

@@ -85,7 +85,7 @@ TARGETS = (
 
 
 def module_version(go_mod: str, module: str) -> str:
-    """The version that a go.mod requires of a module: `v1.36.4`.
+    """Return the version that a go.mod requires of a module: `v1.36.4`.
 
     Raises:
         InvalidInputError: it does not require that module.
@@ -97,7 +97,10 @@ def module_version(go_mod: str, module: str) -> str:
 
 
 def folder(target: Target, *, go_mod: str, go_sum: str) -> str:
-    """The folder in the cache for one version, its dependencies and these flags: `kubernetes-v1.36.4-0a1b2c3d`."""
+    """Return the folder in the cache for one version, its dependencies and these flags.
+
+    `kubernetes-v1.36.4-0a1b2c3d`.
+    """
     made_from = f"{go_mod}{go_sum}{GO_FLAGS}{target.tags}"
     digest = hashlib.sha256(made_from.encode()).hexdigest()[:8]
     project = re.sub(r"(/server)?(/v\d+)?$", "", target.module).rpartition("/")[2]
@@ -105,13 +108,16 @@ def folder(target: Target, *, go_mod: str, go_sum: str) -> str:
 
 
 def build_command(go: Path, target: Target, *, version: str, output: Path) -> list[str]:
-    """The command that builds it; it prints the name of each package that it compiles."""
+    """Return the command that builds it; it prints the name of each package that it compiles."""
     flags = f"-s -w {linker_flags(target.module, version)}".rstrip()
     return [str(go), "build", "-v", "-tags", target.tags, "-ldflags", flags, "-o", str(output), target.package]
 
 
 def download_command(go: Path, packages: Sequence[str]) -> list[str]:
-    """The command that downloads what these packages are made of, and no more; it prints a line for each package."""
+    """Return the command that downloads what these packages are made of, and no more.
+
+    It prints a line for each package.
+    """
     return [str(go), "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Version}}{{end}}", *packages]
 
 
@@ -140,7 +146,7 @@ def linker_flags(module: str, version: str) -> str:
 
 
 def go_environment(inherited: Mapping[str, str], *, cgo: bool = False) -> dict[str, str]:
-    """What the go command runs with: proxies and caches as the user has them, everything else as pinned here."""
+    """Return what the go command runs with: proxies and caches as the user has them, everything else as pinned here."""
     kept = {key: value for key, value in inherited.items() if key not in NOT_INHERITED}
     fixed = {"CGO_ENABLED": "1" if cgo else "0", "GOTOOLCHAIN": "local", "GOFLAGS": GO_FLAGS, "GOWORK": "off"}
     return {"GOGC": GO_GARBAGE_COLLECTION} | kept | fixed

@@ -31,7 +31,10 @@ class Right:
 
 
 def used(log: Iterable[str]) -> set[Right]:
-    """The rights by which programs of ours were let in, from the lines of an audit log; a broken line is left out."""
+    """Return the rights by which programs of ours were let in, from the lines of an audit log.
+
+    A broken line is left out.
+    """
     found = set()
     for line in log:
         try:
@@ -57,7 +60,7 @@ def _used(event: Mapping[str, Any]) -> Right | None:
 
 
 def granted(documents: Iterable[Mapping[str, Any]]) -> set[Right]:
-    """The rights that roles among these objects give to our accounts, by the bindings among them."""
+    """Return the rights that roles among these objects give to our accounts, by the bindings among them."""
     every = list(documents)
     roles = {(one["kind"], one["metadata"]["name"]): one["rules"] for one in every if one["kind"].endswith("Role")}
     found = set()
@@ -84,7 +87,7 @@ def _resource(group: str, plural: str, inner: str) -> str:
 
 
 def read(text: str, *, source: str) -> dict[Right, str]:
-    """A record.
+    """Return a record.
 
     Raises:
         InvalidInputError: a line is none.
@@ -101,7 +104,10 @@ def read(text: str, *, source: str) -> dict[Right, str]:
 
 
 def written(head: str, known: Mapping[Right, str], *, may: Iterable[Right], did: Iterable[Right]) -> str:
-    """The record again: what was done is used, and what is granted besides keeps its reason; `?` where it has none."""
+    """Return the record again: what was done is used, and what is granted besides keeps its reason.
+
+    `?` where it has none.
+    """
     done = set(did)
     lines = [f"{right} {USED if right in done else _reason(known.get(right, ''))}" for right in sorted(may)]
     return "\n".join([head.rstrip("\n"), *lines, ""])

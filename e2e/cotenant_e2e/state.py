@@ -34,7 +34,7 @@ class State:
     records: tuple[Record, ...] = ()
 
     def record(self, name: str) -> Record:
-        """The process of this name.
+        """Return the process of this name.
 
         Raises:
             InvalidInputError: there is none.
@@ -64,7 +64,7 @@ def write(state: State) -> None:
 
 
 def read(directory: Path) -> State | None:
-    """The state of the cluster in this folder; None where there is none.
+    """Return the state of the cluster in this folder; None where there is none.
 
     Raises:
         InvalidInputError: the file cannot be read.
@@ -96,7 +96,7 @@ def encode(state: State) -> dict[str, Any]:
 
 
 def decode(document: dict[str, Any]) -> State:
-    """The inverse of `encode`."""
+    """Return the inverse of `encode`."""
     if document["v"] != FORMAT:
         raise ValueError(document["v"])
     values = document["settings"]

@@ -36,15 +36,15 @@ class Supervisor:
         self._lock = threading.Lock()
 
     def log(self, name: str) -> Path:
-        """The log file of a process."""
+        """Return the log file of a process."""
         return log_of(self._state.settings.directory, name)
 
     def process(self, name: str) -> Process:
-        """The process of this name, running or not."""
+        """Return the process of this name, running or not."""
         return self._state.record(name).process
 
     def argv(self, name: str) -> tuple[str, ...]:
-        """The command line of the process of this name."""
+        """Return the command line of the process of this name."""
         return self._state.record(name).argv
 
     def start(self, component: Component, environment: Mapping[str, str] | None = None) -> Process:
@@ -137,5 +137,5 @@ def all_of(directory: Path) -> list[Process]:
 
 
 def log_of(directory: Path, name: str) -> Path:
-    """The log file of a process."""
+    """Return the log file of a process."""
     return directory / "logs" / f"{name}.log"

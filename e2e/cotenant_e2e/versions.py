@@ -18,7 +18,7 @@ class Requirement:
     below: Version
 
     def allows(self, version: Version | None) -> bool:
-        """Whether this version will do; an unknown one will not."""
+        """Return whether this version will do; an unknown one will not."""
         return version is not None and self.least <= version < self.below
 
 
@@ -72,7 +72,10 @@ GO: Final = Program("go", Requirement(">= 1.26.8", (1, 26, 8), (2, 0, 0)), ask=(
 
 
 def parse(text: str) -> Version | None:
-    """The first version in what a program prints; None where there is none. A missing third number counts as 0."""
+    """Return the first version in what a program prints; None where there is none.
+
+    A missing third number counts as 0.
+    """
     found = _VERSION.search(text)
     if not found:
         return None

@@ -30,7 +30,7 @@ def wait_until(
     every_seconds: float = 0.05,
     clock: Clock = Clock(),
 ) -> T:
-    """The first true value of the condition, tried at once and then every `every_seconds`.
+    """Return the first true value of the condition, tried at once and then every `every_seconds`.
 
     Errors of the condition pass through: they end the waiting.
 

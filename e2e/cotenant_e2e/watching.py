@@ -155,7 +155,7 @@ class Follower:
 
 
 def difference(known: dict[str, Json], listed: list[Json]) -> list[Event]:
-    """The events that lead from the objects known by UID to those listed; those that went come first."""
+    """Return the events that lead from the objects known by UID to those listed; those that went come first."""
     present = {item["metadata"]["uid"] for item in listed}
     gone = [Event("DELETED", item) for uid, item in known.items() if uid not in present]
     come = []

@@ -32,13 +32,13 @@ def cache() -> Path:
 
 
 def nvml() -> Path:
-    """The stand-in for NVIDIA's management library; its folder may stand in LD_LIBRARY_PATH."""
+    """Return the stand-in for NVIDIA's management library; its folder may stand in LD_LIBRARY_PATH."""
     flags = ("-shared", "-fPIC", f"-Wl,-soname,{LIBRARY}", "-pthread")
     return build(LIBRARY, LIBRARY_SOURCES, flags=flags)
 
 
 def cuda() -> Path:
-    """The stand-in for CUDA's driver library; its folder may stand in LD_LIBRARY_PATH."""
+    """Return the stand-in for CUDA's driver library; its folder may stand in LD_LIBRARY_PATH."""
     return _cuda("cuda.c")
 
 
@@ -48,12 +48,12 @@ def cuda_experiments() -> Path:
 
 
 def cuda_client() -> Path:
-    """The stand-in's CUDA program, for any container."""
+    """Return the stand-in's CUDA program, for any container."""
     return build("cuda_client", ("cuda_client.c", "cuda_protocol.c"), flags=("-static",))
 
 
 def disk() -> Path:
-    """A disk that can be told to hang: see `native/disk.c`."""
+    """Return a disk that can be told to hang: see `native/disk.c`."""
     return build(DISK, ("disk.c",), flags=("-shared", "-fPIC"))
 
 

@@ -20,7 +20,7 @@ CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
 def specification(machine: state.State) -> Mapping[str, Any]:
-    """The whole specification."""
+    """Return the whole specification."""
     gpus = machine.gpus()
     every = [
         *(_device(str(gpu.index), [gpu.index]) for gpu in gpus),
@@ -44,7 +44,7 @@ def _device(name: str, indexes: Iterable[int]) -> Mapping[str, Any]:
 
 
 def _common(machine: state.State) -> Mapping[str, Any]:
-    """What every container with a GPU gets. Connecting to a socket is no write to its file system."""
+    """Return what every container with a GPU gets. Connecting to a socket is no write to its file system."""
     return {
         # NVIDIA's toolkit sets it so that its own runtime injects nothing beside CDI.
         "env": ["NVIDIA_VISIBLE_DEVICES=void", f"{state.FOLDER_VARIABLE}={state.DEFAULT_FOLDER}"],

@@ -76,7 +76,7 @@ def main(folder: str, arguments: Sequence[str]) -> None:
 
 
 def edited(specification: dict[str, Any], machine: state.State, parts: Sequence[Part]) -> dict[str, Any]:
-    """An OCI runtime specification with what its environment asks for."""
+    """Return an OCI runtime specification with what its environment asks for."""
     process = specification["process"]
     asked = dict(pair.split("=", 1) for pair in process.get("env") or () if "=" in pair)
     if asked.get("NVIDIA_VISIBLE_DEVICES", "") in _NOTHING:

@@ -67,7 +67,7 @@ class Driver:
             self._recount()
 
     def answer(self, caller: Caller, words: list[str]) -> str:
-        """What is said to one line."""
+        """Return what is said to one line."""
         match words:
             case ["open", gpu, mib]:
                 return self._open(caller, gpu, int(mib))

@@ -36,7 +36,7 @@ class RejectedError(Exception):
 
 
 async def run(daemon: Daemon, line: str) -> str:
-    """The answer to one command, ended by a line break unless it is empty.
+    """Return the answer to one command, ended by a line break unless it is empty.
 
     As NVIDIA's, the daemon repeats what it was told, line breaks included.
     """
@@ -82,7 +82,7 @@ async def _start_server(daemon: Daemon, arguments: Arguments) -> list[str]:
 
 
 async def _shutdown_server(daemon: Daemon, arguments: Arguments) -> list[str]:
-    """The server takes no new clients and ends with its last one, at once under -f.
+    """Have the server take no new clients and end with its last one, at once under -f.
 
     One that initializes is at FAULT from then on, and hears of it when it is done.
     """
@@ -127,7 +127,7 @@ async def _ps(daemon: Daemon, arguments: Arguments) -> list[str]:
 
 
 async def _terminate_client(daemon: Daemon, arguments: Arguments) -> list[str]:
-    """What fails is told in words and by a 1; the program's status is 0 all the same."""
+    """End a client; a failure is told in words and by a 1, and the program's status is 0 all the same."""
     number, server = _number(arguments), daemon.server
     if server is None or server.pid != number:
         raise RejectedError(f"Server {number} not found", f"Server {number} not found!", "1")
@@ -225,7 +225,7 @@ async def _quit(daemon: Daemon, arguments: Arguments) -> list[str]:
 
 
 def _busy(daemon: Daemon, server: Server) -> bool:
-    """Whether a server cannot be asked itself; that is said, and answered by nothing."""
+    """Return whether a server cannot be asked itself; that is said, and answered by nothing."""
     if server.busy:
         daemon.say(f"Server {server.pid} is <busy>")
     return server.busy

@@ -71,13 +71,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def driver() -> int:
-    """The major version of the driver whose program this is."""
+    """Return the major version of the driver whose program this is."""
     folder = Path(os.environ.get("COTENANT_STANDIN") or "/run/cotenant-standin")
     return int((folder / "driver_version").read_text().partition(".")[0])
 
 
 def answers(folder: Path) -> bool:
-    """Whether a daemon listens there."""
+    """Return whether a daemon listens there."""
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(folder / SOCKET)) == 0
 

@@ -162,7 +162,7 @@ class Daemon:
         return f"ok {server.pid} {self.gpu} {granted.thread_percentage:g} {memory} {granted.priority}"
 
     def _words(self, client: Client, older: str, newer: str) -> tuple[str, ...]:
-        """What a server says of a client: from 580 on with its PID."""
+        """Return what a server says of a client: from 580 on with its PID."""
         if self.driver < _CONTEXTS_SINCE:
             return (older,)
         return (f"Client {{PID: {client.pid}, Context ID: 1}} {newer}",)
@@ -289,7 +289,7 @@ class Daemon:
         server.clients.clear()
 
     async def ask(self, server: Server, request: str) -> str:
-        """The driver's answer to what the server asks it; `none` when the server is gone."""
+        """Return the driver's answer to what the server asks it; `none` when the server is gone."""
         async with server.asking:
             if server.process.stdin is None or server.process.returncode is not None:
                 return "none"

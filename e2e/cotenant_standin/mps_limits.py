@@ -15,7 +15,7 @@ class Limits:
     priority: int = 0
 
     def lowered(self, asked: "Limits") -> "Limits":
-        """What a client gets that asks for less or more.
+        """Return what a client gets that asks for less or more.
 
         A client's environment can only lower what the server allows (mpsv2-interface.html,
         CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT).
@@ -29,7 +29,7 @@ class Limits:
 
 
 def asked(percentage: str, memory: str, priority: str, *, gpu: str) -> Limits:
-    """What an environment asks for; `-` or nothing: no limit.
+    """Return what an environment asks for; `-` or nothing: no limit.
 
     Args:
         percentage: CUDA_MPS_ACTIVE_THREAD_PERCENTAGE.

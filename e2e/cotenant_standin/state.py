@@ -78,12 +78,12 @@ T4 = Model(
 
 
 def folder() -> Path:
-    """The folder that this process's environment names."""
+    """Return the folder that this process's environment names."""
     return Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
 
 
 def gpu_uuid(index: int, *, seed: str = "") -> str:
-    """The UUID of a stand-in GPU: the same in every run."""
+    """Return the UUID of a stand-in GPU: the same in every run."""
     return f"GPU-{uuid.uuid5(_NAMESPACE, f'{seed}/{index}')}"
 
 
@@ -170,7 +170,7 @@ class State:
         return tuple(self.gpu(index) for index in sorted(int(name) for name in names if name.isdigit()))
 
     def by_uuid(self, gpu: str) -> GPU:
-        """The GPU of a UUID; KeyError without one."""
+        """Return the GPU of a UUID; KeyError without one."""
         return {each.uuid: each for each in self.gpus()}[gpu]
 
     def add_gpu(self, model: Model, *, gpu: str | None = None) -> GPU:
@@ -217,7 +217,7 @@ class State:
 
 
 def create(root: Path, models: Sequence[Model] = (H200,), *, seed: str = "") -> State:
-    """A machine with these GPUs, idle and well. The folder may exist and must hold no GPU.
+    """Return a machine with these GPUs, idle and well. The folder may exist and must hold no GPU.
 
     Args:
         root: the folder.

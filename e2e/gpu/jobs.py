@@ -33,7 +33,7 @@ ALONE, TOGETHER = "e2e/gpu/jobs.py alone", "e2e/gpu/jobs.py together"
 
 
 def predicted(graphs: Mapping[str, Any], gpu_model: GPUModel) -> dict[str, GPUPrediction]:
-    """What the model that ships says of each job."""
+    """Return what the model that ships says of each job."""
     knowledge, gpus = models.load().knowledge(), devices.select([gpu_model])
     read = {name: Graph.read(json.dumps(document).encode(), source=name) for name, document in graphs.items()}
     return {name: jobs.predict(graph, gpus, knowledge=knowledge).by_gpu[gpu_model] for name, graph in read.items()}
@@ -53,7 +53,7 @@ def of_one(found: GPUPrediction) -> tables.Predicted:
 
 
 def of_pair(run: Mapping[str, Any], said: Mapping[str, GPUPrediction], memory_mib: int) -> list[float]:
-    """The speeds of two jobs together, by the formula: nothing was learned of a mechanism that is known."""
+    """Return the speeds of two jobs together, by the formula: nothing was learned of a mechanism that is known."""
     rows = np.array([profiles.of_prediction(said[tenant["job"]], memory_mib) for tenant in run["tenants"]])
     threads = np.array([(tenant["thread_percentage"] or 100) / 100 for tenant in run["tenants"]])
     set_so = profiles.with_settings(rows, threads=threads, priority=np.zeros(len(rows)))

@@ -109,7 +109,7 @@ async def tenant(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 async def _looked(what: str, backend: Any, root: Path, gpu: Any) -> dict[str, Any]:
-    """What the node agent sees now: of the server, or by a canary of its own."""
+    """Return what the node agent sees now: of the server, or by a canary of its own."""
     from cotenant_deviceplugin.mps import canaries
 
     if what == "canary":
@@ -119,7 +119,7 @@ async def _looked(what: str, backend: Any, root: Path, gpu: Any) -> dict[str, An
 
 
 async def _until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
-    """Whether it came true in time."""
+    """Return whether it came true in time."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while not await condition():
         if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ async def _nobody(_: Any) -> frozenset[int]:
 
 
 async def _answers(daemon: Any, server: int) -> dict[str, str]:
-    """What the program prints, for each command alone."""
+    """Return what the program prints, for each command alone."""
     asked = {
         "serverList": "get_server_list",
         "serverStatus": f"get_server_status {server}",

@@ -23,7 +23,7 @@ from cotenant_standin import building, driver, mps_control, state  # noqa: E402 
 
 @contextlib.contextmanager
 def started() -> Iterator[dict[str, str]]:
-    """The environment of a process on a machine with one stand-in GPU, as long as the block lasts."""
+    """Yield the environment of a process on a machine with one stand-in GPU, as long as the block lasts."""
     with tempfile.TemporaryDirectory(prefix="cotenant-standin-") as folder:
         root = Path(folder)
         root.chmod(0o755)  # other users look into it, too
@@ -52,7 +52,7 @@ def started() -> Iterator[dict[str, str]]:
 
 
 def main(command: Sequence[str]) -> int:
-    """The command's exit code."""
+    """Return the command's exit code."""
     with started() as environment:
         return subprocess.run(command, env=environment, check=False).returncode
 

@@ -15,7 +15,7 @@ MOST = 2**53
 
 
 def counted_share(spec: Object) -> int:
-    """The hundredths that kubelet would count, however the request is written; at least 1 where any is asked."""
+    """Return the hundredths that kubelet would count, however the request is written; at least 1 where any is asked."""
     total = 0
     for container in spec.get("containers") or ():
         resources = container.get("resources") or {}
@@ -28,11 +28,11 @@ def counted_share(spec: Object) -> int:
 
 @functools.lru_cache(maxsize=sharing.LIMIT)
 def millis(value: str | int) -> int:
-    """A quantity of CPU in thousandths, rounded up."""
+    """Return a quantity of CPU in thousandths, rounded up."""
     return min(math.ceil(quantity.counted(value, field="cpu") * 1000), MOST)
 
 
 @functools.lru_cache(maxsize=sharing.LIMIT)
 def whole(value: str | int) -> int:
-    """A quantity rounded up to a whole number."""
+    """Return a quantity rounded up to a whole number."""
     return min(math.ceil(quantity.counted(value, field="quantity")), MOST)

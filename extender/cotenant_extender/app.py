@@ -25,16 +25,16 @@ class Service(Protocol):
     """What stands behind the verbs."""
 
     def missing(self) -> list[str]:
-        """What the ledger still lacks; empty: it is whole."""
+        """Return what the ledger still lacks; empty: it is whole."""
 
     def serving(self) -> bool:
-        """Whether this extender leads and may answer."""
+        """Return whether this extender leads and may answer."""
 
     def standing(self) -> str:
         """Why it does not serve, for a person."""
 
     def known(self, uid: PodUID) -> records.Pod | None:
-        """A pod as the ledger has it."""
+        """Return a pod as the ledger has it."""
 
     async def filter(self, args: wire.Args) -> bytes:
         """ExtenderFilterResult."""
@@ -54,7 +54,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create(service: Service, counts: metrics.Metrics) -> FastAPI:
-    """The application."""
+    """Return the application."""
     routes = _Routes(service, counts)
     app = _Application(
         {f"{PREFIX}/filter": routes.filter, f"{PREFIX}/prioritize": routes.prioritize, f"{PREFIX}/bind": routes.bind}
@@ -77,7 +77,7 @@ def create(service: Service, counts: metrics.Metrics) -> FastAPI:
 def create_for_monitoring(
     service: Service, counts: metrics.Metrics, readers: exposition.Readers = exposition.NOBODY
 ) -> FastAPI:
-    """The application for whoever reaches the pod: kubelet's probes and Prometheus."""
+    """Return the application for whoever reaches the pod: kubelet's probes and Prometheus."""
     app = FastAPI(title="Cotenant scheduler extender: monitoring", docs_url=None, redoc_url=None, openapi_url=None)
     _add_questions(app, _Routes(service, counts, readers))
     return app
@@ -167,7 +167,7 @@ class _Routes:
         return _json(found)
 
     async def metrics(self, request: Request) -> Response:
-        """The metrics, as far as who asks may read them."""
+        """Return the metrics, as far as who asks may read them."""
         audience = exposition.Audience.HOLDER
         if self._readers is not None:
             shown = request.headers.get("authorization")
@@ -194,7 +194,7 @@ class _Routes:
 
 
 async def _body(request: Request) -> bytes:
-    """The body, up to the limit.
+    """Return the body, up to the limit.
 
     Raises:
         OversizedError: it is larger, by its Content-Length or as it came.

@@ -310,7 +310,7 @@ class Binder:
 
 
 def _standing(record: records.Pod, asked: wire.BindingArgs) -> Outcome:
-    """What a bind of a pod that is bound already answers."""
+    """Return what a bind of a pod that is bound already answers."""
     if record.node == asked.node and record.placement is not None:
         return Outcome(Result.ALREADY, "")
     where = f"the pod is bound to {record.node}"

@@ -37,7 +37,7 @@ class Placed(NamedTuple):
     digest: bytes
 
     def to_object(self) -> dict[str, Any]:
-        """The document as JSON object."""
+        """Return the document as JSON object."""
         gpus = tuple(
             placement.GPUBooking(
                 uuid=gpu.uuid,
@@ -65,7 +65,7 @@ AnyPlaced: TypeAlias = Placed | placement.Placement
 
 
 def bookings(placed: AnyPlaced) -> tuple[Booking, ...]:
-    """What a placement books."""
+    """Return what a placement books."""
     if isinstance(placed, Placed):
         return placed.gpus
     return tuple(
@@ -75,7 +75,7 @@ def bookings(placed: AnyPlaced) -> tuple[Booking, ...]:
 
 
 def read(text: str, *, uid: PodUID, node: NodeName, known: AnyPlaced | None = None) -> Placed | None:
-    """A placement, if it can be read and is this pod's on this node: else there is none.
+    """Return a placement, if it can be read and is this pod's on this node: else there is none.
 
     A placement stands on its pod through many events: `known` is what was read before, and is not read again.
     """

@@ -41,7 +41,7 @@ class Urgency:
             self._count -= 1
 
     def many(self) -> bool:
-        """Whether a queue is being worked off, or was a moment ago."""
+        """Return whether a queue is being worked off, or was a moment ago."""
         return self._count >= MANY or self._clock() - self._many_at < CALM_SECONDS
 
 

@@ -224,7 +224,7 @@ class Leader:
         return took
 
     def _late(self, part: float) -> bool:
-        """Whether this turn of the event loop has taken so long, or this part of it, that others are to have theirs."""
+        """Return whether this turn of the event loop, or this part of it, was so long that others go first."""
         return self._stopwatch() - self._turn > part * PASS_SECONDS
 
     async def _report(self) -> None:

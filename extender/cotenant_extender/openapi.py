@@ -115,7 +115,7 @@ _READINESS = _object(
 
 
 def _verb(request: Schema, result: Schema, description: str, *, refuses: bool = False) -> Schema:
-    """What `add_api_route` is told of a verb. `refuses`: with 400 or 413; else the result says what is wrong."""
+    """Return what `add_api_route` is told of a verb. `refuses`: with 400 or 413; else the result says what is wrong."""
     responses = {
         200: _answer(result, description),
         503: _answer(_REFUSAL, "It does not lead, or its ledger is not whole"),

@@ -13,7 +13,7 @@ Object = dict[str, Any]
 def wanted(
     raw: Mapping[str, Any], error: errors.InvalidInputError | None, *, in_force: ledger.Ledger, now: datetime
 ) -> Object | None:
-    """The status that the policy should have; None where it has it."""
+    """Return the status that the policy should have; None where it has it."""
     policy = in_force.policy
     if policy is None and error is None:
         return None

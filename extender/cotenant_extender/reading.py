@@ -32,7 +32,7 @@ _WRONG = (
 
 
 def pod(raw: Object, known: records.Known = records.unknown) -> records.Pod:
-    """The record of a pod; `known` finds what was read of it before.
+    """Return the record of a pod; `known` finds what was read of it before.
 
     Raises:
         InvalidInputError: it has no name or no UID.
@@ -41,7 +41,7 @@ def pod(raw: Object, known: records.Known = records.unknown) -> records.Pod:
 
 
 def node(raw: Object) -> records.Node:
-    """The record of a Node.
+    """Return the record of a Node.
 
     Raises:
         InvalidInputError: it has no name.
@@ -50,7 +50,7 @@ def node(raw: Object) -> records.Node:
 
 
 def gpunode(raw: Object) -> records.GPUNode:
-    """The record of a GPUNode.
+    """Return the record of a GPUNode.
 
     Raises:
         InvalidInputError: it has no name.
@@ -61,7 +61,7 @@ def gpunode(raw: Object) -> records.GPUNode:
 
 
 def lease(raw: Object) -> records.Lease:
-    """The record of a Lease.
+    """Return the record of a Lease.
 
     Raises:
         InvalidInputError: it has no name.
@@ -70,7 +70,7 @@ def lease(raw: Object) -> records.Lease:
 
 
 def claim(raw: Object) -> storage.Claim:
-    """The record of a PersistentVolumeClaim.
+    """Return the record of a PersistentVolumeClaim.
 
     Raises:
         InvalidInputError: it has no name.
@@ -79,7 +79,7 @@ def claim(raw: Object) -> storage.Claim:
 
 
 def volume(raw: Object) -> storage.Volume:
-    """The record of a PersistentVolume.
+    """Return the record of a PersistentVolume.
 
     Raises:
         InvalidInputError: it has no name.
@@ -88,7 +88,7 @@ def volume(raw: Object) -> storage.Volume:
 
 
 def storage_class(raw: Object) -> storage.StorageClass:
-    """The record of a StorageClass.
+    """Return the record of a StorageClass.
 
     Raises:
         InvalidInputError: it has no name.
@@ -97,7 +97,7 @@ def storage_class(raw: Object) -> storage.StorageClass:
 
 
 def policy(raw: dict[str, Any]) -> packingpolicy.PackingPolicy:
-    """A PackingPolicy.
+    """Return a PackingPolicy.
 
     Raises:
         InvalidInputError: it cannot be read. Whoever asked keeps the one before.
@@ -112,7 +112,7 @@ def policy(raw: dict[str, Any]) -> packingpolicy.PackingPolicy:
 
 
 def name(raw: Object) -> str:
-    """The name of an object.
+    """Return the name of an object.
 
     Raises:
         InvalidInputError: it has none.
@@ -130,7 +130,7 @@ def _read(raw: Object, kind: str, read: Callable[[Object], R], least: Callable[[
 
 
 def _metadata(raw: Object) -> dict[str, str]:
-    """What of an object's metadata is text.
+    """Return what of an object's metadata is text.
 
     Raises:
         InvalidInputError: there is no name.
@@ -182,7 +182,7 @@ def _sound_lease(raw: Object) -> records.Lease:
 
 
 def _stored(raw: Object, kind: str, read: Callable[[Object], R]) -> R:
-    """An object that says where a volume can be used; the least that is safe is that it can be used anywhere."""
+    """Read an object that says where a volume can be used; the least that is safe is that it can be used anywhere."""
 
     def sound(raw: Object) -> R:
         found = read(raw)
@@ -194,7 +194,7 @@ def _stored(raw: Object, kind: str, read: Callable[[Object], R]) -> R:
 
 
 def _leaves(value: object) -> list[object]:
-    """What stands in a record, however deep; None stands for nothing."""
+    """Return what stands in a record, however deep; None stands for nothing."""
     if isinstance(value, tuple):
         return [leaf for item in value for leaf in _leaves(item)]
     if dataclasses.is_dataclass(value):

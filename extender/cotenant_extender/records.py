@@ -200,7 +200,7 @@ def unknown(_uid: PodUID) -> None:
 
 
 def pod_record(raw: Object, known: Known = unknown) -> Pod:
-    """The record of a pod as the API server gives it; `known` finds what was read of it before."""
+    """Return the record of a pod as the API server gives it; `known` finds what was read of it before."""
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     notes: Object = metadata.get("annotations") or {}
     uid, node = PodUID(metadata["uid"]), sharing.text(spec.get("nodeName") or None)
@@ -254,7 +254,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
 
 
 def lifted(known: Pod, metadata: Object) -> Pod:
-    """A pod after its gate was lifted or its earmark renewed, from what was known and its metadata after that.
+    """Return a pod after its gate was lifted or its earmark renewed, from what was known and its metadata after that.
 
     Whatever else changed comes with the event of that change, which has the same version.
     """
@@ -270,7 +270,7 @@ def lifted(known: Pod, metadata: Object) -> Pod:
 
 
 def unreported(known: Pod, metadata: Object) -> Pod:
-    """A pod after kube-scheduler's report was taken back, from what was known and its metadata after that."""
+    """Return a pod after kube-scheduler's report was taken back, from what was known and its metadata after that."""
     return replace(known, version=_version(metadata), unschedulable=None, errored=False)
 
 
@@ -280,7 +280,7 @@ def constrained(request: view.Request, where: constraints.Constraints) -> view.R
 
 
 def node_record(raw: Object) -> Node:
-    """The record of a Node."""
+    """Return the record of a Node."""
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     offered: Object = status.get("allocatable") or {}
     ready = any(item.get("type") == "Ready" and item.get("status") == "True" for item in status.get("conditions") or ())
@@ -297,7 +297,7 @@ def node_record(raw: Object) -> Node:
 
 
 def gpunode_record(raw: Object) -> GPUNode:
-    """The record of a GPUNode.
+    """Return the record of a GPUNode.
 
     Raises:
         InvalidInputError: a field is wrong. Whoever asked takes the node for closed.
@@ -315,7 +315,7 @@ def gpunode_record(raw: Object) -> GPUNode:
 
 
 def closed_gpunode(raw: Object) -> GPUNode:
-    """The record of a GPUNode that cannot be read: not ready, without GPUs."""
+    """Return the record of a GPUNode that cannot be read: not ready, without GPUs."""
     metadata = raw["metadata"]
     return GPUNode(
         name=NodeName(metadata["name"]), version=_version(metadata), ready=False, excluded=frozenset(), gpus=()
@@ -323,7 +323,7 @@ def closed_gpunode(raw: Object) -> GPUNode:
 
 
 def lease_record(raw: Object) -> Lease:
-    """The record of a Lease."""
+    """Return the record of a Lease."""
     spec = raw.get("spec") or {}
     return Lease(
         name=raw["metadata"]["name"],

@@ -104,7 +104,7 @@ class Extender:
     def _stored(
         self, api: client.Client, path: str, kind: type[storage.Stored], read: Callable[[feed.Object], storage.Stored]
     ) -> watches.Watch:
-        """A watch of objects that say where volumes can be used."""
+        """Return a watch of objects that say where volumes can be used."""
         return watches.Watch(api, path, feed.Storage(self.ledger, kind, read, self._changed), read=read)
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ class Extender:
             await watch.listed()
 
     def missing(self) -> list[str]:
-        """What the ledger still lacks."""
+        """Return what the ledger still lacks."""
         found = [f"{name} are not listed yet" for name, watch in self._watches.items() if watch.lists == 0]
         if not found and self.ledger.policy is None:
             error = self.policies.error
@@ -135,7 +135,7 @@ class Extender:
         return found
 
     def serving(self) -> bool:
-        """Whether it leads and its ledger is whole."""
+        """Return whether it leads and its ledger is whole."""
         return self.leader.serving and not self.missing()
 
     def standing(self) -> str:
@@ -144,7 +144,7 @@ class Extender:
         return "; ".join(missing) if missing else f"this extender does not lead: {self.leadership.describe()}"
 
     def known(self, uid: PodUID) -> records.Pod | None:
-        """A pod as the ledger has it."""
+        """Return a pod as the ledger has it."""
         return self.ledger.pods.get(uid)
 
     async def filter(self, args: wire.Args) -> bytes:

@@ -15,7 +15,7 @@ LIMIT = 4096
 
 
 def one(value: T) -> T:
-    """An equal value that is there already."""
+    """Return an equal value that is there already."""
     try:
         found: T = _remembered(value)
     except TypeError:
@@ -24,7 +24,7 @@ def one(value: T) -> T:
 
 
 def text(value: T) -> T:
-    """The same for names that many objects hold; they are forgotten with the last of these."""
+    """Return the same for names that many objects hold; they are forgotten with the last of these."""
     given: Any = value
     return cast("T", sys.intern(given)) if type(given) is str else value
 

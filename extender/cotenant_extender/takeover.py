@@ -128,7 +128,7 @@ def _adopt(source: ledger.Ledger, record: records.Pod, policy: policies.InForce,
 def _promised(
     source: ledger.Ledger, record: records.Pod, written: earmarks.Note, policy: policies.InForce
 ) -> placement.Placement | None:
-    """What an earmark promises, by what its GPUs are; None where not all of them are known."""
+    """Return what an earmark promises, by what its GPUs are; None where not all of them are known."""
     seen = views.node(source, written.node, gpus=written.gpus)
     if record.request is None or not seen.nodes or len(seen.nodes[0].gpus) < len(written.gpus):
         return None

@@ -51,7 +51,7 @@ class Likeness(NamedTuple):
 
 
 def of_pod(raw: Object) -> Tenure:
-    """What a pod's object says. That it is inference says nothing: anybody may write that on a pod that ends."""
+    """Return what a pod's object says. That it is inference says nothing: anybody may write that on a pod that ends."""
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     return sharing.one(
         Tenure(
@@ -66,7 +66,7 @@ def of_pod(raw: Object) -> Tenure:
 
 
 def of_other(raw: Object) -> Tenure:
-    """What counts of a pod without a share: whether it ends by itself. Of its run time nothing is learned."""
+    """Return what counts of a pod without a share: whether it ends by itself. Of its run time nothing is learned."""
     return ENDLESS if _endless(raw) and _deadline(raw.get("spec") or {}) is None else UNKNOWN
 
 
@@ -82,20 +82,20 @@ def _endless(raw: Object) -> bool:
 
 
 def _deadline(spec: Object) -> float | None:
-    """How long it may run and then take to end, in seconds."""
+    """Return how long it may run and then take to end, in seconds."""
     deadline = spec.get("activeDeadlineSeconds")
     return None if deadline is None else deadline + _grace(spec)
 
 
 def _grace(spec: Object) -> float:
-    """How long it may take to end, in seconds."""
+    """Return how long it may take to end, in seconds."""
     grace = spec.get("terminationGracePeriodSeconds")
     return _GRACE_SECONDS if grace is None else float(grace)
 
 
 @lru_cache(maxsize=4096)
 def seconds(text: str | None) -> float:
-    """A time of the API server's in seconds since the epoch; 0 where there is none."""
+    """Return a time of the API server's in seconds since the epoch; 0 where there is none."""
     if not text:
         return 0.0
     time = datetime.fromisoformat(text)
@@ -103,7 +103,7 @@ def seconds(text: str | None) -> float:
 
 
 def minute(time: float) -> str:
-    """A time in seconds since the epoch, for people."""
+    """Return a time in seconds since the epoch, for people."""
     return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
 
 

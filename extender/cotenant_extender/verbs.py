@@ -75,7 +75,10 @@ _PINNED = "the reply to a Binding to another node was lost, and what became of i
 
 
 def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeName]) -> list[tuple[NodeName, int]]:
-    """A score of each node: 10 for packing's choice, 5 to 1 for others that take the pod, by order; 0 for the rest."""
+    """Return a score of each node: 10 for packing's choice, 5 to 1 for others that take the pod, by order.
+
+    0 for the rest.
+    """
     record = source.pods.get(asked.uid, asked)
     request = source.index.asked(record)
     if request is None or source.policy is None or not source.policy.places:
@@ -87,7 +90,7 @@ def prioritize(source: ledger.Ledger, asked: records.Pod, names: Sequence[NodeNa
 
 
 def _ranked(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> list[NodeName]:
-    """The nodes that take a pod, the one whose best GPU the placement puts highest first."""
+    """Return the nodes that take a pod, the one whose best GPU the placement puts highest first."""
     with views.without(source, request.demand.uid) as seen:
         offers = rules.offers(seen.part(names), request, check_host=False)
         if not offers.fits.any():
@@ -114,7 +117,7 @@ def _all(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]
 
 
 def _choice(source: ledger.Ledger, request: view.Request, names: Sequence[NodeName]) -> Filtered:
-    """The node that the pod is promised, else the one that packing chooses, else why there is none."""
+    """Return the node that the pod is promised, else the one that packing chooses, else why there is none."""
     uid = request.demand.uid
     claim = source.claims.get(uid)
     if claim is not None and claim.node in names:
@@ -130,7 +133,7 @@ def _choice(source: ledger.Ledger, request: view.Request, names: Sequence[NodeNa
 
 
 def _only(node: NodeName) -> Filtered:
-    """The others need no reason: kube-scheduler reads none where a node is left."""
+    """Return the others need no reason: kube-scheduler reads none where a node is left."""
     return Filtered((node,), {}, None)
 
 

@@ -142,7 +142,7 @@ def binding_result(message: str) -> bytes:
 
 
 def error(message: str) -> bytes:
-    """What a refused request of another verb gets."""
+    """Return what a refused request of another verb gets."""
     return orjson.dumps({"error": _printable(message)})
 
 

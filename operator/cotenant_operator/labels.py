@@ -41,5 +41,5 @@ KUEUE: Final = "kueue.x-k8s.io/"
 
 
 def is_kept(label: str) -> bool:
-    """Whether a label is needed after an object was read."""
+    """Return whether a label is needed after an object was read."""
     return label == names.DLJOB_LABEL or label.startswith(KUEUE)

@@ -72,7 +72,7 @@ async def _collected(kubeconfig: Path | None, release: str, namespace: str | Non
 
 
 async def _config_maps(kubeconfig: Path | None, release: str, namespace: str | None) -> list[dict[str, Any]]:
-    """What the operator keeps of a namespace; None: of all."""
+    """Return what the operator keeps of a namespace; None: of all."""
     import functools
 
     from cotenant_operator.kube import api, connection

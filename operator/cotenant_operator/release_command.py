@@ -83,7 +83,7 @@ async def _prepared(arguments: argparse.Namespace) -> list[str]:
 
 
 async def _verified(arguments: argparse.Namespace) -> list[str]:
-    """What is missing once all had time to become ready."""
+    """Return what is missing once all had time to become ready."""
     from cotenant_api import packingpolicy
     from cotenant_operator.kube import api
     from cotenant_operator.release import verifying
@@ -102,7 +102,7 @@ async def _verified(arguments: argparse.Namespace) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _cluster(arguments: argparse.Namespace) -> "AsyncIterator[Objects]":
-    """The objects of the release."""
+    """Yield the objects of the release."""
     from cotenant_operator.kube import api, connection
     from cotenant_operator.release.objects import Objects
 

@@ -48,7 +48,7 @@ class Options:
 
 
 def utc_now() -> datetime:
-    """The time of day."""
+    """Return the time of day."""
     return datetime.now(UTC)
 
 

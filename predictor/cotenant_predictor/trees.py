@@ -46,7 +46,7 @@ class Trees:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: a column is missing.

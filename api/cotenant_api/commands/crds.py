@@ -63,7 +63,7 @@ def rendered() -> dict[str, str]:
 
 
 def referenced(page: Path) -> str:
-    """The text of a page with every section as it should be.
+    """Return the text of a page with every section as it should be.
 
     Raises:
         InvalidInputError: the page or a file that it shows cannot be read, or a section names no kind or table.
@@ -76,7 +76,7 @@ def referenced(page: Path) -> str:
 
 
 def _table(command: str) -> list[str]:
-    """The table of a section named "KIND spec", "KIND status", "KIND refusals" or "KIND columns"."""
+    """Return the table of a section named "KIND spec", "KIND status", "KIND refusals" or "KIND columns"."""
     from cotenant_api.crds import definitions, reference
 
     wanted, _, table = command.removeprefix(_TABLE).partition(" ")
@@ -90,7 +90,7 @@ def _table(command: str) -> list[str]:
 
 
 def _shown(page: Path, path: str) -> list[str]:
-    """A file as a block of code."""
+    """Return a file as a block of code."""
     text = sections.read(page.parent / path).rstrip("\n")
     return [f"```{Path(path).suffix.removeprefix('.')}", *text.split("\n"), "```"]
 

@@ -152,7 +152,7 @@ def _schema(kind: Kind) -> structural.Schema:
 
 
 def _refined(schema: structural.Schema, refinement: rules.Refinement, *, path: str) -> structural.Schema:
-    """The schema with rules and keywords at their paths; the input is left as it is."""
+    """Return the schema with rules and keywords at their paths; the input is left as it is."""
     result = schema | refinement.keywords.get(path, {})
     if path in refinement.rules:
         result["x-kubernetes-validations"] = [rule.to_object() for rule in refinement.rules[path]]

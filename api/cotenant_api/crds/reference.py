@@ -12,7 +12,7 @@ _PATTERNS: Final = {r"^[\w.]+:[\w.]+$": "`module:name`"}
 
 
 def fields(definition: Mapping[str, Any], part: str) -> list[str]:
-    """A table of the fields of `spec` or `status`, nested ones with their path."""
+    """Return a table of the fields of `spec` or `status`, nested ones with their path."""
     schema = _schema(definition)
     fixed = _fixed(schema)
     lines = ["| field | type | default | bounds | |", "|---|---|---|---|---|"]
@@ -25,7 +25,7 @@ def fields(definition: Mapping[str, Any], part: str) -> list[str]:
 
 
 def refusals(definition: Mapping[str, Any]) -> list[str]:
-    """A table of what the API server refuses beyond types and bounds: where, and its message."""
+    """Return a table of what the API server refuses beyond types and bounds: where, and its message."""
     found: dict[str, list[str]] = {}
     for path, rule in _rules(_schema(definition), ""):
         where = f"{path}{rule.get('fieldPath', '')}".removeprefix(".") or "metadata.name"
@@ -35,7 +35,7 @@ def refusals(definition: Mapping[str, Any]) -> list[str]:
 
 
 def columns(definition: Mapping[str, Any]) -> list[str]:
-    """A table of what `kubectl get` prints."""
+    """Return a table of what `kubectl get` prints."""
     lines = ["| column | is | |", "|---|---|---|"]
     for column in definition["spec"]["versions"][0]["additionalPrinterColumns"]:
         wide = "with `-o wide`" if column.get("priority") else ""

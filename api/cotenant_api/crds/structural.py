@@ -38,7 +38,7 @@ QUANTITY: Schema = {
 
 
 def schema_of(model: type[BaseModel], *, defaults: bool) -> Schema:
-    """The structural schema of a model.
+    """Return the structural schema of a model.
 
     Args:
         model: the pydantic model; keys are its aliases.
@@ -67,7 +67,7 @@ def _converted(node: Schema, definitions: Mapping[str, Schema], *, defaults: boo
 
 
 def _resolved(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The node with its reference replaced; what stands beside the reference wins."""
+    """Return the node with its reference replaced; what stands beside the reference wins."""
     if "$ref" not in node:
         return node
     beside = {key: value for key, value in node.items() if key != "$ref"}

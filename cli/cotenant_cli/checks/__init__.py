@@ -23,30 +23,30 @@ class Check(Protocol):
     """What it looks at; where one of them cannot be read, the check says that and nothing else."""
 
     def examine(self, seen: Installation) -> Iterator[findings.Finding]:
-        """What it finds."""
+        """Return what it finds."""
 
 
 @functools.cache
 def every_check() -> Mapping[str, Check]:
-    """The checks by name, in order."""
+    """Return the checks by name, in order."""
     found = sorted(one.name for one in pkgutil.iter_modules(__path__))
     return {name.replace("_", "-"): cast("Check", importlib.import_module(f"{__name__}.{name}")) for name in found}
 
 
 def every_source() -> Iterator[Source]:
-    """What all of them look at."""
+    """Yield what all of them look at."""
     for check in every_check().values():
         yield from check.READS
 
 
 def every_right() -> Iterator[Right]:
-    """What all of them ask that the caller may do."""
+    """Yield what all of them ask that the caller may do."""
     for check in every_check().values():
         yield from getattr(check, "RIGHTS", ())
 
 
 def examined(seen: Installation) -> tuple[findings.Finding, ...]:
-    """What they find, in order."""
+    """Return what they find, in order."""
     return tuple(
         one for name, check in every_check().items() for one in findings.stamped(_findings(check, seen), check=name)
     )

@@ -42,7 +42,7 @@ _REMEDY: Final = "helm upgrade cotenant CHART, or kubectl apply -k manifests"
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each that lacks, and one for all that do not."""
+    """Yield a finding for each that lacks, and one for all that do not."""
     mutating = {name: name for name in MUTATING}
     wanted = (
         ("ValidatingAdmissionPolicy", VALIDATING, BOUND, kinds.VALIDATING_POLICIES, kinds.VALIDATING_BINDINGS),

@@ -11,7 +11,7 @@ READS: Final = (kinds.NODES, kinds.GPUNODES, kinds.LEASES)
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each agent that is silent, and one for all that are not."""
+    """Yield a finding for each agent that is silent, and one for all that are not."""
     leases = {one["metadata"]["name"]: one for one in seen.of(kinds.LEASES)}
     told = {one["metadata"]["name"] for one in seen.of(kinds.GPUNODES)}
     nodes = sorted(one["metadata"]["name"] for one in seen.of(kinds.NODES) if kinds.is_labelled(one))

@@ -14,7 +14,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """The API server's version; some clouds add to the minor number ("36+")."""
+    """Yield the API server's version; some clouds add to the minor number ("36+")."""
     told = str(seen.version.get("gitVersion") or "of no known version")
     numbers = [_DIGITS.match(str(seen.version.get(key) or "")) for key in ("major", "minor")]
     version = tuple(int(one[0]) for one in numbers if one)

@@ -16,7 +16,7 @@ _ON_NODES: Final = (names.NODE_AGENT_ACCOUNT, "cotenant-mps")
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each component, and for each pod of it that is not well."""
+    """Yield a finding for each component, and for each pod of it that is not well."""
     for component in kinds.COMPONENTS:
         found = [one for one in seen.of(kinds.PODS) if _is(one, component, seen.namespace)]
         ill = [finding for one in found if (finding := _illness(one)) is not None]
@@ -42,7 +42,7 @@ def _leads(seen: Installation) -> bool:
 
 
 def _observes(component: str, seen: Installation) -> bool:
-    """Whether a component is not there because nothing is to be packed."""
+    """Return whether a component is not there because nothing is to be packed."""
     return component in _ONLY_TO_PACK and kinds.observes(seen.of(kinds.POLICY))
 
 

@@ -37,7 +37,7 @@ def _finding(where: str, ours: Mapping[str, Any], theirs: Mapping[str, Any] | No
 
 
 def _lacking(ours: Any, theirs: Any, path: str) -> str | None:
-    """The first place where theirs is not ours; what the API server fills in is none."""
+    """Return the first place where theirs is not ours; what the API server fills in is none."""
     if isinstance(ours, dict):
         if not isinstance(theirs, dict):
             return path

@@ -63,7 +63,7 @@ def _has_gpus(node: Object) -> bool:
 
 
 def _hand_over(node: Object) -> str:
-    """The commands, in order: the node is empty before it changes hands."""
+    """Return the commands, in order: the node is empty before it changes hands."""
     name = node["metadata"]["name"]
     drain = f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data"
     return (
@@ -72,7 +72,7 @@ def _hand_over(node: Object) -> str:
 
 
 def _take_over(node: Object) -> str:
-    """What ends the other plugin on the node, by who put it there."""
+    """Return what ends the other plugin on the node, by who put it there."""
     name = node["metadata"]["name"]
     if _OPERATOR in (node["metadata"].get("labels") or {}):
         return f"kubectl label node {name} {_OPERATOR}=false --overwrite"

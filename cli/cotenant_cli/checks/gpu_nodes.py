@@ -23,7 +23,7 @@ _REMEDIES: Final = {
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each node that is not well, and one for all that are."""
+    """Yield a finding for each node that is not well, and one for all that are."""
     agents = {node.name: node for node in map(objects.node_of, seen.of(kinds.GPUNODES))}
     labelled = {node["metadata"]["name"]: node for node in seen.of(kinds.NODES) if kinds.is_labelled(node)}
     if not labelled:

@@ -12,7 +12,7 @@ READS: Final = (kinds.LEASES, kinds.PODS, kinds.POLICY)
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """The Lease of kube-scheduler, and the pods that wait for whoever holds it."""
+    """Yield the Lease of kube-scheduler, and the pods that wait for whoever holds it."""
     where = f"Lease/{seen.namespace}/{names.SCHEDULER_LEASE}"
     lease = next((one for one in seen.of(kinds.LEASES) if one["metadata"]["name"] == names.SCHEDULER_LEASE), None)
     waiting = sum(map(_gated, seen.of(kinds.PODS)))

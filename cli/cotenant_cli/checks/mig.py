@@ -11,7 +11,7 @@ READS: Final = (kinds.GPUNODES,)
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each node that has such GPUs."""
+    """Yield a finding for each node that has such GPUs."""
     for node in map(objects.node_of, seen.of(kinds.GPUNODES)):
         found = [gpu for gpu in node.status.gpus if gpu.mode is gpunode.Mode.MIG]
         if not found:

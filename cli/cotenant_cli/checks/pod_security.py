@@ -13,7 +13,7 @@ ENOUGH: Final = ("baseline", "restricted")
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each namespace with tenants that does not enforce it, and one for all that do."""
+    """Yield a finding for each namespace with tenants that does not enforce it, and one for all that do."""
     levels = {
         one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(LABEL, "")
         for one in seen.of(kinds.NAMESPACES)

@@ -13,7 +13,7 @@ _EDIT: Final = f"kubectl edit packingpolicy {packingpolicy.NAME}"
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """The one that counts."""
+    """Yield the one that counts."""
     there = seen.of(kinds.POLICY)
     if not there:
         yield findings.error(_WHERE, "is missing: nothing is placed", "kubectl apply -f manifests/policy.yaml")
@@ -44,7 +44,7 @@ def _nodes(seen: Installation) -> Iterator[objects.Node]:
 
 
 def _overrides(spec: packingpolicy.Spec, there: Collection[str]) -> Iterator[findings.Finding]:
-    """A warning for each GPU model of an override that no node has: that override changes nothing."""
+    """Yield a warning for each GPU model of an override that no node has: that override changes nothing."""
     for number, override in enumerate(spec.overrides):
         for model in override.gpu_models:
             if there and model not in there:

@@ -13,7 +13,7 @@ RESOURCE: Final = f"requests.{names.GPU_SHARE}"
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each quota that forbids a share; of the others, how many there are."""
+    """Yield a finding for each quota that forbids a share; of the others, how many there are."""
     open_quotas = 0
     for quota in seen.of(kinds.QUOTAS):
         status = quota.get("status") or {}

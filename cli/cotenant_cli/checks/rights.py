@@ -32,7 +32,7 @@ RIGHTS: Final = tuple(dict.fromkeys(right for needed in BY_COMMAND.values() for 
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each command, of rights in all namespaces."""
+    """Yield a finding for each command, of rights in all namespaces."""
     for command, needed in BY_COMMAND.items():
         lacking = [str(right) for right in needed if not seen.rights.get(right, False)]
         if lacking:

@@ -12,7 +12,7 @@ NAME: Final = "nvidia"
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """The one that the DaemonSets name by default."""
+    """Yield the one that the DaemonSets name by default."""
     found = {one["metadata"]["name"]: one.get("handler") for one in seen.of(kinds.RUNTIME_CLASSES)}
     if NAME in found:
         yield findings.ok(f"RuntimeClass/{NAME}", f"is handled by {found[NAME]}")

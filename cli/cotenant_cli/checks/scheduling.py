@@ -58,7 +58,7 @@ def _configured(seen: Installation, where: str) -> Iterator[findings.Finding]:
 
 
 def _fault(text: str) -> str | None:
-    """What is wrong with a KubeSchedulerConfiguration."""
+    """Return what is wrong with a KubeSchedulerConfiguration."""
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -91,14 +91,14 @@ def _unnamed_nodes(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _ours(pod: Object) -> bool:
-    """Whether a pod asks for a share; kept pods that do not are our components'."""
+    """Return whether a pod asks for a share; kept pods that do not are our components'."""
     labels = pod["metadata"].get("labels") or {}
     ended = pod["status"].get("phase") in ("Succeeded", "Failed")
     return labels.get(kinds.COMPONENT) not in kinds.COMPONENTS and not ended
 
 
 def _unheard(pod: Object, now: datetime) -> bool:
-    """Whether nobody has tried to schedule it: kube-scheduler would have left a condition."""
+    """Return whether nobody has tried to schedule it: kube-scheduler would have left a condition."""
     said = [one.get("type") for one in pod["status"].get("conditions") or () if one.get("reason") != "SchedulingGated"]
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
     old = (now - created).total_seconds() > PATIENCE_SECONDS

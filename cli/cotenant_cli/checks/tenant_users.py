@@ -15,7 +15,10 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 
 def examine(seen: Installation) -> Iterator[findings.Finding]:
-    """A finding for each pod that runs on from before the policy; where the policy lets root in, how many there are."""
+    """Yield a finding for each pod that runs on from before the policy.
+
+    Where the policy lets root in, how many there are.
+    """
     policies = seen.of(kinds.POLICY)
     shared = [one for one in seen.of(kinds.PODS) if _shares(one)]
     root = [one for one in shared if one.get(kinds.MAY_BE_ROOT)]
@@ -49,7 +52,7 @@ def _lets_anybody_in(policy: Object) -> bool:
 
 
 def _shares(pod: Object) -> bool:
-    """Whether a pod has a part of a GPU now; whoever cannot be read has none."""
+    """Return whether a pod has a part of a GPU now; whoever cannot be read has none."""
     text = (pod["metadata"].get("annotations") or {}).get(names.PLACEMENT)
     if text is None or pod["status"].get("phase") in _FINISHED:
         return False

@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[tuple[Candidate, ...], int]:
-    """What may stand in the place of the last word, and kubectl's directive.
+    """Return what may stand in the place of the last word, and kubectl's directive.
 
     Args:
         parser: of the whole command line.
@@ -62,7 +62,7 @@ def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[t
 
 
 def _below(parser: argparse.ArgumentParser, word: str) -> argparse.ArgumentParser | None:
-    """The parser of a subcommand; None: the word is none."""
+    """Return the parser of a subcommand; None: the word is none."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction) and word in action.choices:
             below: argparse.ArgumentParser = action.choices[word]
@@ -71,7 +71,7 @@ def _below(parser: argparse.ArgumentParser, word: str) -> argparse.ArgumentParse
 
 
 def _option(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:
-    """The option that a word is, where a value follows it."""
+    """Return the option that a word is, where a value follows it."""
     found = (action for action in parser._actions if word in action.option_strings)
     return next((action for action in found if action.nargs != 0), None)
 
@@ -85,7 +85,7 @@ def _values(action: argparse.Action) -> Iterator[Candidate]:
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[Candidate]:
-    """The longest spelling of each."""
+    """Yield the longest spelling of each."""
     for action in parser._actions:
         if action.option_strings and action.help is not argparse.SUPPRESS:
             word = max(action.option_strings, key=len)

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The script of a command line."""
+    """Return the script of a command line."""
     import shtab
 
     _name_files(parser, {True: shtab.DIRECTORY, False: shtab.FILE})

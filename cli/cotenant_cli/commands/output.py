@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def require_name(field: str, name: str) -> str:
-    """The name, if an object may have it: it becomes a part of a path.
+    """Return the name, if an object may have it: it becomes a part of a path.
 
     Raises:
         InvalidInputError: it may not.
@@ -48,14 +48,14 @@ def require_name(field: str, name: str) -> str:
 def rendered(
     shown: "documents.Document", lines: Callable[[tables.Look], Iterable[str]], look: tables.Look, *, output: str
 ) -> str:
-    """The text, with a line's end."""
+    """Return the text, with a line's end."""
     if output in (JSON, YAML):
         return of_object(shown.to_object(), output)
     return "\n".join(lines(look)) + "\n"
 
 
 def of_object(shown: Mapping[str, Any], output: str) -> str:
-    """A document as JSON or YAML, with a line's end."""
+    """Return a document as JSON or YAML, with a line's end."""
     if output == JSON:
         return json.dumps(shown, indent=2, allow_nan=False) + "\n"
     import yaml

@@ -227,7 +227,10 @@ def _sent(
 
 
 def _applied(connection: "kube.Connection", wanted: list[dict[str, Any]], *, force: bool) -> list[dict[str, Any]]:
-    """The objects as the server has them; the graph first, so that the operator finds it, then as the DLJob's own."""
+    """Return the objects as the server has them.
+
+    The graph first, so that the operator finds it, then as the DLJob's own.
+    """
     from cotenant_cli.submitting import objects
 
     config_map, job = wanted

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def following(kept: "Seeing", listed: "Seeing", *, close: Callable[[], None]) -> "Seeing":
-    """What is kept up to date by watches; where they are refused, what is listed each time.
+    """Return what is kept up to date by watches; where they are refused, what is listed each time.
 
     Args:
         kept: what watches keep.
@@ -97,7 +97,7 @@ def following(kept: "Seeing", listed: "Seeing", *, close: Callable[[], None]) ->
 
 
 def watched(read: Callable[[], str], *, sleep: Callable[[], None]) -> Iterator[str]:
-    """What is read, again and again; a server that does not answer is told on standard error, and asked again."""
+    """Yield what is read, again and again; a server that does not answer is told on standard error, and asked again."""
     while True:
         try:
             yield read()

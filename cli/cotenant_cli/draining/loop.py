@@ -15,7 +15,7 @@ class Means(Protocol):
     """What a drain is done with."""
 
     def seen(self) -> cluster.Seen:
-        """The node as it is now."""
+        """Return the node as it is now."""
 
     def cordon(self) -> None:
         """Let it take no new pods."""
@@ -97,7 +97,7 @@ def drain(name: str, means: Means, limits: Limits, *, tell: Callable[[str], None
 
 
 def _seen_in_time(means: Means, progress: _Progress, end: float) -> cluster.Seen:
-    """The node as it is; a server that does not answer is asked again until time is up."""
+    """Return the node as it is; a server that does not answer is asked again until time is up."""
     while True:
         try:
             return means.seen()

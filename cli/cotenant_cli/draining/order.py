@@ -22,7 +22,7 @@ class Batch:
 
 
 def batches(pods: Iterable[objects.Pod]) -> tuple[Batch, ...]:
-    """The pods that leave, the smallest batch first; a DaemonSet's stay."""
+    """Return the pods that leave, the smallest batch first; a DaemonSet's stay."""
     alone: list[Batch] = []
     gangs: dict[demands.GangKey, list[objects.Pod]] = {}
     for pod in sorted(pods, key=lambda one: (one.namespace, one.name)):
@@ -38,7 +38,7 @@ def batches(pods: Iterable[objects.Pod]) -> tuple[Batch, ...]:
 
 
 def leaves(pod: objects.Pod) -> bool:
-    """Whether draining ends a pod: a DaemonSet would make it again on the same node."""
+    """Return whether draining ends a pod: a DaemonSet would make it again on the same node."""
     return pod.owner != DAEMON_SET
 
 

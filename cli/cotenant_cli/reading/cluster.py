@@ -17,7 +17,7 @@ class Lists(Protocol):
     def __call__(
         self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
     ) -> Sequence[Read]:
-        """What was read of each object of a path, of the one that is named, or of the pods on a node."""
+        """Return what was read of each object of a path, of the one that is named, or of the pods on a node."""
         ...
 
 
@@ -68,7 +68,7 @@ def of_gpus(lists: Lists, *, namespace: str | None) -> Seen:
 
 
 def of_node(lists: Lists, *, name: str) -> Seen:
-    """A node, and the pods that are on it.
+    """Return a node, and the pods that are on it.
 
     Raises:
         InvalidInputError: what the Node says cannot be read.
@@ -87,7 +87,7 @@ def of_node(lists: Lists, *, name: str) -> Seen:
 
 
 def of_fleet(lists: Lists) -> Seen:
-    """The GPUs and the policy, as far as the account may read them.
+    """Return the GPUs and the policy, as far as the account may read them.
 
     Raises:
         TemporaryError: the API server does not answer.
@@ -98,7 +98,7 @@ def of_fleet(lists: Lists) -> Seen:
 
 
 def of_job(lists: Lists, *, namespace: str, name: str) -> Seen:
-    """A DLJob, if there is one of that name, its namespace's pods, and as much of the cluster as the account may read.
+    """Return the DLJob of that name, if there is one, its namespace's pods, and what may be read of the cluster.
 
     Raises:
         InvalidInputError: the status of the DLJob cannot be read.

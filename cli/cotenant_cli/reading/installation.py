@@ -53,10 +53,10 @@ class Asked(Protocol):
     """What is asked of a cluster beside lists."""
 
     def version(self) -> Object:
-        """What `GET /version` answers."""
+        """Return what `GET /version` answers."""
 
     def may(self, right: Right) -> bool:
-        """Whether the caller may."""
+        """Return whether the caller may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Installation:
     renewed: frozenset[str] = frozenset()
 
     def of(self, source: Source) -> Sequence[Object]:
-        """The objects of a source; none where they were not read."""
+        """Return the objects of a source; none where they were not read."""
         return self.objects.get(source, ())
 
 

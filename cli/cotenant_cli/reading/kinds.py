@@ -25,12 +25,15 @@ _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
 def is_component(metadata: Object) -> bool:
-    """Whether a pod is one of ours."""
+    """Return whether a pod is one of ours."""
     return (metadata.get("labels") or {}).get(COMPONENT) in COMPONENTS
 
 
 def _pod(raw: Object) -> Object | None:
-    """A pod that has to do with shares, or is one of ours; of its containers, their states and who may be root."""
+    """Return a pod that has to do with shares, or is one of ours.
+
+    Of its containers, their states and who may be root.
+    """
     notes = raw["metadata"].get("annotations") or {}
     spec = raw.get("spec") or {}
     if not is_component(raw["metadata"]) and not pods.asks_for_share(raw) and names.PLACEMENT not in notes:
@@ -62,17 +65,17 @@ def crd(name: str) -> Source:
 
 
 def is_labelled(node: Object) -> bool:
-    """Whether a node's GPUs are ours to share."""
+    """Return whether a node's GPUs are ours to share."""
     return (node["metadata"].get("labels") or {}).get(names.GPU_NODE_LABEL) == "true"
 
 
 def observes(policies: Iterable[Object]) -> bool:
-    """Whether the policy only observes: then there is no scheduler of ours."""
+    """Return whether the policy only observes: then there is no scheduler of ours."""
     return any((one.get("spec") or {}).get("mode") == packingpolicy.Mode.OBSERVE for one in policies)
 
 
 def held(lease: Object) -> bool:
-    """Whether somebody holds a Lease, and has renewed it."""
+    """Return whether somebody holds a Lease, and has renewed it."""
     return all(renewal(lease))
 
 

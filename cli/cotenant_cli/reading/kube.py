@@ -119,7 +119,7 @@ class Lists:
     def __call__(
         self, path: str, read: Callable[[Object], Read | None], /, *, name: str = "", node: str = ""
     ) -> Sequence[Read]:
-        """What was read of each object of a path, where that is something; nothing of a kind that is not known.
+        """Return what was read of each object of a path, where that is something; nothing of a kind that is not known.
 
         A list may be long: its objects are let go as soon as they are read, and may be read again.
 
@@ -162,7 +162,7 @@ class Lists:
 
 
 def refusal(path: str, status: int, answer: Mapping[str, Any]) -> str:
-    """What an answer says that is none, with the remedy where there is one."""
+    """Return what an answer says that is none, with the remedy where there is one."""
     said = errors.shortened(str(answer.get("message", "")))
     remedy = _REMEDIES.get(status, "")
     return f"GET {path}: {status}: {said}{remedy and ': '}{remedy}"
@@ -175,7 +175,7 @@ _REMEDIES: Final = {
 
 
 def _in_a_pod() -> bool:
-    """Whether there is a ServiceAccount and no kubeconfig, as kubectl decides it."""
+    """Return whether there is a ServiceAccount and no kubeconfig, as kubectl decides it."""
     files = str(config.KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)
     there = any(Path(file).expanduser().exists() for file in files if file)
     return not there and "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").exists()
@@ -217,7 +217,7 @@ def _load(configuration: client.Configuration, kubeconfig: Path | None, context:
 
 @contextlib.contextmanager
 def _answered(path: str) -> Iterator[None]:
-    """What fails in the block, the server gave no answer."""
+    """Take what fails in the block for a server that gave no answer."""
     try:
         yield
     except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
@@ -243,7 +243,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """What stands between line ends; the last line may have none."""
+    """Yield what stands between line ends; the last line may have none."""
     left = b""
     for chunk in chunks:
         *whole, left = (left + chunk).split(b"\n")

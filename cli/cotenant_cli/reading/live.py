@@ -72,7 +72,7 @@ class Live:
         self._follow(source, cluster.GPUNODES, objects.node_of, self._nodes)
 
     def seen(self) -> cluster.Seen:
-        """What there is now; raises as `Kept.now`."""
+        """Return what there is now; raises as `Kept.now`."""
         return cluster.Seen(pods=self._pods.now(), nodes=self._nodes.now())
 
     def close(self) -> None:

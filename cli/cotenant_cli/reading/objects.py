@@ -108,7 +108,7 @@ class DLJob:
 
 
 def pod_of(raw: Object) -> Pod | None:
-    """A pod; None: it has to do with no share."""
+    """Return a pod; None: it has to do with no share."""
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     notes, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     if not pods.asks_for_share(raw) and names.PLACEMENT not in notes:
@@ -148,7 +148,7 @@ def _since(metadata: Object, packed: Object) -> str:
 
 
 def node_of(raw: Object) -> Node:
-    """A GPUNode, whatever stands in it."""
+    """Return a GPUNode, whatever stands in it."""
     name = raw["metadata"]["name"]
     try:
         status = documents.validated(gpunode.Status, raw.get("status") or {}, source=f"GPUNode[{name}].status")
@@ -158,7 +158,7 @@ def node_of(raw: Object) -> Node:
 
 
 def host_of(raw: Object) -> Host:
-    """A Node.
+    """Return a Node.
 
     Raises:
         InvalidInputError: what it offers is no number.
@@ -174,7 +174,7 @@ def host_of(raw: Object) -> Host:
 
 
 def dljob_of(raw: Object) -> DLJob:
-    """A DLJob.
+    """Return a DLJob.
 
     Raises:
         InvalidInputError: its status cannot be read.
@@ -190,7 +190,7 @@ def dljob_of(raw: Object) -> DLJob:
 
 
 def policy_of(raw: Object) -> packingpolicy.PackingPolicy:
-    """The PackingPolicy.
+    """Return the PackingPolicy.
 
     Raises:
         InvalidInputError: a field is wrong.
@@ -229,7 +229,7 @@ def _said(condition: Object | None) -> Said | None:
 
 
 def _held_up(status: Object) -> Said | None:
-    """The first container that waits, and for what."""
+    """Return the first container that waits, and for what."""
     for kind in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(kind) or ():
             waiting = (container.get("state") or {}).get("waiting")

@@ -17,7 +17,7 @@ _PLURALS: Final = {"ConfigMap": "configmaps", "DLJob": "dljobs"}
 def apply(
     connection: kube.Connection, wanted: Object, *, manager: Manager, force: bool = False, dry_run: bool = False
 ) -> dict[str, Any]:
-    """The object as the server has it now.
+    """Return the object as the server has it now.
 
     Args:
         connection: to the cluster.

@@ -74,7 +74,7 @@ class Request:
 
 
 def send(connection: kube.Connection, request: Request) -> dict[str, Any]:
-    """The decoded answer.
+    """Return the decoded answer.
 
     Raises:
         RefusedError: the server refuses, and would do so again.

@@ -19,7 +19,7 @@ class Asked:
         self._connection = connection
 
     def version(self) -> dict[str, Any]:
-        """What `GET /version` answers.
+        """Return what `GET /version` answers.
 
         Raises:
             PermanentError: the server refuses.
@@ -31,7 +31,7 @@ class Asked:
         return answer
 
     def may(self, right: installation.Right) -> bool:
-        """Whether the caller may.
+        """Return whether the caller may.
 
         Raises:
             RefusedError, TemporaryError: as `sending.send`.

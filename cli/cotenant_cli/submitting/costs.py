@@ -76,7 +76,7 @@ class Estimate(documents.Document):
 
 
 def fleet_of(nodes: Iterable[objects.Node]) -> dict[GPUModel, Kind]:
-    """The GPUs that give shares, by model."""
+    """Return the GPUs that give shares, by model."""
     found: dict[GPUModel, Kind] = {}
     for node in nodes:
         for gpu in node.status.gpus:
@@ -106,7 +106,7 @@ def prices_of(text: str, *, source: str) -> dict[GPUModel, float]:
 
 
 def rows(document: Prediction, question: Question) -> tuple[Row, ...]:
-    """A row for each GPU model of the prediction, the cheapest first, where prices are known; else by share."""
+    """Return a row for each GPU model of the prediction, the cheapest first, where prices are known; else by share."""
     trusted = {model: row for model, row in document.by_gpu.items() if not row.out_of_domain}
     alone = _alone(trusted, question)
     found = [
@@ -201,7 +201,7 @@ def _order(row: Row) -> tuple[bool, float, int, str]:
 
 
 def notes(question: Question, unknown: Iterable[GPUModel]) -> Iterator[str]:
-    """What the figures rest on."""
+    """Yield what the figures rest on."""
     if question.steps is not None:
         yield "RUN is alone on the GPU: neighbours make it longer"
     for model in unknown:

@@ -22,7 +22,7 @@ _COLUMNS: Final = (
 
 
 def lines(found: costs.Estimate, look: tables.Look) -> Iterator[str]:
-    """A line for each GPU model; of figures that nobody asked for there is no column."""
+    """Yield a line for each GPU model; of figures that nobody asked for there is no column."""
     title = f"DLJob {found.namespace}/{found.name}, predicted by {found.predictor}"
     yield from tables.wrapped(printable.plain(title), look, indent="  ")
     yield ""

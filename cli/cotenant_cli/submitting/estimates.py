@@ -27,7 +27,7 @@ class Trial:
 
 
 def estimate(graph: Graph, job: Mapping[str, Any], lists: cluster.Lists | None, trial: Trial) -> costs.Estimate:
-    """What the job will need on each GPU model that it may use.
+    """Return what the job will need on each GPU model that it may use.
 
     Args:
         graph: one step of it.

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def read(arguments: argparse.Namespace) -> "graph.Graph":
-    """The graph of MODEL.
+    """Return the graph of MODEL.
 
     Args:
         arguments: `target`, `workload_type`, and those of `configure`.
@@ -53,7 +53,7 @@ def read(arguments: argparse.Namespace) -> "graph.Graph":
 
 
 def _document(target: str) -> "graph.Graph | None":
-    """A graph document; None: MODEL is something else."""
+    """Return a graph document; None: MODEL is something else."""
     from cotenant_api import graph
 
     path = Path(target)

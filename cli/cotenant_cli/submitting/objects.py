@@ -45,7 +45,7 @@ class Options:
 
 
 def name_of(wanted: str | None, target: str) -> str:
-    """The DLJob's name: as wanted, else made of the model's.
+    """Return the DLJob's name: as wanted, else made of the model's.
 
     Raises:
         InvalidInputError: it may not be one.
@@ -58,7 +58,7 @@ def name_of(wanted: str | None, target: str) -> str:
 
 
 def config_map(found: graph.Graph, *, namespace: str, name: str) -> Object:
-    """The ConfigMap that holds the graph of the DLJob of that name.
+    """Return the ConfigMap that holds the graph of the DLJob of that name.
 
     Raises:
         InvalidInputError: the graph is larger than the operator takes.
@@ -79,19 +79,19 @@ def config_map(found: graph.Graph, *, namespace: str, name: str) -> Object:
 
 
 def graph_of(found: Mapping[str, Any]) -> bytes:
-    """The graph that such a ConfigMap holds, gzipped."""
+    """Return the graph that such a ConfigMap holds, gzipped."""
     return base64.b64decode(found["binaryData"][KEY])
 
 
 def owned(found: Object, owner: Mapping[str, Any]) -> Object:
-    """The ConfigMap as the DLJob's, so that it goes when the DLJob does."""
+    """Return the ConfigMap as the DLJob's, so that it goes when the DLJob does."""
     metadata = owner["metadata"]
     reference = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": metadata["name"], "uid": metadata["uid"]}
     return found | {"metadata": found["metadata"] | {"ownerReferences": [reference]}}
 
 
 def job(options: Options, *, namespace: str, name: str) -> Object:
-    """The DLJob.
+    """Return the DLJob.
 
     Raises:
         InvalidInputError: a value is out of its bounds.
@@ -127,7 +127,7 @@ def _security(options: Options) -> Object:
 
 
 def from_file(text: str, *, source: str, namespace: str | None, default: str) -> Object:
-    """The DLJob of a YAML file, with the graph's ConfigMap as its model.
+    """Return the DLJob of a YAML file, with the graph's ConfigMap as its model.
 
     Args:
         text: the file.
@@ -152,7 +152,7 @@ def from_file(text: str, *, source: str, namespace: str | None, default: str) ->
 
 
 def spec_of(found: Mapping[str, Any]) -> dljob.Spec:
-    """The spec of a DLJob.
+    """Return the spec of a DLJob.
 
     Raises:
         InvalidInputError: a field is wrong, as the API server would say it, too.

@@ -20,7 +20,7 @@ class Predicted:
 
 
 def predict(found: graph.Graph, spec: dljob.Spec, *, models: Collection[GPUModel]) -> Predicted:
-    """What the job will need.
+    """Return what the job will need.
 
     Args:
         found: one step of it.
@@ -46,7 +46,7 @@ def predict(found: graph.Graph, spec: dljob.Spec, *, models: Collection[GPUModel
 
 
 def _with_requests(found: graph.Graph, spec: dljob.Spec) -> graph.Graph:
-    """The graph with the load that the spec declares; one in the graph stands."""
+    """Return the graph with the load that the spec declares; one in the graph stands."""
     declared = None if spec.slo is None else spec.slo.requests_per_second
     if declared is None or spec.workload_type is not pod.WorkloadType.INFERENCE or found.inference is not None:
         return found
@@ -56,7 +56,7 @@ def _with_requests(found: graph.Graph, spec: dljob.Spec) -> graph.Graph:
 
 
 def _cpu_cores(spec: dljob.Spec) -> float | None:
-    """The CPU limit of the container that loads the job's input; None: no limit."""
+    """Return the CPU limit of the container that loads the job's input; None: no limit."""
     containers = (spec.template.get("spec") or {}).get("containers") or ()
     mine = [one for one in containers if spec.container in (None, one.get("name"))]
     limit = (((mine[0].get("resources") or {}).get("limits") or {}).get("cpu")) if mine else None

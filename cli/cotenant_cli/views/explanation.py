@@ -163,7 +163,10 @@ def _subject(seen: cluster.Seen, namespace: str, name: str) -> tuple[str, Sequen
 
 
 def _decides(job: objects.DLJob | None, replicas: Sequence[Replica]) -> objects.Said:
-    """What the operator says of a DLJob, which are the extender's words where it waits; else what is said of a pod."""
+    """Return what the operator says of a DLJob, which are the extender's words where it waits.
+
+    Else what is said of a pod.
+    """
     if job is None:
         waiting = [one for one in replicas if one.node is None]
         first = (*waiting, *replicas)[0]

@@ -89,7 +89,7 @@ class Drain(documents.Document):
 
 
 def shown(seen: cluster.Seen, *, name: str, now: datetime) -> Node:
-    """How a node stands.
+    """Return how a node stands.
 
     Raises:
         InvalidInputError: there is none of that name.
@@ -124,7 +124,7 @@ def shown(seen: cluster.Seen, *, name: str, now: datetime) -> Node:
 
 
 def drain(seen: cluster.Seen, *, name: str, now: datetime) -> Drain:
-    """What draining a node would do to its pods with GPUs. Evicts nothing.
+    """Return what draining a node would do to its pods with GPUs. Evicts nothing.
 
     Raises:
         InvalidInputError: there is none of that name.

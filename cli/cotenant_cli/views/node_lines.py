@@ -25,7 +25,7 @@ _LEAVING: Final = (
 
 
 def shown(found: node.Node, look: tables.Look) -> Iterator[str]:
-    """How it stands, its GPUs and who is on them, what was refused, and faults."""
+    """Yield how it stands, its GPUs and who is on them, what was refused, and faults."""
     tone = tables.Tone.GOOD if found.ready else tables.Tone.BAD
     for title, said in _facts(found):
         text = printable.plain(said)

@@ -110,7 +110,7 @@ def usage(seen: cluster.Seen, *, namespace: str | None, now: datetime) -> Usage:
 
 
 def bookings(pod: objects.Pod) -> tuple[placement.GPUBooking, ...]:
-    """What a pod has of GPUs; nothing, once it has ended."""
+    """Return what a pod has of GPUs; nothing, once it has ended."""
     return () if pod.placement is None or pod.over else pod.placement.gpus
 
 

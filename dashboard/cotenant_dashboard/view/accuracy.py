@@ -58,7 +58,7 @@ def of_tenants(gpus: Iterable[usage.GPU]) -> Iterator[Measured]:
 
 
 def of_dljob(job: objects.DLJob) -> Measured | None:
-    """What its operator says, also when it is over."""
+    """Return what its operator says, also when it is over."""
     known, seen = job.status.prediction, job.status.observed
     if known is None or seen is None or seen.gpu_utilization_percent is None:
         return None
@@ -77,7 +77,7 @@ def of_dljob(job: objects.DLJob) -> Measured | None:
 
 
 def part(live: Iterable[Measured], told: Iterable[Measured]) -> dict[str, Any]:
-    """The part of the page; what is observed live goes before what a DLJob says of itself."""
+    """Return the part of the page; what is observed live goes before what a DLJob says of itself."""
     known = {(one.namespace, one.job): one for one in told} | {(one.namespace, one.job): one for one in live}
     rows = sorted(known.values(), key=lambda one: (not one.enough, -abs(one.error), one.namespace, one.job))
     enough = [one for one in rows if one.enough]

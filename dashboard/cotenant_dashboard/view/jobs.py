@@ -41,7 +41,7 @@ def key_of(pod: objects.Pod) -> tuple[str, str]:
 
 
 def view(job: Job, *, now: datetime) -> View:
-    """What the page shows of it, beside its GPUs."""
+    """Return what the page shows of it, beside its GPUs."""
     measured = None if job.dljob is None else accuracy.of_dljob(job.dljob)
     unbound = [pod for pod in job.pods if pod.node is None and not pod.over]
     if not unbound and not _waits(job.dljob):
@@ -68,7 +68,7 @@ def _waits(job: objects.DLJob | None) -> bool:
 
 
 def _subject(job: Job) -> str:
-    """A name that there is something of: pods may outlive their DLJob."""
+    """Return a name that there is something of: pods may outlive their DLJob."""
     known = job.dljob is not None or any(job.name in (pod.name, pod.job) for pod in job.pods)
     return job.name if known else _first(job.pods).name
 

@@ -33,7 +33,7 @@ class View:
 
 
 def view(node: objects.Node, pods: Sequence[objects.Pod], *, now: datetime) -> View:
-    """A node, and the pods that are bound to it."""
+    """Return a node, and the pods that are bound to it."""
     ordered = tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
     found = usage.usage(cluster.Seen(pods=ordered, nodes=(node,)), namespace=None, now=now)
     ready = node.ready

@@ -74,7 +74,10 @@ class Parts:
             _, self._forgotten = self._gone.popitem(last=False)
 
     def since(self, revision: int | None) -> Change:
-        """What changed after a revision; all of it, for who has seen none, or one that is too old or not of these."""
+        """Return what changed after a revision.
+
+        All of it, for who has seen none, or one that is too old or not of these.
+        """
         whole = revision is None or not self._forgotten <= revision <= self.revision
         seen = 0 if whole or revision is None else revision
         keys = sorted(self._parts) if whole else list(_after(self._parts, seen))[::-1]

@@ -9,7 +9,7 @@ MISSING = f"there is no PackingPolicy named {packingpolicy.NAME}: nothing is pla
 
 
 def part(policy: packingpolicy.PackingPolicy | None, problem: str | None) -> dict[str, Any]:
-    """What it says, or why nobody knows."""
+    """Return what it says, or why nobody knows."""
     if policy is None:
         return {"generation": None, "problem": problem or MISSING}
     return {

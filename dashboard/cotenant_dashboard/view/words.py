@@ -6,7 +6,7 @@ from cotenant_api import printable
 
 
 def plain(value: Any) -> Any:
-    """The value with every string on one line, without what would change the direction of writing."""
+    """Return the value with every string on one line, without what would change the direction of writing."""
     match value:
         case str():
             return printable.plain(value)

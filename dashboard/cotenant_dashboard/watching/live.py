@@ -53,7 +53,7 @@ class Live:
         return self._parts.revision
 
     def since(self, revision: int | None) -> Change:
-        """What changed since a revision of this page."""
+        """Return what changed since a revision of this page."""
         return self._parts.since(revision)
 
     async def newer(self, revision: int) -> None:
@@ -70,7 +70,7 @@ class Live:
         await self._closed.wait()
 
     def explained(self, namespace: str, name: str) -> explanation.Explanation:
-        """What `cotenant why NAMESPACE/NAME` says.
+        """Return what `cotenant why NAMESPACE/NAME` says.
 
         Raises:
             NotFoundError: there is no such job.
@@ -107,7 +107,7 @@ class Live:
             turn.set()
 
     def _patience(self) -> float:
-        """A sum that was left out is made soon."""
+        """Return how long to wait; a sum that was left out is made soon."""
         return IDLE_SECONDS if self._summed == self._counted else SUMMARY_SECONDS
 
     def _told(self) -> None:

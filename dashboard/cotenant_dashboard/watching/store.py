@@ -79,7 +79,7 @@ class Store:
         return Feed(self, POLICIES, self._policies, lambda *_: None)
 
     def news(self) -> page.Changed:
-        """What changed since this was called last; nothing is made of jobs before DLJobs and pods are known."""
+        """Return what changed since this was called last; nothing is made of jobs before DLJobs and pods are known."""
         with self._lock:
             ready = {PODS, DLJOBS} <= self._listed
             dirty, self._dirty = self._dirty, _Dirty()
@@ -97,7 +97,7 @@ class Store:
             )
 
     def seen(self, namespace: str, name: str) -> cluster.Seen:
-        """What `cotenant why NAMESPACE/NAME` reads."""
+        """Return what `cotenant why NAMESPACE/NAME` reads."""
         with self._lock:
             found = self._dljobs.get(f"{namespace}/{name}")
             policy = self._policies.get(packingpolicy.NAME)
@@ -222,12 +222,12 @@ class Feed(Generic[One]):
 
 
 def dljob_of(raw: Object) -> objects.DLJob | Unread:
-    """A DLJob, whatever stands in it."""
+    """Return a DLJob, whatever stands in it."""
     return _readable(objects.dljob_of, raw)
 
 
 def policy_of(raw: Object) -> packingpolicy.PackingPolicy | Unread:
-    """A PackingPolicy, whatever stands in it."""
+    """Return a PackingPolicy, whatever stands in it."""
     return _readable(objects.policy_of, raw)
 
 

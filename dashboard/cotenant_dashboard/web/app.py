@@ -53,7 +53,7 @@ class Settings:
 
 
 def create(live: Live, settings: Settings) -> ASGIApp:
-    """The application."""
+    """Return the application."""
     limits = events.Limits(ends_after_seconds=None if settings.verdict is None else SHOWN_AGAIN_SECONDS)
     own = [
         _route("/api/events", events.Stream(live, limits=limits), settings),
@@ -96,7 +96,7 @@ class _Shown:
 
 
 def _on_this_machine(source: str) -> bool:
-    """Whether an address is of loopback, as kubectl port-forward's is in a pod."""
+    """Return whether an address is of loopback, as kubectl port-forward's is in a pod."""
     try:
         return ipaddress.ip_address(source).is_loopback
     except ValueError:

@@ -40,7 +40,7 @@ def read() -> Mapping[str, Asset]:
 
 
 def routes(assets: Mapping[str, Asset]) -> list[Route]:
-    """A route for each; the index is the root's."""
+    """Return a route for each; the index is the root's."""
     return [
         Route("/" if name == INDEX else f"/static/{name}", _answer(asset), methods=["GET"])
         for name, asset in sorted(assets.items())

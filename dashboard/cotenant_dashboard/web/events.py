@@ -39,7 +39,7 @@ class Source(Protocol):
     epoch: str
 
     def since(self, revision: int | None, /) -> Change:
-        """What changed since a revision."""
+        """Return what changed since a revision."""
         ...
 
     async def newer(self, revision: int, /) -> None:
@@ -108,7 +108,7 @@ class Stream:
                 await self._sent(send, HEARTBEAT)
 
     async def _newer(self, revision: int) -> bool:
-        """Whether there is news; false: it is time to show that the line stands."""
+        """Return whether there is news; false: it is time to show that the line stands."""
         try:
             await asyncio.wait_for(self._source.newer(revision), self._limits.heartbeat_seconds)
         except TimeoutError:
@@ -122,7 +122,7 @@ class Stream:
 
 
 def messages(change: Change, *, epoch: str) -> Iterator[str]:
-    """A change as messages, each small."""
+    """Yield a change as messages, each small."""
     if change.whole:
         yield "event: page\ndata: {}\n\n"
     held: list[str] = []
@@ -144,7 +144,7 @@ def _parts(held: list[str], gone: tuple[str, ...]) -> str:
 
 
 def revision_of(last: str | None, epoch: str) -> int | None:
-    """What a reader has seen; None: nothing of this page."""
+    """Return what a reader has seen; None: nothing of this page."""
     named, _, number = (last or "").rpartition("-")
     return int(number) if named == epoch and number.isascii() and number.isdigit() and len(number) < 16 else None
 

@@ -36,7 +36,7 @@ class _Namespaces:
 
 
 def text(seconds: Seconds) -> bytes:
-    """The exposition."""
+    """Return the exposition."""
     registry = CollectorRegistry()
     registry.register(_Namespaces(seconds))
     return generate_latest(registry)

@@ -36,7 +36,7 @@ class Door:
     key: Path | None = None
 
     def listening(self) -> socket.socket:
-        """The socket, bound.
+        """Return the socket, bound.
 
         Raises:
             InvalidInputError: the port is taken, or the address is not of this machine.

@@ -153,7 +153,7 @@ class Bases:
             raise errors.TemporaryError(f"{folder}: {error}", delay_seconds=DELAY_SECONDS) from error
 
     def _content(self, path: Path) -> choice.Found | None:
-        """What a file says, read again only when it has changed; None: nothing about GPUs."""
+        """Return what a file says, read again only when it has changed; None: nothing about GPUs."""
         try:
             status = path.stat()
             stamp = _Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
@@ -181,7 +181,10 @@ def _parsed(path: Path) -> choice.Found | None:
 
 
 def _shallow(text: str) -> bool:
-    """Whether a text is no deeper than a specification: one that is much deeper would end the process that loads it."""
+    """Return whether a text is no deeper than a specification.
+
+    One that is much deeper would end the process that loads it.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -66,7 +66,7 @@ def base_of(specification: Object, gpu: GPUUID, index: int) -> Base | None:
 
 
 def specification(nonce: Nonce, bases: Iterable[Base], edits: Edits) -> dict[str, Any]:
-    """The specification of the one device that an allocation names.
+    """Return the specification of the one device that an allocation names.
 
     Raises InvalidInputError where two GPUs ask for edits that exclude each other.
     """

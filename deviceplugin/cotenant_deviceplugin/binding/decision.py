@@ -17,7 +17,7 @@ DELAY_SECONDS = 2.0
 
 
 def grant(owner: Owner, bound: BoundPod | None, *, tokens: int, node: NodeName, known: Collection[GPUUID]) -> Grant:
-    """What the pod's placement gives to the owner.
+    """Return what the pod's placement gives to the owner.
 
     Args:
         owner: who holds the tokens by kubelet.
@@ -77,7 +77,7 @@ def check_user(
 
 
 def has_room(granted: Grant, others: Collection[Grant]) -> bool:
-    """Whether at most 100 hundredths of each GPU are given away, this grant included."""
+    """Return whether at most 100 hundredths of each GPU are given away, this grant included."""
     return not _crowded(granted, others)
 
 
@@ -96,7 +96,7 @@ def check_open(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> None:
 
 
 def indexes(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID, int]:
-    """The GPUs of the grant and their indexes. Raises TemporaryError unless all are there."""
+    """Return the GPUs of the grant and their indexes. Raises TemporaryError unless all are there."""
     for booking in granted.booked.gpus:
         if booking.uuid not in gpus:
             raise _not_now(f"GPU {booking.uuid} is not there: see the GPUNode {granted.booked.node}")
@@ -104,7 +104,7 @@ def indexes(granted: Grant, gpus: Mapping[GPUUID, ServedGPU]) -> Mapping[GPUUID,
 
 
 def reason_of(error: errors.PermanentError) -> str:
-    """The text for the GPUNode: it begins with a `pods.Refusal`, whoever raised the error."""
+    """Return the text for the GPUNode: it begins with a `pods.Refusal`, whoever raised the error."""
     text = str(error)
     known = text.split(":", 1)[0] in frozenset(Refusal)
     return text if known else f"{Refusal.GPU_NOT_SERVED}: {text}"

@@ -32,7 +32,7 @@ class Disk(Protocol):
     """Where the ledger survives the agent and the machine's reboots."""
 
     async def read(self) -> Ledger:
-        """What was written last; empty where nothing was, or where it cannot be read any more."""
+        """Return what was written last; empty where nothing was, or where it cannot be read any more."""
 
     async def write(self, ledger: Ledger) -> None:
         """Return once it is on disk. Raises TemporaryError; the old one or the new one then stands."""
@@ -67,7 +67,7 @@ class LedgerFile:
         self._path = folder / FILE
 
     async def read(self) -> Ledger:
-        """The ledger; a broken file is set aside.
+        """Return the ledger; a broken file is set aside.
 
         Raises:
             UnsupportedVersionError: a newer release wrote it: this one must not run.
@@ -109,13 +109,13 @@ class LedgerFile:
 
 
 def to_text(ledger: Ledger) -> str:
-    """The file's content."""
+    """Return the file's content."""
     value = {"v": _File.MAJOR, "allocations": [_allocation(each).to_object() for each in ledger.allocations]}
     return documents.canonical(value | {"checksum": checksum(value)})
 
 
 def from_text(data: bytes) -> Ledger:
-    """The ledger in a file's content.
+    """Return the ledger in a file's content.
 
     Raises:
         UnsupportedVersionError: of a newer release.

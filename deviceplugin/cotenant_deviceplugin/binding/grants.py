@@ -59,7 +59,7 @@ class PodReader(Protocol):
     """Reads pods freshly from the API server, never from a cache. Raises TemporaryError while nobody can tell."""
 
     async def read(self, namespace: Namespace, name: str) -> pods.BoundPod | None:
-        """The pod as it stands; None: there is none."""
+        """Return the pod as it stands; None: there is none."""
 
     async def bound(self) -> tuple[pods.BoundPod, ...]:
         """Every pod that is bound to this node and asks for a share; never an older state than that of the call."""
@@ -107,7 +107,7 @@ class Tenants(Protocol):
     """Who has the GPUs; late binding itself."""
 
     def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
-        """The grants that stand on a GPU, and those that are being made ready for it."""
+        """Return the grants that stand on a GPU, and those that are being made ready for it."""
 
     def grants(self) -> tuple[Grant, ...]:
         """All grants that stand."""

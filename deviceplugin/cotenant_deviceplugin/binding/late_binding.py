@@ -88,7 +88,7 @@ class LateBinding:
         self._wake()
 
     def tenants(self, gpu: GPUUID) -> tuple[Grant, ...]:
-        """The grants that stand on a GPU, and those that are being made ready for it."""
+        """Return the grants that stand on a GPU, and those that are being made ready for it."""
         if not self._proving:
             return self._book.ledger.tenants.get(gpu, ())
         return tuple(grant for grant in self._given_away() if any(booking.uuid == gpu for booking in grant.booked.gpus))
@@ -149,7 +149,10 @@ class LateBinding:
         return tuple(each.grant for each in garbage if each.grant is not None)
 
     async def _evidence(self) -> Evidence:
-        """The API server is asked first: of who has ended there, kubelet and the host show all that is left."""
+        """Collect the evidence.
+
+        The API server is asked first: of who has ended there, kubelet and the host show what is left.
+        """
         granted = [grant.pod_uid for grant in self._book.ledger.grants]
         living = {each.uid for each in await self._with.pods.bound() if not each.finished}
         listed, recorded = await self._kubelet_says()
@@ -207,7 +210,7 @@ class LateBinding:
         await self._book.commit(lambda before: recovery.adopted(before, adopted))
 
     async def _renew(self, holder: Owner, tokens: Tokens, standing: Grant) -> tuple[Grant, Edits]:
-        """What was granted stands for as long as the pod lives, whatever has become of its placement.
+        """Return what was granted stands for as long as the pod lives, whatever has become of its placement.
 
         A GPU that takes no new tenant keeps this one; whether a container may start on it now, the gate knows.
         """
@@ -219,7 +222,7 @@ class LateBinding:
         return standing, edits
 
     async def _prove(self, holder: Owner, tokens: Tokens) -> tuple[Grant, Edits]:
-        """A new grant, if everything that it needs is so."""
+        """Return a new grant, if everything that it needs is so."""
         bound = await self._with.pods.read(holder.namespace, holder.pod)
         grant = decision.grant(holder, bound, tokens=len(tokens), node=self._node, known=self._gpus)
         decision.check_user(grant, holder, bound, self._with.tenant_user())
@@ -244,7 +247,7 @@ class LateBinding:
         await self._book.commit(lambda before: before.allocate(nonce, tokens, now=now))
 
     def _indexes(self, grant: Grant) -> Mapping[GPUUID, int]:
-        """The GPUs of a grant, if any may be used now."""
+        """Return the GPUs of a grant, if any may be used now."""
         if self._suspended is not None:
             raise _not_now(f"no GPU is shared on this node now: {self._suspended}")
         return decision.indexes(grant, self._gpus)

@@ -49,11 +49,11 @@ class Ledger:
         _check(self.allocations)
 
     def of(self, nonce: Nonce) -> Allocation | None:
-        """The allocation with that nonce."""
+        """Return the allocation with that nonce."""
         return next((each for each in self.allocations if each.nonce == nonce), None)
 
     def of_pod(self, pod_uid: PodUID) -> Allocation | None:
-        """The granted allocation of a pod."""
+        """Return the granted allocation of a pod."""
         return next((each for each in self.granted if each.grant and each.grant.pod_uid == pod_uid), None)
 
     @property
@@ -127,12 +127,12 @@ def shares(grants: Collection[Grant]) -> Mapping[GPUUID, int]:
 
 
 def cdi_name(nonce: Nonce) -> CDIName:
-    """What Allocate answers."""
+    """Return what Allocate answers."""
     return CDIName(f"{KIND}={nonce}")
 
 
 def nonces_of(recorded: Recorded) -> tuple[Nonce, ...]:
-    """The nonces in kubelet's memory of an answer to Allocate."""
+    """Return the nonces in kubelet's memory of an answer to Allocate."""
     prefix = f"{KIND}="
     return tuple(Nonce(name.removeprefix(prefix)) for name in recorded.cdi_names if name.startswith(prefix))
 

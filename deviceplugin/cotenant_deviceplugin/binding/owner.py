@@ -27,7 +27,7 @@ class Owner:
 
 
 def shown(tokens: Tokens, listed: tuple[Listed, ...]) -> Listed:
-    """The one container that PodResources lists with exactly these tokens. Raises TemporaryError."""
+    """Return the one container that PodResources lists with exactly these tokens. Raises TemporaryError."""
     found = [each for each in listed if each.tokens == tokens]
     if len(found) != 1:
         raise _disagreement(f"PodResources names {len(found)} containers that hold them")
@@ -35,12 +35,15 @@ def shown(tokens: Tokens, listed: tuple[Listed, ...]) -> Listed:
 
 
 def ambiguous(tokens: Tokens, recorded: tuple[Recorded, ...]) -> bool:
-    """Whether the checkpoint names several holders: kubelet writes it when a pod is added, not when one has ended."""
+    """Return whether the checkpoint names several holders.
+
+    Kubelet writes it when a pod is added, not when one has ended.
+    """
     return sum(each.tokens == tokens for each in recorded) > 1
 
 
 def of(tokens: Tokens, listed: Listed, recorded: tuple[Recorded, ...], *, pod_uid: PodUID | None = None) -> Owner:
-    """The owner of exactly these tokens.
+    """Return the owner of exactly these tokens.
 
     That another container holds some of them too changes nothing: kubelet forgets what it is about to allocate when
     PodResources is asked meanwhile (UpdateAllocatedDevices), and may give it twice. Each has an answer of its own.

@@ -44,7 +44,7 @@ class Known:
 
 
 def of(lost: Recorded, known: Known, *, node: NodeName, now: datetime) -> Allocation | None:
-    """The allocation that is lost, with its grant if its container may run; None: its pod has ended.
+    """Return the allocation that is lost, with its grant if its container may run; None: its pod has ended.
 
     Raises TemporaryError while that cannot be told.
     """
@@ -62,7 +62,10 @@ def of(lost: Recorded, known: Known, *, node: NodeName, now: datetime) -> Alloca
 
 
 def adopted(before: Ledger, found: Collection[Allocation]) -> Ledger:
-    """The ledger with all of them at once: with some of them it would look as if there were room for the others."""
+    """Return the ledger with all of them at once.
+
+    With some of them it would look as if there were room for the others.
+    """
     for each in found:
         if each.grant is not None:
             before = before.grant(each)
@@ -72,7 +75,10 @@ def adopted(before: Ledger, found: Collection[Allocation]) -> Ledger:
 
 
 def _grant(nonce: Nonce, lost: Recorded, pod: BoundPod, node: NodeName) -> Grant | None:
-    """What it was given when it started: a placement never changes. One that is no good has never been granted."""
+    """Return what it was given when it started: a placement never changes.
+
+    One that is no good has never been granted.
+    """
     owner = Owner(pod_uid=lost.pod_uid, namespace=pod.namespace, pod=pod.name, container=lost.container, nonce=nonce)
     try:
         # A GPU that is not listed now may have been there then.

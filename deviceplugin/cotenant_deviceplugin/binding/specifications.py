@@ -26,7 +26,7 @@ class Specifications(Protocol):
         """Have the name resolve to these GPUs with these edits. Raises TemporaryError."""
 
     async def names(self) -> frozenset[Nonce]:
-        """What resolves now, or was about to. Raises TemporaryError."""
+        """Return what resolves now, or was about to. Raises TemporaryError."""
 
     async def remove(self, nonces: Collection[Nonce]) -> None:
         """Have these names resolve no more. Raises TemporaryError."""

@@ -10,7 +10,7 @@ from cotenant_deviceplugin.kubelet.plugin import Token, Tokens
 
 @functools.cache
 def all_of(gpus: int) -> tuple[Token, ...]:
-    """The tokens of a node with so many GPUs: anonymous, and the same after each restart."""
+    """Return the tokens of a node with so many GPUs: anonymous, and the same after each restart."""
     return tuple(Token(f"t{number:04d}") for number in range(HUNDREDTHS * gpus))
 
 

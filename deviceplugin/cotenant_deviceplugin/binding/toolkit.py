@@ -95,7 +95,7 @@ class Toolkit:
         return moved(made, self._places.here, self._places.driver_root)
 
     def _dev_root(self) -> Path:
-        """The driver's root where a driver container has device nodes there, as the GPU Operator decides it."""
+        """Return the driver's root where a driver container has device nodes there, as the GPU Operator decides it."""
         return self._places.here if (self._places.here / "dev/nvidiactl").exists() else HOST
 
     async def _run(self, arguments: list[str]) -> bytes:

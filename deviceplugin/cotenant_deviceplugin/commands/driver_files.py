@@ -29,7 +29,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def places(arguments: Namespace) -> "toolkit.Places":
-    """What the arguments say."""
+    """Return what the arguments say."""
     from cotenant_deviceplugin.binding import toolkit
 
     return toolkit.Places(arguments.driver_root, arguments.driver_root_here, arguments.toolkit, arguments.toolkit_here)

@@ -128,7 +128,7 @@ async def _runtime(root: Path) -> str | None:
 
 
 def configuration(root: Path, places: Sequence[str]) -> Configuration | None:
-    """The first of these files below a folder that is there, with what it imports; None: there is none."""
+    """Return the first of these files below a folder that is there, with what it imports; None: there is none."""
     path = next((root / place for place in places if (root / place).is_file()), None)
     if path is None:
         return None

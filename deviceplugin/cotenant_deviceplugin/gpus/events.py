@@ -103,7 +103,7 @@ class Watch:
                     renew_at = time.monotonic() + self._timing.renew_seconds
 
     def _renewed(self, sets: contextlib.ExitStack, old: _Registered) -> _Registered:
-        """A new set first, then what the old one still has: nothing falls in between."""
+        """Return a new set first, then what the old one still has: nothing falls in between."""
         with sets.pop_all():
             new = sets.enter_context(_registered())
             while self._tell(old, timeout_milliseconds=0):
@@ -124,7 +124,7 @@ class Watch:
         return True
 
     def _tell(self, registered: _Registered, *, timeout_milliseconds: int) -> bool:
-        """Whether there was an event; a set that cannot be waited for has none."""
+        """Return whether there was an event; a set that cannot be waited for has none."""
         try:
             return self._next(registered, timeout_milliseconds)
         except pynvml.NVMLError:

@@ -152,17 +152,17 @@ def unmet(record: Record, evidence: Evidence, *, now: float, policy: Policy, tab
 
 
 def settle_seconds(record: Record, policy: Policy) -> float:
-    """How long after trouble the GPU stays Suspect at least."""
+    """Return how long after trouble the GPU stays Suspect at least."""
     return _doubled(policy.settle, max(record.flaps, record.faults), policy.settle_most)
 
 
 def probation_seconds(flaps: int, policy: Policy) -> float:
-    """How long probation lasts."""
+    """Return how long probation lasts."""
     return _doubled(policy.probation, flaps, policy.probation_most)
 
 
 def quiet_seconds(evidence: Evidence, policy: Policy) -> float:
-    """How long after an XID that demands something the demand ends by itself."""
+    """Return how long after an XID that demands something the demand ends by itself."""
     told = evidence.readings is not None and evidence.readings.recovery_action is not None
     return policy.quiet if told else policy.quiet_untold
 
@@ -188,7 +188,7 @@ def _of_readings(readings: hardware.Readings | None) -> Iterator[Unmet]:
 
 
 def _of_demand(record: Record, evidence: Evidence, *, policy: Policy, table: xids.Table) -> Iterator[Unmet]:
-    """A demand whose time is over is not in the record any more."""
+    """Yield the demand, unless its time is over: then it is not in the record any more."""
     if record.demand is None or record.demand_at is None or record.demand_xid is None:
         return
     end = record.demand_at + quiet_seconds(evidence, policy)
@@ -211,7 +211,7 @@ def _of_canary(record: Record, evidence: Evidence, policy: Policy) -> Iterator[U
 
 
 def proven(record: Record) -> bool:
-    """Whether a canary passed that began after the last trouble."""
+    """Return whether a canary passed that began after the last trouble."""
     return record.troubled_at is None or (record.canary_at is not None and record.canary_at > record.troubled_at)
 
 

@@ -65,20 +65,20 @@ class Hardware(Protocol):
         """Whether there is no such hardware."""
 
     async def driver(self) -> Driver:
-        """The driver's versions."""
+        """Return the driver's versions."""
 
     async def devices(self) -> tuple[Device, ...]:
         """All GPUs, by index."""
 
     async def usage(self) -> Mapping[GPUUID, Usage]:
-        """What each GPU does now; a GPU that cannot be read is absent."""
+        """Return what each GPU does now; a GPU that cannot be read is absent."""
 
 
 class ProcessOwners(Protocol):
     """Tells which pod a process belongs to: the driver knows PIDs only."""
 
     def pod_of(self, pid: int) -> PodUID | None:
-        """The pod of a process that `Hardware.usage` named last; None: no pod's."""
+        """Return the pod of a process that `Hardware.usage` named last; None: no pod's."""
 
 
 class ComputeMode(enum.StrEnum):
@@ -133,7 +133,7 @@ class ManagedHardware(Hardware, Protocol):
     """GPUs whose state can be read closely, and whose compute mode can be set."""
 
     async def readings(self) -> Mapping[GPUUID, Readings]:
-        """What each GPU that the driver lists says of itself."""
+        """Return what each GPU that the driver lists says of itself."""
 
     async def set_compute_mode(self, gpu: GPUUID, mode: ComputeMode) -> None:
         """Set it. Raises TemporaryError where the driver refuses, with its words."""

@@ -57,7 +57,10 @@ class Machine:
         self._table, self._policy = table, policy
 
     def step(self, gpu: GPUUID, record: Record, evidence: Evidence, *, now: float) -> Record:
-        """What is known of a GPU after `evidence`; `now` in seconds since 1970. A clock that went back stays safe."""
+        """Return what is known of a GPU after `evidence`; `now` in seconds since 1970.
+
+        A clock that went back stays safe.
+        """
         record = _rebooted(_clamped(record, now), evidence.boot)
         record = self._with_fault(gpu, record, evidence, now)
         troubled = self._with_trouble(record, evidence, now)
@@ -67,7 +70,7 @@ class Machine:
         return self._moved(waiting, found, now)
 
     def wants_canary(self, record: Record, evidence: Evidence, *, now: float) -> bool:
-        """Whether a canary is what the GPU waits for, and its server, where it has one, is there to take it."""
+        """Return whether a canary is what the GPU waits for, and its server, where it has one, is there to take it."""
         ready = evidence.mps in {gpunode.MPS.ACTIVE, gpunode.MPS.NOT_USED}
         if not self._policy.canary or proven(record) or not ready:
             return False
@@ -81,7 +84,7 @@ class Machine:
         return tuple(xids.meant(self._table, xid, action) for xid in evidence.xids)
 
     def _with_trouble(self, record: Record, evidence: Evidence, now: float) -> Record:
-        """What happened, remembered: when, and what it demands."""
+        """Return what happened, remembered: when, and what it demands."""
         # It lasts until the server is seen well: after a restart of the agent it is not seen at all for a moment.
         lasts = record.mps_fault and evidence.mps is not gpunode.MPS.ACTIVE
         changes: dict[str, object] = {"mps_fault": lasts or evidence.mps is gpunode.MPS.FAULT}
@@ -115,7 +118,7 @@ class Machine:
     def _demanded(
         self, record: Record, evidence: Evidence, classes: Sequence[xids.Class], now: float
     ) -> Mapping[str, object]:
-        """The strongest demand so far; it ends by quiet alone, and quiet begins with the last event."""
+        """Return the strongest demand so far; it ends by quiet alone, and quiet begins with the last event."""
         demand, xid = record.demand, record.demand_xid
         if record.demand_at is not None and now >= record.demand_at + quiet_seconds(evidence, self._policy):
             demand, xid = None, None
@@ -127,7 +130,7 @@ class Machine:
         return {"demand": demand, "demand_xid": xid, "demand_at": at}
 
     def _with_fault(self, gpu: GPUUID, record: Record, evidence: Evidence, now: float) -> Record:
-        """The fault to publish: once for all that is told of one incident, and then never changed."""
+        """Return the fault to publish: once for all that is told of one incident, and then never changed."""
         told = [xid for xid in evidence.xids if xids.tells_of_fault(self._table, xid)]
         faulted = evidence.mps is gpunode.MPS.FAULT and not record.mps_fault
         if not told and not faulted:
@@ -160,7 +163,7 @@ class Machine:
         return tenants.pop() if len(tenants) == 1 and not evidence.strangers else None
 
     def _by_a_tenant(self, xid: int | None) -> bool:
-        """Whether a tenant may have caused a fault, and not the hardware; None: no XID was told with it."""
+        """Return whether a tenant may have caused a fault, and not the hardware; None: no XID was told with it."""
         row = None if xid is None else self._table.get(xid)
         return xid is None or (row is not None and xids.Class.APPLICATION in {row.class_, row.untold})
 
@@ -169,7 +172,7 @@ class Machine:
         return row is not None and row.follows
 
     def _moved(self, record: Record, found: tuple[Unmet, ...], now: float) -> Record:
-        """The next state."""
+        """Return the next state."""
         health = record.health
         if health in _OPEN and record.flapped_at != now and any(each.kind is Kind.HARD for each in found):
             record = _flapped(record, now)
@@ -221,7 +224,7 @@ def unexamined(*, now: float) -> Record:
 
 
 def restored(text: str | None, gpus: Iterable[GPUUID], *, now: float) -> Mapping[GPUUID, Record]:
-    """The records of GPUs from what was stored.
+    """Return the records of GPUs from what was stored.
 
     None was stored: the GPUs are new. What cannot be read makes them Suspect until they have proved themselves as
     after a fault. Whoever reads the file tells of it (`read` raises).
@@ -237,17 +240,17 @@ def restored(text: str | None, gpus: Iterable[GPUUID], *, now: float) -> Mapping
 
 
 def read(text: str) -> Mapping[GPUUID, Record]:
-    """What was stored. Raises InvalidInputError where it is no such document."""
+    """Return what was stored. Raises InvalidInputError where it is no such document."""
     return Records.from_json(text, source="health records").gpus
 
 
 def stored(records: Mapping[GPUUID, Record]) -> str:
-    """The text to store."""
+    """Return the text to store."""
     return Records(gpus=dict(records)).to_json()
 
 
 def _happened(evidence: Evidence, classes: Iterable[xids.Class]) -> bool:
-    """Whether this is trouble, and not only something that is not there (yet)."""
+    """Return whether this is trouble, and not only something that is not there (yet)."""
     shared = evidence.mps is not gpunode.MPS.NOT_USED
     harmless = {xids.Class.IGNORE} if shared else {xids.Class.IGNORE, xids.Class.APPLICATION}
     broken = evidence.readings is not None and evidence.readings.fault is not None
@@ -255,14 +258,14 @@ def _happened(evidence: Evidence, classes: Iterable[xids.Class]) -> bool:
 
 
 def _known(record: Record, evidence: Evidence, now: float) -> bool:
-    """Whether what is told belongs to the fault that has been published."""
+    """Return whether what is told belongs to the fault that has been published."""
     if record.fault is None or record.incident_until is None or now >= record.incident_until:
         return False
     return set(evidence.tenants) <= {record.fault.culprit_pod_uid, *record.fault.victim_pod_uids}
 
 
 def _clamped(record: Record, now: float) -> Record:
-    """A clock that went back must not keep a GPU closed for as long as it went."""
+    """Return the record with no time in the future: a clock that went back must not keep a GPU closed for as long."""
     times = ("since", "troubled_at", "canary_at", "stalled_at", "demand_at", "flapped_at")
     ahead = {name: now for name in times if (getattr(record, name) or 0) > now}
     until = record.incident_until
@@ -272,7 +275,7 @@ def _clamped(record: Record, now: float) -> Record:
 
 
 def _rebooted(record: Record, boot: str | None) -> Record:
-    """A restart of the machine resets its GPUs: what demanded that is done."""
+    """Return a restart of the machine resets its GPUs: what demanded that is done."""
     if boot is None or boot == record.boot:
         return record
     done = {"demand": None, "demand_xid": None, "demand_at": None} if record.boot is not None else {}

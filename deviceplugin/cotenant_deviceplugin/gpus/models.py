@@ -43,7 +43,7 @@ def model(product_name: str) -> GPUModel:
 
 
 def sm_count(cores: int | None, capability: tuple[int, int]) -> int:
-    """How many SMs a GPU has; 0 where it cannot be told.
+    """Return how many SMs a GPU has; 0 where it cannot be told.
 
     NVML has no such query for a whole GPU: `nvmlDeviceGetAttributes` serves MIG devices alone. It has the number of
     CUDA cores, and the FP32 lanes of an SM follow from the compute capability (CUDA C++ Programming Guide; the
@@ -59,7 +59,7 @@ def compute_mode(number: int) -> hardware.ComputeMode | None:
 
 
 def recovery_action(number: int) -> hardware.RecoveryAction:
-    """What the driver asks for."""
+    """Return what the driver asks for."""
     return RECOVERY_ACTIONS.get(number, hardware.RecoveryAction.UNKNOWN)
 
 
@@ -69,7 +69,7 @@ def cuda_version(number: int) -> str:
 
 
 def processes(*lists: Iterable[Held]) -> tuple[hardware.Process, ...]:
-    """The processes of several lists, each once, by PID; with different figures, the larger one.
+    """Return the processes of several lists, each once, by PID; with different figures, the larger one.
 
     NVML lists a process with a compute context and a client of MPS separately, and one may be both (nvidia-smi's
     type M+C). What is used is all that the process holds, so that figures do not add up.

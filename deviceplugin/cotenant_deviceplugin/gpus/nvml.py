@@ -64,7 +64,7 @@ class NVML:
         return self._session.simulated
 
     async def driver(self) -> hardware.Driver:
-        """The driver's versions."""
+        """Return the driver's versions."""
         return await self._call(_driver)
 
     async def devices(self) -> tuple[hardware.Device, ...]:
@@ -72,11 +72,11 @@ class NVML:
         return await self._call(self._enumerated)
 
     async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
-        """What each GPU does now; a GPU that cannot be read is absent."""
+        """Return what each GPU does now; a GPU that cannot be read is absent."""
         return await self._call(self._all_usage)
 
     async def readings(self) -> Mapping[GPUUID, hardware.Readings]:
-        """What each GPU says of itself."""
+        """Return what each GPU says of itself."""
         return await self._call(self._all_readings)
 
     async def set_compute_mode(self, gpu: GPUUID, mode: hardware.ComputeMode) -> None:

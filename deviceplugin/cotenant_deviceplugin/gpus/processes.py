@@ -78,7 +78,7 @@ class Processes:
 
 
 def pod_in(text: str) -> PodUID | None:
-    """The pod that the text of `/proc/PID/cgroup` names; None: none, or several that contradict one another.
+    """Return the pod that the text of `/proc/PID/cgroup` names; None: none, or several that contradict one another.
 
     Lines are `HIERARCHY:CONTROLLERS:PATH`, one in cgroup v2, one for each hierarchy in v1 (cgroups(7)). Of nested pods
     the outermost counts: below its own cgroup a container may make cgroups of any name.

@@ -73,7 +73,7 @@ class Session:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """A block that calls NVML. One that fails because the driver is away breaks the session.
+        """Guard a block that calls NVML. One that fails because the driver is away breaks the session.
 
         Raises:
             DriverAwayError: with the reason.
@@ -135,14 +135,14 @@ class Session:
 
 
 def away(error: Exception) -> DriverAwayError:
-    """The driver cannot be asked: why, and what helps where waiting does not."""
+    """Return the driver cannot be asked: why, and what helps where waiting does not."""
     if isinstance(error, pynvml.NVMLError) and error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
         return DriverAwayError("the NVIDIA driver was replaced by another version: restart the node agent, too")
     return DriverAwayError(f"the NVIDIA driver cannot be asked: {errors.shortened(str(error))}")
 
 
 def system(function: Callable[[], T]) -> T:
-    """A call about no GPU: whatever it refuses, the driver cannot be asked."""
+    """Return a call about no GPU: whatever it refuses, the driver cannot be asked."""
     try:
         return function()
     except pynvml.NVMLError as error:

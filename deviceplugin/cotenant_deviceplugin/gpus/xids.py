@@ -59,7 +59,7 @@ _ACTIONS = {
 
 
 def load(path: Path = TABLE) -> Table:
-    """The table of this package, or another. InvalidInputError: it contradicts itself or is no such table."""
+    """Return the table of this package, or another. InvalidInputError: it contradicts itself or is no such table."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -68,7 +68,7 @@ def load(path: Path = TABLE) -> Table:
 
 
 def parsed(text: str, *, source: str) -> Table:
-    """The table of a text."""
+    """Return the table of a text."""
     try:
         file = _File.model_validate_json(text)
     except ValueError as error:
@@ -87,7 +87,7 @@ def parsed(text: str, *, source: str) -> Table:
 
 
 def meant(table: Table, xid: int, action: hardware.RecoveryAction | None) -> Class:
-    """What an XID demands, given what the driver asks for (None: it does not tell). Never RECOVERY.
+    """Return what an XID demands, given what the driver asks for (None: it does not tell). Never RECOVERY.
 
     An XID that the table does not know demands a reset: nobody has shown that less would do.
     """

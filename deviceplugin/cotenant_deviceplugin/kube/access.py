@@ -46,7 +46,7 @@ Source = Callable[[], Access]
 
 
 def in_cluster(environment: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT) -> Access:
-    """The access of a pod; its token is read again for each request, because kubelet renews the file.
+    """Return the access of a pod; its token is read again for each request, because kubelet renews the file.
 
     Args:
         environment: of the process; kubelet sets `KUBERNETES_SERVICE_HOST` and `_PORT` in each container.
@@ -62,7 +62,7 @@ def in_cluster(environment: Mapping[str, str], *, folder: Path = SERVICE_ACCOUNT
 
 
 def from_kubeconfig(path: Path) -> Access:
-    """The access that a kubeconfig's current context names; paths in it are relative to its folder."""
+    """Return the access that a kubeconfig's current context names; paths in it are relative to its folder."""
     try:
         value: Any = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
@@ -160,7 +160,7 @@ def _refuse_unknown_ways(user: _User, cluster: _Cluster) -> None:
 
 
 def _token(user: _User, folder: Path) -> Callable[[], str] | None:
-    """An inline token wins, as it does with kubectl."""
+    """Return what reads the token; an inline one wins, as it does with kubectl."""
     if user.token is not None:
         token = user.token
         return lambda: token

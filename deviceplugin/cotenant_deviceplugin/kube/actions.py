@@ -24,7 +24,7 @@ class FreshPods:
         self._node = node
 
     async def read(self, namespace: Namespace, name: str) -> pods.BoundPod | None:
-        """The pod as it stands; None: there is none, or it asks for no share."""
+        """Return the pod as it stands; None: there is none, or it asks for no share."""
         try:
             return pods.read(await self._api.get(cluster.pod_path(namespace, name)))
         except cluster.NotFoundError:

@@ -147,7 +147,7 @@ def _request(
 
 
 async def _lines(stream: transport.Stream) -> AsyncIterator[bytes]:
-    """The lines of a watch until it ends, or has been silent for long."""
+    """Yield the lines of a watch until it ends, or has been silent for long."""
     line = bytearray()
     while part := await _part(stream):
         first, *more = part.split(b"\n")
@@ -208,5 +208,5 @@ def _object(text: bytes) -> cluster.Object:
 
 
 def _object_or_empty(text: bytes) -> cluster.Object:
-    """The Status of a refusal; proxies answer with other things."""
+    """Return the Status of a refusal; proxies answer with other things."""
     return _object(text) if text.lstrip().startswith(b"{") else {}

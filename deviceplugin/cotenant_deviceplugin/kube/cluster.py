@@ -79,56 +79,56 @@ class Cluster(Protocol):
 
 
 def node_path(node: NodeName) -> str:
-    """The Node."""
+    """Return the Node."""
     return f"/api/v1/nodes/{node}"
 
 
 def gpunode_path(node: NodeName) -> str:
-    """The GPUNode of a node."""
+    """Return the GPUNode of a node."""
     return f"{GPUNODES}/{node}"
 
 
 def lease_path(node: NodeName, namespace: Namespace) -> str:
-    """The Lease by which a node's agent says that it lives."""
+    """Return the Lease by which a node's agent says that it lives."""
     return f"{leases_path(namespace)}/{names.AGENT_LEASE_PREFIX}{node}"
 
 
 def leases_path(namespace: Namespace) -> str:
-    """The Leases of a namespace."""
+    """Return the Leases of a namespace."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def pod_path(namespace: Namespace, name: str) -> str:
-    """A pod."""
+    """Return a pod."""
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 def events_path(namespace: Namespace) -> str:
-    """The events of a namespace."""
+    """Return the events of a namespace."""
     return f"/api/v1/namespaces/{namespace}/events"
 
 
 def pods_of(node: NodeName) -> Selection:
-    """The pods bound to a node."""
+    """Return the pods bound to a node."""
     return Selection("/api/v1/pods", f"spec.nodeName={node}")
 
 
 def gpunode_of(node: NodeName) -> Selection:
-    """The GPUNode of a node, to be watched."""
+    """Return the GPUNode of a node, to be watched."""
     return Selection(GPUNODES, f"metadata.name={node}")
 
 
 def node_of(node: NodeName) -> Selection:
-    """A Node, to be watched."""
+    """Return a Node, to be watched."""
     return Selection("/api/v1/nodes", f"metadata.name={node}")
 
 
 def policy() -> Selection:
-    """The PackingPolicy, to be watched."""
+    """Return the PackingPolicy, to be watched."""
     return Selection(f"/apis/{names.API_VERSION}/packingpolicies", f"metadata.name={POLICY}")
 
 
 def nvidia_slices_of(node: NodeName) -> Selection:
-    """What NVIDIA's DRA driver offers of a node; both fields can be selected by since resource.k8s.io/v1."""
+    """Return what NVIDIA's DRA driver offers of a node; both fields can be selected by since resource.k8s.io/v1."""
     selector = f"spec.nodeName={node},spec.driver={NVIDIA_DRA_DRIVER}"
     return Selection("/apis/resource.k8s.io/v1/resourceslices", selector)

@@ -42,7 +42,7 @@ class Preconditions:
 
 
 def gpu_node(node: NodeName, *, node_uid: str) -> Object:
-    """An empty GPUNode; it goes with its Node."""
+    """Return an empty GPUNode; it goes with its Node."""
     return {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": _metadata(node, node, node_uid)}
 
 
@@ -89,7 +89,10 @@ def lease(
 
 
 def event(about: Subject, *, node: NodeName, reason: str, message: str, now: datetime) -> Object:
-    """A warning about a pod, by the agent of a node. Its name follows from UID and reason: it is created once."""
+    """Return a warning about a pod, by the agent of a node.
+
+    Its name follows from UID and reason: it is created once.
+    """
     digest = hashlib.sha256(f"{about.uid}/{reason}".encode()).hexdigest()[:16]
     # What stands before a dot must end as a name may.
     stem = about.name[:MAX_EVENT_STEM].rstrip("-.")
@@ -117,13 +120,16 @@ def event(about: Subject, *, node: NodeName, reason: str, message: str, now: dat
 
 
 def without_startup_taint(node: Object) -> Object:
-    """A merge patch of a Node. Taints are replaced as a whole, hence the resource version: nobody else's is lost."""
+    """Return a merge patch of a Node.
+
+    Taints are replaced as a whole, hence the resource version: nobody else's is lost.
+    """
     kept = [taint for taint in node["spec"]["taints"] if taint.get("key") not in names.STARTUP_TAINTS]
     return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": kept}}
 
 
 def has_startup_taint(node: Object) -> bool:
-    """Whether a Node still waits for its agent."""
+    """Return whether a Node still waits for its agent."""
     return any(taint.get("key") in names.STARTUP_TAINTS for taint in (node.get("spec") or {}).get("taints") or ())
 
 

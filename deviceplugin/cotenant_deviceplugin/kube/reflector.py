@@ -49,7 +49,7 @@ class Reflector:
         return PAUSE_SECONDS
 
     async def _listed(self, api: cluster.Cluster) -> bool:
-        """Whether the API server knows the kind."""
+        """Return whether the API server knows the kind."""
         try:
             listed = await api.list(self._selection)
         except cluster.NotFoundError:

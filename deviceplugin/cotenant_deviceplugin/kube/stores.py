@@ -87,7 +87,7 @@ class GPUNode:
         return (self._status or {}).get("nonce")
 
     def left_status(self) -> gpunode.Status | None:
-        """The status as it was read last; None where there is none that can be read."""
+        """Return the status as it was read last; None where there is none that can be read."""
         if not self._status:
             return None
         try:

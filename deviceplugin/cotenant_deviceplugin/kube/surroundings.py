@@ -56,7 +56,7 @@ class Slices:
         self._names: frozenset[str] = frozenset()
 
     def offer(self) -> bool:
-        """Whether it offers a device."""
+        """Return whether it offers a device."""
         return bool(self._names)
 
     def replace(self, items: Iterable[Object]) -> None:
@@ -117,7 +117,7 @@ def _foreign(resource: str, amount: object) -> bool:
 
 
 def _offers(piece: Object) -> bool:
-    """Whether a ResourceSlice offers a device of NVIDIA's; shared counters alone are none."""
+    """Return whether a ResourceSlice offers a device of NVIDIA's; shared counters alone are none."""
     spec = piece.get("spec") or {}
     return spec.get("driver") == NVIDIA_DRA_DRIVER and bool(spec.get("devices"))
 

@@ -72,7 +72,7 @@ class Connections:
             self._kept.pop().close()
 
     async def fetch(self, request: Request, *, timeout_seconds: float) -> tuple[Head, bytes]:
-        """A whole answer. Raises BROKEN."""
+        """Return a whole answer. Raises BROKEN."""
         async with self._places, asyncio.timeout(timeout_seconds):
             while True:
                 kept = self._take()
@@ -93,7 +93,7 @@ class Connections:
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request, *, timeout_seconds: float) -> AsyncIterator[tuple[Head, "Stream"]]:
-        """An answer whose body comes bit by bit, on a connection of its own. Raises BROKEN.
+        """Yield an answer whose body comes bit by bit, on a connection of its own. Raises BROKEN.
 
         `timeout_seconds`: until it begins.
         """
@@ -128,7 +128,7 @@ class Connections:
         return _Wire(reader, writer)
 
     def _take(self) -> "_Wire | None":
-        """The connection that was used last, so that what a busy moment needed grows old."""
+        """Return the connection that was used last, so that what a busy moment needed grows old."""
         for wire in [each for each in self._kept if not each.usable]:
             self._kept.remove(wire)
             wire.close()
@@ -146,7 +146,7 @@ class Stream:
         self._wire = wire
 
     async def part(self) -> bytes:
-        """What has come since; empty at its end. Raises BROKEN."""
+        """Return what has come since; empty at its end. Raises BROKEN."""
         return await self._wire.part()
 
     async def rest(self) -> bytes:
@@ -182,7 +182,7 @@ class _Wire:
         self._writer.transport.abort()
 
     async def ask(self, request: h11.Request, body: bytes) -> h11.Response:
-        """How the answer begins."""
+        """Return how the answer begins."""
         self.answered = False
         for said in (request, h11.Data(data=body), h11.EndOfMessage()):
             self._writer.write(self._protocol.send(said) or b"")
@@ -192,7 +192,7 @@ class _Wire:
         return event
 
     async def part(self) -> bytes:
-        """The next bytes of the body; empty at its end."""
+        """Return the next bytes of the body; empty at its end."""
         event = await self._next()
         return bytes(event.data) if isinstance(event, h11.Data) else b""
 

@@ -20,7 +20,7 @@ from cotenant_deviceplugin.kubelet.protos import deviceplugin_v1beta1_pb2 as mes
 
 
 async def read(path: Path) -> tuple[Recorded, ...]:
-    """The containers with tokens in the file.
+    """Return the containers with tokens in the file.
 
     Raises:
         TemporaryError: it is not there (kubelet writes it at the first registration), or is not what kubelet writes.
@@ -36,7 +36,10 @@ async def read(path: Path) -> tuple[Recorded, ...]:
 
 
 def recorded(text: bytes) -> tuple[Recorded, ...]:
-    """The containers with tokens in a checkpoint. Pure. Raises TemporaryError where it is not what kubelet writes."""
+    """Return the containers with tokens in a checkpoint.
+
+    Pure. Raises TemporaryError where it is not what kubelet writes.
+    """
     try:
         entries = json.loads(text)["Data"]["PodDeviceEntries"] or []
         return tuple(_entry(entry) for entry in entries if entry["ResourceName"] == names.GPU_SHARE)

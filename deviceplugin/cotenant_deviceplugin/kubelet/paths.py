@@ -12,7 +12,7 @@ ENDPOINT = "cotenant.sock"
 
 
 def plugins(kubelet_dir: Path) -> Path:
-    """The folder of the sockets; mount the folder, never a socket: kubelet replaces them when it starts."""
+    """Return the folder of the sockets; mount the folder, never a socket: kubelet replaces them when it starts."""
     return kubelet_dir / "device-plugins"
 
 
@@ -27,7 +27,7 @@ def endpoint(kubelet_dir: Path) -> Path:
 
 
 def checkpoint(kubelet_dir: Path) -> Path:
-    """What kubelet has allocated, as it remembers it over restarts."""
+    """Return what kubelet has allocated, as it remembers it over restarts."""
     return plugins(kubelet_dir) / "kubelet_internal_checkpoint"
 
 
@@ -37,5 +37,5 @@ def pod_resources(kubelet_dir: Path) -> Path:
 
 
 def target(socket: Path) -> str:
-    """A socket's address, as gRPC writes it."""
+    """Return a socket's address, as gRPC writes it."""
     return f"unix://{socket.absolute()}"

@@ -53,7 +53,7 @@ class Client:
         await self._channel.close()
 
     async def listed(self) -> tuple[Listed, ...]:
-        """The containers that hold tokens. Raises TemporaryError where kubelet does not answer in time."""
+        """Return the containers that hold tokens. Raises TemporaryError where kubelet does not answer in time."""
         return holders(await self._answer_in_time())
 
     async def held(self, resources: neighbours.Resources) -> neighbours.Held:
@@ -86,7 +86,10 @@ class Client:
 
 
 def holders(answer: messages.ListPodResourcesResponse) -> tuple[Listed, ...]:
-    """The containers with tokens in an answer. Pure. kubelet makes one entry of each device: they are put together."""
+    """Return the containers with tokens in an answer.
+
+    Pure. kubelet makes one entry of each device: they are put together.
+    """
     found = []
     for pod in answer.pod_resources:
         for container in pod.containers:

@@ -57,7 +57,7 @@ class Seen:
 
 
 def step(seen: Seen) -> Step:
-    """What is to be done. Pure.
+    """Return what is to be done. Pure.
 
     Without kubelet's socket we wait for it. kubelet unlinks our socket when it starts, so a missing one comes first.
     """

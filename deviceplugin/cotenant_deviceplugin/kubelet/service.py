@@ -154,7 +154,7 @@ class Service:
                     await context.write(_listing(sent))
 
     async def _answered(self, name: str, context: Context, answer: Awaitable[R]) -> R:
-        """The answer of one call, or its status; observed in any case, and before kubelet knows."""
+        """Return the answer of one call, or its status; observed in any case, and before kubelet knows."""
         began, result = self._timer(), grpc.StatusCode.CANCELLED
         try:
             response = await answer
@@ -172,7 +172,7 @@ class Service:
 
 
 async def _until(end: asyncio.Event, items: AsyncIterator[R]) -> AsyncGenerator[R, None]:
-    """What comes until the event is set, even while nothing comes."""
+    """Return what comes until the event is set, even while nothing comes."""
     ending = asyncio.ensure_future(end.wait())
     try:
         while not end.is_set():
@@ -194,7 +194,7 @@ async def _next(items: AsyncIterator[R]) -> R:
 
 
 async def bounded(name: str, seconds: float, work: Awaitable[R]) -> R:
-    """The result of `work`. Raises TemporaryError after so many seconds, and cancels it then."""
+    """Return the result of `work`. Raises TemporaryError after so many seconds, and cancels it then."""
     try:
         async with asyncio.timeout(seconds) as bound:
             return await work

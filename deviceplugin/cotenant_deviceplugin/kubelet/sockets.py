@@ -22,7 +22,7 @@ class Identity:
 
 
 def identity(path: Path) -> Identity | None:
-    """What stands at a path now; None: nothing."""
+    """Return what stands at a path now; None: nothing."""
     try:
         found = os.stat(path)  # noqa: PTH116 -- asked every second, and a Path is made each time otherwise
     except OSError:

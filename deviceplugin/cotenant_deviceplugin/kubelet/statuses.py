@@ -9,7 +9,7 @@ MAX_CHARACTERS = 512
 
 
 def of(error: Exception) -> tuple[grpc.StatusCode, str]:
-    """The status that a call ends with, and its message: what the user of the pod reads."""
+    """Return the status that a call ends with, and its message: what the user of the pod reads."""
     if isinstance(error, errors.TemporaryError):
         return grpc.StatusCode.UNAVAILABLE, _shortened(str(error))
     if isinstance(error, errors.CotenantError):
@@ -18,7 +18,7 @@ def of(error: Exception) -> tuple[grpc.StatusCode, str]:
 
 
 def temporary(what: str, error: grpc.aio.AioRpcError, *, delay_seconds: float) -> errors.TemporaryError:
-    """What a failed call of ours to kubelet means. `what`: what could not be done."""
+    """Return what a failed call of ours to kubelet means. `what`: what could not be done."""
     text = _shortened(f"{what}: {error.code().name}: {error.details()}")
     return errors.TemporaryError(text, delay_seconds=delay_seconds)
 

@@ -91,7 +91,10 @@ class Backend(Protocol):
         """Ask; never raises for a daemon that is not there: that is a state."""
 
     async def answers(self, gpu: GPUUID) -> bool:
-        """Whether the GPU has a control daemon; one that hangs is there. Raises TemporaryError where nobody knows."""
+        """Return whether the GPU has a control daemon; one that hangs is there.
+
+        Raises TemporaryError where nobody knows.
+        """
 
     async def start(self, gpu: GPUUID) -> None:
         """Have the GPU's server started, with the defaults of the node."""

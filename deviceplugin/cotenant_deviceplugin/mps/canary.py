@@ -67,7 +67,7 @@ def used(cuda: CUDA, gpu: str) -> bool | None:
 
 
 def found(cuda: CUDA, gpu: str) -> ctypes.c_int:
-    """The device of this UUID, whatever its number is here."""
+    """Return the device of this UUID, whatever its number is here."""
     count, device, found_uuid = ctypes.c_int(), ctypes.c_int(), (ctypes.c_ubyte * 16)()
     cuda.call("cuDeviceGetCount", ctypes.byref(count))
     for ordinal in range(count.value):
@@ -79,7 +79,7 @@ def found(cuda: CUDA, gpu: str) -> ctypes.c_int:
 
 
 def by_mps(cuda: CUDA, device: ctypes.c_int) -> bool | None:
-    """Whether this process is a client of MPS; None: the driver does not tell."""
+    """Return whether this process is a client of MPS; None: the driver does not tell."""
     value = ctypes.c_int()
     try:
         cuda.call("cuDeviceGetAttribute", ctypes.byref(value), MPS_ENABLED, device)

@@ -39,7 +39,7 @@ class Modes:
         self._root = root
 
     async def read(self, gpu: GPUUID) -> ComputeMode | None:
-        """The mode of before; None: it was never changed, or is as it was. Raises TemporaryError."""
+        """Return the mode of before; None: it was never changed, or is as it was. Raises TemporaryError."""
         text = await asyncio.to_thread(files.read, layout.compute_mode(self._root, gpu))
         # What cannot be read would be set by nobody: DEFAULT is what a driver starts with.
         return None if text is None else _parsed(text)
@@ -68,12 +68,12 @@ async def unmark(root: Path) -> None:
 
 
 async def marked(root: Path) -> bool:
-    """Whether the node is given back."""
+    """Return whether the node is given back."""
     return await asyncio.to_thread(layout.given_back(root).exists)
 
 
 async def left(root: Path) -> tuple[GPUUID, ...]:
-    """The GPUs of which something is left."""
+    """Return the GPUs of which something is left."""
     return await asyncio.to_thread(_folders, root)
 
 

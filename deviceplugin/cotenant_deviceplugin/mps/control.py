@@ -94,7 +94,7 @@ class Control:
         self._environment = {**inherited, layout.PIPE_DIRECTORY: str(pipe)}
 
     async def answers(self) -> bool:
-        """Whether a daemon is there; one that hangs is. Raises NoProgramError: then nobody knows."""
+        """Return whether a daemon is there; one that hangs is. Raises NoProgramError: then nobody knows."""
         if not self._pipe.is_dir():
             return False
         try:
@@ -112,7 +112,10 @@ class Control:
         return await self._listed("get_server_list")
 
     async def status(self, server: int) -> str:
-        """A server's status, from `get_server_status`: the one question about a server that is always answered."""
+        """Return a server's status, from `get_server_status`.
+
+        The one question about a server that is always answered.
+        """
         said = (await self.ask(f"get_server_status {server}")).strip()
         if not _STATUS.fullmatch(said):
             raise _not_understood(said, "to get_server_status")
@@ -128,7 +131,7 @@ class Control:
         return await self._listed(f"get_client_list {server}")
 
     async def _listed(self, command: str) -> tuple[int, ...]:
-        """The numbers that are answered to one command.
+        """Return the numbers that are answered to one command.
 
         A daemon that is busy with another's question answers nothing, and the exit status is 0 (drivers 550 to 580).
         That must not be read as an empty list: so another question is put behind it, whose answer is never empty.
@@ -202,7 +205,7 @@ class Control:
             raise RefusedError(message, delay_seconds=RETRY_SECONDS)
 
     async def ask(self, *commands: str) -> str:
-        """What the program prints for these commands, one after the other.
+        """Return what the program prints for these commands, one after the other.
 
         Asked again where it breaks off: a daemon that lives drops a connection when a server of its ends, and the
         program says "Cannot send command" or nothing (drivers 550 to 580). Every command here may be given twice.
@@ -232,7 +235,7 @@ class Control:
         raise NoDaemonError(message, delay_seconds=RETRY_SECONDS)
 
     async def _run(self, commands: Sequence[str]) -> tuple[str, int]:
-        """What the program prints, and its exit status."""
+        """Return what the program prints, and its exit status."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._program,

@@ -242,7 +242,7 @@ class Daemon:
         return _Heard.ANSWER
 
     def _known(self, before: silence.Silence, heard: _Heard, asked: float) -> silence.Silence:
-        """What is known of a daemon that lives after one more question."""
+        """Return what is known of a daemon that lives after one more question."""
         if heard is _Heard.UNASKED:
             return before
         if heard is not _Heard.ANSWER:
@@ -252,7 +252,7 @@ class Daemon:
         return silence.Silence()
 
     async def _is_to_be_replaced(self, known: silence.Silence, daemon: int) -> bool:
-        """Whether it hangs, and nobody uses the GPU."""
+        """Return whether it hangs, and nobody uses the GPU."""
         now, questions = asyncio.get_running_loop().time(), self._settings.hang_questions
         if not known.hangs(now, questions=questions, seconds=questions * self._settings.answer_seconds):
             return False
@@ -369,7 +369,7 @@ NO_LIBRARY, NO_DEVICE = 244, 100
 
 
 def why_ended(status: int) -> str:
-    """What is known of a daemon's exit status beside itself: where to look. Pure."""
+    """Return what is known of a daemon's exit status beside itself: where to look. Pure."""
     if status == NO_LIBRARY:
         return ": it finds no libcuda.so.1; look whether the container has the driver's libraries (RuntimeClass nvidia)"
     if status == NO_DEVICE:

@@ -30,7 +30,7 @@ class Managing(clearing.Driver, Protocol):
     """Sets compute modes, and knows who uses GPUs (`gpus.hardware.ManagedHardware`)."""
 
     async def usage(self) -> Mapping[GPUUID, Usage]:
-        """What each GPU does now; a GPU that cannot be read is absent. Raises TemporaryError."""
+        """Return what each GPU does now; a GPU that cannot be read is absent. Raises TemporaryError."""
 
 
 async def run(
@@ -87,14 +87,16 @@ class Lister(Protocol):
     """Knows the node's GPUs and its driver (`gpus.hardware.Hardware`)."""
 
     async def driver(self) -> Driver:
-        """The driver. Raises TemporaryError while it is not there."""
+        """Return the driver. Raises TemporaryError while it is not there."""
 
     async def devices(self) -> tuple[Device, ...]:
         """All. Raises TemporaryError while the driver is not there."""
 
 
 def shared(hardware: Lister) -> GPUs:
-    """The GPUs that can be shared: those in MIG mode have no daemon. An excluded GPU has one, and nobody its pipe.
+    """Return the GPUs that can be shared: those in MIG mode have no daemon.
+
+    An excluded GPU has one, and nobody its pipe.
 
     Under a driver that is too old nothing can be shared, and its daemon may not know what it is asked for.
     """

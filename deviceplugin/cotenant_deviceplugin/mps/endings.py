@@ -52,7 +52,9 @@ def due_at(ending: Ending) -> datetime:
 def due(
     endings: Iterable[Ending], *, clients: Mapping[GPUUID, AbstractSet[int]], now: datetime
 ) -> tuple[Termination, ...]:
-    """What is to be ended now: processes of pods whose time has come, that are still clients of their GPU's server.
+    """Return what is to be ended now.
+
+    Processes of pods whose time has come, that are still clients of their GPU's server.
 
     Asked again, it names again whatever is still among `clients`: a lost answer or a restart of the agent changes
     nothing. Whom the server has ended it lists as long as the process lives: who asks leaves these out.

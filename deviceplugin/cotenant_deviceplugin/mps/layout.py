@@ -20,7 +20,7 @@ _SOCKET: Final = "control"
 
 
 def pipe(root: Path, gpu: GPUUID) -> Path:
-    """The directory by which clients find the GPU's daemon.
+    """Return the directory by which clients find the GPU's daemon.
 
     Raises:
         InvalidInputError: the daemon's socket would have too long a path.
@@ -32,12 +32,12 @@ def pipe(root: Path, gpu: GPUUID) -> Path:
 
 
 def client_pipe(root: Path, gpu: GPUUID) -> Path:
-    """The directory that tenants get instead: see `client_pipe`. Raises InvalidInputError, as `pipe` does."""
+    """Return the directory that tenants get instead: see `client_pipe`. Raises InvalidInputError, as `pipe` does."""
     return pipe(root, gpu).with_name("client-pipe")
 
 
 def log(root: Path, gpu: GPUUID) -> Path:
-    """The directory of what the daemon says: its `output`; under `-d`, `control.log` and `server.log`."""
+    """Return the directory of what the daemon says: its `output`; under `-d`, `control.log` and `server.log`."""
     return root / gpu / "log"
 
 
@@ -47,12 +47,15 @@ def output(root: Path, gpu: GPUUID) -> Path:
 
 
 def compute_mode(root: Path, gpu: GPUUID) -> Path:
-    """What the GPU's compute mode was before the agent first set it; it lasts as long as the mode does: to a reboot."""
+    """Return what the GPU's compute mode was before the agent first set it.
+
+    It lasts as long as the mode does: to a reboot.
+    """
     return root / gpu / "compute-mode"
 
 
 def given_back(root: Path) -> Path:
-    """The file by which the agent says that nobody comes after it."""
+    """Return the file by which the agent says that nobody comes after it."""
     return root / "given-back"
 
 

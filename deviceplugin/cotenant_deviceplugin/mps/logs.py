@@ -36,7 +36,7 @@ class Tail:
         self._files = tuple(_File(directory / name) for name in FILES)
 
     def grown(self) -> bool:
-        """Whether more was said since it was read than answers to questions: a client came or went, or worse."""
+        """Return whether more was said since it was read than answers to questions: a client came or went, or worse."""
         return any(file.stirred() for file in self._files)
 
     def read(self) -> tuple[str, ...]:
@@ -53,7 +53,10 @@ class _File:
         self._copied = _inode(self._copy)
 
     def stirred(self) -> bool:
-        """Whether there is anything that is no chatter behind what was looked at last. Mostly costs two stats."""
+        """Return whether there is anything that is no chatter behind what was looked at last.
+
+        Mostly costs two stats.
+        """
         if _inode(self._copy) != self._copied or _inode(self._path) != self._inode or _size(self._path) < self._seen:
             return True
         if _size(self._path) == self._seen:
@@ -67,7 +70,7 @@ class _File:
         return False
 
     def read(self) -> str:
-        """What is new, in whole lines."""
+        """Return what is new, in whole lines."""
         rest = b""
         if _inode(self._copy) != self._copied:
             if _inode(self._path) == self._inode and _size(self._path) >= _size(self._copy):
@@ -95,7 +98,10 @@ class _File:
 
 
 def fatal(text: str) -> tuple[str, ...]:
-    """The lines that tell of a fatal error, and are no command. Only a newline ends one: a tenant chooses the rest."""
+    """Return the lines that tell of a fatal error, and are no command.
+
+    Only a newline ends one: a tenant chooses the rest.
+    """
     return tuple(_shown(line) for line in text.split("\n") if _FATAL.search(line) and not _COMMAND.match(line))
 
 

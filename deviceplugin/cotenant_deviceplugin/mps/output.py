@@ -25,7 +25,7 @@ def before(path: Path) -> Path:
 
 
 def opened(path: Path) -> int:
-    """The file, for a daemon's standard output. Raises OSError."""
+    """Return the file, for a daemon's standard output. Raises OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 

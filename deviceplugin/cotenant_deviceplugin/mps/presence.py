@@ -24,7 +24,7 @@ def found(pipe: Path) -> int | None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a program of NVIDIA's MPS runs as this process; a zombie does not."""
+    """Return whether a program of NVIDIA's MPS runs as this process; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

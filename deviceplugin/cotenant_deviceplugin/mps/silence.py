@@ -28,7 +28,7 @@ class Silence:
         return replace(self, unanswered=self.unanswered + 1, since=asked if self.since is None else self.since)
 
     def hangs(self, now: float, *, questions: int, seconds: float) -> bool:
-        """Whether so many questions over so long prove that the daemon hangs."""
+        """Return whether so many questions over so long prove that the daemon hangs."""
         return self.since is not None and self.unanswered >= questions and now - self.since >= seconds
 
     def told(self, now: float) -> str:

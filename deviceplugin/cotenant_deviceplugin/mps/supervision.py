@@ -171,7 +171,7 @@ class Decision:
 
 
 def decide(state: State, seen: Seen, wanted: gpunode.Mode | None, *, now: float, policy: Policy) -> Decision:
-    """What to do now.
+    """Return what to do now.
 
     Args:
         state: of the last decision; `State()` at first.
@@ -240,7 +240,7 @@ def _shared(state: State, seen: Seen, *, now: float, policy: Policy) -> Decision
 
 
 def _weighed(state: State, seen: Seen) -> proof.Weighed:
-    """What is heard while a fault is open belongs to it."""
+    """Weigh what was heard; while a fault is open, it belongs to that fault."""
     if state.fault is not None and state.proven == 0:
         return proof.Weighed(heard=proof.FAULT)
     line = seen.server.faults[-1] if seen.server.faults else None
@@ -255,7 +255,7 @@ def _lost(state: State, seen: Seen) -> bool:
 
 
 def _begun(state: State, seen: Seen, proven: str | None) -> Fault | None:
-    """A fault that this observation shows and that was not known yet; `proven`: what the output says of one."""
+    """Return a fault that this observation shows and that was not known yet; `proven`: what the output says of one."""
     server = seen.server
     if state.fault is not None and state.proven == 0:
         return None
@@ -320,7 +320,7 @@ def _against_stayers(stayers: frozenset[int], seen: Seen, seconds: float, policy
 
 
 def _compute_mode(seen: Seen, mode: gpunode.Mode, policy: Policy) -> Decision | None:
-    """What the compute mode asks for first; None: it is as it should be, or not ours to set."""
+    """Return what the compute mode asks for first; None: it is as it should be, or not ours to set."""
     needed = _COMPUTE_MODE[mode]
     if seen.compute_mode is needed:
         return None
@@ -345,7 +345,7 @@ def _start(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 
 
 def _replaced(state: State, seen: Seen) -> Decision:
-    """A restart without a fault: nothing new starts, and once the clients have ended the server does."""
+    """Return a restart without a fault: nothing new starts, and once the clients have ended the server does."""
     reason = seen.server.reason or f"server {seen.server.pid} is to be replaced"
     if seen.users:
         return Decision(state=state, published=seen.server.state, reason=f"{reason}; {_in_the_way(seen)}")
@@ -353,7 +353,7 @@ def _replaced(state: State, seen: Seen) -> Decision:
 
 
 def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
-    """A server that is neither ACTIVE nor FAULT: it starts, or its daemon does not answer."""
+    """Return a server that is neither ACTIVE nor FAULT: it starts, or its daemon does not answer."""
     since = now if state.starting_since is None else state.starting_since
     late = now - since >= policy.starting_seconds and not seen.users
     return Decision(
@@ -366,7 +366,7 @@ def _waiting(state: State, seen: Seen, now: float, policy: Policy) -> Decision:
 
 
 def _remembered(state: State, seen: Seen) -> State:
-    """The clients of a server of which nobody can tell now are those that it had."""
+    """Return the state, in which a server of which nobody can tell now has the clients that it had."""
     server = seen.server
     asked = server.state in {gpunode.MPS.ACTIVE, gpunode.MPS.FAULT} or server.pid is None or server.outdated
     clients = frozenset(server.clients) if asked else state.clients

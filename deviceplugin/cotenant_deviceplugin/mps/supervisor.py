@@ -116,7 +116,7 @@ class Supervisor:
             return replace(decision, fault=begun, unproven=unproven)
 
     async def _step(self, wanted: gpunode.Mode | None) -> tuple[supervision.Decision, bool]:
-        """The decision, and whether it has changed server or compute mode."""
+        """Return the decision, and whether it has changed server or compute mode."""
         # First the driver: what the daemon's output says is read once, and would be lost where the driver fails.
         look = await self._driver.look(self.gpu)
         event, self._event = self._event, False

@@ -46,7 +46,7 @@ _STATES: Final = MappingProxyType(
 
 
 def properties(cuda_version: str) -> Properties:
-    """What MPS v2 does under a driver of this CUDA version (`"13.0"`)."""
+    """Return what MPS v2 does under a driver of this CUDA version (`"13.0"`)."""
     major, _, minor = cuda_version.partition(".")
     many = (int(major), int(minor or 0)) >= _MANY_CLIENTS_SINCE
     return Properties(
@@ -74,7 +74,7 @@ def properties(cuda_version: str) -> Properties:
 
 
 def limits_threads(device: Device) -> bool:
-    """Whether a limit of threads holds on a GPU at all."""
+    """Return whether a limit of threads holds on a GPU at all."""
     major, _, minor = device.compute_capability.partition(".")
     return (int(major), int(minor)) >= MIN_COMPUTE_CAPABILITY
 
@@ -117,7 +117,7 @@ class MPSv2:
         return self._properties
 
     def stirred(self, gpu: GPUUID) -> bool:
-        """Whether something has happened to the GPU's server since `observe`: its log grew, or it is gone.
+        """Return whether something has happened to the GPU's server since `observe`: its log grew, or it is gone.
 
         Costs a few system calls and no process, so it can be asked every second.
         """
@@ -125,7 +125,10 @@ class MPSv2:
         return gpu not in self._last or self._tail(gpu).grown() or (last is not None and not self._alive(last))
 
     async def observe(self, gpu: GPUUID) -> Server:
-        """What the GPU's daemon says now, and its log since the last time. Raises nothing for what does not answer."""
+        """Return what the GPU's daemon says now, and its log since the last time.
+
+        Raises nothing for what does not answer.
+        """
         tail = self._tail(gpu)
         try:
             seen = await self._ask(gpu)
@@ -147,7 +150,10 @@ class MPSv2:
         )
 
     async def answers(self, gpu: GPUUID) -> bool:
-        """Whether the GPU has a control daemon; one that hangs is there. Raises NoProgramError: then nobody knows."""
+        """Return whether the GPU has a control daemon; one that hangs is there.
+
+        Raises NoProgramError: then nobody knows.
+        """
         return await self._control(gpu).answers()
 
     async def start(self, gpu: GPUUID) -> None:
@@ -239,7 +245,7 @@ class MPSv2:
         return Server(state=gpunode.MPS.STOPPED, reason="the control daemon has no server")
 
     def _survivor(self, gpu: GPUUID) -> int | None:
-        """The server known last, where it lives on without a daemon that would answer for it.
+        """Return the server known last, where it lives on without a daemon that would answer for it.
 
         That a server has ended under its clients is a fault, and no answer that fails may look like it.
         """
@@ -247,7 +253,7 @@ class MPSv2:
         return last if last is not None and self._alive(last) else None
 
     async def _described(self, gpu: GPUUID, server: int) -> Answers | None:
-        """What is said of one server; None: it is not known any more, or nobody understands what is said."""
+        """Return what is said of one server; None: it is not known any more, or nobody understands what is said."""
         try:
             return await self._control(gpu).describe(server)
         except NoAnswerError:
@@ -270,7 +276,7 @@ class MPSv2:
 
 
 async def _gone(control: Control, server: int) -> bool:
-    """Whether a server's daemon does not know it any more, after a while at most."""
+    """Return whether a server's daemon does not know it any more, after a while at most."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS):
             while server in await control.servers():  # noqa: ASYNC110  # nothing tells of it
@@ -298,7 +304,7 @@ def kill(server: int) -> None:
 
 
 def process_lives(pid: int) -> bool:
-    """Whether a process of the host lives, a zombie not; needs the host's PID namespace."""
+    """Return whether a process of the host lives, a zombie not; needs the host's PID namespace."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -189,7 +189,7 @@ class NodeAgent:
             await self.giving_back.last(self.daemons)
 
     def view(self) -> status.View:
-        """What the agent publishes beside what hardware and pods say."""
+        """Return what the agent publishes beside what hardware and pods say."""
         living = {bound.uid for bound in self.pods.all() if not bound.finished}
         return status.View(
             gpus={gpu: self._state(gpu) for gpu in self.health.records},
@@ -237,7 +237,7 @@ class NodeAgent:
         return f"the GPU is {record.health}: {record.reason or record.cause or 'no reason is known'}"
 
     def reserved(self, gpu: GPUUID) -> gpunode.Mode | None:
-        """The mode of a GPU that is not this agent's to manage now; None: it is."""
+        """Return the mode of a GPU that is not this agent's to manage now; None: it is."""
         device = self.devices.get(gpu)
         if device is not None and device.mig:
             return gpunode.Mode.MIG
@@ -245,11 +245,11 @@ class NodeAgent:
         return gpunode.Mode.EXCLUDED if untouched else None
 
     def given_back(self, gpu: GPUUID) -> bool:
-        """Whether a GPU is to be what it was before Cotenant, once no tenant holds it."""
+        """Return whether a GPU is to be what it was before Cotenant, once no tenant holds it."""
         return self.agent.synced and (gpu in self.agent.excluded_gpus or self.around.given_back())
 
     def find(self, uid: PodUID) -> manifests.Subject | None:
-        """A pod of this node, by what is remembered."""
+        """Return a pod of this node, by what is remembered."""
         for bound in self.pods.all():
             if bound.uid == uid:
                 return manifests.Subject(uid, bound.namespace, bound.name)

@@ -84,7 +84,10 @@ class Around:
         return readiness.closed(self.read()) if self._stores.synced else UNSEEN
 
     def given_back(self) -> bool:
-        """Whether the node's GPUs are somebody else's: what Cotenant changed of them is to be as it was before."""
+        """Return whether the node's GPUs are somebody else's.
+
+        What Cotenant changed of them is to be as it was before.
+        """
         return self._stores.synced and readiness.given_back(self.read())
 
     def _lacking(self) -> tuple[str, ...]:

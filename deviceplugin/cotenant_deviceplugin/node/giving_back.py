@@ -19,7 +19,7 @@ class Daemons(Protocol):
     """Knows the MPS control daemons (`mps.backend.Backend`)."""
 
     async def answers(self, gpu: GPUUID) -> bool:
-        """Whether the GPU has one."""
+        """Return whether the GPU has one."""
 
 
 class GivingBack:

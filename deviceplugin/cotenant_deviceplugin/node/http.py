@@ -110,7 +110,7 @@ async def _served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, qu
 
 
 async def _request(protocol: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    """The next one, read to its end, whatever it says; None: there is none any more."""
+    """Return the next one, read to its end, whatever it says; None: there is none any more."""
     request = None
     while True:
         event = protocol.next_event()

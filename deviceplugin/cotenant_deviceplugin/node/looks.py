@@ -24,7 +24,7 @@ class Stirring(backend.Backend, Protocol):
     """A backend that tells cheaply whether anything has happened."""
 
     def stirred(self, gpu: GPUUID) -> bool:
-        """Whether something has happened to the GPU's server since `observe`."""
+        """Return whether something has happened to the GPU's server since `observe`."""
 
 
 class Looks:
@@ -86,7 +86,7 @@ class Remembering:
         return self._wrapped.properties
 
     def stirred(self, gpu: GPUUID) -> bool:
-        """Whether something has happened since it was observed."""
+        """Return whether something has happened since it was observed."""
         return self._wrapped.stirred(gpu)
 
     async def observe(self, gpu: GPUUID) -> backend.Server:
@@ -95,7 +95,7 @@ class Remembering:
         return seen
 
     async def answers(self, gpu: GPUUID) -> bool:
-        """Whether the GPU has a control daemon."""
+        """Return whether the GPU has a control daemon."""
         return await self._wrapped.answers(gpu)
 
     async def start(self, gpu: GPUUID) -> None:

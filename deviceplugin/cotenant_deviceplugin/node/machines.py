@@ -84,7 +84,7 @@ class Machines:
                 self._settling[gpu] = Shared(functools.partial(self._settle, gpu))
 
     def wanted(self, gpu: GPUUID) -> gpunode.Mode:
-        """The mode that follows from who holds the GPU; without tenants, from whose it is to manage."""
+        """Return the mode that follows from who holds the GPU; without tenants, from whose it is to manage."""
         backends = {grant.booked.backend for grant in self._doors.tenants(gpu)}
         if placement.Backend.WHOLE in backends:
             return gpunode.Mode.WHOLE
@@ -92,11 +92,14 @@ class Machines:
         return reserved or gpunode.Mode.SHARED
 
     def decision(self, gpu: GPUUID) -> supervision.Decision | None:
-        """The last one; None: the GPU was not examined yet."""
+        """Return the last one; None: the GPU was not examined yet."""
         return self._decisions.get(gpu)
 
     def evidence(self, gpu: GPUUID) -> gpunode.MPS:
-        """What the server says about the GPU's health; NotUsed: nothing, as none is wanted now, or a mode changes."""
+        """Return what the server says about the GPU's health.
+
+        NotUsed: nothing, as none is wanted now, or a mode changes.
+        """
         if self.wanted(gpu) is not gpunode.Mode.SHARED:
             return gpunode.MPS.NOT_USED
         decision = self._decisions.get(gpu)
@@ -114,7 +117,7 @@ class Machines:
         return gpunode.MPS.STARTING if decision.published is gpunode.MPS.ACTIVE else decision.published
 
     async def provable(self, gpu: GPUUID) -> gpunode.Mode | None:
-        """The mode in which a canary may use the GPU now; None: in none.
+        """Return the mode in which a canary may use the GPU now; None: in none.
 
         Shared: its server is there. Whole: nobody uses it, for the memory may all be a tenant's. Raises TemporaryError.
         """
@@ -157,7 +160,7 @@ class Machines:
         return await settling()
 
     def due(self) -> tuple[GPUUID, ...]:
-        """The GPUs that are to be looked at now."""
+        """Return the GPUs that are to be looked at now."""
         now = self._monotonic()
         return tuple(
             gpu

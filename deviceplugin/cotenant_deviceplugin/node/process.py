@@ -103,7 +103,7 @@ async def _work(agent: NodeAgent, stop: asyncio.Event) -> None:
 
 
 def questions(agent: NodeAgent) -> http.Questions:
-    """What is answered over HTTP."""
+    """Return what is answered over HTTP."""
 
     async def unwell() -> str | None:
         if agent.machines is None:

@@ -33,7 +33,7 @@ class Where(canaries.Server, Protocol):
     """Knows the GPUs' modes and servers (`machines.Machines`)."""
 
     async def provable(self, gpu: GPUUID) -> gpunode.Mode | None:
-        """The mode in which a canary may use the GPU now; None: in none. Raises TemporaryError."""
+        """Return the mode in which a canary may use the GPU now; None: in none. Raises TemporaryError."""
 
 
 class Proving:

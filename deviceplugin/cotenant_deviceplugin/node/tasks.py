@@ -50,7 +50,7 @@ NO_GPU = "the driver lists no GPU"
 
 
 def _unlimited(devices: Mapping[GPUUID, hardware.Device]) -> dict[GPUUID, str]:
-    """The GPUs on which no limit of threads would hold, and why."""
+    """Return the GPUs on which no limit of threads would hold, and why."""
     return {gpu: v2.unlimited(device) for gpu, device in devices.items() if not v2.limits_threads(device)}
 
 

@@ -65,7 +65,7 @@ class Sampled:
         return await self._gpus.devices()
 
     async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
-        """What each GPU does, and did at most `SAMPLE_SECONDS` ago."""
+        """Return what each GPU does, and did at most `SAMPLE_SECONDS` ago."""
         async with self._one_at_a_time:
             now = self._monotonic()
             if self._sampled_at is None or now - self._sampled_at >= SAMPLE_SECONDS:
@@ -77,7 +77,7 @@ class Sampled:
         self._sampled_at = None
 
     def pod_of(self, pid: int) -> PodUID | None:
-        """The pod of a process of the last sample."""
+        """Return the pod of a process of the last sample."""
         return self._owners.get(pid)
 
     def seen(self, gpu: GPUUID) -> Owners:
@@ -97,7 +97,7 @@ class Sampled:
         return {pid: owned.pods.get(pid) for pid in here & (owned.pods.keys() | owned.foreign)}
 
     async def pods_of(self, pids: Iterable[int]) -> dict[int, PodUID]:
-        """The pods of processes that may have ended: as they are, else as they were."""
+        """Return the pods of processes that may have ended: as they are, else as they were."""
         wanted = frozenset(pids)
         living = (await asyncio.to_thread(self._processes.owned, wanted, ours=self._ours())).pods
         self._remember(living)
@@ -112,7 +112,7 @@ class Sampled:
         return {gpu: _only(each, shown) for gpu, each in measured.items()}
 
     async def _measured(self) -> tuple[Mapping[GPUUID, hardware.Usage], Owned]:
-        """What each GPU does, and whose the processes are."""
+        """Return what each GPU does, and whose the processes are."""
         raw, clients = await self._gpus.usage(), self._clients()
         measured = {gpu: _with(each, clients.get(gpu, ())) for gpu, each in raw.items()}
         pids = {process.pid for each in measured.values() for process in each.processes}

@@ -40,7 +40,7 @@ class Overuse:
 def watch(
     before: Counts, gpus: Iterable[gpunode.GPU], policy: packingpolicy.Spec | None
 ) -> tuple[Counts, tuple[Overuse, ...]]:
-    """The counts after one more sample, and who is certainly over a limit.
+    """Return the counts after one more sample, and who is certainly over a limit.
 
     Args:
         before: the counts after the last sample; empty at first.

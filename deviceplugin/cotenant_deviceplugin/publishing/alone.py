@@ -43,7 +43,7 @@ class Sums:
 
 
 def candidates(status: gpunode.Status | None) -> frozenset[GPUUID]:
-    """The GPUs with one tenant: on others nobody is alone, and nothing has to be asked."""
+    """Return the GPUs with one tenant: on others nobody is alone, and nothing has to be asked."""
     return frozenset(gpu.uuid for gpu in (status.gpus if status else ()) if len(gpu.tenants) == 1)
 
 
@@ -68,7 +68,7 @@ def sole(
 
 
 def grown(before: Sums, sample: Sample, listed: gpunode.Status) -> Sums:
-    """The sums with the time since the last sample, where the same tenant was alone at both of its ends.
+    """Return the sums with the time since the last sample, where the same tenant was alone at both of its ends.
 
     Args:
         before: the sums so far.

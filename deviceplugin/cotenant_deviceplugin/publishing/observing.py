@@ -6,7 +6,7 @@ from cotenant_deviceplugin.publishing import status
 
 
 async def machine(gpus: hardware.Hardware, owners: hardware.ProcessOwners) -> status.Machine:
-    """What the hardware says now; its silence is a fault in words, not an error."""
+    """Return what the hardware says now; its silence is a fault in words, not an error."""
     try:
         driver, devices, usage = await gpus.driver(), await gpus.devices(), await gpus.usage()
     except errors.TemporaryError as error:

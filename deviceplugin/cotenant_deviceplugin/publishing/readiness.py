@@ -84,7 +84,7 @@ def closed(around: Surroundings) -> str | None:
 
 
 def given_back(around: Surroundings) -> bool:
-    """Whether the node's GPUs are not to be shared by Cotenant, by what is known, and not for a lack of knowledge."""
+    """Return whether Cotenant is not to share the node's GPUs, by what is known, and not for a lack of knowledge."""
     return bool(around.foreign or around.lacking_labels) or not around.offering
 
 

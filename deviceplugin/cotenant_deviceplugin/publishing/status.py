@@ -100,7 +100,7 @@ class Observed:
 
 
 def of(observed: Observed, *, previous: gpunode.Status | None, now: datetime) -> gpunode.Status:
-    """The status that the agent should publish."""
+    """Return the status that the agent should publish."""
     before = gpunode.Status() if previous is None else previous
     machine = observed.machine
     live = tuple(bound for bound in observed.pods if not bound.finished)
@@ -128,7 +128,7 @@ def of(observed: Observed, *, previous: gpunode.Status | None, now: datetime) ->
 def worth_writing(
     old: gpunode.Status | None, new: gpunode.Status, *, last_written: datetime | None, now: datetime
 ) -> bool:
-    """Whether `new` is to be written over `old`.
+    """Return whether `new` is to be written over `old`.
 
     At once: health, mode, tenants, refusals, conditions, versions, a tenant's first use of memory, and that it has
     been alone for MEASURED_SECONDS. Usage that moved by at least `USAGE_POINTS` of the GPU, and the end of `ended`
@@ -254,7 +254,7 @@ def _present(
 
 
 def _state(device: hardware.Device, observed: Observed, held: tenants.Held, old: gpunode.GPU | None) -> GPUState:
-    """What is known of a GPU, and over it what its node's admin and its own mode make of it."""
+    """Return what is known of a GPU, and over it what its node's admin and its own mode make of it."""
     last_fault = old.last_fault if old else None
     known = observed.view.gpus
     if known is None:
@@ -272,7 +272,7 @@ def _state(device: hardware.Device, observed: Observed, held: tenants.Held, old:
 
 
 def _absent(gpu: gpunode.GPU, machine: Machine, holders: Iterable[Holder]) -> gpunode.GPU:
-    """A GPU that is not seen: closed, its tenants those that still live."""
+    """Return a GPU that is not seen: closed, its tenants those that still live."""
     changes = {
         "health": gpunode.Health.UNHEALTHY,
         "reason": UNREADABLE_REASON if machine.fault else LOST_REASON,
@@ -308,7 +308,7 @@ def _gpu_without_usage(gpu: gpunode.GPU) -> gpunode.GPU:
 
 
 def _tenant_without_usage(tenant: gpunode.Tenant) -> gpunode.Tenant:
-    """What of a tenant is told at once: who, whether it uses memory, and whether it has been measured alone."""
+    """Return what of a tenant is told at once: who, whether it uses memory, and whether it has been measured alone."""
     update = {
         "memory_used_mib": int(tenant.memory_used_mib > 0),
         "memory_peak_mib": 0,
@@ -319,7 +319,7 @@ def _tenant_without_usage(tenant: gpunode.Tenant) -> gpunode.Tenant:
 
 
 def _moved(old: gpunode.GPU, new: gpunode.GPU) -> bool:
-    """Whether one GPU's usage is worth telling; memory counts in percent of the GPU's."""
+    """Return whether one GPU's usage is worth telling; memory counts in percent of the GPU's."""
     pairs = [
         (old.memory_used_mib or 0, new.memory_used_mib or 0),
         *((a.memory_used_mib, b.memory_used_mib) for a, b in zip(old.tenants, new.tenants, strict=True)),

@@ -80,7 +80,7 @@ def tenants(
     alone: Mapping[PodUID, Alone],
     evict: Mapping[PodUID, gpunode.EvictionReason],
 ) -> tuple[gpunode.Tenant, ...]:
-    """The tenants of a GPU, with the memory that each uses (MiB), its peak, its time alone, and who should go."""
+    """Return the tenants of a GPU, each with its memory (MiB), its peak, its time alone, and whether it should go."""
     known = _known(old)
     # Nothing that was asked for is taken back, by an agent that was started again neither.
     wanted = {uid: entry.evict for uid, entry in known.items()} | dict(evict)
@@ -116,18 +116,18 @@ def memory_by_pod(usage: hardware.Usage | None, owners: Mapping[int, PodUID]) ->
 def foreign(
     usage: hardware.Usage | None, owners: Mapping[int, PodUID], *, uids: Collection[PodUID], own: Collection[int]
 ) -> int:
-    """How many processes no tenant of the GPU explains, nor the agent: MPS servers are its `own`."""
+    """Return how many processes no tenant of the GPU explains, nor the agent: MPS servers are its `own`."""
     processes = usage.processes if usage else ()
     return len(unexplained({each.pid: owners.get(each.pid) for each in processes if each.pid not in own}, uids=uids))
 
 
 def unexplained(owners: Owners, *, uids: Collection[PodUID]) -> tuple[int, ...]:
-    """The processes of a GPU that are none of its tenants'."""
+    """Return the processes of a GPU that are none of its tenants'."""
     return tuple(pid for pid, owner in sorted(owners.items()) if owner not in uids)
 
 
 def with_ended(gpu: gpunode.GPU, old: gpunode.GPU | None, now: datetime) -> gpunode.GPU:
-    """The GPU with those who ended on it: the newest, for `ENDED_SECONDS`."""
+    """Return the GPU with those who ended on it: the newest, for `ENDED_SECONDS`."""
     if old is None:
         return gpu
     present = {tenant.pod_uid for tenant in gpu.tenants}
@@ -150,7 +150,7 @@ def _ended(tenant: gpunode.Tenant, now: datetime) -> gpunode.Ended:
 
 
 def _known(old: gpunode.GPU | None) -> dict[PodUID, gpunode.Tenant | gpunode.Ended]:
-    """What was told of each; an ended tenant that is back (an event came late) keeps its figures, too."""
+    """Return what was told of each; an ended tenant that is back (an event came late) keeps its figures, too."""
     if old is None:
         return {}
     ended: dict[PodUID, gpunode.Tenant | gpunode.Ended] = {entry.pod_uid: entry for entry in old.ended}

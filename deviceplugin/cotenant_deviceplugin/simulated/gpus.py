@@ -32,7 +32,7 @@ class Load:
 
 
 def gpu_uuid(node: NodeName, index: int) -> GPUUID:
-    """The UUID of a node's simulated GPU: the same in every run."""
+    """Return the UUID of a node's simulated GPU: the same in every run."""
     return GPUUID(f"GPU-{uuid.uuid5(_NAMESPACE, f'{node}/{index}')}")
 
 
@@ -52,7 +52,7 @@ def devices(node: NodeName, *, model: SimulatedModel, count: int) -> tuple[hardw
 
 
 def load(bound: pods.BoundPod, booking: placement.GPUBooking, device: hardware.Device) -> Load:
-    """What a running pod does to a GPU: its predicted medians, else what was booked for it."""
+    """Return what a running pod does to a GPU: its predicted medians, else what was booked for it."""
     limit = min(booking.memory_mib or device.memory_mib, device.memory_mib)
     predicted = _predicted(bound, device)
     if predicted is None:
@@ -92,7 +92,7 @@ class SimulatedGPUs:
         return tuple(self._devices.values())
 
     async def usage(self) -> Mapping[GPUUID, hardware.Usage]:
-        """The sum of what the running pods do, utilization at most 100."""
+        """Return the sum of what the running pods do, utilization at most 100."""
         loads: dict[GPUUID, list[Load]] = {gpu: [] for gpu in self._devices}
         processes: dict[GPUUID, list[hardware.Process]] = {gpu: [] for gpu in self._devices}
         self._owners = {}
@@ -103,7 +103,7 @@ class SimulatedGPUs:
         return {gpu: _usage(loads[gpu], processes[gpu]) for gpu in self._devices}
 
     def pod_of(self, pid: int) -> PodUID | None:
-        """The pod of a process that `usage` named last."""
+        """Return the pod of a process that `usage` named last."""
         return self._owners.get(pid)
 
     def _tenancies(self) -> Iterable[tuple[pods.BoundPod, placement.GPUBooking]]:

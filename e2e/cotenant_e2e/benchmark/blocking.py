@@ -58,7 +58,7 @@ class Blocks:
     order: float
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object, in milliseconds."""
+        """Return the JSON object, in milliseconds."""
         placements = {name: round(value, 1) for name, value in self.placements.items()}
         single = {"lists": self.lists, "first_passes": self.first_passes, "order": self.order}
         return {key: round(value, 1) for key, value in single.items()} | {"placements": placements}
@@ -78,7 +78,7 @@ class Heart:
             self._longest = max(self._longest, time.thread_time() - began)
 
     def longest_milliseconds(self) -> float:
-        """The longest turn since this was asked last."""
+        """Return the longest turn since this was asked last."""
         found, self._longest = 1e3 * self._longest, 0.0
         return found
 

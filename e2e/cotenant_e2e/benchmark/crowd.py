@@ -41,7 +41,7 @@ def pods(nodes: Sequence[NodeName], *, now: dt.datetime) -> Iterator[Json]:
 
 
 def tenant(number: int, nodes: Sequence[NodeName], *, now: dt.datetime, ended: bool = False) -> Json:
-    """A pod that runs, or that has succeeded now."""
+    """Return a pod that runs, or that has succeeded now."""
     short = number % len(nodes) >= len(nodes) - SHORT_NODES
     share, found = SHORT if short else FULL, world.placed_pod(number, nodes)
     _size(found, share=share)

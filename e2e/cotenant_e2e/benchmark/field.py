@@ -68,7 +68,7 @@ class Field:
         self.traffic.create(LEASES, [objects.lease(node, now=_now()) for node in self._nodes])
 
     def _exempt(self) -> bool:
-        """Whether the API server judges by the changed bindings: some time passes before it does."""
+        """Return whether the API server judges by the changed bindings: some time passes before it does."""
         pod = objects.pod(0, namespace=objects.PLAIN, scheduler="none", gated=False)
         try:
             self.client.create(f"{clients.path_of('pods', namespace=objects.PLAIN)}?dryRun=All", pod)
@@ -149,19 +149,19 @@ class Field:
         waiting.wait_until(lambda: not self.client.items(path, limit="1"), f"no pods in {namespace}", READY_SECONDS)
 
     def metrics(self) -> str:
-        """The extender's, as text."""
+        """Return the extender's, as text."""
         return self._answer("metrics").decode()
 
     def writes(self) -> dict[str, int]:
-        """What was written through the API server since it was started."""
+        """Return what was written through the API server since it was started."""
         return metrics.writes(self._counted())
 
     def turned_away(self) -> int:
-        """How many requests the API server turned away since it was started."""
+        """Return how many requests the API server turned away since it was started."""
         return metrics.turned_away(self._counted())
 
     def _counted(self) -> str:
-        """The API server's metrics, as text."""
+        """Return the API server's metrics, as text."""
         connection = http.client.HTTPSConnection(
             urlsplit(self.cluster.server).netloc, context=self.client.tls, timeout=READY_SECONDS
         )
@@ -177,7 +177,7 @@ class Field:
         return f"http://127.0.0.1:{self._port}/{path}"
 
     def _answer(self, path: str) -> bytes:
-        """What the extender answers, whatever the status."""
+        """Return what the extender answers, whatever the status."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
         try:
             connection.request("GET", f"/{path}")

@@ -41,7 +41,7 @@ class Measurement:
     events_per_second: float
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "nodes": self.size.nodes,
             "simulatedGPUs": self.size.nodes * objects.GPUS_PER_NODE,
@@ -69,7 +69,7 @@ def measure(size: world.Size) -> Measurement:
 
 @contextlib.contextmanager
 def _extender(server: int) -> Iterator[tuple[processes.Process, int, float]]:
-    """A process; its port, and the seconds until it served."""
+    """Yield a process; its port, and the seconds until it served."""
     with tempfile.TemporaryDirectory() as directory:
         kubeconfig, port = Path(directory) / "kubeconfig", _free_port()
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(server)))
@@ -136,7 +136,7 @@ def _free_port() -> int:
 
 
 def now() -> dt.datetime:
-    """A quarter of an hour ahead: a clock that runs ahead counts as the reader's."""
+    """Return a quarter of an hour ahead: a clock that runs ahead counts as the reader's."""
     return dt.datetime.now(dt.UTC) + dt.timedelta(minutes=15)
 
 

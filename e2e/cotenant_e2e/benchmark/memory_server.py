@@ -36,7 +36,7 @@ class Server:
 
     @asynccontextmanager
     async def stream(self, request: transport.Request) -> AsyncIterator["Lines"]:
-        """A watch."""
+        """Yield a watch."""
         yield Lines(self._lines[request.path.partition("?")[0]])
 
     def _written(self, body: Mapping[str, Any]) -> transport.Answer:

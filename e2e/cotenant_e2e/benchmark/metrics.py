@@ -26,7 +26,7 @@ def samples(text: str) -> Iterator[Sample]:
 
 
 def lifted(text: str) -> int:
-    """How many gates were lifted."""
+    """Return how many gates were lifted."""
     return sum(
         int(one.value)
         for one in samples(text)
@@ -50,7 +50,7 @@ def results(text: str) -> dict[str, int]:
 
 
 def writes(text: str) -> dict[str, int]:
-    """What was written through the API server, by verb and resource: `PATCH pods/status`."""
+    """Return what was written through the API server, by verb and resource: `PATCH pods/status`."""
     found: dict[str, int] = {}
     for labels, value in _REQUEST.findall(text):
         of = dict(_LABEL.findall(labels))
@@ -67,5 +67,5 @@ def turned_away(text: str) -> int:
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """What came between two counts."""
+    """Return what came between two counts."""
     return {key: count - before.get(key, 0) for key, count in after.items() if count > before.get(key, 0)}

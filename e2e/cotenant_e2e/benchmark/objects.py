@@ -40,7 +40,7 @@ def node_list(count: int) -> list[Json]:
 
 
 def pod(number: int, *, namespace: str, scheduler: str, gated: bool) -> Json:
-    """A pod that asks for a share, CPU and memory, and has a prediction. The same whoever schedules it."""
+    """Return a pod that asks for a share, CPU and memory, and has a prediction. The same whoever schedules it."""
     size = {"cpu": "1", "memory": "1Gi"}
     container = {
         "name": "main",
@@ -65,7 +65,7 @@ def pod(number: int, *, namespace: str, scheduler: str, gated: bool) -> Json:
 
 
 def gpunode(name: NodeName, *, now: str) -> Json:
-    """The GPUNode that an agent of simulated GPUs would write."""
+    """Return the GPUNode that an agent of simulated GPUs would write."""
     model = models.MODELS[MODEL]
     gpus = [
         {
@@ -90,7 +90,7 @@ def gpunode(name: NodeName, *, now: str) -> Json:
 
 
 def lease(node: NodeName, *, now: str) -> Json:
-    """The Lease that an agent would keep."""
+    """Return the Lease that an agent would keep."""
     spec = {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now}
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -113,7 +113,7 @@ def scheduler_configuration(kubeconfig: str, *, profiles: Sequence[str] = ("plai
 
 
 def _prediction(number: int) -> str:
-    """What the operator would write; replicas of one job have the same."""
+    """Return what the operator would write; replicas of one job have the same."""
     share, small = {"q50": 20.0, "upper": float(SHARE)}, {"q50": 9.0, "upper": 12.0}
     on_gpu = {
         "utilization": share,

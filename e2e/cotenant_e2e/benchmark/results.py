@@ -63,11 +63,11 @@ class Measurement:
         return [one for ratio in RATIOS if (one := self._found(ratio)) is not None]
 
     def pods_per_second(self, contender: Contender) -> float:
-        """The median."""
+        """Return the median."""
         return statistics.median(turn[contender].pods_per_second for turn in self.turns)
 
     def cpu_milliseconds_per_pod(self, contender: Contender) -> dict[str, float]:
-        """The median of each process."""
+        """Return the median of each process."""
         spent = [turn[contender].cpu_milliseconds_per_pod for turn in self.turns]
         return {name: statistics.median(one.get(name, 0.0) for one in spent) for name in spent[0]}
 
@@ -95,7 +95,7 @@ class Measurement:
         return dict(sorted(found.items()))
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "simulatedGPUs": self.gpus,
             "nodes": self.nodes,

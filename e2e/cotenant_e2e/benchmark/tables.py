@@ -24,7 +24,7 @@ def lines(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def of_extender(measured: Sequence[inside.Measurement], blocks: Mapping[int, blocking.Blocks]) -> list[str]:
-    """The process at each size, then a row for each size and kind of request, then the conditions.
+    """Return the process at each size, then a row for each size and kind of request, then the conditions.
 
     `blocks`: by the number of nodes.
     """

@@ -32,7 +32,7 @@ class Times:
     p99_milliseconds: float
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "pod": self.what,
             "candidates": self.candidates,

@@ -26,7 +26,7 @@ class Size:
 
 
 def pages(size: Size, *, now: str) -> dict[str, list[bytes]]:
-    """The pages of each list, by path."""
+    """Return the pages of each list, by path."""
     nodes = [_node(node) for node in objects.node_list(size.nodes)]
     known = [NodeName(node["metadata"]["name"]) for node in nodes]
     policy = {"metadata": {"name": "default", "generation": 1}, "spec": {}}
@@ -43,7 +43,7 @@ def pages(size: Size, *, now: str) -> dict[str, list[bytes]]:
 
 
 def placed_pod(number: int, nodes: Sequence[NodeName], *, version: int = 1) -> Json:
-    """A running pod, with its placement. Pods go to nodes in turn, and there to GPUs in turn."""
+    """Return a running pod, with its placement. Pods go to nodes in turn, and there to GPUs in turn."""
     node = nodes[number % len(nodes)]
     gpu = simulated.gpu_uuid(node, number // len(nodes) % objects.GPUS_PER_NODE)
     found = waiting_pod(number, version=version)
@@ -65,7 +65,7 @@ def placed_pod(number: int, nodes: Sequence[NodeName], *, version: int = 1) -> J
 
 
 def waiting_pod(number: int, *, version: int = 1, share: int = objects.SHARE, scheduler: str = "cotenant") -> Json:
-    """A pod without a gate that is not bound, as the API server gives it."""
+    """Return a pod without a gate that is not bound, as the API server gives it."""
     found = objects.pod(number, namespace=objects.OURS, scheduler=scheduler, gated=False)
     found["metadata"] |= {
         "uid": f"{number:08x}-0000-4000-8000-000000000000",
@@ -78,7 +78,7 @@ def waiting_pod(number: int, *, version: int = 1, share: int = objects.SHARE, sc
 
 
 def gated_pod(number: int, *, share: int) -> Json:
-    """A pod that waits behind the gate."""
+    """Return a pod that waits behind the gate."""
     found = waiting_pod(number, share=share)
     found["spec"]["schedulingGates"] = [{"name": names.PACKING_GATE}]
     return found
@@ -90,7 +90,7 @@ def timestamp(when: dt.datetime) -> str:
 
 
 def encoded(items: Iterable[Json]) -> list[bytes]:
-    """The pages of one list."""
+    """Return the pages of one list."""
     return list(_pages(iter(items)))
 
 

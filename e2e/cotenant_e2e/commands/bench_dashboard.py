@@ -136,7 +136,7 @@ def _changing(cluster: "World") -> Iterator[None]:
 
 @contextmanager
 def _counting(url: str) -> Iterator[list[int]]:
-    """How many updates a reader beside the browser is told of, in the first place of the list."""
+    """Yield how many updates a reader beside the browser is told of, in the first place of the list."""
     told = [0]
     connection = http.client.HTTPConnection(urlsplit(url).netloc)
     connection.request("GET", "/api/events")

@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> int:
 
 
 def _core() -> str:
-    """What kind it is."""
+    """Return what kind it is."""
     found = re.search(r"^model name\s*:\s*(.+)$", _CPUS.read_text(), re.MULTILINE)
     return found[1] if found else "unknown"
 

@@ -77,7 +77,7 @@ def _is_full(cluster: Cluster) -> bool:
 
 
 def _waiting(cluster: Cluster) -> str:
-    """A job that is told its place in the queue, as NAMESPACE/NAME; empty: none is."""
+    """Return a job that is told its place in the queue, as NAMESPACE/NAME; empty: none is."""
     path = clients.path_of("dljobs", group=names.GROUP, version=names.VERSION)
     for found in cluster.client.items(path):
         told = found.get("status", {}).get("conditions", ())

@@ -59,7 +59,7 @@ def tenant(job: Job, *, used_mib: int, **seen: Any) -> Object:
 
 
 def gpunode(name: str, gpus: Iterable[Object], *, ready: bool = True) -> Object:
-    """A GPUNode; its GPUs are simulated."""
+    """Return a GPUNode; its GPUs are simulated."""
     reason = ("True", "AgentReady", "") if ready else ("False", "KubeletUnreachable", "kubelet does not answer")
     told = dict(zip(("type", "status", "reason", "message"), ("Ready", *reason), strict=True))
     status = {"simulated": True, "conditions": [told], "gpus": list(gpus)}
@@ -67,7 +67,7 @@ def gpunode(name: str, gpus: Iterable[Object], *, ready: bool = True) -> Object:
 
 
 def prediction(figures: Figures, models: Iterable[str]) -> str:
-    """The annotation."""
+    """Return the annotation."""
     busy = {"q50": figures.percent, "upper": figures.upper}
     row = {
         "utilization": busy,
@@ -83,7 +83,7 @@ def prediction(figures: Figures, models: Iterable[str]) -> str:
 
 
 def placement(job: Job, node: str, uuids: Iterable[str]) -> str:
-    """The annotation."""
+    """Return the annotation."""
     share = job.figures.share
     booked = {"share": share, "activeThreadPercentage": min(share + 5, 100), "memoryMiB": job.figures.memory_mib}
     document = {"v": 1, "podUID": job.uid, "node": node, "container": "main", "policyGeneration": 1}
@@ -133,5 +133,5 @@ def dljob(job: Job, *, model: str, waits: Said | None = None) -> Object:
 
 
 def policy(**spec: Any) -> Object:
-    """The PackingPolicy."""
+    """Return the PackingPolicy."""
     return {"metadata": {"name": packingpolicy.NAME, "generation": 1}, "spec": spec}

@@ -38,7 +38,7 @@ class Tasks:
 
 
 def traced(browser: Browser, page: Page, phase: str, act: Callable[[], None]) -> Tasks:
-    """The tasks of a page while something happens."""
+    """Return the tasks of a page while something happens."""
     browser.start_tracing(page=page, categories=list(_CATEGORIES))
     act()
     return summed(phase, json.loads(browser.stop_tracing())["traceEvents"])

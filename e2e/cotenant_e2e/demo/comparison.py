@@ -18,7 +18,7 @@ _BAR_WIDTH: Final = 10
 
 
 def table(document: Mapping[str, Any]) -> RenderableType:
-    """The table.
+    """Return the table.
 
     Args:
         document: of the whole experiment.

@@ -16,7 +16,7 @@ def apply(cluster: Cluster) -> None:
 
 
 def expected_rows() -> int:
-    """A row for each DLJob and for each pod of the other workloads."""
+    """Return a row for each DLJob and for each pod of the other workloads."""
     return sum(_rows_of(manifest) for manifest in manifests())
 
 

@@ -53,7 +53,7 @@ class Run:
 
     @classmethod
     def of(cls, client: Client) -> "Run":
-        """A run on the GPUs that the cluster's GPUNodes tell of."""
+        """Return a run on the GPUs that the cluster's GPUNodes tell of."""
         limits = Limits.of(client.get(POLICY), client.items(GPU_NODES))
         gpu_names = {uuid: f"{gpu.node}/{gpu.index}" for uuid, gpu in limits.gpus.items()}
         return cls(Occupancy(limits), gpu_names)
@@ -69,11 +69,11 @@ class Run:
                 self._note_reason(event.object)
 
     def rows(self) -> list[Row]:
-        """The table of now."""
+        """Return the table of now."""
         return rows.of_all(self.dljobs.values(), self.pods.values(), self.gpu_names)
 
     def moment(self, *, seconds: float) -> Moment:
-        """The table of now, `seconds` after the run began; the fullest is kept."""
+        """Return the table of now, `seconds` after the run began; the fullest is kept."""
         rows_now = self.rows()
         in_use = self.occupancy.gpus_in_use()
         words = screen.headline(rows_now, seconds=seconds, gpus_in_use=in_use, gpus=len(self.gpu_names))
@@ -84,7 +84,7 @@ class Run:
         return moment
 
     def summary(self) -> Summary:
-        """The figures so far."""
+        """Return the figures so far."""
         counted = Counter(reason for _, reason in self.reasons)
         return summary.of_run(self.occupancy, self.rows(), counted, seconds=self.seconds, gpu_names=self.gpu_names)
 

@@ -75,7 +75,7 @@ class Occupancy:
             timeline.finished = now
 
     def gpus_in_use(self) -> int:
-        """How many GPUs have a tenant."""
+        """Return how many GPUs have a tenant."""
         return sum(1 for tenants in self.tenants.values() if tenants)
 
     def _pass_time(self, now: float) -> None:
@@ -95,7 +95,7 @@ class Occupancy:
 
 
 def _predicted_percent(pod: Json, model: GPUModel) -> float:
-    """The predicted median utilization on this GPU model; 0 without a prediction."""
+    """Return the predicted median utilization on this GPU model; 0 without a prediction."""
     text = pod["metadata"].get("annotations", {}).get(names.PREDICTION)
     if text is None:
         return 0

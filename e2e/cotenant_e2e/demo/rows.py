@@ -104,7 +104,7 @@ def _of_pod(pod: Json, gpu_names: Mapping[GPUUID, str]) -> Row:
 
 
 def packed_reason(pod: Json) -> str:
-    """What the extender says of a pod that waits; empty where it says nothing."""
+    """Return what the extender says of a pod that waits; empty where it says nothing."""
     return _stated(pod.get("status") or {}, names.PACKED, "False")
 
 
@@ -123,7 +123,7 @@ def _stated(status: Json, condition_type: str, value: str) -> str:
 
 
 def _dljob_of(pod: Json) -> str | None:
-    """The DLJob that a pod belongs to."""
+    """Return the DLJob that a pod belongs to."""
     name: str | None = (pod["metadata"].get("labels") or {}).get(names.DLJOB_LABEL)
     return name
 

@@ -33,7 +33,7 @@ class Screen(Protocol):
 
 
 def of(console: Console) -> Screen:
-    """The live table on a terminal, else plain lines."""
+    """Return the live table on a terminal, else plain lines."""
     return LiveTable(console) if console.is_terminal else PlainLines(console)
 
 
@@ -125,7 +125,10 @@ _COLUMNS: Final = (
 
 
 def table(rows: Sequence[Row], *, title: str, room: int, width: int) -> RenderableType:
-    """The table; rows beyond `room` are counted in its last line. A narrow screen lacks kind, memory and share."""
+    """Return the table; rows beyond `room` are counted in its last line.
+
+    A narrow screen lacks kind, memory and share.
+    """
     drawn = Table(title=title, title_justify="left", title_style="bold", expand=True, box=None, pad_edge=False)
     shown = [column for column in _COLUMNS if width >= _WIDE or not column.dispensable]
     for column in shown:
@@ -168,7 +171,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def summary(found: Summary) -> RenderableType:
-    """The figures at the end."""
+    """Return the figures at the end."""
     drawn = Table(box=None, show_header=False, pad_edge=False)
     drawn.add_column(style="bold", no_wrap=True)
     drawn.add_column()

@@ -64,7 +64,7 @@ def of_run(
     seconds: float,
     gpu_names: Mapping[GPUUID, str],
 ) -> Summary:
-    """The figures of what was followed."""
+    """Return the figures of what was followed."""
     timelines = list(occupancy.timelines.values())
     placed = [timeline for timeline in timelines if timeline.bound is not None]
     return Summary(
@@ -89,7 +89,7 @@ def of_run(
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The value that `percent` of the sorted values do not exceed; 0 of none."""
+    """Return the value that `percent` of the sorted values do not exceed; 0 of none."""
     if not values:
         return 0
     if len(values) == 1:
@@ -112,7 +112,7 @@ def _between(timeline: Timeline, start: float) -> float:
 
 
 def _busiest(times: Sequence[float]) -> int:
-    """The most events within any second."""
+    """Return the most events within any second."""
     ordered = sorted(times)
     most, first = 0, 0
     for last, time in enumerate(ordered):

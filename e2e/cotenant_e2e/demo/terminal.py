@@ -27,7 +27,7 @@ def picture(shown: RenderableType, path: Path, *, title: str, width: int) -> Non
 
 
 def session(command: Sequence[str], printed: str) -> Text:
-    """A prompt with the command as people type it, and below what it printed."""
+    """Return a prompt with the command as people type it, and below what it printed."""
     return Text.from_ansi(f"$ {' '.join(command)}\n{printed.rstrip()}")
 
 
@@ -37,7 +37,7 @@ def width_of(text: Text) -> int:
 
 
 def printed(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What a command prints to a terminal, colours included.
+    """Return what a command prints to a terminal, colours included.
 
     Raises:
         PermanentError: it failed; the message is what it said.

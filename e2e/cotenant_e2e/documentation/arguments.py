@@ -67,7 +67,7 @@ def _flags(action: argparse.Action) -> list[str]:
 
 
 def _value(action: argparse.Action) -> str:
-    """What stands for the value in the usage; empty: it takes none."""
+    """Return what stands for the value in the usage; empty: it takes none."""
     if action.nargs == 0:
         return ""
     if isinstance(action.metavar, tuple):
@@ -96,7 +96,7 @@ def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A summary as a sentence."""
+    """Return a summary as a sentence."""
     first = " ".join(text.split())
     return f"{first[:1].upper()}{first[1:]}{'' if first.endswith(('.', ':')) else '.'}"
 

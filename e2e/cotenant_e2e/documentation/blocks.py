@@ -102,7 +102,7 @@ def missing(step: Step, printed: str) -> list[str]:
 
 
 def _said(above: str) -> dict[str, str]:
-    """What the line above a block says of it: fields of `Block`."""
+    """Return what the line above a block says of it: fields of `Block`."""
     mark = _MARK.match(above)
     return {} if mark is None else {"test" if mark["verb"] == "run" else "reason": mark["said"]}
 

@@ -59,7 +59,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: An
 
 
 def on_post_page(output: str, *, page: Page, **_: Any) -> str:
-    """The page as it is, which fetches nothing from elsewhere.
+    """Return the page as it is, which fetches nothing from elsewhere.
 
     Raises:
         PluginError: it would.
@@ -77,7 +77,7 @@ def _included() -> dict[str, str]:
 
 
 def _without(nav: Any, absent: set[str]) -> Any:
-    """A part of the navigation without some pages."""
+    """Return a part of the navigation without some pages."""
     if isinstance(nav, list):
         return [_without(entry, absent) for entry in nav if not (isinstance(entry, dict) and _only(entry) in absent)]
     if isinstance(nav, dict):

@@ -38,7 +38,7 @@ class Site:
 
 
 def rewritten(text: str, *, source: str, page: str, site: Site) -> str:
-    """A page's Markdown with every relative link as the site needs it; code is left alone.
+    """Return a page's Markdown with every relative link as the site needs it; code is left alone.
 
     Args:
         text: the Markdown.

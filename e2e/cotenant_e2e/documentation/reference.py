@@ -33,7 +33,7 @@ def pages(*folders: Path) -> dict[Path, str]:
 
 
 def filled(page: Path) -> str:
-    """The text of one page with its sections as they should be.
+    """Return the text of one page with its sections as they should be.
 
     Raises:
         InvalidInputError: a section names nothing that is generated.
@@ -49,7 +49,7 @@ def filled(page: Path) -> str:
 
 
 def section(name: str) -> list[str]:
-    """The lines of a section: `commands`, `values`, `metrics COMPONENT`.
+    """Return the lines of a section: `commands`, `values`, `metrics COMPONENT`.
 
     Raises:
         InvalidInputError: there is no such section.

@@ -125,7 +125,7 @@ class _Values:
                 yield from self.rows(value, own, f"{row.path}.")
 
     def _comment(self, line: int) -> str:
-        """The comment that stands directly above a line."""
+        """Return the comment that stands directly above a line."""
         found: list[str] = []
         while line > 0 and self.lines[line - 1].lstrip().startswith("#"):
             line -= 1
@@ -150,7 +150,7 @@ class _Values:
 
 
 def _flow(node: yaml.Node) -> str:
-    """A value in one line, as YAML writes it."""
+    """Return a value in one line, as YAML writes it."""
     value = yaml.safe_load(yaml.serialize(node))
     return json.dumps(value) if not isinstance(value, str) or not value else value
 

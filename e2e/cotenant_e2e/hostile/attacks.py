@@ -58,7 +58,7 @@ def packed(content: bytes) -> bytes:
 
 
 def document(operators: list[Json], **more: Any) -> bytes:
-    """A graph document, gzipped."""
+    """Return a graph document, gzipped."""
     return packed(json.dumps({**_HEAD, "operators": operators, **more}).encode())
 
 
@@ -107,7 +107,7 @@ def _makers(namespace: str) -> Mapping[str, Maker]:
         yield Attack("annotated pod", "POST", _path("pods", namespace), pod)
 
     def job(source: random.Random, number: int) -> Iterator[Attack]:
-        """What looks like a DLJob's, and is large."""
+        """Yield what looks like a DLJob's, and is large."""
         terms = [{"topologyKey": "t" * 60, "labelSelector": {"matchLabels": {f"k{i}": "v" * 60}}} for i in range(3_000)]
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         template = {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never", "affinity": affinity}}

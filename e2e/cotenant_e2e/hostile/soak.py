@@ -108,7 +108,7 @@ def soak(
 
 
 def node_list() -> list[dict[str, Any]]:
-    """The demo's nodes."""
+    """Return the demo's nodes."""
     return nodes.demo()
 
 
@@ -125,7 +125,7 @@ def _submit(space: honest.Namespace, numbers: "itertools.count[int]", *, seconds
 
 
 def _tenant(cluster: Cluster) -> str:
-    """The token of somebody who may edit the hostile namespace."""
+    """Return the token of somebody who may edit the hostile namespace."""
     client = cluster.client
     client.create(clients.path_of("namespaces"), {"metadata": {"name": HOSTILE}})
     client.create(clients.path_of("serviceaccounts", namespace=HOSTILE), {"metadata": {"name": "tenant"}})

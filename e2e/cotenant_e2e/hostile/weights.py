@@ -45,7 +45,7 @@ class Weights(Background):
 
 
 def mib(pid: int) -> float:
-    """What a process and its descendants hold now, in MiB; 0 for one that has ended."""
+    """Return what a process and its descendants hold now, in MiB; 0 for one that has ended."""
     return sum(map(_pss_kib, _family(pid))) / 1024
 
 

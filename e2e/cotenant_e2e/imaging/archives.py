@@ -34,7 +34,7 @@ class Contents:
 
 
 def read(archive: Path) -> Contents:
-    """The contents of the image in an archive; of the last where there are several."""
+    """Return the contents of the image in an archive; of the last where there are several."""
     with tarfile.open(archive) as outer:
         manifest = _manifest(outer)
         config = json.load(_member(outer, manifest["Config"]))

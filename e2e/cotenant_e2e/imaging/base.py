@@ -29,7 +29,7 @@ class Origin:
 
 
 def origin(machine: str | None) -> Origin:
-    """The machine's own mirrors, security updates included. `machine`: text of its `SOURCES`.
+    """Return the machine's own mirrors, security updates included. `machine`: text of its `SOURCES`.
 
     Raises:
         PermanentError: it is no Debian of this suite.

@@ -25,7 +25,10 @@ def components(archive: Path) -> list[Component]:
 
 
 def document(archive: Path, *, name: str, version: str) -> str:
-    """The document, JSON. `name`, `version`: of the image. The same image gives the same packages in the same order."""
+    """Return the document, JSON.
+
+    `name`, `version`: of the image. The same image gives the same packages in the same order.
+    """
     bom = Bom(components=components(archive))
     bom.metadata.component = Component(type=ComponentType.CONTAINER, name=name, version=version)
     bom.register_dependency(bom.metadata.component, bom.components)

@@ -58,7 +58,7 @@ class Order:
 
 
 def staged(context: Path) -> Path:
-    """The build's context: the scripts, the locks and the wheel of this checkout, and nothing else."""
+    """Return the build's context: the scripts, the locks and the wheel of this checkout, and nothing else."""
     shutil.rmtree(context, ignore_errors=True)
     context.mkdir()
     for name in ("steps", "locks"):
@@ -138,7 +138,7 @@ def _have_base(engine: Engine, reference: str, folder: Path, progress: Progress)
 
 @contextmanager
 def _secrets() -> Iterator[Mapping[str, Path]]:
-    """How to reach the package index as this machine does; none of it stays in an image."""
+    """Yield how to reach the package index as this machine does; none of it stays in an image."""
     asked = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +149,7 @@ def _secrets() -> Iterator[Mapping[str, Path]]:
 
 
 def index_configuration(listed: str) -> str:
-    """A pip.conf with how to reach the index. `listed`: see `settings`."""
+    """Return a pip.conf with how to reach the index. `listed`: see `settings`."""
     found = settings(listed)
     lines = [f"{key} = {found[key]}" for key in INDEX_KEYS if key in found]
     return "\n".join(["[global]", *lines, ""])

@@ -126,7 +126,7 @@ class Buildah:
 
 
 def _arguments(request: Request) -> list[str]:
-    """What both engines understand."""
+    """Return what both engines understand."""
     words = ["--tag", request.reference, "--file", str(request.dockerfile), "--build-arg", f"BASE={request.base}"]
     words += [word for key, value in request.labels.items() for word in ("--label", f"{key}={value}")]
     words += [word for key, path in request.secrets.items() for word in ("--secret", f"id={key},src={path}")]
@@ -153,7 +153,7 @@ def _run(command: Sequence[str], *, log: TextIO | None = None, environment: Mapp
 
 
 def _complaint(log: Path) -> str:
-    """The line of a failed build's log that says most: the last one that begins with "error", else the last."""
+    """Return the line of a failed build's log that says most: the last one that begins with "error", else the last."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     loud = [line for line in lines if line.lower().startswith("error")]
     return errors.shortened((loud or lines or ["it says nothing"])[-1])

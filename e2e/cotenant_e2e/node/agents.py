@@ -176,12 +176,12 @@ class GPUs:
     # --- what the node says
 
     def object(self) -> Json:
-        """The GPUNode; empty before there is one."""
+        """Return the GPUNode; empty before there is one."""
         path = clients.path_of("gpunodes", group=names.GROUP, version=names.VERSION, name=self.node.name)
         return self.node.cluster.client.find(path) or {}
 
     def status(self) -> Json:
-        """The GPUNode's status; empty before there is one."""
+        """Return the GPUNode's status; empty before there is one."""
         return dict(self.object().get("status") or {})
 
     def gpu(self, index: int) -> Json:
@@ -194,7 +194,7 @@ class GPUs:
         return next(((each["status"], each["reason"]) for each in conditions if each["type"] == "Ready"), ("", ""))
 
     def calls(self, method: str, result: str) -> float:
-        """How many calls of kubelet the agent has answered so.
+        """Return how many calls of kubelet the agent has answered so.
 
         Raises:
             OSError: the agent does not answer.
@@ -210,11 +210,11 @@ class GPUs:
         return frozenset(pid for gpu in self.state.gpus() for pid in gpu.mps_processes())
 
     def devices(self, gpu: str) -> frozenset[str]:
-        """What a container with this GPU alone sees in /dev."""
+        """Return what a container with this GPU alone sees in /dev."""
         return frozenset({f"nvidia{self.state.by_uuid(gpu).index}"})
 
     def devices_but(self, gpu: str) -> frozenset[str]:
-        """What such a container must not see there: every other GPU's."""
+        """Return what such a container must not see there: every other GPU's."""
         return frozenset().union(*(self.devices(each.uuid) for each in self.state.gpus() if each.uuid != gpu))
 
     def wait_until_offered(self, shares: int) -> None:
@@ -232,7 +232,7 @@ class GPUs:
 
 
 def as_shipped() -> dict[str, str]:
-    """The agent's environment as its DaemonSet sets it, but for what NVIDIA's container toolkit reads."""
+    """Return the agent's environment as its DaemonSet sets it, but for what NVIDIA's container toolkit reads."""
     daemon_set = yaml.safe_load((installation.MANIFESTS / "node" / "node-agent.yaml").read_text())
     (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
     written = {item["name"]: item["value"] for item in container["env"] if "value" in item}

@@ -60,7 +60,7 @@ def write(out: Path, reference: str, *, files: Mapping[str, str], config: Mappin
 
 
 def layer(files: Mapping[str, str]) -> bytes:
-    """The tar of one layer: the same files give the same bytes."""
+    """Return the tar of one layer: the same files give the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in EMPTY_DIRECTORIES:

@@ -76,7 +76,7 @@ class Machine:
     interfaces: Path = Path("/sys/class/net")
 
     def owner(self) -> Path | None:
-        """The folder of the cluster whose node is here."""
+        """Return the folder of the cluster whose node is here."""
         return Path(self._before()["directory"]) if self.mark.exists() else None
 
     def prepare(self, directory: Path) -> None:

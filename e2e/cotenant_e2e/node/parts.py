@@ -35,7 +35,7 @@ class Layout:
     containerd_version: versions.Version
 
     def beside(self, program: str) -> Path:
-        """The shim or the client that belongs to this containerd."""
+        """Return the shim or the client that belongs to this containerd."""
         ours = self.containerd == self.settings.programs[CONTAINERD]
         return self.settings.programs[program] if ours else self.containerd.with_name(program)
 
@@ -101,11 +101,11 @@ class Layout:
         self.run.mkdir(parents=True, exist_ok=True)
 
     def ctr(self, *arguments: str) -> list[str]:
-        """A command for containerd; of kubelet's namespace."""
+        """Return a command for containerd; of kubelet's namespace."""
         return [f"{self.beside(CTR)}", f"--address={self.runtime_socket}", "--namespace=k8s.io", *arguments]
 
     def containerd_component(self) -> Component:
-        """The container runtime."""
+        """Return the container runtime."""
         return Component(
             CONTAINERD, (f"{self.containerd}", f"--config={self.settings.configuration('containerd.toml')}")
         )

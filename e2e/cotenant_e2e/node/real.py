@@ -39,17 +39,17 @@ class Node:
         return clients.path_of("nodes", name=self.name)
 
     def object(self) -> Json:
-        """The Node object."""
+        """Return the Node object."""
         return self.cluster.client.get(self.path)
 
     def allocatable(self, resource: str) -> int:
-        """How much of an extended resource the scheduler may give away now."""
+        """Return how much of an extended resource the scheduler may give away now."""
         return int(self.object()["status"]["allocatable"].get(resource, 0))
 
     # --- containers
 
     def ctr(self, *arguments: str) -> str:
-        """What containerd's client prints.
+        """Return what containerd's client prints.
 
         Raises:
             PermanentError: it failed.
@@ -129,7 +129,10 @@ class Node:
             self.cluster.restart(name)
 
     def with_runtime(self, containerd: Path | None = None) -> "Node":
-        """The same node with another containerd, as after its upgrade; for use between `shut_down` and `start`."""
+        """Return the same node with another containerd, as after its upgrade.
+
+        For use between `shut_down` and `start`.
+        """
         changed = Node(self.cluster, _layout(self.cluster, containerd))
         changed.layout.write()
         return changed
@@ -150,7 +153,7 @@ def create(cluster: Cluster, *, containerd: Path | None = None) -> Node:
 
 
 def of(cluster: Cluster) -> Node:
-    """The real node that a cluster has, with the containerd that it runs with."""
+    """Return the real node that a cluster has, with the containerd that it runs with."""
     program = Path(cluster.argv(parts.CONTAINERD)[0])
     return Node(cluster, _layout(cluster, program))
 

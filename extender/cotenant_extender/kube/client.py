@@ -149,7 +149,7 @@ class Client:
 
 
 def result(answer: transport.Answer) -> Object:
-    """The JSON of a good answer, or the error of another."""
+    """Return the JSON of a good answer, or the error of another."""
     if answer.status < 300:
         return decoded(answer.body)
     message = message_of(answer)
@@ -163,7 +163,7 @@ def result(answer: transport.Answer) -> Object:
 
 
 def decoded(body: bytes) -> Object:
-    """A JSON object.
+    """Return a JSON object.
 
     Raises:
         UnansweredError: it was cut, or is none.
@@ -178,7 +178,7 @@ def decoded(body: bytes) -> Object:
 
 
 def message_of(answer: transport.Answer) -> str:
-    """The message of a Status, or the start of the text; bounded."""
+    """Return the message of a Status, or the start of the text; bounded."""
     try:
         value = orjson.loads(answer.body)
     except orjson.JSONDecodeError:

@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
             await self._progress()
 
     async def parts(self) -> bytes:
-        """What has come of the body since the last call; empty: the answer has ended.
+        """Return what has come of the body since the last call; empty: the answer has ended.
 
         Raises:
             BrokenError: the connection ended before the answer did.

@@ -143,7 +143,7 @@ class _Lines:
         self.status = taken.status
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The lines, as they come."""
+        """Yield the lines, as they come."""
         rest = b""
         try:
             while part := await self._part():

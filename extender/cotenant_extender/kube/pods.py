@@ -27,12 +27,12 @@ COMPONENT = "cotenant-extender"
 
 
 def leases_path(namespace: str) -> str:
-    """The Leases of a namespace."""
+    """Return the Leases of a namespace."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
 
 
 def pod_path(namespace: Namespace, name: str, subresource: str = "") -> str:
-    """A pod, or a subresource of it. Names come from requests too, so they are quoted."""
+    """Return a pod, or a subresource of it. Names come from requests too, so they are quoted."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 
@@ -52,7 +52,7 @@ def _budgets_path(namespace: Namespace) -> str:
 
 
 def events_path(namespace: Namespace) -> str:
-    """The events of a namespace."""
+    """Return the events of a namespace."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
 
 
@@ -121,7 +121,7 @@ def binding(record: records.Pod, placed: placement.Placement) -> Object:
 
 
 def eviction(record: records.Pod, *, dry_run: bool = False) -> Object:
-    """An Eviction of exactly this state of this pod: one that has finished since would be deleted at once.
+    """Return an Eviction of exactly this state of this pod: one that has finished since would be deleted at once.
 
     In a dry run the API server judges it, by PodDisruptionBudgets too, and changes nothing.
     """
@@ -135,7 +135,7 @@ def eviction(record: records.Pod, *, dry_run: bool = False) -> Object:
 
 
 def evicted(raw: Mapping[str, Any]) -> bool:
-    """Whether a pod, as the API server has it, is leaving because of an Eviction."""
+    """Return whether a pod, as the API server has it, is leaving because of an Eviction."""
     found = ((item.get("type"), item.get("reason")) for item in (raw.get("status") or {}).get("conditions") or ())
     return "deletionTimestamp" in raw["metadata"] and ("DisruptionTarget", "EvictionByEvictionAPI") in found
 
@@ -171,7 +171,7 @@ def _event_name(record: records.Pod, *told: str) -> str:
 
 
 def event(record: records.Pod, *, reason: str, message: str, now: str) -> Object:
-    """A warning event about a pod, which is there already when it is created again after a lost reply."""
+    """Return a warning event about a pod, which is there already when it is created again after a lost reply."""
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -35,7 +35,7 @@ class Pool:
         self._opening = 0
 
     async def take(self) -> connection.Connection:
-        """A connection of one's own.
+        """Return a connection of one's own.
 
         Raises:
             OSError, TimeoutError: none can be opened.

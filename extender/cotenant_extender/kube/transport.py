@@ -44,7 +44,7 @@ class Stream(Protocol):
     status: int
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The lines; raises UnansweredError when the connection breaks."""
+        """Return the lines; raises UnansweredError when the connection breaks."""
 
 
 class Transport(Protocol):

@@ -152,7 +152,7 @@ class Watch:
         self._version, self._last = "", None
 
     async def _confirmed(self) -> bool:
-        """Whether what was delivered last is still in the history, so that a watch can be continued from there."""
+        """Return whether the history still has what was delivered last, so that a watch can continue from there."""
         last = self._last
         if last is None:
             return False
@@ -218,7 +218,7 @@ def _number(version: str) -> int:
 
 
 def _as_of(path: str, metadata: Object) -> str:
-    """The list of one object alone, as of its version."""
+    """Return the list of one object alone, as of its version."""
     namespace, name = metadata.get("namespace") or "", str(metadata.get("name"))
     if namespace and "/namespaces/" not in path:
         group, _, plural = path.rpartition("/")
@@ -229,7 +229,7 @@ def _as_of(path: str, metadata: Object) -> str:
 
 
 def _content(item: Object) -> Object:
-    """An object without what a list says once for all."""
+    """Return an object without what a list says once for all."""
     return {key: value for key, value in item.items() if key not in ("apiVersion", "kind")}
 
 

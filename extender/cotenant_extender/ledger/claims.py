@@ -46,7 +46,7 @@ class Claim:
     lasts: bool = False
 
     def counts_like(self, other: "Claim") -> bool:
-        """Whether another claim counts the same in the same place."""
+        """Return whether another claim counts the same in the same place."""
         return (self.node, self.share, self.host, self.bookings, self.suspect, self.lasts) == (
             other.node,
             other.share,
@@ -64,7 +64,7 @@ def claim(
     earmarked: placement.Placement | None,
     suspect: str = "",
 ) -> Claim | None:
-    """What a pod counts, by the strongest evidence there is: bound, then reserved, then earmarked."""
+    """Return what a pod counts, by the strongest evidence there is: bound, then reserved, then earmarked."""
     if record.finished:
         return None
     if record.node is not None:

@@ -91,7 +91,7 @@ def _compared(source: ledger.Ledger, name: NodeName, want: _Sums) -> list[str]:
 
 
 def _compared_rows(seen: fleet.Fleet, node: view.Node) -> list[str]:
-    """Whether the arrays say of a node what it says of itself."""
+    """Return whether the arrays say of a node what it says of itself."""
     row, fresh = seen.rows[node.name], fleet.Fleet.of((node,), seen.policy)
     columns = len(node.gpus)
     same = seen.nodes[row] == node and all(

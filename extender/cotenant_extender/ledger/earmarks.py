@@ -111,11 +111,11 @@ class Earmarks:
         return iter(list(self._live.items()))
 
     def get(self, uid: PodUID) -> Earmark | None:
-        """The pod's earmark."""
+        """Return the pod's earmark."""
         return self._live.get(uid)
 
     def setback(self, uid: PodUID) -> Setback | None:
-        """The pod's last setback."""
+        """Return the pod's last setback."""
         return self._setbacks.get(uid)
 
     def put(self, record: records.Pod, placed: placement.Placement, *, now: float) -> Earmark:
@@ -152,7 +152,7 @@ class Earmarks:
         self._left_alone[uid] = self._left_alone.get(uid, 0) + 1
 
     def _patience(self, uid: PodUID) -> float:
-        """How long a pod may be left alone: a kube-scheduler that is always later would never place it else."""
+        """Return how long a pod may be left alone: a kube-scheduler that is always later would never place it else."""
         return backoff.doubled(UNTRIED_SECONDS, self._left_alone.get(uid, 0), most=LONGEST_UNTRIED_SECONDS)
 
     def observe(self, known: records.Pod | None, record: records.Pod, *, now: float) -> None:
@@ -197,7 +197,7 @@ class Earmarks:
 
 
 def note(record: records.Pod) -> Note | None:
-    """The pod's earmark annotation; one that cannot be read promises nothing."""
+    """Return the pod's earmark annotation; one that cannot be read promises nothing."""
     if record.earmark is None:
         return None
     try:

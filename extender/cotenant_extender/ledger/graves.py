@@ -46,7 +46,7 @@ class Graves:
         return self.pods.pop(uid, None) is not None
 
     def has_finished(self, uid: PodUID) -> bool:
-        """Whether a pod that is gone is known to have finished."""
+        """Return whether a pod that is gone is known to have finished."""
         return uid in self._finished
 
     def doubtful_on(self, node: NodeName) -> frozenset[PodUID]:

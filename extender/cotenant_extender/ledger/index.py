@@ -89,5 +89,5 @@ def aged(request: view.Request, since: float) -> view.Request:
 
 
 def _named(key: GangKey) -> GangKey:
-    """The key without the priority."""
+    """Return the key without the priority."""
     return key._replace(priority=0)

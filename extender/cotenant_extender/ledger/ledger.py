@@ -85,7 +85,7 @@ class Ledger:
         self._fleets = fleets.Fleets(self.nodes, self.order, self.finished, self._describe)
 
     def seen(self) -> fleet.Fleet:
-        """What packing sees of all nodes that have a GPUNode; true until the ledger changes.
+        """Return what packing sees of all nodes that have a GPUNode; true until the ledger changes.
 
         Raises:
             ValueError: there is no policy.
@@ -353,12 +353,12 @@ class Ledger:
             self.end_hold(hold)
 
     def offers(self, name: NodeName) -> bool:
-        """Whether a node has a GPUNode."""
+        """Return whether a node has a GPUNode."""
         state = self.nodes.get(name)
         return state is not None and state.agent is not None
 
     def finished(self, uid: PodUID) -> bool:
-        """Whether a pod is known to have finished, so that its being listed means nothing."""
+        """Return whether a pod is known to have finished, so that its being listed means nothing."""
         known = self.pods.get(uid)
         return self.graves.has_finished(uid) if known is None else known.finished
 
@@ -394,7 +394,7 @@ class Ledger:
         self._set_claim(record.uid, self.claim_of(record))
 
     def claim_of(self, record: records.Pod) -> claims.Claim | None:
-        """What a pod counts by all that is known of it."""
+        """Return what a pod counts by all that is known of it."""
         standing = self.earmarks.get(record.uid)
         return claims.claim(
             record,

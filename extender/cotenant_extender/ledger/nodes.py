@@ -112,11 +112,11 @@ class NodeState:
         )
 
     def lists(self, uid: PodUID) -> bool:
-        """Whether its agent lists a pod as tenant of a GPU."""
+        """Return whether its agent lists a pod as tenant of a GPU."""
         return self.agent is not None and any(uid in gpu.tenants for gpu in self.agent.gpus)
 
     def seen(self, policy: policies.InForce, explains: Explains, *, without: claims.Claim | None = None) -> view.Node:
-        """The node as packing sees it, without one claim: the pod's own.
+        """Return the node as packing sees it, without one claim: the pod's own.
 
         `explains` tells whether a pod is known to have finished, so that its being listed closes nothing.
         """
@@ -236,7 +236,7 @@ _NOTHING = records.Node(
 
 
 def _tenant(claim: claims.Claim, gpu: records.GPU, policy: policies.InForce) -> view.Tenant:
-    """A claim on this GPU. A policy that now counts the pod for more than was booked does so at once."""
+    """Return a claim on this GPU. A policy that now counts the pod for more than was booked does so at once."""
     mine = next(entry for entry in claim.bookings if entry.uuid == gpu.uuid)
     predicted = None if claim.predicted is None else claim.predicted.by_gpu.get(gpu.model)
     source = None if claim.predicted is None else claim.predicted.source

@@ -79,7 +79,7 @@ class Recency(Generic[K]):
         return known.version > version and self._during(key)
 
     def _during(self, key: K) -> bool:
-        """Whether a list is under way, and something was learned of an object since it was asked for.
+        """Return whether a list is under way, and something was learned of an object since it was asked for.
 
         Where nobody said when a list was asked for, anything may have been learned since.
         """

@@ -114,7 +114,7 @@ class Runs:
         return self._numbered(likeness)
 
     def of(self, likeness: tenures.Likeness | None) -> Known | None:
-        """What is known of a kind; None: nothing."""
+        """Return what is known of a kind; None: nothing."""
         number = NO_KIND if likeness is None else self._numbers.get(likeness, NO_KIND)
         typical, longest = self._table[number]
         return None if np.isnan(typical) else Known(float(typical), float(longest))
@@ -149,7 +149,7 @@ class Runs:
                 del distrusted[namespace]
 
     def keeps_deadlines(self, namespace: Namespace) -> bool:
-        """Whether none of a namespace's pods ran on past its deadline lately."""
+        """Return whether none of a namespace's pods ran on past its deadline lately."""
         return namespace not in self._late
 
     def _distrust(self, namespace: Namespace, *, until: float) -> None:
@@ -183,7 +183,7 @@ class Runs:
         return found
 
     def _of_namespace(self, namespace: Namespace) -> list[tenures.Likeness]:
-        """The kinds of a namespace that have numbers; the one that was seen longest ago first."""
+        """Return the kinds of a namespace that have numbers; the one that was seen longest ago first."""
         return [likeness for likeness in self._numbers if likeness.namespace == namespace]
 
     def _retire(self, likeness: tenures.Likeness) -> None:

@@ -154,12 +154,12 @@ def _begins_anew(known: records.Pod, record: records.Pod) -> bool:
 
 
 def _held(record: records.Pod) -> list[str]:
-    """The gates that are not ours."""
+    """Return the gates that are not ours."""
     return [gate for gate in record.gates if gate != names.PACKING_GATE]
 
 
 def _asked(record: records.Pod) -> Hashable:
-    """What a pod asks for and runs that its author may change."""
+    """Return what a pod asks for and runs that its author may change."""
     request = record.request
     if request is None:
         return None
@@ -167,7 +167,10 @@ def _asked(record: records.Pod) -> Hashable:
 
 
 def _follows(record: records.Pod, left: records.Pod) -> bool:
-    """Whether a pod may take the place of another: it is younger, asks for no more, and may go to the same nodes."""
+    """Return whether a pod may take the place of another.
+
+    It is younger, asks for no more, and may go to the same nodes.
+    """
     if record.request is None or left.request is None or record.share > left.share or record.since <= left.since:
         return False
     if record.request.constraints != left.request.constraints:
@@ -176,7 +179,7 @@ def _follows(record: records.Pod, left: records.Pod) -> bool:
 
 
 def _asks_for_no_more(demand: pod.Demand, than: pod.Demand) -> bool:
-    """Whether nothing that is booked for a pod is more, on any GPU model. Without a prediction shares tell."""
+    """Return whether nothing that is booked for a pod is more, on any GPU model. Without a prediction shares tell."""
     if demand.predicted is None and than.predicted is None:
         # Without an amount of its own a pod is booked the share's part of the memory, which nobody knows here.
         if demand.memory_mib is None or than.memory_mib is None:
@@ -198,7 +201,7 @@ def _memory_mib(demand: pod.Demand, predicted: prediction.GPUPrediction) -> int:
 
 
 def _place_of(record: records.Pod) -> Hashable:
-    """What pods have in common that may take one another's place; None: it takes none and leaves none."""
+    """Return what pods have in common that may take one another's place; None: it takes none and leaves none."""
     request, dljob = record.request, record.labels.get(names.DLJOB_UID_LABEL)
     if request is None or not dljob or record.tenure.owner not in _CONTROLLERS:
         return None

@@ -19,7 +19,7 @@ _SHARE: Final = 8 * HUNDREDTHS
 
 
 def score(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
-    """The node before the GPU within it."""
+    """Return the node before the GPU within it."""
     source, asked = offers.fleet, offers.request
     cpu = (source.free_cpu_millis - asked.host.cpu_millis) / _CPU_MILLIS
     share = (np.where(source.present, source.free, 0).sum(axis=1) - asked.demand.share) / _SHARE
@@ -27,7 +27,7 @@ def score(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
 
 
 def node_first(offers: rules.Offers, of_node: rules.Array) -> rules.Array:
-    """A score of the shape of `offers.fits`: the best node first, and on it the GPU with the least free share.
+    """Return a score of the shape of `offers.fits`: the best node first, and on it the GPU with the least free share.
 
     Args:
         offers: what fits where.

@@ -138,7 +138,7 @@ _CODES = {cause: place for place, cause in enumerate(CAUSES, start=1)}
 
 
 def code(cause: Cause | None) -> int:
-    """A cause as a number, for arrays; 0: none. `CAUSES[code - 1]` is the cause."""
+    """Return a cause as a number, for arrays; 0: none. `CAUSES[code - 1]` is the cause."""
     return 0 if cause is None else _CODES[cause]
 
 
@@ -169,7 +169,7 @@ class Rejection:
 
 
 def rejection(refusals: Refusals) -> Rejection:
-    """The tally of all GPUs' refusals."""
+    """Return the tally of all GPUs' refusals."""
     counted = np.bincount(refusals.codes.ravel(), minlength=1)
     counts = {CAUSES[code - 1]: int(counted[code]) for code in np.flatnonzero(counted) if code > 0}
     if not counts:
@@ -222,7 +222,7 @@ _VAGUE = {
 
 
 def _in_order(counts: Mapping[Cause, int]) -> list[Cause]:
-    """The nearest to a placement first, then by number."""
+    """Return the nearest to a placement first, then by number."""
     return sorted(counts, key=lambda cause: (_distance(cause), -counts[cause], _CODES[cause]))
 
 

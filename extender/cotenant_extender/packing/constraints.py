@@ -38,7 +38,7 @@ class Toleration:
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the taint keeps this pod away no longer."""
+        """Return whether the taint keeps this pod away no longer."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.operator == "Exists":
@@ -55,7 +55,7 @@ class Expression:
     values: tuple[str, ...]
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet it. An unknown operator is met by none."""
+        """Return whether labels meet it. An unknown operator is met by none."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -87,7 +87,7 @@ class Term:
     fields: tuple[Expression, ...]
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node meets it; the only field is `metadata.name`."""
+        """Return whether a node meets it; the only field is `metadata.name`."""
         if not self.expressions and not self.fields:
             return False
         named = {"metadata.name": name}
@@ -119,11 +119,11 @@ class Constraints:
         return replace(self, volumes=(), refused=None) if self.volumes or self.refused is not None else self
 
     def reach(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether all of the pod's volumes can be used on a node."""
+        """Return whether all of the pod's volumes can be used on a node."""
         return all(any(term.matches(name, labels) for term in terms) for terms in self.volumes)
 
     def allow(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
-        """Whether the pod's spec allows a node."""
+        """Return whether the pod's spec allows a node."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
         if self.terms is not None and not any(term.matches(name, labels) for term in self.terms):
@@ -133,7 +133,7 @@ class Constraints:
 
 
 def of_pod(spec: Object) -> Constraints:
-    """The constraints in a pod's spec.
+    """Return the constraints in a pod's spec.
 
     Raises:
         InvalidInputError: they are so many that judging all nodes by them would keep everybody else waiting.
@@ -158,7 +158,7 @@ def of_pod(spec: Object) -> Constraints:
 
 
 def size(found: tuple[Expression, ...]) -> int:
-    """How many expressions and values there are."""
+    """Return how many expressions and values there are."""
     return sum(1 + len(expression.values) for expression in found)
 
 
@@ -184,7 +184,7 @@ def labelled(selector: Object) -> tuple[Expression, ...]:
 
 
 def taints(spec: Object) -> tuple[Taint, ...]:
-    """The taints in a node's spec."""
+    """Return the taints in a node's spec."""
     return tuple(
         Taint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
         for taint in spec.get("taints") or ()

@@ -82,7 +82,7 @@ class Program:
         return self._steps > MOST_STEPS
 
     def prices(self) -> Array:
-        """What a job of each class is worth, in GPUs, shape (K,); 0 to its share."""
+        """Return what a job of each class is worth, in GPUs, shape (K,); 0 to its share."""
         duals = self._duals()[self._groups :]
         return np.asarray(np.clip(self._worth - duals, 0, self._worth))
 
@@ -146,7 +146,7 @@ class Program:
         return True
 
     def _better(self, duals: Array) -> Array | None:
-        """The pattern of one group's GPUs that gains most at these duals, as a column; None if none gains."""
+        """Return the pattern of one group's GPUs that gains most at these duals, as a column; None if none gains."""
         market, cut = self._market, self._cut
         prices = (self._worth - duals[self._groups :])[cut]
         prices = np.where(market.allowed[self._group, cut], prices, -np.inf)

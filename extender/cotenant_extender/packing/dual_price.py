@@ -31,7 +31,7 @@ def basis(source: fleet.Fleet, known: knowledge.Knowledge) -> markets.Tables | N
 
 
 def scores(offers: rules.Offers, known: knowledge.Knowledge, tables: markets.Tables | None) -> rules.Array:
-    """The loss of worth, negated; only where the pod fits."""
+    """Return the loss of worth, negated; only where the pod fits."""
     source = offers.fleet
     losses = np.zeros(offers.fits.shape)
     rows = np.flatnonzero(offers.fits.any(axis=1))
@@ -42,7 +42,7 @@ def scores(offers: rules.Offers, known: knowledge.Knowledge, tables: markets.Tab
 
 
 def _losses(offers: rules.Offers, tables: markets.Tables, of_nodes: worths.Worths, rows: Array) -> Array:
-    """What each place costs, in GPUs, shape (len(rows), columns of `fits`)."""
+    """Return what each place costs, in GPUs, shape (len(rows), columns of `fits`)."""
     source, host = offers.fleet, offers.request.host
     kinds, count = of_nodes.kinds[rows], of_nodes.count[rows]
     if offers.gpus == 1:

@@ -25,7 +25,7 @@ def basis(source: fleet.Fleet, known: knowledge.Knowledge) -> fragments.Tables |
 
 
 def scores(offers: rules.Offers, _known: knowledge.Knowledge, tables: fragments.Tables | None) -> rules.Array:
-    """How much F falls, as a whole number from 0 to 100; only where the pod fits."""
+    """Return how much F falls, as a whole number from 0 to 100; only where the pod fits."""
     found = np.zeros(offers.fits.shape)
     rows = np.flatnonzero(offers.fits.any(axis=1))
     if tables is None or not len(rows):
@@ -89,7 +89,7 @@ class _State:
         )
 
     def left_with(self, free_cpu_millis: Array) -> Self:
-        """The same with other CPU left, shape (R,)."""
+        """Return the same with other CPU left, shape (R,)."""
         return dataclasses.replace(self, fitting=self.tables.fitting(free_cpu_millis)[:, None])
 
     def pieces(self) -> Array:
@@ -97,7 +97,7 @@ class _State:
         return np.where(self.jobs > 0, self.tables.pieces[self.kinds, self.fitting, self.free], 0)
 
     def left_of(self, free: Array) -> Array:
-        """The same where each GPU has taken one job more, which left it these hundredths."""
+        """Return the same where each GPU has taken one job more, which left it these hundredths."""
         return np.where(self.jobs > 1, self.tables.pieces[self.kinds, self.fitting, free], 0)
 
     def wholes(self, taken: Array | int) -> Array:

@@ -9,5 +9,5 @@ from cotenant_extender.packing import knowledge, rules
 
 
 def score(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
-    """The same for all: ties go to the first."""
+    """Return the same for all: ties go to the first."""
     return np.zeros(offers.fits.shape, dtype=np.int8)

@@ -227,7 +227,7 @@ class Fleet:
         return self._without_others(rows) if 4 * len(rows) > len(self.nodes) else self.at(rows)
 
     def at(self, rows: Array) -> "Fleet":
-        """A copy of these rows, given in ascending order."""
+        """Return a copy of these rows, given in ascending order."""
         made = copy.copy(self)
         made.nodes = [self.nodes[row] for row in rows.tolist()]
         made.rows = {node.name: row for row, node in enumerate(made.nodes)}
@@ -247,7 +247,7 @@ class Fleet:
         return made
 
     def emptied(self, cells: Array | None = None) -> "Fleet":
-        """A copy in which GPUs hold nothing and are held for nobody; only some `cells`, shape (N, G), if named.
+        """Return a copy in which GPUs hold nothing and are held for nobody; only some `cells`, shape (N, G), if named.
 
         What their tenants requested of the host stays; `nodes` say what they said.
         """

@@ -47,7 +47,7 @@ class Tables:
     wholes: Array
 
     def fitting(self, free_cpu_millis: Array) -> Array:
-        """How many of the distinct CPU demands fit."""
+        """Return how many of the distinct CPU demands fit."""
         return np.searchsorted(self.cpus, free_cpu_millis, side="right")
 
 
@@ -90,7 +90,7 @@ class Fragments:
         self._tables: Tables | None = None
 
     def tables(self, learned: mix.Mix, models: tuple[GPUModel, ...], most_gpus: int) -> Tables | None:
-        """What typical demands can use; None until enough pods have come."""
+        """Return what typical demands can use; None until enough pods have come."""
         standing = self._tables
         covers = standing is not None and standing.models == models and standing.wholes.shape[2] > most_gpus
         if learned.arrivals >= self._due or (standing is not None and not covers):

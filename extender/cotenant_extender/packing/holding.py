@@ -50,7 +50,7 @@ def _code(seen: "fleet.Fleet", hold: view.Hold) -> int:
 
 
 def may_use(hold: view.Hold, request: view.Request) -> bool:
-    """The holder, a higher priority, and a job of its priority that has waited longer may."""
+    """Return whether it may: the holder, a higher priority, and a job of its priority that has waited longer do."""
     if request.demand.uid in hold.holders or request.priority > hold.priority:
         return True
     return request.priority == hold.priority and request.since < hold.since
@@ -92,7 +92,10 @@ def short(source: "fleet.Fleet", request: view.Request) -> Array | None:
 
 
 def _before(by_code: tuple[tuple[int, view.Kept], ...], request: view.Request) -> list[tuple[int, view.Kept]]:
-    """What is kept from a pod; of what is kept for its priority only what was kept before anything was for it."""
+    """Return what is kept from a pod.
+
+    Of what is kept for its priority only what was kept before anything was for it.
+    """
     found: list[tuple[int, view.Kept]] = []
     own = False
     for code, kept in by_code:

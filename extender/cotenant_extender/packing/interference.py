@@ -37,7 +37,7 @@ _DECIMALS: Final = 6
 
 
 def score(offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
-    """The sum of speeds that the pod adds."""
+    """Return the sum of speeds that the pod adds."""
     if known.speeds is None or offers.gpus != 1:
         return np.zeros(offers.fits.shape, dtype=np.int8)
     table = known.situations
@@ -61,7 +61,7 @@ def _compared(fitting: rules.Array, table: situations.Situations, needed: rules.
 
 
 def _needed(asked: pod.Demand) -> rules.Array:
-    """What the pod needs of SM time and memory bandwidth on the GPU model where it needs most, shape (2,)."""
+    """Return what the pod needs of SM time and memory bandwidth on the GPU model where it needs most, shape (2,)."""
     known = {} if asked.predicted is None else asked.predicted.by_gpu
     every = [jobs.needed(jobs.Job(one, 0, asked.share, 0, asked.workload_type)) for one in known.values() or (None,)]
     most: rules.Array = np.max(every, axis=0)
@@ -71,7 +71,7 @@ def _needed(asked: pod.Demand) -> rules.Array:
 def _gains(
     offers: rules.Offers, compared: Sequence[int], table: situations.Situations, speeds: jobs.Speeds
 ) -> dict[int, float]:
-    """What the pod adds in each situation; remembered, for pods that are alike."""
+    """Return what the pod adds in each situation; remembered, for pods that are alike."""
     policy, asked = offers.fleet.policy, offers.request.demand
     by_model: dict[GPUModel, list[int]] = defaultdict(list)
     for code in compared:
@@ -94,7 +94,7 @@ def _gains(
 def _added(
     joinings: Sequence[jobs.Joining], partition: packingpolicy.ThreadPartition, speeds: jobs.Speeds
 ) -> list[float]:
-    """What each newcomer adds to the sum of speeds on its GPU."""
+    """Return what each newcomer adds to the sum of speeds on its GPU."""
     chosen = threads.percentages(joinings, partition, speeds)
     after = [
         (*joining.neighbours, joining.newcomer._replace(threads=percentage))

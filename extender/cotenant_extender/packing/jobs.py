@@ -62,7 +62,7 @@ class Speeds(Protocol):
 
 
 def of_tenant(tenant: view.Tenant, gpu_memory_mib: int) -> Job:
-    """A tenant of a GPU of which this is the whole memory."""
+    """Return a tenant of a GPU of which this is the whole memory."""
     return Job(
         predicted=tenant.predicted,
         gpu_memory_mib=gpu_memory_mib,
@@ -73,7 +73,7 @@ def of_tenant(tenant: view.Tenant, gpu_memory_mib: int) -> Job:
 
 
 def needed(job: Job) -> Array:
-    """What a job needs of SM time and of memory bandwidth, 1: all; shape (2,)."""
+    """Return what a job needs of SM time and of memory bandwidth, 1: all; shape (2,)."""
     if job.predicted is None:
         return np.array([job.threads, job.threads]) / 100
     return np.array([job.predicted.sm_activity.q50, job.predicted.dram_activity.q50]) / 100
@@ -87,7 +87,7 @@ def joining(
     share: int,
     gpu_memory_mib: int,
 ) -> Joining:
-    """A pod that is booked for `share` hundredths of a GPU, beside those who run there."""
+    """Return a pod that is booked for `share` hundredths of a GPU, beside those who run there."""
     newcomer = Job(
         predicted=predicted,
         gpu_memory_mib=gpu_memory_mib,

@@ -56,7 +56,7 @@ class Looks:
         return self._look(request).offers._replace(request=request)
 
     def choose(self, request: view.Request, known: knowledge.Knowledge) -> placing.Choice | None:
-        """The place that the policy's placement puts highest."""
+        """Return the place that the policy's placement puts highest."""
         return placing.highest(*self.scored(request, known))
 
     def scored(self, request: view.Request, known: knowledge.Knowledge) -> tuple[rules.Offers, rules.Array]:
@@ -78,7 +78,7 @@ class Looks:
         return offers, look.scores
 
     def _look(self, request: view.Request) -> _Look:
-        """What is found now."""
+        """Return what is found now."""
         key, source = self.kind(request), self.fleet
         look = self._known.get(key)
         if look is None or look.rows is not source.rows or look.models != len(source.models):

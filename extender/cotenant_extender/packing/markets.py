@@ -117,7 +117,7 @@ class Search:
         )
 
     def tables(self, models: tuple[GPUModel, ...], most_gpus: int) -> Tables:
-        """The worth of what is left of nodes of these models, with so many GPUs at most."""
+        """Return the worth of what is left of nodes of these models, with so many GPUs at most."""
         shares = np.array([share for share, _ in self._classes])
         gpus = np.maximum(shares // HUNDREDTHS, 1)
         cut = gpus == 1

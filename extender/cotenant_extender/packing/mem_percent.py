@@ -9,7 +9,7 @@ from cotenant_extender.packing import jobs, knowledge, partners, rules
 
 
 def score(offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
-    """The less busy, the higher."""
+    """Return the less busy, the higher."""
     return partners.score(offers, known, _busy, sign=-1.0)
 
 

@@ -11,7 +11,7 @@ from cotenant_extender.packing import knowledge, rules
 
 
 def score(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
-    """The less is free, the higher."""
+    """Score the offers: the less is free, the higher."""
     if offers.gpus != 1:
         return np.zeros(offers.fits.shape, dtype=np.int8)
     return np.asarray(-offers.fleet.free_mib)

@@ -64,7 +64,7 @@ class Mix:
             self._shrink()
 
     def weights(self) -> dict[Demand, float]:
-        """The mix, the most frequent class first."""
+        """Return the mix, the most frequent class first."""
         total = sum(self._weights.values())
         ordered = sorted(self._weights.items(), key=lambda item: (-item[1], item[0].order))
         return {demand: weight / total for demand, weight in ordered}
@@ -77,6 +77,6 @@ class Mix:
 
 
 def demand_of(request: view.Request) -> Demand:
-    """The class of a request. The share is the smallest that it may cost."""
+    """Return the class of a request. The share is the smallest that it may cost."""
     demand: pod.Demand = request.demand
     return Demand(request.host.cpu_millis, demand.share, demand.gpu_models, request.host.memory_bytes)

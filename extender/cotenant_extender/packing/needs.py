@@ -42,7 +42,7 @@ class Need(NamedTuple):
 
 
 def on_gpu(demand: pod.Demand, gpu: view.GPU, policy: policies.InForce) -> Need | Cause:
-    """What the pod needs on a GPU, with at least its part of the memory; or why it may not use it."""
+    """Return what the pod needs on a GPU, with at least its part of the memory; or why it may not use it."""
     found, bookable = need(demand, gpu.model, policy), policy.bookable_mib(gpu)
     if isinstance(found, Cause) or not found.memory_checked or found.memory_mib is None or found.memory_mib > bookable:
         return found
@@ -53,12 +53,15 @@ def on_gpu(demand: pod.Demand, gpu: view.GPU, policy: policies.InForce) -> Need 
 
 
 def predicted_on(demand: pod.Demand, model: GPUModel) -> prediction.GPUPrediction | None:
-    """The prediction for a GPU model, if the pod has one."""
+    """Return the prediction for a GPU model, if the pod has one."""
     return None if demand.predicted is None else demand.predicted.by_gpu.get(model)
 
 
 def need(demand: pod.Demand, model: GPUModel, policy: policies.InForce) -> Need | Cause:
-    """What the pod needs on a GPU of this model, or why it may not use it. A predicted pod may use no model without."""
+    """Return what the pod needs on a GPU of this model, or why it may not use it.
+
+    A predicted pod may use no model without.
+    """
     if demand.gpu_models and model not in demand.gpu_models:
         return Cause.OTHER_MODEL
     predicted = predicted_on(demand, model)

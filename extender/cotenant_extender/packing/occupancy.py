@@ -23,7 +23,7 @@ class Occupancy(NamedTuple):
 
 
 def occupancy(source: fleet.Fleet) -> Occupancy:
-    """The figures of all GPUs."""
+    """Return the figures of all GPUs."""
     used = source.present & (source.tenants > 0)
     closed = source.present & ~used & ((source.closed > 0) | (source.node_closed[:, None] > 0))
     booked = int((HUNDREDTHS - source.free)[used].sum())

@@ -41,7 +41,7 @@ def worth(prices: Array, shares: Array, most: int) -> Array:
 
 
 def pattern(prices: Array, shares: Array, found: Array) -> Array:
-    """How many jobs of each class a whole GPU holds where it is worth `found` by `worth`, shape (K,)."""
+    """Return how many jobs of each class a whole GPU holds where it is worth `found` by `worth`, shape (K,)."""
     counts = np.zeros(len(shares), dtype=np.int64)
     piece, jobs = HUNDREDTHS, len(found) - 1
     while jobs and found[jobs, piece] > _EPSILON:
@@ -55,7 +55,7 @@ def pattern(prices: Array, shares: Array, found: Array) -> Array:
 
 
 def of_idle(each: float, prices: Array, gpus: Array, most: int) -> Array:
-    """What 0 to `most` idle GPUs of one node are worth together, shape (most + 1,).
+    """Return what 0 to `most` idle GPUs of one node are worth together, shape (most + 1,).
 
     Args:
         each: what one of them is worth cut into jobs.

@@ -20,7 +20,9 @@ class Choice(NamedTuple):
 def place(
     source: fleet.Fleet, request: view.Request, known: knowledge.Knowledge, *, check_host: bool = True
 ) -> placement.Placement | causes.Rejection:
-    """The placement of a pod, or why there is none. The fleet is without what the pod itself has been given there.
+    """Return the placement of a pod, or why there is none.
+
+    The fleet is without what the pod itself has been given there.
 
     With `check_host` also what kube-scheduler judges must hold (see `rules.offers`).
     """
@@ -39,12 +41,15 @@ def choose(
 
 
 def best(offers: rules.Offers, score: registry.Score, known: knowledge.Knowledge) -> Choice | None:
-    """The offer that a score puts highest; the first in strict order among equals."""
+    """Return the offer that a score puts highest; the first in strict order among equals."""
     return highest(offers, score(offers, known)) if offers.fits.any() else None
 
 
 def highest(offers: rules.Offers, scores: rules.Array) -> Choice | None:
-    """The offer with the highest of these scores, of the shape of `fits`; the first in strict order among equals."""
+    """Return the offer with the highest of these scores, of the shape of `fits`.
+
+    The first in strict order among equals.
+    """
     if not offers.fits.any():
         return None
     place = int(np.where(offers.fits, scores, -np.inf).argmax())
@@ -53,7 +58,7 @@ def highest(offers: rules.Offers, scores: rules.Array) -> Choice | None:
 
 
 def chosen(source: fleet.Fleet, request: view.Request, row: int, slots: tuple[int, ...]) -> Choice | None:
-    """The choice of these GPUs of a node; None where the pod may not use one of them."""
+    """Return the choice of these GPUs of a node; None where the pod may not use one of them."""
     node = source.nodes[row]
     gpus = tuple(node.gpus[slot] for slot in slots)
     found = [needs.on_gpu(request.demand, gpu, source.policy) for gpu in gpus]
@@ -64,7 +69,7 @@ def chosen(source: fleet.Fleet, request: view.Request, row: int, slots: tuple[in
 def document(
     choice: Choice, request: view.Request, policy: policies.InForce, known: knowledge.Knowledge
 ) -> placement.Placement:
-    """The placement document of a choice."""
+    """Return the placement document of a choice."""
     demand = request.demand
     whole = all(need.share >= HUNDREDTHS for need in choice.needs)
     return placement.Placement(

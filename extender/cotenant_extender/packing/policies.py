@@ -20,7 +20,7 @@ class InForce:
         self._packings: dict[GPUModel, packingpolicy.Packing] = {}
 
     def packing(self, gpu_model: GPUModel) -> packingpolicy.Packing:
-        """The packing fields in force for one GPU model."""
+        """Return the packing fields in force for one GPU model."""
         found = self._packings.get(gpu_model)
         if found is None:
             found = self._packings[gpu_model] = self.spec.packing(gpu_model)

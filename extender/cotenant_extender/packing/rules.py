@@ -59,7 +59,10 @@ class Offers(NamedTuple):
     gpus: int
 
     def slots(self, row: int, column: int) -> tuple[int, ...]:
-        """The GPUs that a place in `fits` stands for. A whole multi-GPU job gets a node's first GPUs that are free."""
+        """Return the GPUs that a place in `fits` stands for.
+
+        A whole multi-GPU job gets a node's first GPUs that are free.
+        """
         if self.gpus == 1:
             return (column,)
         return tuple(int(slot) for slot in np.flatnonzero(self.cells[row])[: self.gpus])
@@ -148,7 +151,7 @@ def rejection(
 
 
 def of_models(source: fleet.Fleet, request: view.Request) -> Needs:
-    """What the pod needs on every GPU, by the GPU's model, and at least its part of the memory (`needs.on_gpu`)."""
+    """Return what the pod needs on every GPU, by its model, and at least its part of the memory (`needs.on_gpu`)."""
     needed, demand = _of_models(source, request), request.demand
     share, memory, bookable = needed.share, needed.memory_mib, source.bookable_mib
     if demand.memory_mib is None and demand.predicted is None:
@@ -187,7 +190,7 @@ def _memory(source: fleet.Fleet, need: needs.Need) -> Array | int:
 
 
 def _of_gpus(source: fleet.Fleet, request: view.Request, needed: Needs, *, check_host: bool) -> Iterator[_Rule]:
-    """The rules on GPUs, and on whole nodes before them."""
+    """Yield the rules on GPUs, and on whole nodes before them."""
     yield from _of_nodes(source, request, check_host=check_host)
     if isinstance(needed.refused, np.ndarray):
         yield _Rule(needed.refused, needed.refused > 0)
@@ -233,7 +236,7 @@ def _of_nodes(source: fleet.Fleet, request: view.Request, *, check_host: bool) -
 
 
 def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -> Iterator[_Rule]:
-    """What nodes have too little of for the pod; masks of shape (N,)."""
+    """Yield what nodes have too little of for the pod; masks of shape (N,)."""
     short = holding.short(source, request) if source.kept else None
     if short is not None:
         yield _Rule(Cause.KEPT, short)
@@ -243,7 +246,7 @@ def _of_hosts(source: fleet.Fleet, request: view.Request, *, check_host: bool) -
 
 
 def _of_machines(source: fleet.Fleet, request: view.Request) -> Iterator[_Rule]:
-    """What nodes have too little of beside GPUs; masks of shape (N,)."""
+    """Yield what nodes have too little of beside GPUs; masks of shape (N,)."""
     need = request.host
     if need.cpu_millis:
         yield _Rule(Cause.LACKS_CPU, source.free_cpu_millis < need.cpu_millis)

@@ -50,7 +50,7 @@ class Situations:
         return self._loads[: len(self.known)]
 
     def codes(self, source: fleet.Fleet) -> Array:
-        """The situation of every GPU, shape (N, G); -1 where there is none."""
+        """Return the situation of every GPU, shape (N, G); -1 where there is none."""
         self._most_gpus = max(self._most_gpus, source.present.size)
         if len(self.known) > 2 * self._most_gpus + _SPARE:
             self._forget()
@@ -68,7 +68,7 @@ class Situations:
                 yield
 
     def found(self, newcomer: Hashable, *basis: object) -> dict[int, float]:
-        """What was found for a newcomer, by situation: to be read and added to.
+        """Return what was found for a newcomer, by situation: to be read and added to.
 
         Args:
             newcomer: all of it that the finding depends on, beside the situation.

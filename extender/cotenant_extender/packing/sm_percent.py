@@ -8,7 +8,7 @@ from cotenant_extender.packing import jobs, knowledge, partners, rules
 
 
 def score(offers: rules.Offers, known: knowledge.Knowledge) -> rules.Array:
-    """The busier, the higher."""
+    """Return the busier, the higher."""
     return partners.score(offers, known, _busy, sign=1.0)
 
 

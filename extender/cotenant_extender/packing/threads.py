@@ -40,7 +40,7 @@ _BY_SPEED: Final = frozenset({ThreadPartition.THROUGHPUT, ThreadPartition.MAX_MI
 
 
 def needs_speeds(spec: packingpolicy.Spec) -> bool:
-    """Whether a policy needs to know how fast jobs run together."""
+    """Return whether a policy needs to know how fast jobs run together."""
     partitions = {spec.thread_partition, *(override.thread_partition for override in spec.overrides)}
     return spec.placement is packingpolicy.Placement.INTERFERENCE or not _BY_SPEED.isdisjoint(partitions)
 
@@ -58,7 +58,7 @@ def percentage(
 def percentages(
     joinings: Sequence[jobs.Joining], partition: packingpolicy.ThreadPartition, speeds: jobs.Speeds | None
 ) -> list[int]:
-    """The same for newcomers on one GPU each, all at once."""
+    """Return the same for newcomers on one GPU each, all at once."""
     found = [_by_itself(joining.newcomer, partition) for joining in joinings]
     if partition not in _BY_SPEED or speeds is None:
         return found

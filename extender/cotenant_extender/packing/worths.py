@@ -105,7 +105,10 @@ class Memory:
         self._standing: weakref.WeakKeyDictionary[fleet.Fleet, _Standing] = weakref.WeakKeyDictionary()
 
     def of(self, source: fleet.Fleet, tables: markets.Tables) -> Worths:
-        """The worth of every node. Of nodes whose GPUs are absent from a part, it says what they have as a whole."""
+        """Return the worth of every node.
+
+        Of nodes whose GPUs are absent from a part, it says what they have as a whole.
+        """
         if tables is not self._tables:
             self._tables = tables
             self._standing.clear()

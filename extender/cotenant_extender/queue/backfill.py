@@ -85,7 +85,7 @@ class Backfill:
         return made, False
 
     def _spent(self, pods: int) -> bool:
-        """Whether so few pods may still be forecast in this pass that no look has room; the first always has."""
+        """Return whether so few pods may still be forecast in this pass that no look has room; the first always has."""
         hold = self._reservation.hold
         return pods < FORECASTS and hold is not None and pods < 2 * len(hold.holders)
 

@@ -41,7 +41,7 @@ class Bound(NamedTuple):
 
 
 def of(seen: fleet.Fleet, shape: tuple[int, ...], namespace: Namespace) -> Bound | None:
-    """The bound on a namespace in a whole fleet, with tenants of shape (N, G, T); None: there is none."""
+    """Return the bound on a namespace in a whole fleet, with tenants of shape (N, G, T); None: there is none."""
     most = seen.policy.spec.max_gpus_per_namespace
     if most is None:
         return None

@@ -54,7 +54,7 @@ class Cleaner:
         self._asked: dict[PodUID, float] = {}
 
     def due(self, source: ledger.Ledger, *, now: float) -> list[Removal]:
-        """What to remove now; asked for again after `RETRY_SECONDS` if it is still there."""
+        """Return what to remove now; asked for again after `RETRY_SECONDS` if it is still there."""
         found = []
         unplaced = {uid: record for uid, record in source.index.unplaced.items() if record.phase != records.RUNNING}
         for uid in _overdue(self._unplaced, unplaced, now=now):
@@ -121,7 +121,7 @@ def _succeeded(members: Iterable[records.Pod]) -> int:
 
 
 def _size(members: Iterable[records.Pod]) -> int:
-    """How many pods a gang must have, by the member that says the most."""
+    """Return how many pods a gang must have, by the member that says the most."""
     gangs = (record.request.demand.gang for record in members if record.request is not None)
     return max((gang.size for gang in gangs if gang is not None), default=1)
 

@@ -86,5 +86,5 @@ class Columns:
 
 
 def row(entry: order.Entry, kind: int) -> Row:
-    """What arrays hold of an entry whose kind has this number."""
+    """Return what arrays hold of an entry whose kind has this number."""
     return Row(kind, entry.priority, entry.since, entry.aged, entry.gated)

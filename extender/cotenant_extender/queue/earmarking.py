@@ -84,7 +84,7 @@ def guest(
 
 
 def fits_together(source: ledger.Ledger, entry: order.Entry) -> bool:
-    """Whether all pods of a gang fit beside each other; nothing is promised for that."""
+    """Return whether all pods of a gang fit beside each other; nothing is promised for that."""
     return _seats(source, entry) is not None
 
 
@@ -98,7 +98,7 @@ def _seats(source: ledger.Ledger, entry: order.Entry) -> list[seating.Seat] | No
 def _place(
     source: ledger.Ledger, policy: policies.InForce, record: records.Pod, *, rows: rules.Array | None
 ) -> placement.Placement | None:
-    """A place for a single pod; where kube-scheduler refused it last is tried last."""
+    """Return a place for a single pod; where kube-scheduler refused it last is tried last."""
     request, seen = order.request_of(record), source.seen()
     setback = source.earmarks.setback(record.uid)
     if setback is None:
@@ -115,14 +115,14 @@ def _place_member(
     *,
     seated: Mapping[PodUID, seating.Seat],
 ) -> placement.Placement | None:
-    """The place of a pod of a gang."""
+    """Return the place of a pod of a gang."""
     request = order.request_of(record)
     found = placing.chosen(source.seen(), request, *seated[record.uid])
     return None if found is None else placing.document(found, request, policy, source.known)
 
 
 def _elsewhere(source: ledger.Ledger, request: view.Request, setback: earmarks.Setback) -> placing.Choice | None:
-    """A place on any other node than where kube-scheduler refused the pod."""
+    """Return a place on any other node than where kube-scheduler refused the pod."""
     others = source.seen().part([name for name in source.order if name != setback.node])
     return placing.choose(others, request, source.known)
 

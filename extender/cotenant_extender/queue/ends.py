@@ -30,7 +30,10 @@ OVERSTAY = 2
 
 
 def expected(held: roster.Roster, known: runs.Runs, *, now: float) -> rules.Array:
-    """The expected end of every tenant, shape (N, G, T), in seconds since the epoch; inf: never, or no tenant."""
+    """Return the expected end of every tenant, shape (N, G, T), in seconds since the epoch.
+
+    Inf: never, or no tenant.
+    """
     begun = np.where(np.isnan(held.begun), now, held.begun)
     ran = np.maximum(now - begun, 0.0)
     typical, longest = known.tables(held.kind)
@@ -57,7 +60,7 @@ def at_the_latest(record: records.Pod, known: runs.Runs, *, now: float) -> float
 
 
 def claimed(record: records.Pod, known: runs.Runs) -> runs.Claim | None:
-    """How long a pod runs at most by its deadline or by what pods like it ran; None: nothing says so."""
+    """Return how long a pod runs at most by its deadline or by what pods like it ran; None: nothing says so."""
     alike = known.of(record.likeness)
     deadline = record.tenure.deadline_seconds if known.keeps_deadlines(record.namespace) else None
     if deadline is not None and (alike is None or deadline <= alike.longest):

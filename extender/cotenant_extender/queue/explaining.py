@@ -17,7 +17,7 @@ Object = dict[str, Any]
 def waiting(
     source: ledger.Ledger, policy: policies.InForce, teller: telling.Teller, pod: telling.Waiting, *, now: float
 ) -> Object:
-    """A pod that waits."""
+    """Return a pod that waits."""
     reason, message = teller.explain(source, policy, pod, now=now)
     found = _described(pod.record, state="Waiting", reason=reason, message=message)
     found["position"] = pod.position or None
@@ -31,7 +31,7 @@ def waiting(
 
 
 def placed(source: ledger.Ledger, record: records.Pod) -> Object | None:
-    """A pod that is bound or promised GPUs; None where it is neither."""
+    """Return a pod that is bound or promised GPUs; None where it is neither."""
     standing = source.earmarks.get(record.uid)
     where = record.placement or source.reserved.get(record.uid) or (None if standing is None else standing.placed)
     if where is None:

@@ -142,7 +142,7 @@ def _usable(field: Field, request: view.Request) -> rules.Array:
 
 
 def _useful(field: Field, requests: Sequence[view.Request]) -> Field | None:
-    """The rows whose GPUs can take one of the pods at all, when everybody has left who is expected to leave."""
+    """Return the rows whose GPUs can take one of the pods at all, when everybody has left who is expected to leave."""
     useful = np.any([offers.fits.any(axis=1) for offers in taking(field, kinds(requests))], axis=0)
     return field.at(np.flatnonzero(useful)) if useful.any() else None
 
@@ -159,7 +159,7 @@ def kinds(requests: Sequence[view.Request]) -> Sequence[view.Request]:
 
 
 def _emptied(field: Field, leaving: rules.Array) -> fleet.Fleet:
-    """The fleet without these tenants, with nothing but the open GPUs; its nodes lack nothing else."""
+    """Return the fleet without these tenants, with nothing but the open GPUs; its nodes lack nothing else."""
     made = scene.without_all(field.seen, field.held, leaving)
     made.present &= field.open
     made.hold[field.open] = 0
@@ -191,7 +191,7 @@ def beside_others(field: Field) -> rules.Array:
 
 
 def seats(field: Field, requests: Sequence[view.Request], beside: rules.Array) -> rules.Array:
-    """How many of some pods each node, shape (N,), could take at most if all were gone who ever go: the sum.
+    """Return how many of some pods each node, shape (N,), could take at most if all were gone who ever go: the sum.
 
     `beside`: CPU in millis, memory in bytes, and pods that it has for them, shape (N, 3).
     """
@@ -311,7 +311,7 @@ def _ending(field: Field, row: int, slots: Iterable[int], *, by: float) -> set[P
 
 
 def _first(starts: rules.Array, count: int, cost: rules.Array) -> tuple[float, int, list[int]] | None:
-    """The row, and so many of its GPUs, that are ready soonest; of those, where the least is booked."""
+    """Return the row, and so many of its GPUs, that are ready soonest; of those, where the least is booked."""
     if starts.shape[1] < count:
         return None
     slots = np.lexsort((cost, starts), axis=1)[:, :count]

@@ -143,11 +143,11 @@ class Reservation:
         self.hold = self.expected = self._checked = None
 
     def holds_for(self, uid: PodUID) -> bool:
-        """Whether GPUs are held for a pod."""
+        """Return whether GPUs are held for a pod."""
         return self.hold is not None and uid in self.hold.holders
 
     def hopeless(self, name: order.Name, *, now: float) -> bool:
-        """Whether a job was not expected to start anywhere when it was looked at last."""
+        """Return whether a job was not expected to start anywhere when it was looked at last."""
         return self._hopeless.get(name, (now, ""))[0] > now
 
     def why_none(self, name: order.Name, *, now: float) -> str:
@@ -207,7 +207,7 @@ class Reservation:
         return self._vain.give_up(kind, _offers(source, held, self._job, now=now), now=now)
 
     def _crowded_out(self, source: ledger.Ledger, hold: view.Hold) -> bool:
-        """Whether only pods of higher priority, which came after the hold, keep its namespace at its limit."""
+        """Return whether only pods of higher priority, which came after the hold, keep its namespace at its limit."""
         seen = source.seen()
         most = seen.policy.spec.max_gpus_per_namespace
         if most is None or self._awaited(source):
@@ -220,18 +220,21 @@ class Reservation:
         return all(pod is not None and pod.priority > hold.priority for pod in pods)
 
     def _awaited(self, source: ledger.Ledger) -> bool:
-        """Whether anybody is there still for whom the job waited from the beginning."""
+        """Return whether anybody is there still for whom the job waited from the beginning."""
         return self.hold is not None and any(uid in source.claims for uid in self.hold.blockers)
 
     def _standing(self, source: ledger.Ledger, wanted: view.Hold, *, now: float) -> view.Hold | None:
-        """What is held for this job already; what stands in the ledger is taken over."""
+        """Return what is held for this job already; what stands in the ledger is taken over."""
         if self.hold is None:
             self.hold = next((hold for hold in source.holds if _is_of(hold, wanted)), None)
             self._reviewed = now
         return self.hold if self.hold is not None and _is_of(self.hold, wanted) else None
 
     def _serves(self, source: ledger.Ledger, held: roster.Roster, hold: view.Hold, *, now: float) -> bool:
-        """Whether the GPUs that are held can still serve the job; asked where a row was written, or time has passed."""
+        """Return whether the GPUs that are held can still serve the job.
+
+        Asked where a row was written, or time has passed.
+        """
         seen = source.seen()
         rows = _rows(seen, source.holds.get(hold, {}))
         versions, checked = seen.versions[rows].tolist(), self._checked
@@ -275,12 +278,12 @@ def _wanted(entry: order.Entry) -> view.Hold:
 
 
 def _is_of(hold: view.Hold, wanted: view.Hold) -> bool:
-    """Whether a hold is for the same job."""
+    """Return whether a hold is for the same job."""
     return (hold.holders, hold.priority, hold.since) == (wanted.holders, wanted.priority, wanted.since)
 
 
 def _rows(seen: fleet.Fleet, gpus: Mapping[NodeName, frozenset[GPUUID]]) -> rules.Array:
-    """The rows of these nodes, as far as they are there, in ascending order."""
+    """Return the rows of these nodes, as far as they are there, in ascending order."""
     return np.array(sorted(seen.rows[name] for name in gpus if name in seen.rows), dtype=np.intp)
 
 
@@ -298,7 +301,7 @@ def _of_all(
 def _of_hold(
     source: ledger.Ledger, held: roster.Roster, hold: view.Hold, job: Sequence[view.Request], *, now: float
 ) -> forecast.Field:
-    """The nodes of held GPUs, with these alone."""
+    """Return the nodes of held GPUs, with these alone."""
     whole = source.seen()
     rows, mine = _rows(whole, source.holds.get(hold, {})), whole.hold == whole.holds.get(hold, _NO_HOLD)
     if whole.policy.spec.max_gpus_per_namespace is not None:
@@ -308,7 +311,7 @@ def _of_hold(
 
 
 def _offers(source: ledger.Ledger, held: roster.Roster, job: Sequence[view.Request], *, now: float) -> vain.Offers:
-    """How many of a job's pods each node could take if all were gone who ever go."""
+    """Return how many of a job's pods each node could take if all were gone who ever go."""
     field = _of_all(source, held, None, job, now=now)
     seats = forecast.seats(field._replace(open=field.seen.present), forecast.kinds(job), forecast.beside_lasting(field))
     return {field.seen.nodes[row].name: int(seats[row]) for row in np.flatnonzero(seats).tolist()}
@@ -326,19 +329,19 @@ _NO_HOLD = -1
 
 
 def _opened(seen: fleet.Fleet, cells: rules.Array) -> fleet.Fleet:
-    """A copy in which these GPUs, shape (N, G), are held for nobody."""
+    """Return a copy in which these GPUs, shape (N, G), are held for nobody."""
     made = seen.emptied(np.zeros(seen.present.shape, dtype=np.bool_))
     made.hold[cells] = 0
     return made
 
 
 def _opened_to_all(seen: fleet.Fleet, hold: view.Hold) -> fleet.Fleet:
-    """A copy in which nothing is held by a hold."""
+    """Return a copy in which nothing is held by a hold."""
     return _opened(seen, seen.hold == seen.holds.get(hold, _NO_HOLD))
 
 
 def _counts(source: ledger.Ledger, hold: view.Hold, request: view.Request) -> bool:
-    """Whether what is held counts for a pod's namespace: then it refuses the pod GPUs that are not held, too."""
+    """Return whether what is held counts for a pod's namespace: then it refuses the pod GPUs that are not held, too."""
     bounded = source.seen().policy.spec.max_gpus_per_namespace is not None
     return bounded and hold.namespace == request.demand.namespace
 

@@ -11,24 +11,30 @@ from cotenant_extender.queue import roster
 
 
 def by_gpu(values: rules.Array, leaving: rules.Array) -> rules.Array:
-    """What leaves each GPU, shape (N, G), of shape (N, G, T): no array of products is made, a third of the time."""
+    """Return what leaves each GPU, shape (N, G), of shape (N, G, T).
+
+    No array of products is made, a third of the time.
+    """
     found: rules.Array = np.einsum("ngt,ngt->ng", values, leaving)
     return found
 
 
 def by_node(values: rules.Array, leaving: rules.Array) -> rules.Array:
-    """What leaves each node, shape (N,), of shape (N, G, T)."""
+    """Return what leaves each node, shape (N,), of shape (N, G, T)."""
     found: rules.Array = np.einsum("ngt,ngt->n", values, leaving)
     return found
 
 
 def by_tenant(values: rules.Array, cells: tuple[rules.Array, ...]) -> rules.Array:
-    """What there is of the tenants of C GPUs, shape (T, C): sums over tenants are quicker so than by GPU."""
+    """Return what there is of the tenants of C GPUs, shape (T, C): sums over tenants are quicker so than by GPU."""
     return np.ascontiguousarray(values[cells].T)
 
 
 def stays(own: rules.Array, option: rules.Array) -> rules.Array:
-    """Whether one of its own, shape (T, C), stays on each of C GPUs when these leave; there may be more of either."""
+    """Return whether one of its own, shape (T, C), stays on each of C GPUs when these leave.
+
+    There may be more of either.
+    """
     both = min(len(own), len(option))
     found: rules.Array = np.any(own[both:], axis=0) | np.any(own[:both] & ~option[:both], axis=0)
     return found
@@ -43,7 +49,7 @@ def singles(leaving: rules.Array) -> Iterator[rules.Array]:
 
 
 def prefixes(leaving: rules.Array, held: roster.Roster, cells: tuple[rules.Array, ...]) -> Iterator[rules.Array]:
-    """The cheapest two, three, ... of each GPU, shape (T, C)."""
+    """Yield the cheapest two, three, ... of each GPU, shape (T, C)."""
     several = np.flatnonzero(leaving.sum(axis=0) > 1)
     some = cells[0][several], cells[1][several]
     keys = (-held.started[some], held.pods[some], held.priority[some], ~leaving[:, several].T)

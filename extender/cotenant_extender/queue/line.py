@@ -62,11 +62,11 @@ class Line:
         return self._rules == rules
 
     def get(self, name: order.Name) -> order.Entry | None:
-        """The entry of a pod, or of a gang."""
+        """Return the entry of a pod, or of a gang."""
         return self._known.get(name)
 
     def of_pod(self, uid: PodUID) -> order.Entry | None:
-        """The entry in which a pod waits."""
+        """Return the entry in which a pod waits."""
         name = self._names.get(uid)
         found = None if name is None else self._known.get(name)
         return found if found is not None and any(member.uid == uid for member in found.members) else None

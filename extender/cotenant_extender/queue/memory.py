@@ -107,13 +107,13 @@ class Memory:
                 del known[name]
 
     def next(self, start: int) -> int | None:
-        """The place of the next entry that is worth trying."""
+        """Return the place of the next entry that is worth trying."""
         rest = self._worth[start:]
         place = int(rest.argmax()) if len(rest) else 0
         return start + place if len(rest) and rest[place] else None
 
     def rows(self, source: ledger.Ledger, place: int) -> rules.Array | None:
-        """The rows on which a single pod may fit, which is tried there now; None: all have to be looked at."""
+        """Return the rows on which a single pod may fit, which is tried there now; None: all have to be looked at."""
         seen, clock = source.seen(), self._clocks[self.columns.kind[place]]
         self._looked = seen.clock
         if clock < 0 or (self._permitted[place] and _bounds_namespaces(seen)):
@@ -149,7 +149,7 @@ class Memory:
         self._worth[place] = False
 
     def guests(self, source: ledger.Ledger, hold: view.Hold) -> rules.Array:
-        """The places of single pods that may fit on nodes of which GPUs are so held, but for the hold.
+        """Return the places of single pods that may fit on nodes of which GPUs are so held, but for the hold.
 
         Where the policy bounds namespaces, a hold refuses GPUs of other nodes, too.
         """
@@ -232,7 +232,7 @@ class Memory:
         waiting.journal, self._line = [], waiting
 
     def _number(self, entry: order.Entry) -> int:
-        """The kind of a single pod; those of a gang's pods are kept apart."""
+        """Return the kind of a single pod; those of a gang's pods are kept apart."""
         if self._kinds is None:
             raise ValueError("kinds are numbered during a pass")
         if entry.gang is None:
@@ -318,5 +318,5 @@ class Memory:
 
 
 def _bounds_namespaces(seen: fleet.Fleet) -> bool:
-    """Whether what is held counts for a namespace, so that it refuses GPUs on any node."""
+    """Return whether what is held counts for a namespace, so that it refuses GPUs on any node."""
     return seen.policy.spec.max_gpus_per_namespace is not None

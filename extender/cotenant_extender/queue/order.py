@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
 
 def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
-    """Whether the queue considers a pod: ours is its last gate, or it has none and was left without a place.
+    """Return whether the queue considers a pod: ours is its last gate, or it has none and was left without a place.
 
     A pod of a gang without a gate is never left to kube-scheduler: gangs are placed whole.
     """
@@ -91,7 +91,7 @@ def waits(source: ledger.Ledger, record: records.Pod, *, now: float) -> bool:
 
 
 def single(record: records.Pod, policy: packingpolicy.Queue, *, now: float) -> Entry:
-    """The place of a pod of no gang."""
+    """Return the place of a pod of no gang."""
     return _entry(record.uid, (record,), (), policy, now=now)
 
 
@@ -103,13 +103,13 @@ def gang(
     *,
     now: float,
 ) -> Entry:
-    """The place of a gang's waiting pods, of which there is at least one."""
+    """Return the place of a gang's waiting pods, of which there is at least one."""
     members = sorted(waiting, key=lambda member: (member.since, member.name))
     return _entry(name, tuple(members), list(all_members), policy, now=now)
 
 
 def request_of(record: records.Pod) -> view.Request:
-    """What a pod in the queue asks for."""
+    """Return what a pod in the queue asks for."""
     if record.request is None:
         raise ValueError(f"pod {record.namespace}/{record.name} has no request that can be placed")
     return record.request
@@ -123,7 +123,7 @@ def _entry(
     *,
     now: float,
 ) -> Entry:
-    """The place of these pods; `mates`: all pods of their gang, if they have one."""
+    """Return the place of these pods; `mates`: all pods of their gang, if they have one."""
     gang = _count(mates) if mates else None
     since = index.complete_since(members[0], mates)
     priority = members[0].priority
@@ -141,12 +141,12 @@ def _entry(
 
 
 def _head_start(share: int, policy: packingpolicy.Queue) -> float:
-    """How many seconds earlier a share counts as having joined than one hundredth would."""
+    """Return how many seconds earlier a share counts as having joined than one hundredth would."""
     return policy.max_wait_seconds / DOUBLINGS * math.log2(max(share, 1))
 
 
 def _count(members: Iterable[records.Pod]) -> tuple[int, int]:
-    """How many pods a gang must have (by the member that says the most), and how many are bound, lifted or wait."""
+    """Return how many pods a gang must have, by the member that says most, and how many are bound, lifted or wait."""
     size = there = 0
     for member in members:
         wanted = None if member.request is None else member.request.demand.gang

@@ -92,7 +92,10 @@ class _Pass:
         return len(self.lifts) >= LIFTS_PER_PASS or self.cells >= self.most_cells or self.may_end(1.0)
 
     def may_end(self, part: float) -> bool:
-        """Whether this part of the time has passed; unless nobody was tried in this pass or, by `hurry`, the last."""
+        """Return whether this part of the time has passed.
+
+        Unless nobody was tried in this pass or, by `hurry`, the last.
+        """
         return (self.cells > 0 or not self.hurry) and self.late(part)
 
 
@@ -271,7 +274,10 @@ class Queue:
             found.failed(source, place)
 
     def _fits_together(self, this: _Pass, entry: order.Entry) -> bool:
-        """Whether a gang fits; when that took long the pass is cut, once, and the next one promises what it needs."""
+        """Return whether a gang fits.
+
+        When that took long the pass is cut, once, and the next one promises what it needs.
+        """
         before, as_of = self._fitting, (entry.name, this.source.version)
         if before == as_of:
             return True
@@ -302,12 +308,12 @@ class Queue:
                 this.unsuited.add(kind)
 
     def _stuck(self, this: _Pass, entry: order.Entry) -> bool:
-        """Whether an entry was tried in vain, and nobody is leaving for it."""
+        """Return whether an entry was tried in vain, and nobody is leaving for it."""
         tried = entry.name not in this.lifted and entry.name not in self.preemptions
         return tried and obstacles.obstacle(this.source, entry, now=this.now) is None
 
     def _pauses(self, this: _Pass, entry: order.Entry) -> bool:
-        """Whether kube-scheduler failed to place an entry just now, and what it was promised is held for it."""
+        """Return whether kube-scheduler failed to place an entry just now, and what it was promised is held for it."""
         tried = entry.name not in this.lifted and entry.name not in self.preemptions
         return tried and obstacles.pauses(this.source, entry, now=this.now)
 
@@ -392,11 +398,11 @@ class Queue:
                 self._promise(this, entry, made)
 
     def _offered(self, this: _Pass, entry: order.Entry) -> Callable[[], vain.Offers]:
-        """What nodes have for jobs of an entry's kind, when it is asked."""
+        """Return what nodes have for jobs of an entry's kind, when it is asked."""
         return lambda: sparing.offered(this.source, self._roster, entry.requests)
 
     def _gives_up(self, this: _Pass, entry: order.Entry, nodes: Collection[NodeName]) -> bool:
-        """Whether nobody is evicted for a job now although some could be."""
+        """Return whether nobody is evicted for a job now although some could be."""
         if self._searches.lets_past(entry.name, self._ahead(this, entry), now=this.now):
             return True
         question = self.questions.put(this.source, entry, nodes, now=this.now)
@@ -406,7 +412,7 @@ class Queue:
         return question is not None
 
     def _ahead(self, this: _Pass, entry: order.Entry) -> list[order.Name]:
-        """The first jobs before one in the line that want no more, and may have victims."""
+        """Return the first jobs before one in the line that want no more, and may have victims."""
         wanted = sum(request.demand.share for request in entry.requests)
         found = (
             other.name

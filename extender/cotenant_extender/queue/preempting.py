@@ -191,7 +191,10 @@ class Preemptions:
     def refused(
         self, source: ledger.Ledger, victim: records.Pod, budget: budgets.Budget | None, *, now: float
     ) -> list[order.Name]:
-        """A pod may not be evicted now, by a budget if it is known: who waits for it, and is named, tries otherwise."""
+        """Give up a pod that may not be evicted now, by a budget if it is known.
+
+        Return who waits for it and tries otherwise.
+        """
         if budget is not None:
             self._budgets.refused(budget, victim, now=now)
         before = self._staying.get(victim.uid)
@@ -222,7 +225,7 @@ class Preemptions:
         return [name for name in before if name not in self._live]
 
     def _is_over(self, source: ledger.Ledger, name: order.Name, ground: _Ground, *, now: float) -> bool:
-        """Whether nothing is to be held any more."""
+        """Return whether nothing is to be held any more."""
         self._shut.discard(name)
         if ground is not _Ground.CLOSED:
             return ground is _Ground.LOST
@@ -267,7 +270,7 @@ def _is_stuck(source: ledger.Ledger, uid: PodUID, live: _Live, *, now: float) ->
 
 
 def _ground(source: ledger.Ledger, waiting: line.Line, live: _Live) -> _Ground:
-    """What is held: lost, too, where its job has got other GPUs or is gone."""
+    """Return what is held: lost, too, where its job has got other GPUs or is gone."""
     held, served = source.holds.get(live.hold, {}), False
     for uid in live.hold.holders:
         record, earmark = source.pods.get(uid), source.earmarks.get(uid)
@@ -281,7 +284,10 @@ def _ground(source: ledger.Ledger, waiting: line.Line, live: _Live) -> _Ground:
 
 
 def _kept(source: ledger.Ledger, live: _Live) -> _Ground:
-    """What is held, for a job that waits: lost where a node is gone or takes no pods, or another has some of it."""
+    """Return what is held, for a job that waits.
+
+    Lost where a node is gone or takes no pods, or another has some of it.
+    """
     seen, found = source.seen(), _Ground.OPEN
     for name, uuids in source.holds.get(live.hold, {}).items():
         row = seen.rows.get(name)

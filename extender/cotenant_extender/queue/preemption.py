@@ -92,7 +92,7 @@ class _Way(NamedTuple):
 
 
 def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
-    """How a job of these pods gets room; None where it cannot, or where nobody has to leave."""
+    """Return how a job of these pods gets room; None where it cannot, or where nobody has to leave."""
     if len(requests) > PODS:
         return None
     soon = field.now + SOON_SECONDS
@@ -121,12 +121,12 @@ def awaited(field: Field, requests: Sequence[view.Request]) -> Choice | None:
 
 
 def _loss(choice: Choice) -> tuple[int, int]:
-    """The highest priority of those that are evicted, and how many they are."""
+    """Return the highest priority of those that are evicted, and how many they are."""
     return max((victim.priority for victim in choice.evict), default=_LEAST), len(choice.evict)
 
 
 def _chosen(search: "_Search", field: Field, requests: Sequence[view.Request]) -> Choice | None:
-    """How a job gets room by one search."""
+    """Return how a job gets room by one search."""
     gpus: dict[NodeName, set[GPUUID]] = {}
     needs: dict[NodeName, list[view.HostNeed]] = {}
     for number in search.order(requests):
@@ -165,7 +165,7 @@ class _Search:
         self._running = running & (field.held.priority < priority) & (field.held.ready <= field.now)
 
     def _begun(self) -> scene.Scene:
-        """What there is, with nobody gone yet."""
+        """Return what there is, with nobody gone yet."""
         field, made = self._field, scene.Scene(self._field.source, self._field.seen)
         if field.avoided in field.seen.rows:
             made.fleet.schedulable[field.seen.rows[field.avoided]] = False
@@ -176,7 +176,7 @@ class _Search:
         return seating.in_order(self._scene.looks, requests)
 
     def seats_all(self) -> bool:
-        """Whether the job's pods will be seated when those have left: so nobody leaves in vain."""
+        """Return whether the job's pods will be seated when those have left: so nobody leaves in vain."""
         if len(self._placed) == 1:
             return True
         play = self._begun()
@@ -203,7 +203,10 @@ class _Search:
         return way.row, way.slots
 
     def _fits(self, request: view.Request) -> tuple[int, tuple[int, ...]] | None:
-        """A place where nobody else has to leave. Where a pod like it found none, only nodes left since may help."""
+        """Return a place where nobody else has to leave.
+
+        Where a pod like it found none, only nodes left since may help.
+        """
         if request.fit_key not in self._failed:
             found = self._scene.place(request, self._field.source.known)
             if found is None:
@@ -231,7 +234,7 @@ class _Search:
                 yield way
 
     def choice(self, gpus: dict[NodeName, set[GPUUID]], needs: dict[NodeName, list[view.HostNeed]]) -> Choice | None:
-        """What was found for all pods."""
+        """Return what was found for all pods."""
         source = self._field.source
         awaited = self._awaited(gpus)
         earmarked = [uid for uid in self._leavers if self._is_earmarked(uid)]
@@ -261,7 +264,7 @@ class _Search:
         return frozenset(next(wider))
 
     def _seated_without(self, gone: Collection[PodUID]) -> bool:
-        """Whether its pods have their places when only these of those who are leaving already have left."""
+        """Return whether its pods have their places when only these of those who are leaving already have left."""
         play = self._begun()
         play.remove({*self._leavers, *gone})
         for request, row, slots in self._placed:
@@ -323,7 +326,7 @@ class _Search:
         return [uids[slot][place] for slot, place in np.argwhere(mask[row]).tolist()]
 
     def _checked(self, request: view.Request, row: int, slots: tuple[int, ...], leaving: list[PodUID]) -> _Way | None:
-        """The way by the rules themselves, with nobody leaving who need not; None where it does not work."""
+        """Return the way by the rules themselves, with nobody leaving who need not; None where it does not work."""
         source = self._field.source
         in_the_way = self._blockers[request.demand.uid].get(self._field.seen.nodes[row].name, ())
         parties = {frozenset(roster.together(source, uid)) for uid in (*leaving, *in_the_way)}

@@ -85,7 +85,7 @@ class Reporter:
         self._told: dict[PodUID, _Told] = {}
 
     def placed(self, source: ledger.Ledger, *, now: float) -> list[Report]:
-        """The conditions of placed pods to write now; they count as written."""
+        """Return the conditions of placed pods to write now; they count as written."""
         found = [self._placed(record, now=now) for record in source.index.unreported.values()]
         return [report for report in found if report is not None]
 
@@ -98,7 +98,7 @@ class Reporter:
         calm: bool = True,
         late: steps.Late = steps.never,
     ) -> Iterator[Report | None]:
-        """The conditions of pods that wait to write now; they count as written.
+        """Yield the conditions of pods that wait to write now; they count as written.
 
         Unless it is calm, only those of requests that cannot be read: while a queue is worked off, most of the others
         would be outdated by the time they are written, and what that costs the API server delays Bindings.
@@ -174,7 +174,7 @@ class Reporter:
 
 
 def _moved(told: int, place: int) -> bool:
-    """Whether a pod's place is so different from what it was told that it is worth a request."""
+    """Return whether a pod's place is so different from what it was told that it is worth a request."""
     return place != told and (place <= FRONT or 2 * place <= told or place >= 2 * told)
 
 
@@ -184,7 +184,7 @@ def _words(message: str) -> str:
 
 
 def _shifted(told: float | None, start: float | None, *, now: float) -> bool:
-    """Whether a pod is expected to start at a time so different from what it was told that it is worth a request."""
+    """Return whether a pod's expected start differs so much from what it was told that it is worth a request."""
     if told is None or start is None:
         return told is not start
     return abs(told - start) > max(STEP_SECONDS, abs(start - now) / 4)

@@ -141,7 +141,7 @@ class Roster:
         self._outdated.update(claim.node for claim in standing if claim is not None and claim.bookings)
 
     def levels(self, below: int) -> list[int]:
-        """The priorities of those that hold GPUs, lowest first, strictly below one."""
+        """Return the priorities of those that hold GPUs, lowest first, strictly below one."""
         return sorted(priority for priority in self._counts if priority < below)
 
     def update(self, source: ledger.Ledger, seen: fleet.Fleet) -> bool:
@@ -161,7 +161,7 @@ class Roster:
         return len(behind) <= ROWS
 
     def at(self, rows: rules.Array) -> "Roster":
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         made = copy.copy(self)
         made.uids = [self.uids[row] for row in rows.tolist()]
         for name in _FIELDS:
@@ -169,7 +169,7 @@ class Roster:
         return made
 
     def joined(self, cell: tuple[int, int], request: view.Request, *, share: int, memory_mib: int) -> "Roster":
-        """A copy with one more tenant on a GPU, the last of T; it is expected to end when whoever asks says."""
+        """Return a copy with one more tenant on a GPU, the last of T; it is expected to end when whoever asks says."""
         made = copy.copy(self)
         for name in _FIELDS:
             setattr(made, name, np.pad(getattr(self, name), ((0, 0), (0, 0), (0, 1))))
@@ -203,7 +203,7 @@ class Roster:
 
 
 def standing_of(source: ledger.Ledger, uid: PodUID) -> Standing:
-    """How a pod that holds GPUs can be made to leave."""
+    """Return how a pod that holds GPUs can be made to leave."""
     record, claim = source.pods.get(uid), source.claims.get(uid)
     if record is None or record.deleting or record.finished:
         return Standing.LEAVING
@@ -260,7 +260,7 @@ def _begun(source: ledger.Ledger, uid: PodUID, last: records.Pod | None) -> floa
 
 
 def _described(source: ledger.Ledger, tenant: view.Tenant) -> tuple[float, ...]:
-    """The values of `_FIELDS`."""
+    """Return the values of `_FIELDS`."""
     record, claim = source.pods.get(tenant.uid), source.claims[tenant.uid]
     mates = together(source, tenant.uid)
     last = record or source.graves.pods.get(tenant.uid)

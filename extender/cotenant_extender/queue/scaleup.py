@@ -166,7 +166,7 @@ class Growth:
 
 
 def _joined(before: Mapping[NodeName, _Look], after: Mapping[NodeName, _Look]) -> Iterator[Hashable]:
-    """The kinds of which there is a node that was not there, or was of another kind."""
+    """Yield the kinds of which there is a node that was not there, or was of another kind."""
     for name, (*_, kind) in after.items():
         known = before.get(name)
         if kind is not None and (known is None or known[2] is None or known[2].key != kind.key):
@@ -174,7 +174,7 @@ def _joined(before: Mapping[NodeName, _Look], after: Mapping[NodeName, _Look]) -
 
 
 def wanted_models(request: view.Request) -> set[GPUModel]:
-    """The models that a pod may use; empty: any."""
+    """Return the models that a pod may use; empty: any."""
     demand = request.demand
     predicted = set() if demand.predicted is None else set(demand.predicted.by_gpu)
     if not demand.gpu_models:
@@ -183,7 +183,7 @@ def wanted_models(request: view.Request) -> set[GPUModel]:
 
 
 def _as_new(state: nodes.NodeState) -> view.Node | None:
-    """A node as another of its kind would be; None where it is not known what it offers."""
+    """Return a node as another of its kind would be; None where it is not known what it offers."""
     record, agent = state.record, state.agent
     if record is None or agent is None:
         return None

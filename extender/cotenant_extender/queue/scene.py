@@ -74,7 +74,7 @@ class Scene:
         self.fleet.free_pods[row] -= 1
 
     def before(self, row: int) -> Before:
-        """A row as it is, to be restored."""
+        """Return a row as it is, to be restored."""
         return Before(row, tuple(getattr(self.fleet, field)[row].copy() for field in fleet.FIELDS))
 
     def restore(self, before: Before) -> None:
@@ -84,7 +84,7 @@ class Scene:
         self.fleet.stamp(before.row)
 
     def takes(self, request: view.Request, row: int, slots: Sequence[int], without: Collection[PodUID]) -> bool:
-        """Whether the rules would let a pod onto these GPUs of a node if some more were gone."""
+        """Return whether the rules would let a pod onto these GPUs of a node if some more were gone."""
         one = self.fleet.at(np.array([row]))
         for uid in without:
             if uid not in self.gone:
@@ -94,7 +94,7 @@ class Scene:
 
 
 def copied(seen: fleet.Fleet) -> fleet.Fleet:
-    """A fleet of its own arrays."""
+    """Return a fleet of its own arrays."""
     return seen.emptied(np.zeros(seen.present.shape, dtype=np.bool_))
 
 
@@ -127,7 +127,7 @@ def _free(seen: fleet.Fleet, cell: tuple[int, int], tenant: view.Tenant) -> None
 
 
 def without_all(seen: fleet.Fleet, held: roster.Roster, leaving: rules.Array) -> fleet.Fleet:
-    """A copy without all of these tenants, shape (N, G, T); a node's totals are no less than they would be.
+    """Return a copy without all of these tenants, shape (N, G, T); a node's totals are no less than they would be.
 
     It does not tell on how many GPUs a namespace is: that is not bounded there.
     """

@@ -40,11 +40,11 @@ class Kinds:
         return len(self._ids)
 
     def stands(self, seen: fleet.Fleet) -> bool:
-        """Whether what was found out for another state of the fleet is still what is needed."""
+        """Return whether what was found out for another state of the fleet is still what is needed."""
         return self._policy is seen.policy and len(self._models) == len(seen.models)
 
     def of(self, record: records.Pod) -> int:
-        """The number of a pod's kind."""
+        """Return the number of a pod's kind."""
         request = order.request_of(record)
         label = self._policy.spec.tenancy_label
         home = request.demand.namespace, None if label is None else record.labels.get(label)
@@ -58,7 +58,10 @@ class Kinds:
         return found
 
     def least_share(self, among: rules.Array) -> int:
-        """The fewest hundredths that any of these kinds, shape (K,), needs on any model; `NEVER` where none may go."""
+        """Return the fewest hundredths that any of these kinds, shape (K,), needs on any model.
+
+        `NEVER` where none may go.
+        """
         return int(self.share[: len(self)][among].min(initial=NEVER))
 
     def _add(self, number: int, request: view.Request, home: int) -> None:

@@ -141,6 +141,6 @@ def _seat(offers: rules.Offers, place: int) -> Seat:
 
 
 def _alike(play: scene.Scene, seat: Seat) -> Hashable:
-    """The same for seats which leave the same to others."""
+    """Return the same for seats which leave the same to others."""
     columns = [getattr(play.fleet, field)[seat.row] for field in fleet.OF_GPUS]
     return seat.row, tuple(b"".join(column[slot].tobytes() for column in columns) for slot in seat.slots)

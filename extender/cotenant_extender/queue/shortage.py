@@ -30,7 +30,7 @@ def words(field: forecast.Field, job: Sequence[view.Request]) -> str:
 
 
 def room(seen: fleet.Fleet, requests: Sequence[view.Request]) -> int:
-    """How many of a job's pods would find room if all GPUs were empty, one after the other (`seating`)."""
+    """Return how many of a job's pods would find room if all GPUs were empty, one after the other (`seating`)."""
     emptied = seen.emptied()
     emptied.free_share[:] = np.iinfo(np.int64).max
     beside = looks.Looks(emptied, check_host=False)

@@ -152,7 +152,10 @@ class Showing:
     def _made(
         self, waiting: Waiting, places: rules.Array, counts: rules.Array, *, now: float
     ) -> tuple[list[earmarking.Lift], set[int]]:
-        """The pods to show, and the kinds that are full for others; of pods that are alike one in vain is enough."""
+        """Return the pods to show, and the kinds that are full for others.
+
+        Of pods that are alike one in vain is enough.
+        """
         made: list[earmarking.Lift] = []
         contested: set[int] = set()
         in_vain: set[int] = set()

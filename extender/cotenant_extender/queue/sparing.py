@@ -130,7 +130,7 @@ def _look(account: _Account, offers: vain.Offers, *, now: float) -> None:
 
 
 def _holds(account: _Account, entry: order.Entry, *, now: float) -> bool:
-    """Whether an account's pause is for jobs of this priority, and not over."""
+    """Return whether an account's pause is for jobs of this priority, and not over."""
     return account.until > now and account.priority >= entry.priority
 
 

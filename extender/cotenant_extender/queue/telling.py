@@ -122,7 +122,7 @@ class Teller:
         return f"; pods of lower priority are kept by {kind} {', '.join(found[:MAX_NAMED])}{rest}"
 
     def _outlook(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> str:
-        """What is expected of an entry that has waited so long that GPUs are to be held for it."""
+        """Return what is expected of an entry that has waited so long that GPUs are to be held for it."""
         start, reservation = self.expected_start(entry), self.queue.reservation
         if start is not None and reservation.hold is not None:
             count = sum(map(len, source.holds.get(reservation.hold, {}).values()))
@@ -172,7 +172,7 @@ def _of_one(seen: fleet.Fleet, request: view.Request) -> Words:
 
 
 def _of_gang(source: ledger.Ledger, entry: order.Entry) -> Words:
-    """How many of a gang's pods fit beside each other, and why the next does not."""
+    """Return how many of a gang's pods fit beside each other, and why the next does not."""
     requests = entry.requests
     hopeless = never.words(source.seen(), requests)
     if hopeless is not None:

@@ -36,7 +36,10 @@ Offers = Mapping[NodeName, int]
 
 
 def kind(job: Sequence[view.Request]) -> Kind:
-    """What jobs have in common that wait in vain for the same thing; not what kube-scheduler said of one of them."""
+    """Return what jobs have in common that wait in vain for the same thing.
+
+    Not what kube-scheduler said of one of them.
+    """
     return frozenset(Counter((request.alike, request.constraints.of_spec) for request in job).items())
 
 

@@ -70,7 +70,7 @@ def _enough(
     *,
     beyond: int,
 ) -> Iterator[rules.Array]:
-    """Whether it looks as if it were enough that these leave, shape (C,), for each option."""
+    """Yield whether it looks as if it were enough that these leave, shape (C,), for each option."""
     seen, held = ground.seen, ground.held
     lacks = (np.broadcast_to(offers.needs.share, seen.free.shape) - seen.free)[cells]
     memory = np.broadcast_to(offers.needs.memory_mib, seen.free.shape)[cells]

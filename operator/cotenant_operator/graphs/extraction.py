@@ -54,7 +54,7 @@ class Wanted:
 
 
 def wanted(owner: views.DLJob) -> Wanted | None:
-    """What the DLJob's graph is to be extracted with; None: it comes from elsewhere."""
+    """Return what the DLJob's graph is to be extracted with; None: it comes from elsewhere."""
     spec = owner.spec
     if spec is None or not is_needed(spec):
         return None
@@ -71,12 +71,12 @@ def wanted(owner: views.DLJob) -> Wanted | None:
 
 
 def is_needed(spec: dljob.Spec) -> bool:
-    """Whether the graph has to be made from the user's own image or volume."""
+    """Return whether the graph has to be made from the user's own image or volume."""
     return spec.model is not None and (spec.model.onnx is not None or spec.model.entrypoint is not None)
 
 
 def result(owner: views.DLJob, asked: Wanted) -> Manifest:
-    """The ConfigMap of the result, empty; it stays when the Job goes."""
+    """Return the ConfigMap of the result, empty; it stays when the Job goes."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -90,7 +90,7 @@ def selector(owner: views.DLJob) -> str:
 
 
 def job(owner: views.DLJob, asked: Wanted, *, number: int) -> Manifest:
-    """The Job of one try. Made suspended: what its pod needs is made before it starts."""
+    """Return the Job of one try. Made suspended: what its pod needs is made before it starts."""
     name = job_name(owner, asked, number=number)
     metadata = _metadata(owner, asked.digest, name=name, by=builders.owner_reference(owner))
     metadata["labels"][labels.EXTRACTION_NUMBER] = str(number)
@@ -112,13 +112,13 @@ def job(owner: views.DLJob, asked: Wanted, *, number: int) -> Manifest:
 
 
 def job_name(owner: views.DLJob, asked: Wanted, *, number: int) -> str:
-    """The Job of a try; the same whoever computes it. The digest tells it from that of a DLJob of like name."""
+    """Return the Job of a try; the same whoever computes it. The digest tells it from that of a DLJob of like name."""
     end = f"-extract-{asked.digest}-{number}"
     return owner.meta.key.name[: MAX_NAME - len(end)].rstrip("-.") + end
 
 
 def companions(observed: Observed, asked: Wanted, made: extractions.ExtractionJob) -> tuple[tuple[Kind, Manifest], ...]:
-    """What the pod needs beside its Job, which owns all of it: its identity, what that may do, and its code."""
+    """Return what the pod needs beside its Job, which owns all of it: its identity, what that may do, and its code."""
     owner, name = observed.job, made.meta.key.name
     by = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.meta.uid, "controller": True}
     metadata = _metadata(owner, asked.digest, name=name, by=by)
@@ -158,7 +158,7 @@ def companions(observed: Observed, asked: Wanted, made: extractions.ExtractionJo
 
 
 def last_line(words: str) -> str:
-    """What our program said last in the tail of a log; else the tail itself, shortened from its beginning."""
+    """Return what our program said last in the tail of a log; else the tail itself, shortened from its beginning."""
     ours = [line for line in words.splitlines() if re.match(r"(cotenant|extractor): ", line)]
     text = " ".join((ours[-1].partition(": ")[2] if ours else words).split())
     return text if len(text) <= extraction_pod.MAX_WORDS else f"...{text[3 - extraction_pod.MAX_WORDS :]}"
@@ -166,7 +166,7 @@ def last_line(words: str) -> str:
 
 @functools.cache
 def _source(file: str) -> str:
-    """A file of the predictor: a constant of this release, though it lies beside the program."""
+    """Return a file of the predictor: a constant of this release, though it lies beside the program."""
     return importlib.resources.files("cotenant_predictor.extraction").joinpath(file).read_text(encoding="utf-8")
 
 

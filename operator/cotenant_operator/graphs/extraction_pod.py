@@ -49,7 +49,7 @@ _PYTHON: Final = re.compile(r"(.*/)?python[0-9.]*")
 
 
 def spec(wanted: dljob.Spec) -> dict[str, Any]:
-    """The pod's spec, but for its ServiceAccount, the volume of its code, and the end of its command."""
+    """Return the pod's spec, but for its ServiceAccount, the volume of its code, and the end of its command."""
     inner = wanted.template["spec"]
     theirs = container_of(wanted)
     container: dict[str, Any] = {field: theirs[field] for field in _OF_THE_CONTAINER if field in theirs}
@@ -82,7 +82,7 @@ def spec(wanted: dljob.Spec) -> dict[str, Any]:
 
 
 def arguments(wanted: dljob.Spec) -> list[str]:
-    """What is extracted, as `in_pod.py` is told."""
+    """Return what is extracted, as `in_pod.py` is told."""
     source = wanted.model or dljob.ModelSource()
     if source.onnx is not None:
         path = source.onnx.path
@@ -100,36 +100,39 @@ def arguments(wanted: dljob.Spec) -> list[str]:
 
 
 def mode(wanted: dljob.Spec) -> graph.Mode:
-    """What a step does."""
+    """Return what a step does."""
     training = wanted.workload_type is pod.WorkloadType.TRAINING
     return graph.Mode.TRAINING if training else graph.Mode.INFERENCE
 
 
 def seconds(wanted: dljob.Spec) -> int:
-    """How long the container may run."""
+    """Return how long the container may run."""
     entrypoint = None if wanted.model is None else wanted.model.entrypoint
     return ONNX_SECONDS if entrypoint is None else entrypoint.timeout_seconds
 
 
 def account(wanted: dljob.Spec) -> str:
-    """The ServiceAccount of the template's pods: pull secrets may be there and not in the template."""
+    """Return the ServiceAccount of the template's pods: pull secrets may be there and not in the template."""
     return str(wanted.template["spec"].get("serviceAccountName") or "default")
 
 
 def container_of(wanted: dljob.Spec) -> dict[str, Any]:
-    """The container that gets the GPU: the user's code is in it."""
+    """Return the container that gets the GPU: the user's code is in it."""
     containers: list[dict[str, Any]] = wanted.template["spec"]["containers"]
     return next((each for each in containers if each.get("name") == wanted.container), containers[0])
 
 
 def _interpreter(theirs: dict[str, Any]) -> str:
-    """The Python that the user's command names, else the image's."""
+    """Return the Python that the user's command names, else the image's."""
     first = str((theirs.get("command") or [""])[0])
     return first if _PYTHON.fullmatch(first) else "python3"
 
 
 def _resources(theirs: dict[str, Any]) -> dict[str, Any]:
-    """A little of the CPU; of memory what the user's container may have, else enough for a large model's operators."""
+    """Return a little of the CPU.
+
+    Of memory what the user's container may have, else enough for a large model's operators.
+    """
     request, limit = MEMORY
     given = str(((theirs.get("resources") or {}).get("limits") or {}).get("memory") or "")
     if given:

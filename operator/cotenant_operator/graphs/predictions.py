@@ -57,7 +57,7 @@ class Predictor:
         result: dljob.ConfigMapRef | None = None,
         refused: dljob.RefusedGraph | None = None,
     ) -> outcomes.Outcome:
-        """The prediction for the GPU models that the job may use, or why there is none.
+        """Return the prediction for the GPU models that the job may use, or why there is none.
 
         Args:
             key: the DLJob.
@@ -92,7 +92,7 @@ class Predictor:
     async def document(
         self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
     ) -> tasks.Answer | outcomes.Missing:
-        """The graph document of a DLJob, packed, with the load that its spec declares; see `outcome`."""
+        """Return the graph document of a DLJob, packed, with the load that its spec declares; see `outcome`."""
         data = await self._source(key, spec, result=result)
         if isinstance(data, outcomes.Missing):
             return data
@@ -103,7 +103,7 @@ class Predictor:
     async def _source(
         self, key: views.Key, spec: dljob.Spec, *, result: dljob.ConfigMapRef | None
     ) -> bytes | outcomes.Missing:
-        """The document as it is stored, or was extracted."""
+        """Return the document as it is stored, or was extracted."""
         ref = result or sources.config_map_of(spec)
         found = sources.inline_text(spec) if ref is None else await self._document(key, ref)
         if isinstance(found, bytes):
@@ -165,7 +165,7 @@ def _task(kind: tasks.Kind, key: views.Key, spec: dljob.Spec, *, result: dljob.C
 
 
 def _name(ref: dljob.ConfigMapRef | None) -> str:
-    """What a document is called in messages."""
+    """Return what a document is called in messages."""
     return "spec.model.features" if ref is None else f"ConfigMap {ref.name}, key {ref.key}"
 
 
@@ -181,7 +181,7 @@ def _refused(task: tasks.Task, answer: tasks.Answer, digest: str | None) -> outc
 def considered(
     wanted: Collection[GPUModel], *, present: Collection[GPUModel], known: Collection[GPUModel]
 ) -> tuple[GPUModel, ...] | outcomes.Missing:
-    """The GPU models to predict for: the wanted ones, else the cluster's, else all known ones."""
+    """Return the GPU models to predict for: the wanted ones, else the cluster's, else all known ones."""
     strange = [model for model in wanted if model not in known]
     if strange:
         message = f"spec.gpuModels: {', '.join(strange)} is not known; known are {', '.join(sorted(known))}"
@@ -199,7 +199,7 @@ def considered(
 
 
 def chosen(document: prediction.Prediction, models: Collection[GPUModel]) -> outcomes.Outcome:
-    """The prediction for those of these models that it can be trusted on; missing where it is for none."""
+    """Return the prediction for those of these models that it can be trusted on; missing where it is for none."""
     trusted = {model: document.by_gpu[model] for model in models if not document.by_gpu[model].out_of_domain}
     if not trusted:
         message = (
@@ -212,7 +212,7 @@ def chosen(document: prediction.Prediction, models: Collection[GPUModel]) -> out
 
 
 def cpu_cores(spec: dljob.Spec) -> float | None:
-    """The CPU limit of the container that loads the job's input; None: no limit."""
+    """Return the CPU limit of the container that loads the job's input; None: no limit."""
     containers = spec.template["spec"].get("containers") or ()
     for position, container in enumerate(containers):
         if container.get("name") == spec.container or (spec.container is None and position == 0):

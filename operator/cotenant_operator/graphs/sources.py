@@ -22,7 +22,7 @@ REMEDY = "run `cotenant extract`, store its file in a ConfigMap and name it in s
 
 
 def config_map_of(spec: dljob.Spec) -> dljob.ConfigMapRef | None:
-    """The ConfigMap that has to be read first."""
+    """Return the ConfigMap that has to be read first."""
     return None if spec.model is None else spec.model.config_map_ref
 
 
@@ -40,7 +40,7 @@ def unavailable(spec: dljob.Spec) -> Missing | None:
 
 
 def inline_text(spec: dljob.Spec) -> bytes | Missing:
-    """The document in `spec.model.features`."""
+    """Return the document in `spec.model.features`."""
     data = json.dumps(None if spec.model is None else spec.model.features, separators=(",", ":")).encode()
     if len(data) > graph.MAX_INLINE_BYTES:
         problem = f"is {len(data)} bytes, inline at most {graph.MAX_INLINE_BYTES}: use configMapRef"
@@ -49,7 +49,7 @@ def inline_text(spec: dljob.Spec) -> bytes | Missing:
 
 
 def from_config_map(ref: dljob.ConfigMapRef, config_map: Mapping[str, Any] | None) -> bytes | Missing:
-    """The document in a ConfigMap, as `data` or `binaryData` hold it.
+    """Return the document in a ConfigMap, as `data` or `binaryData` hold it.
 
     Args:
         ref: which one.
@@ -82,7 +82,7 @@ def too_large(data: bytes, *, source: str) -> Missing | None:
 
 
 def requests_per_second(spec: dljob.Spec) -> float | None:
-    """The load that an inference job declares; None where it declares none."""
+    """Return the load that an inference job declares; None where it declares none."""
     declared = None if spec.slo is None else spec.slo.requests_per_second
     if declared is None or spec.workload_type is not pod.WorkloadType.INFERENCE:
         return None
@@ -94,13 +94,13 @@ def requests_per_second(spec: dljob.Spec) -> float | None:
 
 
 def unreadable(problem: str) -> Missing:
-    """The graph is there and cannot be used."""
+    """Return what is missing where the graph is there and cannot be used."""
     message = f"the computation graph cannot be read: {problem}; extract it again with `cotenant extract`"
     return Missing(reason=reasons.GRAPH_UNREADABLE, message=message, may_come=True)
 
 
 def not_extracted(problem: str) -> Missing:
-    """What was extracted cannot be used, however often it is read."""
+    """Return what was extracted cannot be used, however often it is read."""
     return Missing(reason=reasons.GRAPH_UNREADABLE, message=f"the computation graph cannot be read: {problem}")
 
 
@@ -111,7 +111,7 @@ def awaited() -> Missing:
 
 
 def described(outcome: outcomes.Outcome) -> str:
-    """The outcome in one line, for conditions."""
+    """Return the outcome in one line, for conditions."""
     if isinstance(outcome, Missing):
         return outcome.message
     document = outcome.prediction

@@ -154,7 +154,7 @@ class API:
             limit = min(limit + limit // 4 + 1, PAGE)
 
     async def _without(self, request: Request) -> Json:
-        """A page of one object that is too large to be read: nothing but where the next one begins."""
+        """Return a page of one object that is too large to be read: nothing but where the next one begins."""
         page = await self.ask(request)
         for item in page.pop("items", None) or ():
             found = f"{request.path}: {item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
@@ -162,7 +162,7 @@ class API:
         return page
 
     async def count(self, kind: Kind) -> int | None:
-        """How many objects of a kind there are, by a listing of one; None: the API server does not say."""
+        """Return how many objects of a kind there are, by a listing of one; None: the API server does not say."""
         if kind in LABELLED:
             return None
         page = await self._first(kind)
@@ -170,7 +170,7 @@ class API:
         return None if more is None else len(page.get("items") or []) + int(more)
 
     async def version(self, kind: Kind) -> int:
-        """The version of the objects of a kind as a whole, by a listing of one."""
+        """Return the version of the objects of a kind as a whole, by a listing of one."""
         return int((await self._first(kind))["metadata"]["resourceVersion"])
 
     async def _first(self, kind: Kind) -> Json:
@@ -192,14 +192,14 @@ class API:
         return {"apiVersion": found.get("apiVersion"), "kind": kind.value, **items[0]}
 
     async def config_map(self, key: Key) -> Json | None:
-        """A ConfigMap, or None where there is none."""
+        """Return a ConfigMap, or None where there is none."""
         try:
             return await self.get(Kind.CONFIG_MAP, key)
         except NotFoundError:
             return None
 
     async def pull_secrets(self, account: Key) -> tuple[Json, ...]:
-        """What a ServiceAccount names as Secrets to pull images with; nothing where there is no such account."""
+        """Return what a ServiceAccount names as Secrets to pull images with; nothing where there is no such account."""
         try:
             found = await self.get(Kind.SERVICE_ACCOUNT, account)
         except NotFoundError:
@@ -233,14 +233,14 @@ class API:
             return
 
     async def events_of(self, namespace: str, *, uid: str, reason: str) -> list[Json]:
-        """The events of one reason about one object, at most a page of them: core/v1 keeps them for an hour."""
+        """Return the events of one reason about one object, at most a page of them: core/v1 keeps them for an hour."""
         fields = f"involvedObject.uid={uid},reason={reason}"
         path = f"/api/v1/namespaces/{namespace}/events"
         found = await self.ask(Request(method="GET", path=path, query={"fieldSelector": fields, "limit": str(EVENTS)}))
         return found.get("items") or []
 
     async def limit_ranges(self, namespace: str) -> list[Json]:
-        """The LimitRanges of a namespace."""
+        """Return the LimitRanges of a namespace."""
         found = await self.ask(Request(method="GET", path=f"/api/v1/namespaces/{namespace}/limitranges", query={}))
         return found.get("items") or []
 
@@ -266,7 +266,7 @@ class API:
 
 
 def path_of(kind: Kind, key: Key) -> str:
-    """The path of an object, or of a collection where the name is empty."""
+    """Return the path of an object, or of a collection where the name is empty."""
     prefix, plural = _PATHS[kind]
     namespace = f"/namespaces/{key.namespace}" if key.namespace else ""
     return f"{prefix}{namespace}/{plural}" + (f"/{key.name}" if key.name else "")

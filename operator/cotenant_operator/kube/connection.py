@@ -128,7 +128,7 @@ class Connection:
 
 
 async def _read(response: aiohttp.ClientResponse, request: api.Request) -> bytes:
-    """The body. Raises TooLargeError."""
+    """Return the body. Raises TooLargeError."""
     parts, size = [], 0
     most = MAX_BYTES if int(request.query.get("limit", 1)) == 1 else MAX_PAGE_BYTES
     async for part in response.content.iter_any():
@@ -141,7 +141,7 @@ async def _read(response: aiohttp.ClientResponse, request: api.Request) -> bytes
 
 
 async def kopf_credentials(configuration: client.Configuration) -> kopf.ConnectionInfo:
-    """The same server and credentials, as kopf takes them."""
+    """Return the same server and credentials, as kopf takes them."""
     api_keys: Any = configuration
     scheme, _, token = (await api_keys.get_api_key_with_prefix("BearerToken") or "").rpartition(" ")
     return kopf.ConnectionInfo(

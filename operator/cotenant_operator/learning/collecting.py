@@ -53,13 +53,13 @@ class Collected:
     skipped: list[str] = field(default_factory=list)
 
     def text(self) -> list[str]:
-        """The graphs that lines name, each once, then the lines."""
+        """Return the graphs that lines name, each once, then the lines."""
         used = sorted({line.graph for line in self.lines})
         return [self.graphs[digest].text for digest in used] + [line.to_json() for line in self.lines]
 
 
 async def collected(config_maps: Iterable[Mapping[str, Any]], ask: Ask) -> Collected:
-    """The graphs and the lines of the ConfigMaps of all namespaces.
+    """Return the graphs and the lines of the ConfigMaps of all namespaces.
 
     A line's group is the network that its namespace's graph is named after, so that batch sizes of one are held out
     together.
@@ -99,7 +99,7 @@ async def _collect(found: Collected, namespace: str, config_map: Mapping[str, An
 
 
 async def _document(packed: str, claimed: GraphDigest, namespace: str, ask: Ask, *, source: str) -> Document:
-    """A graph document whose content has the digest under which it is kept. Raises InvalidInputError."""
+    """Return a graph document whose content has the digest under which it is kept. Raises InvalidInputError."""
     task = tasks.Task(kind=tasks.Kind.DOCUMENT, source=source)
     answer = await ask(namespace, task, _from_base64(packed, source=source))
     if answer.graph is None or answer.packed is None:
@@ -118,7 +118,7 @@ def _from_base64(text: str, *, source: str) -> bytes:
 
 
 def _named(packed: bytes, *, source: str) -> Document:
-    """What the confined process wrote itself; within bounds all the same."""
+    """Return what the confined process wrote itself; within bounds all the same."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
             text = file.read(graphs.MAX_BYTES + 1)

@@ -65,11 +65,11 @@ class Ledger:
         return Ledger(lines=_bounded([*kept, *new.values()]))
 
     def learned(self, graph: GraphDigest | None) -> Learned:
-        """What the lines of one graph teach."""
+        """Return what the lines of one graph teach."""
         return learned(self.briefs(), graph)
 
     def briefs(self) -> tuple["Brief", ...]:
-        """What of the lines is needed to learn from them."""
+        """Return what of the lines is needed to learn from them."""
         return tuple(map(brief, self.lines))
 
 
@@ -77,19 +77,19 @@ EMPTY: Final = Ledger()
 
 
 def name_of(namespace: str) -> str:
-    """The name of the ConfigMap that holds a namespace's measurements."""
+    """Return the name of the ConfigMap that holds a namespace's measurements."""
     return f"{PREFIX}{namespace}"
 
 
 def namespace_of(config_map: Mapping[str, Any]) -> str | None:
-    """The namespace whose measurements a ConfigMap holds; None: it was not made for measurements."""
+    """Return the namespace whose measurements a ConfigMap holds; None: it was not made for measurements."""
     metadata = config_map["metadata"]
     is_ours = LABEL in (metadata.get("labels") or {}) and metadata["name"].startswith(PREFIX)
     return str(metadata["name"]).removeprefix(PREFIX) if is_ours else None
 
 
 def brief(line: measurement.Measurement) -> Brief:
-    """What of a line is kept in memory."""
+    """Return what of a line is kept in memory."""
     return Brief(
         graph=GraphDigest(sys.intern(line.graph)),
         gpu_model=GPUModel(sys.intern(line.gpu_model)),
@@ -101,7 +101,7 @@ def brief(line: measurement.Measurement) -> Brief:
 
 
 def learned(lines: Iterable[Brief], graph: GraphDigest | None) -> Learned:
-    """What the lines of one graph teach."""
+    """Return what the lines of one graph teach."""
     mine = [line for line in lines if line.graph == graph]
     largest = max((line.peak_mib for line in mine), default=0)
     memory = -(-largest * LEARNED_PERCENT // 100) if largest else None
@@ -109,14 +109,14 @@ def learned(lines: Iterable[Brief], graph: GraphDigest | None) -> Learned:
 
 
 def read(config_map: Mapping[str, Any] | None) -> Ledger:
-    """The lines of a ConfigMap, without those that cannot be read."""
+    """Return the lines of a ConfigMap, without those that cannot be read."""
     return Ledger(lines=_bounded(parsed(config_map, source=KEY)[0]))
 
 
 def parsed(
     config_map: Mapping[str, Any] | None, *, source: str
 ) -> tuple[list[measurement.Measurement], list[errors.InvalidInputError]]:
-    """The lines of a ConfigMap, and what is wrong with those that cannot be read."""
+    """Return the lines of a ConfigMap, and what is wrong with those that cannot be read."""
     text = str(((config_map or {}).get("data") or {}).get(KEY) or "")
     found, bad = [], []
     for number, line in enumerate(text.splitlines(), 1):
@@ -128,7 +128,7 @@ def parsed(
 
 
 def text(config_map: Mapping[str, Any] | None) -> bytes:
-    """The lines of a ConfigMap as bytes: as many of the newest, whole, as it may have."""
+    """Return the lines of a ConfigMap as bytes: as many of the newest, whole, as it may have."""
     whole = str(((config_map or {}).get("data") or {}).get(KEY) or "").encode()
     if len(whole) <= MAX_LINES_BYTES:
         return whole
@@ -136,13 +136,13 @@ def text(config_map: Mapping[str, Any] | None) -> bytes:
 
 
 def graphs(config_map: Mapping[str, Any] | None) -> dict[GraphDigest, str]:
-    """The graphs of a ConfigMap, packed and in base64."""
+    """Return the graphs of a ConfigMap, packed and in base64."""
     found = ((config_map or {}).get("binaryData") or {}).items()
     return {GraphDigest(f"sha256:{key.removesuffix(SUFFIX)}"): text for key, text in found if key.endswith(SUFFIX)}
 
 
 def manifest(namespace: str, ledger: Ledger, documents: Mapping[GraphDigest, str], *, release: str) -> Json:
-    """The ConfigMap; owned by nobody, so that it outlives the DLJobs that it tells of.
+    """Return the ConfigMap; owned by nobody, so that it outlives the DLJobs that it tells of.
 
     Args:
         namespace: whose jobs were measured.
@@ -165,7 +165,7 @@ def manifest(namespace: str, ledger: Ledger, documents: Mapping[GraphDigest, str
 
 
 def patch(found: Mapping[str, Any], wanted: Json) -> Json:
-    """The merge patch from one ConfigMap to another, only if the first is still as it was read."""
+    """Return the merge patch from one ConfigMap to another, only if the first is still as it was read."""
     gone = dict.fromkeys((found.get("binaryData") or {}).keys() - wanted["binaryData"].keys())
     return {
         "metadata": {
@@ -179,7 +179,7 @@ def patch(found: Mapping[str, Any], wanted: Json) -> Json:
 
 
 def _bounded(lines: list[measurement.Measurement]) -> tuple[measurement.Measurement, ...]:
-    """The newest, so many of each graph on each GPU model, and so many bytes in all."""
+    """Return the newest, so many of each graph on each GPU model, and so many bytes in all."""
     counts: Counter[tuple[GraphDigest, GPUModel]] = Counter()
     kept, size = [], 0
     for line in reversed(lines):
@@ -193,7 +193,7 @@ def _bounded(lines: list[measurement.Measurement]) -> tuple[measurement.Measurem
 
 
 def _fitting(ledger: Ledger, documents: Mapping[GraphDigest, str]) -> dict[GraphDigest, str]:
-    """The graphs that the lines name, those of the newest lines first, as many as there is room for."""
+    """Return the graphs that the lines name, those of the newest lines first, as many as there is room for."""
     found: dict[GraphDigest, str] = {}
     room = MAX_GRAPHS_BYTES
     for line in reversed(ledger.lines):
@@ -205,7 +205,7 @@ def _fitting(ledger: Ledger, documents: Mapping[GraphDigest, str]) -> dict[Graph
 
 
 def _measured(lines: Iterable[Brief]) -> Measured | None:
-    """The newest measurement alone on each GPU model."""
+    """Return the newest measurement alone on each GPU model."""
     rows: dict[GPUModel, Alone] = {}
     for line in lines:
         if line.ok and line.utilization is not None:

@@ -23,7 +23,7 @@ _NO_PEAK: Final = "no memory was seen in use"
 
 
 def of(observed: Observed, *, known: Container[str]) -> tuple[measurement.Measurement, ...]:
-    """A line for each pod whose run has ended, and for each replica of an inference job that was measured.
+    """Return a line for each pod whose run has ended, and for each replica of an inference job that was measured.
 
     Args:
         observed: the DLJob.
@@ -57,7 +57,7 @@ def _lines(
 
 
 def _outcome(pod: views.Pod, current: views.Job) -> measurement.Outcome | None:
-    """How the pod's run ended; None where that says nothing about the job."""
+    """Return how the pod's run ended; None where that says nothing about the job."""
     if pod.phase == "Succeeded" or (current.ended is not None and current.ended.cause is Cause.PROFILED):
         return measurement.Outcome.OK
     end = pod.end
@@ -105,7 +105,7 @@ def _values(entry: gpunode.Tenant | gpunode.Ended) -> tuple[measurement.Values, 
 
 
 def _environment(seen: GPU, pod: views.Pod) -> measurement.Environment:
-    """What the GPUNode and the pod tell; what runs inside of the pod they do not."""
+    """Return what the GPUNode and the pod tell; what runs inside of the pod they do not."""
     return measurement.Environment(
         driver=seen.driver or UNKNOWN,
         cuda=seen.cuda or UNKNOWN,

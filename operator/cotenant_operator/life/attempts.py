@@ -51,7 +51,7 @@ def end_early(current: views.Job, ended: Ended) -> actions.Change:
 
 
 def ending(observed: Observed, spec: dljob.Spec, current: views.Job, *, cause: Cause, message: str) -> Ended:
-    """The end of an attempt by decision of the operator, with the failures that count until now."""
+    """Return the end of an attempt by decision of the operator, with the failures that count until now."""
     failures = _failures(observed, spec, current, cause)
     return Ended(cause=cause, failures=failures, message=growing.cut(message))
 
@@ -97,7 +97,7 @@ def early(
 
 
 def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended | None:
-    """The end of an attempt that ran alone to be measured, and has been."""
+    """Return the end of an attempt that ran alone to be measured, and has been."""
     if not current.carried.profile:
         return None
     measured = profiling.complete(observed, spec, causes.pods_of(observed, current))
@@ -108,7 +108,7 @@ def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
 
 
 def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended:
-    """What an attempt came to that failed by itself."""
+    """Return what an attempt came to that failed by itself."""
     found = [finding for finding in causes.findings(observed, current) if _is_evidence(finding, spec)]
     at = datetime.fromisoformat(current.failed.last_transition_time) if current.failed is not None else None
     if found and found[0].cause in carried.UNCOUNTED and at is not None:
@@ -127,13 +127,13 @@ def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
 
 
 def interrupted(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended | None:
-    """The end of an attempt that is complete, and no success; None: it is one, or goes on."""
+    """Return the end of an attempt that is complete, and no success; None: it is one, or goes on."""
     why = interruptions.why(observed, current)
     return None if why is None else ending(observed, spec, current, cause=Cause.DISRUPTED, message=why)
 
 
 def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: Ended) -> Carried | Over:
-    """What the attempt after an ended one takes over, or why there is none."""
+    """Return what the attempt after an ended one takes over, or why there is none."""
     before, limit = current.carried, builders.backoff_limit(spec)
     failures = before.failures + ended.failures
     if failures > limit:
@@ -170,7 +170,7 @@ def wait_seconds(ended: Ended, after: Carried) -> int:
 
 
 def story(attempt: int, ended: Ended, after: Carried) -> str:
-    """What happened to an attempt, and what the next one gets."""
+    """Return what happened to an attempt, and what the next one gets."""
     what = f"attempt {attempt} {_WORDS.get(ended.cause, 'failed')}: {ended.message}".removesuffix(": ")
     seconds = wait_seconds(ended, after)
     if ended.cause is Cause.OUT_OF_MEMORY:
@@ -185,7 +185,7 @@ def story(attempt: int, ended: Ended, after: Carried) -> str:
 
 
 def may_be_a_victim(observed: Observed, current: views.Job, ended: Ended) -> bool:
-    """Whether an agent may yet say that the attempt's failure was not its own."""
+    """Return whether an agent may yet say that the attempt's failure was not its own."""
     if ended.cause is not Cause.FAILED:
         return False
     failed = [pod for pod in causes.pods_of(observed, current) if pod.phase == "Failed"]
@@ -204,7 +204,7 @@ _WORDS: Final = {
 
 
 def _ran_seconds(observed: Observed, current: views.Job, end: datetime) -> int | None:
-    """How long all pods of an attempt had been on their nodes, of one against which something is held."""
+    """Return how long all pods of an attempt had been on their nodes, of one against which something is held."""
     placed = [pod.scheduled_at for pod in causes.pods_of(observed, current) if pod.scheduled_at is not None]
     if current.carried.suspicion is None or not placed:
         return None
@@ -212,7 +212,7 @@ def _ran_seconds(observed: Observed, current: views.Job, end: datetime) -> int |
 
 
 def _has_run(pod: views.Pod, now: datetime) -> bool:
-    """Whether a pod that followed one that may have caused a fault would lose more than a start."""
+    """Return whether a pod that followed one that may have caused a fault would lose more than a start."""
     began = pod.scheduled_at or pod.meta.created
     return (now - began).total_seconds() > suspicions.APART_SECONDS[0]
 
@@ -236,7 +236,10 @@ def _ends_early(finding: causes.Finding, spec: dljob.Spec) -> bool:
 
 
 def _is_evidence(finding: causes.Finding, spec: dljob.Spec) -> bool:
-    """Whether it ended the attempt; the Job controller replaces a pod that was taken away, and a gang falls apart."""
+    """Return whether it ended the attempt.
+
+    The Job controller replaces a pod that was taken away, and a gang falls apart.
+    """
     end = finding.pod.end
     return finding.cause is not Cause.DISRUPTED or (spec.replicas > 1 and end is not None and end.started)
 

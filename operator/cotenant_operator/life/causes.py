@@ -61,7 +61,7 @@ def findings(observed: Observed, current: views.Job) -> tuple[Finding, ...]:
 
 
 def pods_of(observed: Observed, current: views.Job) -> tuple[views.Pod, ...]:
-    """The Job's pods since it was started last: those of before a suspension were stopped, and say nothing."""
+    """Return the Job's pods since it was started last: those of before a suspension were stopped, and say nothing."""
     began = current.start_time
     own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
     return tuple(pod for pod in own if began is None or pod.meta.created >= began)
@@ -129,7 +129,7 @@ def _by_others(observed: Observed, pod: views.Pod, end: views.PodEnd) -> Finding
 
 
 def is_culprit(observed: Observed, pod: views.Pod) -> bool:
-    """Whether the last fault of a GPU of the pod was its own."""
+    """Return whether the last fault of a GPU of the pod was its own."""
     return any(True for _ in _own_faults(observed, pod))
 
 
@@ -153,7 +153,7 @@ class _Wait(NamedTuple):
 
 
 def not_started(observed: Observed, current: views.Job, now: datetime) -> tuple[Finding | None, datetime | None]:
-    """A pod that has had its GPUs for too long without starting, and else when one will have had."""
+    """Return a pod that has had its GPUs for too long without starting, and else when one will have had."""
     waits = (_wait(observed, pod) for pod in pods_of(observed, current))
     first = min((wait for wait in waits if wait is not None), key=lambda wait: wait.until, default=None)
     if first is None or now < first.until:
@@ -177,13 +177,13 @@ def _wait(observed: Observed, pod: views.Pod) -> _Wait | None:
 
 
 def peak_mib(observed: Observed, pods: Iterable[views.Pod]) -> int:
-    """The most GPU memory that one of these pods was seen to use; 0 where nobody has looked."""
+    """Return the most GPU memory that one of these pods was seen to use; 0 where nobody has looked."""
     own = {views.pod_uid(pod) for pod in pods}
     return max((entry.memory_peak_mib for gpu in observed.gpus.values() for entry in gpu.told_of(own)), default=0)
 
 
 def booked_mib(pods: Iterable[views.Pod]) -> int:
-    """The most GPU memory of one GPU that was booked for one of these pods."""
+    """Return the most GPU memory of one GPU that was booked for one of these pods."""
     booked = (gpu.memory_mib for pod in pods if pod.placement is not None for gpu in pod.placement.gpus)
     return max(booked, default=0)
 
@@ -202,7 +202,7 @@ def alone_on_mib(observed: Observed, pod: views.Pod, grant: grants.Grant | None)
 
 
 def had_company(observed: Observed, pods: Iterable[views.Pod]) -> bool:
-    """Whether another tenant, or the GPU itself, may have been the cause of what befell these pods."""
+    """Return whether another tenant, or the GPU itself, may have been the cause of what befell these pods."""
     members = list(pods)
     own = {views.pod_uid(pod) for pod in members}
     for gpu in (gpu for pod in members for gpu in _gpus(observed, pod)):
@@ -231,7 +231,7 @@ def _gpus(observed: Observed, pod: views.Pod) -> list[_Known]:
 
 
 def _overuse(observed: Observed, pod: views.Pod) -> str | None:
-    """What an agent's watchdog evicted the pod for; None where it was somebody else, such as the packing queue.
+    """Return what an agent's watchdog evicted the pod for; None where it was somebody else, such as the packing queue.
 
     All evictions look alike on the pod. Its GPUNode says before that it should go: where it does not, it was not that.
     """
@@ -242,7 +242,7 @@ def _overuse(observed: Observed, pod: views.Pod) -> str | None:
 
 
 def _may_be_overuse(observed: Observed, pod: views.Pod) -> bool:
-    """Whether the pod was evicted, had used more memory than was booked, and a watchdog evicts for that."""
+    """Return whether the pod was evicted, had used more memory than was booked, and a watchdog evicts for that."""
     end, policy = pod.end, observed.policy
     if end is None or end.disrupted != endings.EVICTED or pod.placement is None or policy is None:
         return False
@@ -254,7 +254,7 @@ def _may_be_overuse(observed: Observed, pod: views.Pod) -> bool:
 
 
 def suspected_of(observed: Observed, pod: views.Pod) -> Suspected | None:
-    """The fault of which the pod, or a tenant of another job, is the cause, and nobody knows which."""
+    """Return the fault of which the pod, or a tenant of another job, is the cause, and nobody knows which."""
     name = pod.meta.key.name
     for gpu, fault in _faults(observed, pod):
         if views.pod_uid(pod) not in fault.suspect_pod_uids:
@@ -276,7 +276,7 @@ def _seconds(began: datetime, text: str) -> int:
 
 
 def _fault(observed: Observed, pod: views.Pod) -> str | None:
-    """The fault that the pod is named a victim of, unless pods of the same DLJob alone can have caused it."""
+    """Return the fault that the pod is named a victim of, unless pods of the same DLJob alone can have caused it."""
     for gpu, fault in _faults(observed, pod):
         who = "a fault" if fault.culprit_pod_uid is None else "another tenant's fault"
         return f"{who} on {_where(gpu, pod, fault)}"

@@ -23,7 +23,7 @@ POLL_SECONDS: Final = (1.0, 30.0)
 def granted(
     observed: Observed, spec: dljob.Spec, now: datetime, taken_over: carried.Carried = carried.FIRST
 ) -> grants.Grant | Stage:
-    """What the pods ask for, or the stage that says why nothing is made; `taken_over`: from former attempts."""
+    """Return what the pods ask for, or the stage that says why nothing is made; `taken_over`: from former attempts."""
     refusal = observed.refusal
     if refusal is not None and refusal.stands(observed.job.meta.generation, now):
         return _blocked(refusal.reason, refusal.message, retry_at=refusal.retry_at)
@@ -66,7 +66,7 @@ def _held_if_root(
 
 
 def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> Measured | None:
-    """What was measured of the job itself, and on other GPU models of former jobs of its graph."""
+    """Return what was measured of the job itself, and on other GPU models of former jobs of its graph."""
     own = taken_over.measured or profiling.of_deployment(observed, spec)
     if observed.policy is not None and profiling.is_reactive(observed.policy):
         return own
@@ -74,7 +74,7 @@ def _measured(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried)
 
 
 def needs(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> granting.Needs:
-    """What has been learned about the job's needs."""
+    """Return what has been learned about the job's needs."""
     suspicion = taken_over.suspicion
     return granting.Needs(
         memory_mib=taken_over.memory_mib,
@@ -85,7 +85,7 @@ def needs(observed: Observed, spec: dljob.Spec, taken_over: carried.Carried) -> 
 
 
 def _learned_mib(observed: Observed, spec: dljob.Spec) -> int | None:
-    """What former jobs of the graph teach, as far as a shared GPU that the job may use can hold it.
+    """Return what former jobs of the graph teach, as far as a shared GPU that the job may use can hold it.
 
     Else it would wait for ever.
     """
@@ -120,7 +120,10 @@ def remembered(observed: Observed) -> Observed:
 
 
 def _was_measured(observed: Observed, spec: dljob.Spec) -> bool:
-    """Whether an inference job was rolled with what was measured of it: another change does not measure it again."""
+    """Return whether an inference job was rolled with what was measured of it.
+
+    Another change does not measure it again.
+    """
     current, policy = observed.deployment, observed.policy
     document = None if current is None or current.grant is None else current.grant.document()
     measured = document is not None and document.source is prediction.Source.PROFILE
@@ -128,7 +131,7 @@ def _was_measured(observed: Observed, spec: dljob.Spec) -> bool:
 
 
 def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:
-    """The stage of a job whose graph is being extracted, or that was created so lately that it may be on the way."""
+    """Return the stage of a job whose graph is being extracted, or that is so new that it may be on the way."""
     outcome, age = observed.outcome, (now - observed.job.meta.created).total_seconds()
     if isinstance(outcome, outcomes.Missing) and outcome.reason == reasons.EXTRACTION_RUNNING:
         # Its Job has a time limit.

@@ -15,12 +15,12 @@ from cotenant_operator.workloads import digests
 
 
 def is_outdated(spec: dljob.Spec, current: views.Job) -> bool:
-    """Whether the Job was made from another spec."""
+    """Return whether the Job was made from another spec."""
     return not digests.is_of_spec(current.origin, spec)
 
 
 def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job, *, failures: int) -> bool:
-    """Whether the Job goes, so that the next one is made from the spec as it stands.
+    """Return whether the Job goes, so that the next one is made from the spec as it stands.
 
     Args:
         observed: what there is.
@@ -34,7 +34,7 @@ def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job
 
 
 def made_again(current: views.Job) -> Stage:
-    """The stage of a Job that goes, because it is to be made from another spec."""
+    """Return the stage of a Job that goes, because it is to be made from another spec."""
     meta = current.meta
     # With its version: one that arrives late takes no Job away that was found to be as the spec says meanwhile.
     gone = actions.Delete(kind=Kind.JOB, name=meta.key.name, uid=meta.uid, version=meta.version)
@@ -65,7 +65,7 @@ def told(observed: Observed, message: str | None) -> tuple[Note, ...]:
 
 
 def _is_at_rest(observed: Observed, current: views.Job) -> bool:
-    """Whether no pod of the Job has its GPUs, and its end is not decided."""
+    """Return whether no pod of the Job has its GPUs, and its end is not decided."""
     if current.meta.deleting or current.ending or current.ended is not None or current.problem is not None:
         return False
     own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
@@ -73,7 +73,9 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
 
 
 def _may_be_forgotten(observed: Observed, current: views.Job) -> bool:
-    """Whether the attempt's memory is elsewhere, too: it follows from the Job before it, or there is nothing in it.
+    """Return whether the attempt's memory is elsewhere, too.
+
+    It follows from the Job before it, or there is nothing in it.
 
     What counts against `backoffLimit` is in the status. A count of waits may be forgotten.
     """

@@ -53,7 +53,7 @@ class _Step:
 
 
 def look(observed: Observed, now: datetime) -> Looked:
-    """What is to be done for the graph of a DLJob that is not over."""
+    """Return what is to be done for the graph of a DLJob that is not over."""
     asked = extraction.wanted(observed.job)
     own = [job for job in observed.extractions if asked is not None and job.digest == asked.digest]
     rest = [job for job in observed.extractions if job not in own[-1:]]
@@ -73,7 +73,7 @@ def look(observed: Observed, now: datetime) -> Looked:
 
 
 def borrowed_account(observed: Observed) -> str | None:
-    """The ServiceAccount whose pull secrets the pod needs that starts now; None: none starts."""
+    """Return the ServiceAccount whose pull secrets the pod needs that starts now; None: none starts."""
     asked = extraction.wanted(observed.job)
     if asked is None or observed.job.spec is None or _is_suspended(observed) or not is_awaited(observed.outcome):
         return None
@@ -83,12 +83,12 @@ def borrowed_account(observed: Observed) -> str | None:
 
 
 def is_awaited(outcome: outcomes.Outcome | None) -> bool:
-    """Whether the graph has to be extracted, or is being."""
+    """Return whether the graph has to be extracted, or is being."""
     return isinstance(outcome, outcomes.Missing) and outcome.reason == reasons.EXTRACTION_RUNNING
 
 
 def after_the_end(observed: Observed) -> tuple[actions.Action, ...]:
-    """A DLJob that is over extracts nothing more."""
+    """Return the deletions: a DLJob that is over extracts nothing more."""
     return deletions(observed.extractions)
 
 
@@ -126,7 +126,7 @@ def _is_suspended(observed: Observed) -> bool:
 
 
 def _begun(observed: Observed, asked: extraction.Wanted, now: datetime) -> _Step:
-    """The first try: the result's place first, so that there is always something to write into."""
+    """Return the first try: the result's place first, so that there is always something to write into."""
     made = actions.Create(kind=Kind.CONFIG_MAP, manifest=extraction.result(observed.job, asked))
     first = _try(observed, asked, number=1, now=now)
     return replace(first, todo=(_discard(observed, renew=asked.result.name), made, *first.todo))
@@ -181,13 +181,13 @@ def _progress(observed: Observed, current: ExtractionJob) -> str:
 
 
 def _pod(observed: Observed, current: ExtractionJob) -> ExtractionPod | None:
-    """The pod that says most: the last one that ran, else the last one."""
+    """Return the pod that says most: the last one that ran, else the last one."""
     pods = [pod for pod in observed.extraction_pods if pod.meta.owner_uid == current.meta.uid]
     return max(pods, key=lambda pod: (pod.started, pod.meta.created, pod.meta.key.name), default=None)
 
 
 def _ended(observed: Observed, asked: extraction.Wanted, current: ExtractionJob, now: datetime) -> _Step:
-    """The Job is over, and its result is not there."""
+    """Decide about a Job that is over, and whose result is not there."""
     name, pod = current.meta.key.name, _pod(observed, current)
     told = _told(observed, current)
     if told is not None and (pod is None or not pod.words):
@@ -226,7 +226,7 @@ def _again(observed: Observed, asked: extraction.Wanted, current: ExtractionJob,
 
 
 def _said(pod: ExtractionPod | None) -> str:
-    """The last words of a pod, with what its end by the kernel means."""
+    """Return the last words of a pod, with what its end by the kernel means."""
     if pod is None:
         return ""
     said = extraction.last_line(pod.words)
@@ -248,7 +248,7 @@ def _settled_at(current: ExtractionJob, now: datetime) -> datetime:
 
 
 def _told(observed: Observed, current: ExtractionJob) -> _Step | None:
-    """What the status has said of the end of this Job: its pod may be gone since."""
+    """Return what the status has said of the end of this Job: its pod may be gone since."""
     before = conditions.find(observed.job.status.conditions, dljob.PREDICTED)
     if before is None or before.reason not in _ENDS or f"Job {current.meta.key.name} " not in before.message:
         return None
@@ -256,6 +256,6 @@ def _told(observed: Observed, current: ExtractionJob) -> _Step | None:
 
 
 def _said_before(observed: Observed) -> str:
-    """What the status said last of a pod that has never run and is gone."""
+    """Return what the status said last of a pod that has never run and is gone."""
     before = conditions.find(observed.job.status.conditions, dljob.PREDICTED)
     return before.message if before is not None and before.reason == reasons.EXTRACTION_RUNNING else ""

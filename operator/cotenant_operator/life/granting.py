@@ -45,7 +45,7 @@ _Of = TypeVar("_Of")
 def decide(
     spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome, needs: Needs = NOTHING_LEARNED
 ) -> Grant | Hold:
-    """What the pods ask for under a policy, or why they have to wait."""
+    """Return what the pods ask for under a policy, or why they have to wait."""
     observed_only = policy.mode is packingpolicy.Mode.OBSERVE
     models = _roomy_models(spec, needs) if needs.exclusive else ",".join(spec.gpu_models) or None
     whole = Grant(
@@ -86,7 +86,7 @@ def decide(
 
 
 def booked_memory(spec: dljob.Spec, document: Prediction, needs: Needs) -> str | None:
-    """The GPU memory to book, as the annotation says it; None: what the prediction says for each GPU model.
+    """Return the GPU memory to book, as the annotation says it; None: what the prediction says for each GPU model.
 
     `spec.gpuMemory`, else the largest that is predicted, is the least; what was learned only ever raises it.
     """
@@ -99,7 +99,7 @@ def booked_memory(spec: dljob.Spec, document: Prediction, needs: Needs) -> str |
 
 
 def _roomy_models(spec: dljob.Spec, needs: Needs) -> str | None:
-    """The GPU models that the job may use and that have the memory that it needs; the largest where none has."""
+    """Return the GPU models that the job may use and that have the memory that it needs; the largest where none has."""
     usable = allowed(spec, needs.gpu_memory_mib)
     wanted = min(needs.memory_mib or 0, max(usable.values(), default=0))
     roomy = sorted(model for model, mib in usable.items() if mib >= wanted)
@@ -114,13 +114,13 @@ def allowed(spec: dljob.Spec, by_model: Mapping[GPUModel, _Of]) -> dict[GPUModel
 
 
 def largest_bookable_mib(memory_mib: Mapping[GPUModel, int], policy: packingpolicy.Spec | None) -> int | None:
-    """The most memory that a shared GPU of these models can book; None where there is none."""
+    """Return the most memory that a shared GPU of these models can book; None where there is none."""
     packing = (policy or packingpolicy.Spec()).packing
     return max((booking.bookable_mib(mib, packing(model)) for model, mib in memory_mib.items()), default=None)
 
 
 def fitting(document: Prediction, policy: packingpolicy.Spec) -> Prediction:
-    """The prediction as an annotation can carry it: the GPU models of the largest cost are left out first."""
+    """Return the prediction as an annotation can carry it: the GPU models of the largest cost are left out first."""
 
     def cost(model: GPUModel) -> tuple[int, str]:
         row, packing = document.by_gpu[model], policy.packing(model)
@@ -134,7 +134,10 @@ def fitting(document: Prediction, policy: packingpolicy.Spec) -> Prediction:
 
 
 def renewed(old: Grant | None, new: Grant, *, bound: bool) -> Grant:
-    """The grant of a workload whose spec changed: a policy's change alone gives no new share while a pod is bound."""
+    """Return the grant of a workload whose spec changed.
+
+    A policy's change alone gives no new share while a pod is bound.
+    """
     if old is None or not bound:
         return new
     same_question = (old.prediction, old.gpu_models, old.observed_only) == (

@@ -21,7 +21,7 @@ SMALLER: Final = "no GPU that the job may use has more; make the job smaller (it
 def ran_out(
     observed: Observed, finding: causes.Finding, pods: Iterable[views.Pod], grant: grants.Grant | None
 ) -> Ended:
-    """What one pod's running out of GPU memory comes to.
+    """Return what one pod's running out of GPU memory comes to.
 
     Args:
         observed: the DLJob.
@@ -41,7 +41,7 @@ def ran_out(
 def more(
     observed: Observed, spec: dljob.Spec, *, after: Carried, ended: Ended, grant: grants.Grant | None
 ) -> Carried | None:
-    """What is taken over from a run that ended so; None: no GPU that the job may use has more.
+    """Return what is taken over from a run that ended so; None: no GPU that the job may use has more.
 
     Args:
         observed: the DLJob.
@@ -67,7 +67,7 @@ def more(
 
 
 def words(ended: Ended, after: Carried) -> str:
-    """What follows."""
+    """Return what follows."""
     if not after.exclusive:
         return f"{after.memory_mib} MiB of GPU memory"
     if ended.gpu_memory_mib is None:

@@ -54,7 +54,7 @@ FREE: Final = Hold()
 
 
 def is_gated(observed: Observed, spec: dljob.Spec, manifest: Mapping[str, Any]) -> bool:
-    """Whether a Job that is to be made begins suspended: some quota limits the gang's pods."""
+    """Return whether a Job that is to be made begins suspended: some quota limits the gang's pods."""
     if spec.replicas == 1 or spec.managed_by is not None or not observed.quotas or manifest["spec"]["suspend"]:
         return False
     asked = demand.read(manifest["spec"]["template"], pods=spec.replicas).with_defaults(observed.defaults)
@@ -62,7 +62,7 @@ def is_gated(observed: Observed, spec: dljob.Spec, manifest: Mapping[str, Any]) 
 
 
 def wants_defaults(observed: Observed) -> bool:
-    """Whether it depends on quotas when a gang starts, and so on what admission will put into its pods."""
+    """Return whether it depends on quotas when a gang starts, and so on what admission will put into its pods."""
     job, spec, current = observed.job, observed.job.spec, observed.current_job
     if spec is None or job.meta.deleting or job.finished is not None or job.status_problem is not None:
         return False
@@ -99,7 +99,7 @@ def wants_events(observed: Observed, now: datetime) -> str | None:
 
 
 def look(observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime) -> Hold:
-    """What the quotas of its namespace mean for a training job's Job."""
+    """Return what the quotas of its namespace mean for a training job's Job."""
     if spec.suspend or spec.managed_by is not None or _is_at_rest(current):
         return FREE
     if current.suspended:
@@ -108,7 +108,7 @@ def look(observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime
 
 
 def of_deployment(current: views.Deployment, living: int, now: datetime) -> Hold:
-    """What is said of a Deployment with so many pods."""
+    """Return what is said of a Deployment with so many pods."""
     failure = current.failed_creation
     if failure is None or living >= current.replicas:
         return FREE
@@ -117,7 +117,7 @@ def of_deployment(current: views.Deployment, living: int, now: datetime) -> Hold
 
 
 def _is_at_rest(current: views.Job) -> bool:
-    """Whether nothing of a Job is to start any more."""
+    """Return whether nothing of a Job is to start any more."""
     over = current.complete is not None or current.failed is not None
     return over or current.ending or current.ended is not None or current.meta.deleting
 
@@ -139,7 +139,7 @@ def _waiting(observed: Observed, current: views.Job, now: datetime) -> Hold:
 
 
 def _lack(observed: Observed, asked: demand.Demand, pods: int, now: datetime) -> quota.Lack | None:
-    """What lacks for the gang, when those that go first have got theirs."""
+    """Return what lacks for the gang, when those that go first have got theirs."""
     alone = quota.Room(observed.quotas).lack(asked, pods)
     if alone is not None and alone.for_ever:
         return alone
@@ -156,7 +156,7 @@ def _lack(observed: Observed, asked: demand.Demand, pods: int, now: datetime) ->
 
 
 def _goes_first(rival: Rival, room: quota.Room, observed: Observed, now: datetime) -> bool:
-    """Whether room is kept for an older gang that waits."""
+    """Return whether room is kept for an older gang that waits."""
     setback = rival.setback
     if setback is not None and setback.count > YIELDING and now < _latest(setback):
         return False
@@ -184,7 +184,7 @@ def _due(setback: Setback, observed: Observed, asked: demand.Demand, now: dateti
 
 
 def _left(observed: Observed, asked: demand.Demand, *, held: int = 0) -> dict[str, Decimal]:
-    """What the quotas leave, with what so many pods of the gang hold.
+    """Return what the quotas leave, with what so many pods of the gang hold.
 
     The overhead of a RuntimeClass may make the pods ask for what their template does not name: how much of such a
     limit they hold is not known, so only one that is raised is more.
@@ -238,5 +238,5 @@ def _words(failure: FailedCreation) -> Blocked:
 
 
 def annotations(setback: Setback) -> dict[str, str | None]:
-    """What is merged into the Job's annotations when it is suspended again."""
+    """Return what is merged into the Job's annotations when it is suspended again."""
     return {labels.QUOTA_SETBACK: setback.to_json()}

@@ -44,5 +44,5 @@ def why(observed: Observed, current: views.Job) -> str | None:
 
 
 def _is_taken_away(pod: views.Pod) -> bool:
-    """Whether it was disrupted, and has not failed for it: the Job controller replaces one that has."""
+    """Return whether it was disrupted, and has not failed for it: the Job controller replaces one that has."""
     return pod.end is not None and pod.end.disrupted is not None and pod.phase != "Failed"

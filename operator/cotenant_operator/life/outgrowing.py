@@ -13,13 +13,13 @@ from cotenant_operator.workloads import digests
 
 
 def known(spec: dljob.Spec, current: views.Deployment) -> Shortage:
-    """What former templates have taught of what is to be run now."""
+    """Return what former templates have taught of what is to be run now."""
     there = current.shortage
     return there if not there.of or digests.is_of_work(there.of, spec) else Shortage(of=digests.of_work(spec))
 
 
 def learned(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> Shortage:
-    """The same, with what pods of the present template have shown; its time is not set yet."""
+    """Return the same, with what pods of the present template have shown; its time is not set yet."""
     before = known(spec, current)
     pods = pods_of_template(observed, current)
     found = [finding for pod in pods if (finding := causes.ran_out(observed, pod)) is not None]
@@ -44,7 +44,7 @@ def learned(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> 
 
 
 def asks(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> bool:
-    """Whether its pods are to be placed with more."""
+    """Return whether its pods are to be placed with more."""
     return learned(observed, spec, current).out_of_memory > current.shortage.out_of_memory
 
 

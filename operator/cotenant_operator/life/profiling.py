@@ -26,7 +26,10 @@ MODEL: Final = "measured"
 
 
 def seen(observed: Observed, pods: Iterable[views.Pod]) -> Measured | None:
-    """What was measured of these pods alone for long enough; of several on one GPU model, the largest of each value."""
+    """Return what was measured of these pods alone for long enough.
+
+    Of several on one GPU model, the largest of each value.
+    """
     found = [row for each in pods if each.placement is not None for row in _rows(observed, each)]
     by_gpu: dict[GPUModel, Alone] = {}
     for model, row in found:
@@ -35,14 +38,14 @@ def seen(observed: Observed, pods: Iterable[views.Pod]) -> Measured | None:
 
 
 def wanted(spec: dljob.Spec, policy: packingpolicy.Spec) -> bool:
-    """Whether the job is to be measured where there is no prediction for it."""
+    """Return whether the job is to be measured where there is no prediction for it."""
     profiles = is_reactive(policy) or policy.queue.on_missing_prediction is packingpolicy.OnMissingPrediction.PROFILE
     packs = policy.mode is packingpolicy.Mode.PACK and spec.sharing is dljob.Sharing.SHARED
     return profiles and packs and spec.gpus_per_replica == 1
 
 
 def is_reactive(policy: packingpolicy.Spec) -> bool:
-    """Whether only what was measured of a job itself counts."""
+    """Return whether only what was measured of a job itself counts."""
     return policy.placement is packingpolicy.Placement.REACTIVE
 
 
@@ -61,12 +64,12 @@ def counted(observed: Observed) -> Observed:
 
 
 def begins(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outcome | None) -> bool:
-    """Whether a job that gets a whole GPU gets it in order to be measured."""
+    """Return whether a job that gets a whole GPU gets it in order to be measured."""
     return wanted(spec, policy) and isinstance(outcome, outcomes.Missing)
 
 
 def complete(observed: Observed, spec: dljob.Spec, pods: Iterable[views.Pod]) -> Measured | None:
-    """What was measured, once every replica has been; None before."""
+    """Return what was measured, once every replica has been; None before."""
     living = [each for each in pods if not each.ended and not each.meta.deleting]
     if len(living) < spec.replicas or not all(each.placement is not None and _rows(observed, each) for each in living):
         return None
@@ -74,7 +77,7 @@ def complete(observed: Observed, spec: dljob.Spec, pods: Iterable[views.Pod]) ->
 
 
 def document(measured: Measured, graph: GraphDigest | None, *, uid: str) -> prediction.Prediction:
-    """The prediction of a job that was only measured.
+    """Return the prediction of a job that was only measured.
 
     Args:
         measured: by GPU model.
@@ -90,7 +93,10 @@ def document(measured: Measured, graph: GraphDigest | None, *, uid: str) -> pred
 
 
 def corrected(predicted: prediction.Prediction, measured: Measured) -> prediction.Prediction:
-    """A prediction with the measured utilization, on the GPU models where it was measured; all else as predicted."""
+    """Return a prediction with the measured utilization, on the GPU models where it was measured.
+
+    All else as predicted.
+    """
     rows = {
         model: row.model_copy(update={"utilization": _utilization(measured.by_gpu[model])})
         if model in measured.by_gpu
@@ -103,7 +109,7 @@ def corrected(predicted: prediction.Prediction, measured: Measured) -> predictio
 
 
 def words(measured: Measured) -> str:
-    """What was measured, for people."""
+    """Return what was measured, for people."""
     return "; ".join(
         f"{row.utilization_percent} % of {model} and {row.memory_peak_mib} MiB in {row.seconds} s alone"
         for model, row in sorted(measured.by_gpu.items())
@@ -111,7 +117,7 @@ def words(measured: Measured) -> str:
 
 
 def outcome(observed: Observed, spec: dljob.Spec, measured: Measured | None) -> outcomes.Outcome | None:
-    """The prediction with what was measured in it, as the policy has it; without a measurement as it is."""
+    """Return the prediction with what was measured in it, as the policy has it; without a measurement as it is."""
     made, policy = observed.outcome, observed.policy
     if measured is None or policy is None or made is None:
         return made
@@ -128,7 +134,7 @@ def outcome(observed: Observed, spec: dljob.Spec, measured: Measured | None) -> 
 
 
 def of_deployment(observed: Observed, spec: dljob.Spec) -> Measured | None:
-    """What an inference job's pods were measured to do."""
+    """Return what an inference job's pods were measured to do."""
     current = observed.deployment
     if spec.workload_type is not pod.WorkloadType.INFERENCE or current is None:
         return None
@@ -160,7 +166,7 @@ def _utilization(row: Alone) -> prediction.PercentRange:
 
 
 def _rows(observed: Observed, measured: views.Pod) -> list[tuple[GPUModel, Alone]]:
-    """What the agents tell of one pod, on the GPUs that it is placed on."""
+    """Return what the agents tell of one pod, on the GPUs that it is placed on."""
     uid = views.pod_uid(measured)
     booked = () if measured.placement is None else measured.placement.gpus
     known = (observed.gpus.get(gpu.uuid) for gpu in booked)

@@ -74,7 +74,7 @@ class Room:
             self._kept[limit] = self._kept.get(limit, Decimal(0)) + amount
 
     def lack(self, demand: Demand, pods: int) -> Lack | None:
-        """The limit that leaves too little for so many pods, the worst in proportion; None: they fit."""
+        """Return the limit that leaves too little for so many pods, the worst in proportion; None: they fit."""
         found = (self._of(limit, quota, demand, pods) for limit, quota in limits(self._quotas, demand))
         lacks = [lack for lack in found if lack is not None]
         return max(lacks, key=lambda lack: (lack.for_ever, lack.asked / (lack.hard or 1)), default=None)
@@ -90,12 +90,12 @@ class Room:
 
 
 def concern(quotas: Iterable[Quota], demand: Demand) -> bool:
-    """Whether some quota limits such pods."""
+    """Return whether some quota limits such pods."""
     return next(limits(quotas, demand), None) is not None
 
 
 def limits(quotas: Iterable[Quota], demand: Demand) -> Iterator[tuple[Limit, Quota]]:
-    """The limits that charge such pods."""
+    """Yield the limits that charge such pods."""
     for quota in quotas:
         if all(matches(scope, demand) for scope in quota.scopes):
             for resource in quota.hard:
@@ -104,7 +104,7 @@ def limits(quotas: Iterable[Quota], demand: Demand) -> Iterator[tuple[Limit, Quo
 
 
 def matches(scope: Scope, demand: Demand) -> bool:
-    """Whether a scope holds for such pods; one that is not about pods never does."""
+    """Return whether a scope holds for such pods; one that is not about pods never does."""
     facts = {
         "Terminating": demand.terminating,
         "NotTerminating": not demand.terminating,
@@ -132,7 +132,7 @@ def _matches_class(scope: Scope, name: str) -> bool:
 
 
 def shown(resource: str, amount: Decimal) -> str:
-    """A quantity as people write it: bytes in the largest unit that fits evenly, anything else as it is."""
+    """Return a quantity as people write it: bytes in the largest unit that fits evenly, anything else as it is."""
     if any(word in resource for word in _BYTES):
         for suffix, size in _BINARY:
             if amount >= size and amount % size == 0:

@@ -17,7 +17,7 @@ from cotenant_operator.telling import happenings, status
 
 
 def wants_prediction(observed: Observed, now: datetime) -> bool:
-    """Whether the decision rests on a prediction that no workload carries yet."""
+    """Return whether the decision rests on a prediction that no workload carries yet."""
     job = observed.job
     if job.meta.deleting or job.finished is not None or job.spec is None or job.status_problem is not None:
         return False
@@ -32,7 +32,7 @@ def wants_prediction(observed: Observed, now: datetime) -> bool:
 
 
 def reconcile(observed: Observed, now: datetime) -> Plan:
-    """What to do now."""
+    """Return what to do now."""
     job = observed.job
     if job.meta.deleting:
         # Owner references let the garbage collector clean up.
@@ -92,7 +92,10 @@ def _write(observed: Observed, new: dljob.Status) -> actions.PatchStatus:
 
 
 def _retry_at(observed: Observed, stage: Stage, now: datetime) -> datetime | None:
-    """A deadline may begin with the status that is being written: it is looked at again when that arrives."""
+    """Return when to look again.
+
+    A deadline may begin with the status that is being written, which is looked at anyway.
+    """
     if stage.retry_at is not None or not isinstance(observed.outcome, outcomes.Missing):
         return stage.retry_at
     return None if stage.workload or not observed.outcome.may_come else now + timedelta(seconds=30)

@@ -49,7 +49,7 @@ def make_room(current: views.Deployment) -> actions.Change:
 
 
 def words(observed: Observed, current: views.Deployment) -> str | None:
-    """How far a rollout is, and what it waits for; None: there is none."""
+    """Return how far a rollout is, and what it waits for; None: there is none."""
     if not _former(observed, current):
         return None
     present = [pod for pod in outgrowing.pods_of_template(observed, current) if pod.ready and not pod.meta.deleting]

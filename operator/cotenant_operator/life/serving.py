@@ -44,7 +44,7 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
 
 
 def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> Stage:
-    """The stage of a Deployment that is as the spec says: its pods come, are rolled, or run."""
+    """Return the stage of a Deployment that is as the spec says: its pods come, are rolled, or run."""
     room_at, words = rolling.makes_room_at(observed, current), rolling.words(observed, current)
     if room_at is not None and now >= room_at:
         return Stage(actions=(rolling.make_room(current),), workload=True, rolling=words)
@@ -56,7 +56,10 @@ def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> S
 
 
 def _adapt(spec: dljob.Spec, current: views.Deployment, shortage: Shortage) -> actions.Change:
-    """What may change without new pods; the template stays as it is, whatever this release would make of the spec."""
+    """Return what may change without new pods.
+
+    The template stays as it is, whatever this release would make of the spec.
+    """
     known = None if shortage == shortages.NONE else shortage.to_json()
     patch = {
         "metadata": {"annotations": {labels.SHORTAGE: known, **digests.renewed(current.origin, spec)}},
@@ -74,7 +77,7 @@ def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
 
 
 def is_to_be_rolled(observed: Observed, spec: dljob.Spec, current: views.Deployment, now: datetime) -> bool:
-    """Whether its pods are to be made anew: from another spec, or placed by what they have shown."""
+    """Return whether its pods are to be made anew: from another spec, or placed by what they have shown."""
     return (
         not is_current(current, spec)
         or is_measured(observed, spec)
@@ -92,12 +95,15 @@ def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shor
 
 
 def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
-    """Whether the Deployment was made from this spec, replicas aside."""
+    """Return whether the Deployment was made from this spec, replicas aside."""
     return digests.is_of_spec(current.origin, spec)
 
 
 def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
-    """Whether the pods have whole GPUs for want of a prediction, and have been measured there: they are rolled once."""
+    """Return whether the pods have whole GPUs for want of a prediction, and have been measured there.
+
+    They are rolled once.
+    """
     current, policy = observed.deployment, observed.policy
     if current is None or current.grant is None or policy is None or spec.suspend or not spec.replicas:
         return False

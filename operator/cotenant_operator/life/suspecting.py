@@ -13,12 +13,12 @@ from cotenant_operator.workloads import digests
 
 
 def known(spec: dljob.Spec, current: views.Deployment) -> suspicions.Suspicion | None:
-    """What is held against what is to be run now; another program has not been there."""
+    """Return what is held against what is to be run now; another program has not been there."""
     return current.suspicion if digests.is_of_spec(current.origin, spec) else None
 
 
 def fault(observed: Observed, current: views.Deployment) -> causes.Suspected | None:
-    """A fault that pods of the present template may have caused, and that has not been answered."""
+    """Return a fault that pods of the present template may have caused, and that has not been answered."""
     pods = outgrowing.pods_of_template(observed, current)
     found = [suspected for pod in pods if (suspected := causes.suspected_of(observed, pod)) is not None]
     before = None if current.suspicion is None else current.suspicion.fault
@@ -37,7 +37,7 @@ def share_again(observed: Observed, current: views.Deployment) -> datetime | Non
 
 
 def is_cleared(observed: Observed, current: views.Deployment, now: datetime) -> bool:
-    """Whether its pods are to be rolled, because they have run alone for long enough."""
+    """Return whether its pods are to be rolled, because they have run alone for long enough."""
     due = share_again(observed, current)
     return due is not None and now >= due
 
@@ -45,7 +45,7 @@ def is_cleared(observed: Observed, current: views.Deployment, now: datetime) -> 
 def learned(
     observed: Observed, spec: dljob.Spec, current: views.Deployment, now: datetime
 ) -> suspicions.Suspicion | None:
-    """What is held against it with what pods of the present template have shown."""
+    """Return what is held against it with what pods of the present template have shown."""
     before, hit = known(spec, current), fault(observed, current)
     if hit is not None:
         return suspicions.after(before, hit.fault, hit.seconds)
@@ -53,7 +53,7 @@ def learned(
 
 
 def words(suspicion: suspicions.Suspicion | None) -> str:
-    """How it is found out who caused a fault."""
+    """Return how it is found out who caused a fault."""
     if suspicion is None or not suspicion.alone:
         return "it shares no GPU with the others for a while"
     if suspicion.for_good:

@@ -98,7 +98,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
 
 
 def _remembered(observed: Observed, attempt: int, taken_over: carried.Carried | None) -> carried.Carried:
-    """What an attempt takes over: of one whose Job was deleted, what counted is in the status."""
+    """Return what an attempt takes over: of one whose Job was deleted, what counted is in the status."""
     failures = observed.job.status.failures
     if taken_over is None and failures is None:
         return carried.of_attempt(None, attempt=attempt)
@@ -109,7 +109,7 @@ def _remembered(observed: Observed, attempt: int, taken_over: carried.Carried | 
 
 
 def _marked(observed: Observed, spec: dljob.Spec, grant: grants.Grant, taken_over: carried.Carried) -> carried.Carried:
-    """What the attempt takes over, and whether it runs alone in order to be measured."""
+    """Return what the attempt takes over, and whether it runs alone in order to be measured."""
     alone = grant.prediction is None and not taken_over.exclusive
     if alone and observed.policy is not None and profiling.begins(spec, observed.policy, observed.outcome):
         return taken_over.model_copy(update={"profile": True})
@@ -117,7 +117,7 @@ def _marked(observed: Observed, spec: dljob.Spec, grant: grants.Grant, taken_ove
 
 
 def _service(observed: Observed, spec: dljob.Spec) -> tuple[actions.Create, ...]:
-    """What the members of a gang find one another by; made before they are, and again where it is gone."""
+    """Return what the members of a gang find one another by; made before they are, and again where it is gone."""
     if not builders.needs_service(spec):
         return ()
     return (actions.Create(kind=Kind.SERVICE, manifest=builders.headless_service(observed.job, spec)),)
@@ -135,7 +135,7 @@ def begin(kind: str, name: str, grant: grants.Grant, *, attempt: int | None = No
 
 
 def created(name: str, grant: grants.Grant) -> str:
-    """What was created, in words."""
+    """Return what was created, in words."""
     gpus = f"{grant.gpus} GPU" if grant.gpus == 1 else f"{grant.gpus} GPUs"
     if grant.observed_only:
         return f"created {name}: {gpus} of the default scheduler a replica (PackingPolicy mode: Observe)"
@@ -145,7 +145,7 @@ def created(name: str, grant: grants.Grant) -> str:
 
 
 def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job) -> Stage:
-    """The next attempt, at once or after a while, or the end."""
+    """Return the next attempt, at once or after a while, or the end."""
     failed = current.failed
     if failed is None or not current.finished:
         return Stage(attempt=current.attempt, workload=True, ending=True)
@@ -163,7 +163,7 @@ def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, curre
 def _after_interruption(
     observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job, ended: carried.Ended
 ) -> Stage:
-    """The next attempt after one whose pods ended well because they were asked to end."""
+    """Return the next attempt after one whose pods ended well because they were asked to end."""
     due = deadline(observed, spec)
     if due is not None and now >= due:
         message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
@@ -174,7 +174,7 @@ def _after_interruption(
 def _next(
     observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job, ended: carried.Ended | None = None
 ) -> Stage:
-    """What follows an attempt whose end is known."""
+    """Return what follows an attempt whose end is known."""
     ended = current.ended or ended or attempts.concluded(observed, spec, current)
     following = attempts.following(observed, spec, current, ended)
     final = current.failed or current.complete
@@ -198,14 +198,17 @@ def _next(
 
 
 def _following(action: actions.Action, ended: carried.Ended) -> actions.Action:
-    """The creation of a Job, with why the attempt before it ended; all else as it is."""
+    """Return the creation of a Job, with why the attempt before it ended; all else as it is."""
     if isinstance(action, actions.Create) and action.kind is Kind.JOB:
         return replace(action, after=ended.cause)
     return action
 
 
 def _told(observed: Observed, former: views.Job, ended: carried.Ended, words: str) -> tuple[Note, ...]:
-    """The end of an attempt that the next one follows; one that was waited after is told by the condition Queued."""
+    """Return the end of an attempt that the next one follows.
+
+    One that was waited after is told by the condition Queued.
+    """
     queued = conditions.find(observed.job.status.conditions, dljob.QUEUED)
     if ended.cause not in carried.AT_ONCE and queued is not None and queued.reason == reasons.RESTART_BACKOFF:
         return ()
@@ -215,7 +218,10 @@ def _told(observed: Observed, former: views.Job, ended: carried.Ended, words: st
 
 
 def _untold(observed: Observed, spec: dljob.Spec, current: views.Job) -> tuple[Note, ...]:
-    """The former attempt's end and this one's begin, until the status names it: they are told also across a crash."""
+    """Return the former attempt's end and this one's begin, until the status names it.
+
+    They are told also across a crash.
+    """
     if (observed.job.status.attempts or 0) >= current.attempt:
         return ()
     begun: tuple[Note, ...] = ()
@@ -276,7 +282,7 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
 
 
 def _is_to_be_switched(spec: dljob.Spec, current: views.Job, hold: holding.Hold) -> bool:
-    """Whether the Job is to be suspended, or resumed."""
+    """Return whether the Job is to be suspended, or resumed."""
     if spec.suspend:
         # One whose attempt is being ended is let go: its deadline would stand still, and no pod of it stays anyway.
         return not current.suspended and current.ended is None

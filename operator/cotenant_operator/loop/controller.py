@@ -365,7 +365,7 @@ class Controller:
             self._wake.set()
 
     def _may_tell(self, key: Key, plan: Plan) -> bool:
-        """Whether a plan that only tells is done now; else it is looked at again when its time has come."""
+        """Return whether a plan that only tells is done now; else it is looked at again when its time has come."""
         telling = next((action for action in plan.actions if isinstance(action, actions.PatchStatus)), None)
         if telling is None:
             return True

@@ -21,7 +21,7 @@ class Creations:
         self._known: OrderedDict[str, tuple[float, FailedCreation | None]] = OrderedDict()
 
     async def of(self, namespace: str, uid: str) -> FailedCreation | None:
-        """What the events say; None: that pods are missing has another cause, or it has not been told yet."""
+        """Return what the events say; None: that pods are missing has another cause, or it has not been told yet."""
         now = self._monotonic()
         asked, known = self._known.get(uid, (None, None))
         if asked is not None and now < asked + ASK_SECONDS:

@@ -119,7 +119,10 @@ class Executor:
                 await self._delete_if_empty(action.kind, seen.key)
 
     async def _owned(self, namespace: str, action: actions.Discard) -> list[Meta]:
-        """What has that owner, of what carries the labels. Anybody may write those: no more than a page is held."""
+        """Return what has that owner, of what carries the labels.
+
+        Anybody may write those: no more than a page is held.
+        """
         owned = []
         pages = self._api.pages(action.kind, metadata_only=True, namespace=namespace, selector=action.selector)
         async for page in pages:
@@ -153,7 +156,7 @@ class Executor:
         self._store.put(Kind.DEPLOYMENT, deployment)
 
     async def _taken(self, kind: Kind, name: Key, manifest: actions.Manifest) -> api.Json:
-        """The object that has the name already: ours from before a restart, or somebody else's."""
+        """Return the object that has the name already: ours from before a restart, or somebody else's."""
         found = await self._api.get(kind, name)
         owner = manifest["metadata"]["ownerReferences"][0]["uid"]
         if reading.meta(found).owner_uid != owner:
@@ -188,7 +191,7 @@ def _as_it_was(uid: str, version: int) -> dict[str, str]:
 
 
 def refused(error: api.APIError) -> Refused:
-    """What a refusal means: another template is needed, or patience."""
+    """Return what a refusal means: another template is needed, or patience."""
     message = str(error)
     if isinstance(error, api.InvalidError):
         return Refused(
@@ -200,14 +203,14 @@ def refused(error: api.APIError) -> Refused:
 
 
 def refusal(error: Refused, *, generation: int, now: datetime) -> Refusal:
-    """The refusal as the next decision sees it."""
+    """Return the refusal as the next decision sees it."""
     seconds = error.retry_seconds
     retry_at = None if seconds is None else now + timedelta(seconds=seconds)
     return Refusal(generation=generation, reason=error.reason, message=str(error), retry_at=retry_at)
 
 
 def event(key: Key, action: actions.EmitEvent, now: datetime) -> api.Json:
-    """A core/v1 Event about the DLJob; its name is the same whenever the same is told."""
+    """Return a core/v1 Event about the DLJob; its name is the same whenever the same is told."""
     digest = hashlib.sha256(action.identity.encode()).hexdigest()[:16]
     time = conditions.timestamp(now)
     return {

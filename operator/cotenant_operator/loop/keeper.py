@@ -124,7 +124,7 @@ class Keeper:
             self._know(namespace, lines)
 
     async def _lines(self, namespace: str, config_map: Mapping[str, Any] | None) -> ledger.Ledger:
-        """The measurements in a ConfigMap. Raises TemporaryError."""
+        """Return the measurements in a ConfigMap. Raises TemporaryError."""
         text = ledger.text(config_map)
         if not text:
             return ledger.EMPTY
@@ -139,7 +139,7 @@ class Keeper:
         return ledger.EMPTY.with_lines(answer.lines)
 
     def learned(self, namespace: str, graph: GraphDigest | None) -> Learned:
-        """What former jobs of a graph teach, written or not."""
+        """Return what former jobs of a graph teach, written or not."""
         known, pending = self._known.get(namespace, ()), self._pending.get(namespace)
         waiting = () if pending is None else map(ledger.brief, pending.lines.values())
         return ledger.learned((*known, *waiting), graph)
@@ -265,7 +265,9 @@ class Keeper:
     async def _documents(
         self, pending: _Pending, known: Mapping[GraphDigest, str], lines: ledger.Ledger
     ) -> tuple[dict[GraphDigest, str], dict[GraphDigest, tuple[Key, dljob.Spec]]]:
-        """The graphs that are not kept yet, packed, and those that cannot be read now; changed ones are left out.
+        """Return the graphs that are not kept yet, packed, and those that cannot be read now.
+
+        Changed ones are left out.
 
         Those of the newest lines first, as many as there is room for.
         """
@@ -300,7 +302,7 @@ class Keeper:
 
 
 def _records(observed: Observed, *, known: Container[str]) -> tuple[measurement.Measurement, ...]:
-    """What was measured of a DLJob; nothing where its objects say what no measurement can."""
+    """Return what was measured of a DLJob; nothing where its objects say what no measurement can."""
     try:
         return records.of(observed, known=known)
     except ValidationError as error:

@@ -81,7 +81,7 @@ class Leader:
         self._told = ""
 
     def leads(self) -> bool:
-        """Whether it may act now."""
+        """Return whether it may act now."""
         return self._monotonic() < self._until
 
     async def lead(self, *, pause: patience.Pause = asyncio.sleep) -> None:
@@ -154,7 +154,7 @@ class Leader:
         return self.leads()
 
     def _is_anothers(self, found: _Lease) -> bool:
-        """Whether another may act by this Lease, or by the one that was there before it."""
+        """Return whether another may act by this Lease, or by the one that was there before it."""
         if found.version != self._seen:
             self._seen, self._seen_since = found.version, self._monotonic()
         if found.holder == self.identity:

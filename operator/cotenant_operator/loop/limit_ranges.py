@@ -24,7 +24,7 @@ class LimitRanges:
         self._known: OrderedDict[str, tuple[float, Defaults]] = OrderedDict()
 
     async def of(self, namespace: str) -> Defaults:
-        """What they put; nothing where they may not be read: the API server counts them all the same."""
+        """Return what they put; nothing where they may not be read: the API server counts them all the same."""
         now = self._monotonic()
         asked, known = self._known.get(namespace, (None, defaults.NONE))
         if asked is not None and now < asked + ASK_SECONDS:

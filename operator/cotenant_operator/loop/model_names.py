@@ -56,7 +56,7 @@ class Names:
             await self._client.merge(Kind.POLICY, key, patch, subresource="status")
 
     def _candidate(self) -> str | None:
-        """The candidate's reference; None where there is none, it cannot be read, or it is the active one."""
+        """Return the candidate's reference; None where there is none, it cannot be read, or it is the active one."""
         if self._folder is None:
             return None
         folder = self._folder if self._folder.is_dir() else self._folder.parent

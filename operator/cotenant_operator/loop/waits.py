@@ -51,6 +51,9 @@ def not_started(job: views.DLJob) -> Hashable | None:
 
 
 def is_not_ready(job: views.DLJob) -> bool:
-    """Whether a DLJob that did not start has still not: its next attempt waits, or its pods are being created."""
+    """Return whether a DLJob that did not start has still not.
+
+    Its next attempt waits, or its pods are being created.
+    """
     waits = job.phase in (dljob.Phase.PENDING, dljob.Phase.QUEUED, dljob.Phase.RUNNING)
     return waits and not job.ready and not job.meta.deleting

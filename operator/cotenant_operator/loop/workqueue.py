@@ -43,7 +43,7 @@ class WorkQueue:
         heapq.heappush(self._heap, (at, self._added, key))
 
     def take(self, now: float) -> Key | None:
-        """The key of the next namespace that has been due longest; it is being worked on until `done`.
+        """Return the key of the next namespace that has been due longest; it is being worked on until `done`.
 
         Returns:
             None: nothing is due.
@@ -68,7 +68,7 @@ class WorkQueue:
         self._release(key)
 
     def failed(self, key: Key, *, now: float, delay_seconds: float = 0.0) -> float:
-        """The work on a key failed: it is due again after a while. The delay, at least `delay_seconds`."""
+        """Return the work on a key failed: it is due again after a while. The delay, at least `delay_seconds`."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
         delay = max(backoff.doubled(FIRST_BACKOFF_SECONDS, count, most=LONGEST_BACKOFF_SECONDS), delay_seconds)
@@ -81,7 +81,7 @@ class WorkQueue:
         return sum(at <= now for at in self._due.values())
 
     def failures(self, key: Key) -> int:
-        """How often in a row the work on a key failed."""
+        """Return how often in a row the work on a key failed."""
         return self._failures.get(key, 0)
 
     def due_in(self, now: float) -> float | None:

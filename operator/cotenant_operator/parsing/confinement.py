@@ -113,7 +113,7 @@ def confine(limits: Limits) -> None:
 
 
 def program(machine: str) -> bytes:
-    """The filter as BPF instructions, each of 8 bytes."""
+    """Return the filter as BPF instructions, each of 8 bytes."""
     architecture, place = _MACHINES[machine]
     numbers = [found[place] for found in _CALLS.values()]
     steps = [_step(_LOAD, _ARCHITECTURE), _step(_EQUAL, architecture, 1, 0), _step(_RETURN, _REFUSE)]

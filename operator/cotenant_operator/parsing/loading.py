@@ -36,7 +36,7 @@ _IMPORTED_LATE: Final = ("encodings.idna", "numpy.linalg", "unicodedata")
 
 
 def load(model: Path | None, more: Path | None) -> tuple[tasks.Ready, Callable[[tasks.Task, bytes], tasks.Answer]]:
-    """What the process says of itself, and what answers.
+    """Return what the process says of itself, and what answers.
 
     Args:
         model: the folder of the model that predicts; None: the one that ships.
@@ -60,7 +60,7 @@ def load(model: Path | None, more: Path | None) -> tuple[tasks.Ready, Callable[[
 
 
 def _digest(known: Mapping[GPUModel, devices.Device]) -> str:
-    """What predictions rest on besides the model: with other GPU models they are made anew."""
+    """Return what predictions rest on besides the model: with other GPU models they are made anew."""
     rows = "\n".join(documents.canonical(device.to_object()) for device in known.values())
     return "devices sha256:" + hashlib.sha256(rows.encode()).hexdigest()
 
@@ -78,7 +78,7 @@ def _questions() -> Iterator[tuple[tasks.Task, bytes]]:
 
 
 def _onnx_file() -> bytes:
-    """A network of a few nodes: shapes are computed from constants, inferred by onnx, and folded."""
+    """Return a network of a few nodes: shapes are computed from constants, inferred by onnx, and folded."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("Shape", ["c"], ["s"]),

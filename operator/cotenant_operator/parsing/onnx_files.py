@@ -15,7 +15,7 @@ _FIELDS: Final = {"--batch-size": "spec.batchSize", "--input-shape": "spec.input
 
 
 def graph_of(packed: bytes, wanted: tasks.ONNX, *, source: str) -> graph.Graph:
-    """The graph of one step.
+    """Return the graph of one step.
 
     Args:
         packed: the gzipped file.

@@ -54,7 +54,7 @@ class Parser(Protocol):
         """Raises TemporaryError where `ask` would, for too many of this namespace that wait."""
 
     async def ask(self, namespace: str, task: tasks.Task, data: bytes) -> tasks.Answer:
-        """The answer; a fault where it was tried often enough for now. Raises TemporaryError."""
+        """Return the answer; a fault where it was tried often enough for now. Raises TemporaryError."""
 
 
 @dataclass(kw_only=True)
@@ -131,7 +131,7 @@ class Process:
         self._turns.check(namespace)
 
     async def ask(self, namespace: str, task: tasks.Task, data: bytes) -> tasks.Answer:
-        """The answer, or why the bytes cannot be used; a fault where it was tried often enough for now.
+        """Return the answer, or why the bytes cannot be used; a fault where it was tried often enough for now.
 
         Raises:
             TemporaryError: not now: too many wait, or a fault, which is tried again.
@@ -170,7 +170,7 @@ class Process:
     def _judged(
         self, task: tasks.Task, size: int, *, text: bytes, report: dict[str, Any], question: _Question
     ) -> tasks.Answer:
-        """What a child's end and its words come to."""
+        """Return what a child's end and its words come to."""
         if report.get("fault"):
             return tasks.failed(report["fault"])
         ended = int(report["ended"])
@@ -211,7 +211,7 @@ class Process:
         return found
 
     def _again(self, task: tasks.Task, known: _Faults, now: float) -> tasks.Answer:
-        """The fault, for now; raises TemporaryError while it is tried again soon."""
+        """Return the fault, for now; raises TemporaryError while it is tried again soon."""
         message = f"{task.source} could not be read, {known.count} times so far, for no fault of its own"
         if known.count < MAX_FAULTS:
             raise errors.TemporaryError(message, delay_seconds=max(known.again_at - now, 0.0))
@@ -259,7 +259,7 @@ async def _started(command: tuple[str, ...]) -> tuple[_Running, tasks.Ready]:
 
 
 async def _exchanged(running: _Running, task: tasks.Task, data: bytes) -> tuple[bytes, dict[str, Any]]:
-    """What the child said, and how it ended. Raises OSError, TimeoutError, ValueError."""
+    """Return what the child said, and how it ended. Raises OSError, TimeoutError, ValueError."""
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     with ours:

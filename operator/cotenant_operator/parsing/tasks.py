@@ -106,12 +106,12 @@ class Ready(_Message):
 
 
 def refused(problem: str) -> Answer:
-    """The bytes cannot be used."""
+    """Return the bytes cannot be used."""
     return Answer(problem=_cut(problem))
 
 
 def failed(fault: str) -> Answer:
-    """The bytes could not be read this time."""
+    """Return the bytes could not be read this time."""
     return Answer(fault=_cut(fault))
 
 

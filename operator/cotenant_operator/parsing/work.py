@@ -31,7 +31,7 @@ class Reader:
         self._devices, self._knowledge = devices, knowledge
 
     def answer(self, task: tasks.Task, data: bytes) -> tasks.Answer:
-        """What came of it; MemoryError alone is raised."""
+        """Return what came of it; MemoryError alone is raised."""
         try:
             if task.kind is tasks.Kind.LINES:
                 return _lines(data, source=task.source)
@@ -49,7 +49,7 @@ class Reader:
 
 
 def graph_of(task: tasks.Task, data: bytes) -> graph.Graph:
-    """The graph in the bytes, with the load that is declared for it where it is of inference and says none.
+    """Return the graph in the bytes, with the load that is declared for it where it is of inference and says none.
 
     Raises:
         InvalidInputError: there is none.
@@ -66,7 +66,7 @@ def graph_of(task: tasks.Task, data: bytes) -> graph.Graph:
 
 
 def _lines(data: bytes, *, source: str) -> tasks.Answer:
-    """The measurements in a text; what cannot be read was written by somebody else, and is counted."""
+    """Return the measurements in a text; what cannot be read was written by somebody else, and is counted."""
     found, skipped = [], 0
     lines = data.splitlines()
     for line in lines[-MAX_LINES:]:

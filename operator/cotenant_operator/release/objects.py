@@ -49,19 +49,19 @@ class Objects:
         await self._set(path, {"replicas": 0})
 
     async def workload(self, plural: str, name: str) -> Json | None:
-        """A Deployment or DaemonSet of the release; None: it is not there."""
+        """Return a Deployment or DaemonSet of the release; None: it is not there."""
         return await self._got(f"/apis/apps/v1/namespaces/{self._namespace}/{plural}/{name}")
 
     async def policy(self) -> Json | None:
-        """The PackingPolicy; None: it is not there."""
+        """Return the PackingPolicy; None: it is not there."""
         return await self._got(_POLICY)
 
     async def gates(self) -> bool:
-        """Whether new pods that ask for a share get our gate."""
+        """Return whether new pods that ask for a share get our gate."""
         return await self._got(_GATING) is not None
 
     async def nodes_of(self, component: str) -> list[str]:
-        """The nodes with a pod of a workload of this release; an empty name for a pod without one."""
+        """Return the nodes with a pod of a workload of this release; an empty name for a pod without one."""
         path, query = f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": f"{COMPONENT}={component}"}
         return [item["spec"].get("nodeName", "") async for item in self._all(path, query)]
 
@@ -78,7 +78,7 @@ class Objects:
         return self._all(_NODES, {})
 
     async def pods(self, fields: str) -> list[Json]:
-        """The pods of all namespaces with these fields."""
+        """Return the pods of all namespaces with these fields."""
         return [item async for item in self._all(_PODS, {"fieldSelector": fields})]
 
     async def change_node(self, name: str, patch: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Objects:
         return None if found is None else {key: str(found["metadata"][key]) for key in ("uid", "resourceVersion")}
 
     async def _got(self, path: str) -> Json | None:
-        """An object; None: it is not there."""
+        """Return an object; None: it is not there."""
         try:
             return await self._client.ask(Request(method="GET", path=path, query={}))
         except api.NotFoundError:

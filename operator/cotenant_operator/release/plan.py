@@ -59,14 +59,14 @@ def _held(gpu: Json) -> bool:
 
 
 def running(pods: Iterable[Json]) -> tuple[str, ...]:
-    """The tenants that run on, each with its node."""
+    """Return the tenants that run on, each with its node."""
     return tuple(
         sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on {pod['spec']['nodeName']}" for pod in pods)
     )
 
 
 def waiting(pods: Iterable[Json]) -> tuple[str, ...]:
-    """The pods that wait for a share, each with what made it: that would make it again."""
+    """Return the pods that wait for a share, each with what made it: that would make it again."""
     return tuple(sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}{_maker(pod)}" for pod in pods))
 
 
@@ -79,7 +79,7 @@ def _maker(pod: Json) -> str:
 
 
 def change(node: Json, selector: Mapping[str, str]) -> dict[str, Any] | None:
-    """The merge patch that takes our labels and our startup taint off a Node as it is; None: it carries none.
+    """Return the merge patch that takes our labels and our startup taint off a Node as it is; None: it carries none.
 
     Args:
         node: the Node.
@@ -101,12 +101,12 @@ def change(node: Json, selector: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def is_ours(label: str) -> bool:
-    """Whether a label's key is of cotenant.dev."""
+    """Return whether a label's key is of cotenant.dev."""
     return label.startswith(f"{names.GROUP}/")
 
 
 def lines(outcome: Outcome) -> list[str]:
-    """What an admin reads."""
+    """Return what an admin reads."""
     return [
         "No new pod gets Cotenant's gate, and no GPU is shared any more.",
         "The operator has ended." if outcome.stopped else "The operator has NOT ended yet: see its log.",

@@ -106,7 +106,7 @@ class Uninstalling:
             raise overtaken
 
     async def _until(self, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-        """Whether it came true in time."""
+        """Return whether it came true in time."""
         end = self._clock.monotonic() + seconds
         while not await self._surely(done):
             if self._clock.monotonic() >= end:

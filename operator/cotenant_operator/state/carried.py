@@ -68,7 +68,7 @@ class Carried(documents.Document):
     """What is held against it, of faults that nobody knows the cause of."""
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; what only few jobs have is there only for them."""
+        """Return the JSON object; what only few jobs have is there only for them."""
         return documents.without(super().to_object(), measured=None, profile=False, suspicion=None)
 
 
@@ -98,12 +98,12 @@ class Ended(documents.Document):
     """What happened, in words."""
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object; what only measured jobs have is there only for them."""
+        """Return the JSON object; what only measured jobs have is there only for them."""
         return documents.without(super().to_object(), measured=None, fault=None, ranSeconds=None)
 
 
 def of_attempt(text: str | None, *, attempt: int) -> Carried:
-    """What an attempt carries; without the annotation, every attempt before it counted.
+    """Return what an attempt carries; without the annotation, every attempt before it counted.
 
     Raises:
         InvalidInputError: it cannot be read.

@@ -36,7 +36,7 @@ def read(limit_ranges: Iterable[Mapping[str, Any]]) -> Defaults:
 
 
 def applied(spec: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
-    """A pod's spec, or the part of it that asks for resources, as admission leaves it."""
+    """Return a pod's spec, or the part of it that asks for resources, as admission leaves it."""
     if defaults == NONE:
         return dict(spec)
     kinds = ("containers", "initContainers")

@@ -46,7 +46,7 @@ class Demand:
     asking: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def with_defaults(self, found: defaults.Defaults) -> "Demand":
-        """What the pods ask for when admission has put defaults into them."""
+        """Return what the pods ask for when admission has put defaults into them."""
         if found == defaults.NONE:
             return self
         applied = defaults.applied(self.asking, found)
@@ -54,13 +54,13 @@ class Demand:
 
 
 def read(template: Mapping[str, Any], *, pods: int) -> Demand:
-    """What so many pods of a template ask for."""
+    """Return what so many pods of a template ask for."""
     spec = template["spec"]
     return _read(_asking(spec), pods=pods, crosses_namespaces=_crosses_namespaces(spec.get("affinity") or {}))
 
 
 def _asking(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a pod's spec that is read here; a template may be large, and is not kept."""
+    """Return the part of a pod's spec that is read here; a template may be large, and is not kept."""
     kept = {name: spec[name] for name in _READ if spec.get(name) is not None}
     for kind in ("containers", "initContainers"):
         fields = ("resources", "restartPolicy")
@@ -139,7 +139,7 @@ def _of_containers(spec: Mapping[str, Any], asked: Any) -> Amounts:
 
 
 def _asked(container: Mapping[str, Any]) -> Amounts:
-    """A container's requests; where it has none, its limit counts."""
+    """Return a container's requests; where it has none, its limit counts."""
     resources = _resources(container)
     return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
 

@@ -20,7 +20,7 @@ _UNKNOWN: Final = "ContainerStatusUnknown"
 
 
 def of_pod(status: views.Object) -> views.PodEnd | None:
-    """How it ended; None while it goes on, and where it succeeded."""
+    """Return how it ended; None while it goes on, and where it succeeded."""
     disrupted = _disrupted(status)
     failed = status.get("phase") == "Failed"
     if not failed and disrupted is None:
@@ -38,7 +38,7 @@ def of_pod(status: views.Object) -> views.PodEnd | None:
 
 
 def ran_out(status: views.Object) -> str | None:
-    """The line in which a container that has ended, or did before it was started again, said it of the GPU's memory."""
+    """Return the line in which a container that has ended, now or before a restart, said it of the GPU's memory."""
     for container in containers(status):
         for state in ("state", "lastState"):
             ended = (container.get(state) or {}).get("terminated") or {}
@@ -83,7 +83,7 @@ def _ends(status: views.Object) -> Iterator[tuple[str, views.Object]]:
 
 
 def _started(status: views.Object) -> bool:
-    """Whether some container ran, or failed for what it is: such as a command that does not exist."""
+    """Return whether some container ran, or failed for what it is: such as a command that does not exist."""
     for container in containers(status):
         state = container.get("state") or {}
         ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")

@@ -40,7 +40,7 @@ _ANY: Final = re.compile("|".join(f"(?:{text})" for texts in TEXTS.values() for 
 
 
 def line(text: str) -> str | None:
-    """The line of a container's last words that says so, cut; None where none does."""
+    """Return the line of a container's last words that says so, cut; None where none does."""
     found = _ANY.search(text)
     if found is None:
         return None
@@ -50,6 +50,6 @@ def line(text: str) -> str | None:
 
 
 def last_line(text: str) -> str:
-    """The last words themselves: the last line that is not empty, cut."""
+    """Return the last words themselves: the last line that is not empty, cut."""
     lines = [part.strip() for part in text.splitlines() if part.strip()]
     return lines[-1][:MAX_LINE] if lines else ""

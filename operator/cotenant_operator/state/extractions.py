@@ -82,22 +82,22 @@ class Extractions:
                 del found[key]
 
     def jobs_of(self, key: views.Key, dljob_uid: str) -> tuple[ExtractionJob, ...]:
-        """The Jobs that a DLJob owns, by try."""
+        """Return the Jobs that a DLJob owns, by try."""
         owned = (each for each in self.jobs.get(key, {}).values() if each.meta.owner_uid == dljob_uid)
         return tuple(sorted(owned, key=lambda each: each.number))
 
     def pods_of(self, key: views.Key, dljob_uid: str) -> tuple[ExtractionPod, ...]:
-        """The pods that were made for a DLJob."""
+        """Return the pods that were made for a DLJob."""
         return tuple(each for each in self.pods.get(key, {}).values() if each.dljob_uid == dljob_uid)
 
 
 def is_extraction(value: views.Object) -> bool:
-    """Whether a Job or pod belongs to an extraction, and not to an attempt."""
+    """Return whether a Job or pod belongs to an extraction, and not to an attempt."""
     return labels.EXTRACTION in (value["metadata"].get("labels") or {})
 
 
 def job(value: views.Object) -> ExtractionJob:
-    """A batch/v1 Job of an extraction."""
+    """Return a batch/v1 Job of an extraction."""
     status = value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
     return ExtractionJob(
@@ -112,7 +112,7 @@ def job(value: views.Object) -> ExtractionJob:
 
 
 def pod(value: views.Object) -> ExtractionPod:
-    """A pod of an extraction."""
+    """Return a pod of an extraction."""
     status = value.get("status") or {}
     found = {each["name"]: each.get("state") or {} for each in status.get("containerStatuses") or ()}
     state: views.Object = found.get(labels.EXTRACTION_CONTAINER, {})
@@ -128,7 +128,7 @@ def pod(value: views.Object) -> ExtractionPod:
 
 
 def _words(status: views.Object, state: views.Object) -> str:
-    """The container's last lines; else why it waits or ended; else what is said of the whole pod."""
+    """Return the container's last lines; else why it waits or ended; else what is said of the whole pod."""
     ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
     conditions_of = status.get("conditions") or ()
     scheduled: views.Object = next((each for each in conditions_of if each["type"] == "PodScheduled"), {})

@@ -24,7 +24,7 @@ class Gangs:
         self._jobs: dict[str, dict[Key, views.Job]] = {}
 
     def quotas_of(self, namespace: str) -> tuple[Quota, ...]:
-        """The quotas of a namespace, by name."""
+        """Return the quotas of a namespace, by name."""
         return tuple(sorted(self._quotas.get(namespace, {}).values(), key=lambda quota: quota.key))
 
     def take_quota(self, value: Mapping[str, Any]) -> frozenset[Key]:
@@ -66,14 +66,14 @@ class Gangs:
         return True
 
     def waiting(self, namespace: str) -> frozenset[Key]:
-        """The gangs that a quota of this namespace may be holding: those that wait longest."""
+        """Return the gangs that a quota of this namespace may be holding: those that wait longest."""
         if namespace not in self._quotas:
             return frozenset()
         held = [job for job in self._jobs.get(namespace, {}).items() if job[1].suspended and not job[1].external]
         return frozenset(key for key, _ in sorted(held, key=lambda item: (item[1].meta.created, item[0]))[:WOKEN])
 
     def rivals(self, dljobs: Mapping[Key, views.DLJob], key: Key, missing: Missing) -> tuple[Rival, ...]:
-        """The other gangs of its namespace, oldest first; none where there is no quota."""
+        """Return the other gangs of its namespace, oldest first; none where there is no quota."""
         if key.namespace not in self._quotas:
             return ()
         others = ((other, job) for other, job in self._jobs.get(key.namespace, {}).items() if other != key)
@@ -82,7 +82,10 @@ class Gangs:
 
 
 def missing(job: views.Job, pods: Iterable[views.Pod]) -> int:
-    """How many pods of a Job are not there. One that is going is, until the next may come; not where none may."""
+    """Return how many pods of a Job are not there.
+
+    One that is going is, until the next may come; not where none may.
+    """
     gone = ("Pending", "Running", "Unknown", "Failed") if job.suspended else ("Failed",)
     present = {pod.index for pod in pods if pod.attempt == job.attempt and pod.phase not in gone}
     return max(job.size - len(present - {None}), 0)

@@ -42,7 +42,7 @@ class Grant:
         return max(self.share // names.HUNDREDTHS, 1)
 
     def document(self) -> Prediction | None:
-        """The prediction; None where there is none that can be read: somebody changed the workload."""
+        """Return the prediction; None where there is none that can be read: somebody changed the workload."""
         if self.prediction is None:
             return None
         try:
@@ -52,7 +52,7 @@ class Grant:
 
 
 def read(template: Mapping[str, Any]) -> Grant | None:
-    """The grant that a pod template carries; None where it carries none.
+    """Return the grant that a pod template carries; None where it carries none.
 
     Raises:
         InvalidInputError: an amount of GPUs is no whole number.
@@ -77,5 +77,5 @@ def read(template: Mapping[str, Any]) -> Grant | None:
 
 
 def _whole(limits: Mapping[str, Any], resource: str) -> int:
-    """An amount of a resource; the API server writes 1000 as "1k"."""
+    """Return an amount of a resource; the API server writes 1000 as "1k"."""
     return quantity.integer(limits[resource], field=f"spec.template: resources.limits[{resource}]")

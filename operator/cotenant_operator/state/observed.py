@@ -30,7 +30,7 @@ class Refusal:
     retry_at: datetime | None
 
     def stands(self, generation: int, now: datetime) -> bool:
-        """Whether the same would be refused again."""
+        """Return whether the same would be refused again."""
         return self.generation == generation and (self.retry_at is None or self.retry_at > now)
 
 
@@ -52,7 +52,7 @@ class GPU:
     cuda: str | None = None
 
     def told_of(self, uids: Collection[PodUID]) -> tuple[gpunode.Tenant | gpunode.Ended, ...]:
-        """What its agent tells of these pods: of those that hold it first, then of those that held it lately."""
+        """Return what its agent tells of these pods: of those that hold it first, then of those that held it lately."""
         if self.seen is None:
             return ()
         entries: tuple[gpunode.Tenant | gpunode.Ended, ...] = (*self.seen.tenants, *self.seen.ended)

@@ -37,7 +37,7 @@ Outcome: TypeAlias = Predicted | Missing
 
 
 def graph_of(outcome: Outcome | None) -> GraphDigest | None:
-    """The job's graph; None where it is not known. The prediction of a job that was only measured names none."""
+    """Return the job's graph; None where it is not known. The prediction of a job that was only measured names none."""
     if isinstance(outcome, Predicted):
         measured = outcome.prediction.source is prediction.Source.PROFILE
         return None if measured else outcome.prediction.graph

@@ -36,7 +36,7 @@ class Quota:
     scopes: tuple[Scope, ...]
 
     def left(self, resource: str) -> Decimal | None:
-        """What is left of a limit; None where there is none, or it has not been counted yet."""
+        """Return what is left of a limit; None where there is none, or it has not been counted yet."""
         if resource not in self.hard or resource not in self.used:
             return None
         return self.hard[resource] - self.used[resource]
@@ -63,7 +63,7 @@ class Rival:
 
 
 def read(value: views.Object) -> Quota:
-    """A ResourceQuota. Its limits are those of the status, which the API server enforces."""
+    """Return a ResourceQuota. Its limits are those of the status, which the API server enforces."""
     spec, status = value.get("spec") or {}, value.get("status") or {}
     metadata = value["metadata"]
     scopes = [Scope(name, "Exists", ()) for name in spec.get("scopes") or ()]

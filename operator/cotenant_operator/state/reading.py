@@ -38,7 +38,7 @@ MAX_SPEC_BYTES: Final = 128 * 1024
 
 
 def meta(value: views.Object) -> views.Meta:
-    """The metadata that is kept."""
+    """Return the metadata that is kept."""
     metadata: views.Object = value["metadata"]
     owners = metadata.get("ownerReferences") or ()
     return views.Meta(
@@ -59,7 +59,7 @@ def version(value: views.Object) -> int:
 
 
 def dl_job(value: views.Object) -> views.DLJob:
-    """A DLJob; what cannot be read of it is named in `problem`."""
+    """Return a DLJob; what cannot be read of it is named in `problem`."""
     written: views.Object = value.get("status") or {}
     raw_spec: views.Object = value.get("spec") or {}
     status, status_problem = _read(dljob.Status, written, source="status")
@@ -86,7 +86,7 @@ def dl_job(value: views.Object) -> views.DLJob:
 
 
 def job(value: views.Object) -> views.Job:
-    """A batch/v1 Job that we made."""
+    """Return a batch/v1 Job that we made."""
     spec, status = value["spec"], value.get("status") or {}
     ends = {item["type"]: item for item in status.get("conditions") or () if item["status"] == "True"}
     complete, failed = condition(ends.get("Complete")), condition(ends.get("Failed"))
@@ -124,7 +124,7 @@ def job(value: views.Object) -> views.Job:
 
 
 def deployment(value: views.Object) -> views.Deployment:
-    """A Deployment that we made."""
+    """Return a Deployment that we made."""
     spec, status = value["spec"], value.get("status") or {}
     replicas = spec.get("replicas", 1)
     caught_up = status.get("observedGeneration", 0) >= value["metadata"].get("generation", 0)
@@ -146,7 +146,7 @@ def deployment(value: views.Object) -> views.Deployment:
 
 
 def pod(value: views.Object) -> views.Pod:
-    """A pod that was made from one of our templates."""
+    """Return a pod that was made from one of our templates."""
     spec, status = value["spec"], value.get("status") or {}
     found = {item["type"]: item for item in status.get("conditions") or ()}
     scheduled, packed = found.get("PodScheduled") or {}, found.get(names.PACKED)
@@ -182,7 +182,7 @@ def _held(value: views.Object) -> str | None:
 
 
 def gpu_node(value: views.Object) -> views.GPUNode:
-    """A GPUNode.
+    """Return a GPUNode.
 
     Raises:
         InvalidInputError: its status cannot be read.
@@ -202,7 +202,7 @@ def gpu_node(value: views.Object) -> views.GPUNode:
 
 
 def policy(value: views.Object) -> views.Policy:
-    """The PackingPolicy.
+    """Return the PackingPolicy.
 
     Raises:
         InvalidInputError: a field is wrong; nothing of it may be applied.
@@ -212,12 +212,12 @@ def policy(value: views.Object) -> views.Policy:
 
 
 def number(text: str) -> int:
-    """A label's whole number; 0 where it is none."""
+    """Return a label's whole number; 0 where it is none."""
     return int(text) if len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else 0
 
 
 def bounded_spec(raw: views.Object) -> views.Object:
-    """A DLJob's spec; of one that is too large only its size, and what is read of finished DLJobs."""
+    """Return a DLJob's spec; of one that is too large only its size, and what is read of finished DLJobs."""
     size = len(json.dumps(raw, separators=(",", ":")))
     if size <= MAX_SPEC_BYTES:
         return raw
@@ -225,7 +225,7 @@ def bounded_spec(raw: views.Object) -> views.Object:
 
 
 def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:
-    """The spec as JSON, or why it cannot be used."""
+    """Return the spec as JSON, or why it cannot be used."""
     text = json.dumps(raw, separators=(",", ":")).encode()
     size = raw.get(_TOO_LARGE, len(text))
     if size > MAX_SPEC_BYTES:
@@ -240,7 +240,7 @@ def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:
 
 
 def _read(model: type[documents.M], value: views.Object, *, source: str) -> tuple[documents.M | None, str | None]:
-    """The value, or why it cannot be read."""
+    """Return the value, or why it cannot be read."""
     try:
         return documents.validated(model, value, source=source), None
     except errors.InvalidInputError as error:
@@ -248,7 +248,7 @@ def _read(model: type[documents.M], value: views.Object, *, source: str) -> tupl
 
 
 def label(value: views.Object, name: str) -> str:
-    """A label; empty where it is not there."""
+    """Return a label; empty where it is not there."""
     return str((value["metadata"].get("labels") or {}).get(name, ""))
 
 
@@ -266,7 +266,7 @@ def _origin(value: views.Object) -> origins.Origin:
 
 
 def _memory(value: views.Object, *, attempt: int) -> tuple[carried.Carried, carried.Ended | None, str | None]:
-    """What a Job's annotations say of this attempt and those before it, or why they cannot be read."""
+    """Return what a Job's annotations say of this attempt and those before it, or why they cannot be read."""
     try:
         taken_over = carried.of_attempt(_annotation(value, labels.CARRIED), attempt=attempt)
         return taken_over, carried.end(_annotation(value, labels.ENDED)), None
@@ -280,7 +280,7 @@ def _revision(value: views.Object) -> int:
 
 
 def _graph(value: views.Object) -> GraphDigest | None:
-    """The digest; None where somebody spoilt it."""
+    """Return the digest; None where somebody spoilt it."""
     found = _annotation(value, labels.GRAPH)
     return None if found is None or not _DIGEST.fullmatch(found) else GraphDigest(found)
 
@@ -304,7 +304,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def condition(item: views.Object | None) -> conditions.Condition | None:
-    """A condition of a built-in kind."""
+    """Return a condition of a built-in kind."""
     if item is None:
         return None
     return conditions.Condition(

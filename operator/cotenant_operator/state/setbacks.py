@@ -68,12 +68,12 @@ class FailedCreation:
 
 
 def is_of_quota(message: str) -> bool:
-    """Whether it is a ResourceQuota for which the API server refuses an object."""
+    """Return whether it is a ResourceQuota for which the API server refuses an object."""
     return _QUOTA.search(message) is not None
 
 
 def setback(text: str | None) -> Setback | None:
-    """The annotation; None where there is none, or somebody spoilt it: then the gang is tried once more."""
+    """Return the annotation; None where there is none, or somebody spoilt it: then the gang is tried once more."""
     if text is None or len(text) > _MAX_TEXT:
         return None
     try:
@@ -96,7 +96,7 @@ def setback(text: str | None) -> Setback | None:
 
 
 def of_events(events: Sequence[Mapping[str, Any]], *, owner: str) -> FailedCreation | None:
-    """What the events about one workload say."""
+    """Return what the events about one workload say."""
     told = [(_last(event), event) for event in events if event.get("reason") == FAILED_CREATE]
     known = [(last, event) for last, event in told if last is not None]
     if not known:
@@ -107,7 +107,7 @@ def of_events(events: Sequence[Mapping[str, Any]], *, owner: str) -> FailedCreat
 
 
 def of_deployment(value: Mapping[str, Any]) -> FailedCreation | None:
-    """What a Deployment says of its pods."""
+    """Return what a Deployment says of its pods."""
     for item in (value.get("status") or {}).get("conditions") or ():
         if item["type"] == "ReplicaFailure" and item["status"] == "True" and item.get("reason") == FAILED_CREATE:
             since = _time(item.get("lastTransitionTime"))

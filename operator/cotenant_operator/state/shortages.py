@@ -46,7 +46,7 @@ class Shortage(documents.Document):
         return datetime.fromisoformat(self.at) if self.at else None
 
     def settled(self) -> "Shortage":
-        """What is known of the memory alone: the spec has changed, and nothing is known of how that one does."""
+        """Return what is known of the memory alone: the spec has changed, and nothing is known of how that one does."""
         return self.model_copy(update={"given_up": False, "at": "", "message": ""})
 
 
@@ -76,7 +76,10 @@ NO_LESSONS: Final = Lessons()
 
 
 def read(text: str | None) -> Shortage:
-    """The annotation; NONE without one, or where somebody spoilt it: then the job runs out and learns once more."""
+    """Return the annotation.
+
+    NONE without one, or where somebody spoilt it: then the job runs out and learns once more.
+    """
     if text is None:
         return NONE
     try:

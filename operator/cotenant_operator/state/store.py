@@ -137,7 +137,7 @@ class Store:
         return frozenset(self._versions[kind])
 
     def knows(self, kind: Kind, uid: str) -> bool:
-        """Whether an object is known."""
+        """Return whether an object is known."""
         return uid in self._versions[kind]
 
     def keys(self) -> Keys:
@@ -145,23 +145,26 @@ class Store:
         return frozenset(self._dljobs)
 
     def unfinished(self) -> Keys:
-        """The DLJobs that are not over."""
+        """Return the DLJobs that are not over."""
         return frozenset(key for key, job in self._dljobs.items() if job.finished is None)
 
     def phases(self) -> Counter[Phase]:
-        """How many DLJobs are in each phase; Pending: also those that nobody has looked at."""
+        """Return how many DLJobs are in each phase; Pending: also those that nobody has looked at."""
         return Counter(job.phase or Phase.PENDING for job in self._dljobs.values())
 
     def count_unread(self) -> int:
-        """How many objects cannot be read or kept."""
+        """Return how many objects cannot be read or kept."""
         return len(self._unreadable)
 
     def left_out(self, key: Key) -> tuple[unread.Unread, ...]:
-        """The objects of a DLJob for which its namespace had no room when they came, and has now."""
+        """Return the objects of a DLJob for which its namespace had no room when they came, and has now."""
         return self._unreadable.left_out(key, room=self._budget.left(key.namespace))
 
     def unwatched(self, key: Key) -> tuple[Unwatched, ...]:
-        """The workloads of a DLJob that are there, or seem to be, and of which no watch tells: they lack our label."""
+        """Return the workloads of a DLJob that are there, or seem to be, and of which no watch tells.
+
+        They lack our label.
+        """
         job = self._dljobs.get(key)
         if job is None or job.finished is not None or job.meta.deleting:
             return ()
@@ -178,15 +181,15 @@ class Store:
         return (*blind, *lost)
 
     def dljob(self, key: Key) -> views.DLJob | None:
-        """A DLJob."""
+        """Return a DLJob."""
         return self._dljobs.get(key)
 
     def gpu_models(self) -> frozenset[GPUModel]:
-        """The GPU models in the cluster."""
+        """Return the GPU models in the cluster."""
         return frozenset(model for model, _ in self._models)
 
     def observe(self, key: Key, *, outcome: Outcome | None, refusal: Refusal | None) -> Observed | None:
-        """What a decision about this DLJob rests on; None where there is no such DLJob."""
+        """Return what a decision about this DLJob rests on; None where there is no such DLJob."""
         job = self._dljobs.get(key)
         if job is None:
             return None
@@ -214,7 +217,7 @@ class Store:
         )
 
     def policy(self) -> packingpolicy.Spec | None:
-        """The PackingPolicy in force."""
+        """Return the PackingPolicy in force."""
         return None if self._policy is None else self._policy.spec
 
     def _gpu(self, uuid: GPUUID, on: NodeName | None) -> GPU:
@@ -318,7 +321,7 @@ class Store:
         return self._neighbours(changed) | told | (NOBODY if self.gpu_models() == models else self._without_workload())
 
     def _refused_anew(self, before: views.GPUNode | None, after: views.GPUNode) -> Keys:
-        """The DLJobs whose pods are refused, or refused for another reason."""
+        """Return the DLJobs whose pods are refused, or refused for another reason."""
         known = self._versions[Kind.POD]
         old = {} if before is None else before.refused
         changed = (uid for uid, why in after.refused.items() if old.get(uid) != why)
@@ -333,7 +336,7 @@ class Store:
         return self._neighbours(node.gpus)
 
     def _memory_of_models(self) -> dict[GPUModel, int]:
-        """What most GPUs of a model have: an agent says nothing of others' GPUs. Of equally many, less."""
+        """Return what most GPUs of a model have: an agent says nothing of others' GPUs. Of equally many, less."""
         by_number = sorted(self._models.items(), key=lambda item: (item[1], -item[0][1]))
         return {model: mib for (model, mib), _ in by_number if mib}
 
@@ -371,7 +374,7 @@ class Store:
 
 
 def _size(gpu: gpunode.GPU) -> tuple[GPUModel, int]:
-    """A GPU's model and memory; no memory of one that takes no pods of ours."""
+    """Return a GPU's model and memory; no memory of one that takes no pods of ours."""
     usable = gpu.mode in (gpunode.Mode.SHARED, gpunode.Mode.WHOLE)
     return gpu.model, gpu.memory_mib if usable else 0
 
@@ -381,13 +384,13 @@ def _uuids(pod: views.Pod) -> tuple[GPUUID, ...]:
 
 
 def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
-    """The key under which an object is kept: its DLJob's, or its own."""
+    """Return the key under which an object is kept: its DLJob's, or its own."""
     metadata = value["metadata"]
     return _owner(value) if kind in (Kind.JOB, Kind.POD) else Key(metadata.get("namespace", ""), metadata["name"])
 
 
 def _owner(value: Mapping[str, Any]) -> Key:
-    """The DLJob of a Job or pod: that controls it, else that of its label. Anybody may take a label away."""
+    """Return the DLJob of a Job or pod: that controls it, else that of its label. Anybody may take a label away."""
     metadata = value["metadata"]
     owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
     controlling = next((owner["name"] for owner in owners if owner.get("kind") == "DLJob"), None)

@@ -72,12 +72,12 @@ class Suspicion(documents.Document):
         return max(PATIENCE * self.seconds, ALONE_SECONDS)
 
     def cleared(self) -> "Suspicion":
-        """What is kept of a job that has run on for long enough."""
+        """Return what is kept of a job that has run on for long enough."""
         return self.model_copy(update={"faults": 0})
 
 
 def after(before: Suspicion | None, fault: str | None, seconds: int) -> Suspicion | None:
-    """What is held against a job that has run for so long, and was then hit by a fault, or None, was not."""
+    """Return what is held against a job that has run for so long, and was then hit by a fault, or None, was not."""
     kept = before.cleared() if before is not None and before.outlived(seconds) else before
     if fault is None:
         return kept
@@ -88,7 +88,10 @@ def after(before: Suspicion | None, fault: str | None, seconds: int) -> Suspicio
 
 
 def read(text: str | None) -> Suspicion | None:
-    """The annotation of a Deployment; None without one, or where somebody spoilt it: nothing is held against it."""
+    """Return the annotation of a Deployment.
+
+    None without one, or where somebody spoilt it: nothing is held against it.
+    """
     if text is None:
         return None
     try:

@@ -43,7 +43,7 @@ def _amounts(value: object, *, path: str, counts: bool = False) -> Iterator[tupl
 
 
 def _items(value: Mapping[str, Any], key: str, *keys: str) -> Iterator[object]:
-    """What stands in a list, or in lists of the objects of one; what is no list stands for itself."""
+    """Yield what stands in a list, or in lists of the objects of one; what is no list stands for itself."""
     found = value.get(key)
     items = found if isinstance(found, list | tuple) else [] if found is None else [found]
     for item in items:

@@ -274,7 +274,7 @@ def _status(text: bytes) -> dljob.Status:
 
 
 def finished(status: dljob.Status) -> conditions.Condition | None:
-    """The condition that ended a DLJob."""
+    """Return the condition that ended a DLJob."""
     for condition_type in (dljob.COMPLETE, dljob.FAILED):
         found = conditions.find(status.conditions, condition_type)
         if found is not None and found.status is conditions.Status.TRUE:
@@ -283,5 +283,5 @@ def finished(status: dljob.Status) -> conditions.Condition | None:
 
 
 def pod_uid(seen: Pod) -> PodUID:
-    """The pod's UID, as placements and GPUNodes write it."""
+    """Return the pod's UID, as placements and GPUNodes write it."""
     return PodUID(seen.meta.uid)

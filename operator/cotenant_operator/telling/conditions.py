@@ -49,7 +49,7 @@ class Verdict:
 
 
 def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Counts, *, external: bool) -> Verdict:
-    """Whether some replica waits for its GPU; the extender's own words where it has spoken."""
+    """Return whether some replica waits for its GPU; the extender's own words where it has spoken."""
     idle = _idle(stage, spec)
     if idle is not None:
         return Verdict(dljob.QUEUED, False, *idle)
@@ -66,7 +66,7 @@ def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Co
 
 
 def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions.Condition | None) -> Verdict | None:
-    """Whether every replica has its GPU. As it was, once the job is over."""
+    """Return whether every replica has its GPU. As it was, once the job is over."""
     whole = counts.wanted > 0 and counts.placed >= counts.wanted
     if whole and (stage.workload or stage.finished):
         return Verdict(dljob.PLACED, True, reasons.PLACED, _progress(counts, counts.placed, "placed"))
@@ -83,7 +83,10 @@ def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions
 def ready(
     stage: Stage, spec: dljob.Spec, counts: Counts, *, deployment: views.Deployment | None, short: str | None
 ) -> Verdict:
-    """Whether every replica does its work, or has done; `short`: that a Deployment's pods ran out of GPU memory."""
+    """Return whether every replica does its work, or has done.
+
+    `short`: that a Deployment's pods ran out of GPU memory.
+    """
     idle = _idle(stage, spec)
     if idle is not None:
         complete = stage.finished is not None and stage.finished.type == dljob.COMPLETE
@@ -105,7 +108,7 @@ def ready(
 
 
 def stalled(stage: Stage, *, before: conditions.Condition | None) -> Verdict | None:
-    """Whether nothing goes on before somebody changes something; absent where that was never so."""
+    """Return whether nothing goes on before somebody changes something; absent where that was never so."""
     ended = stage.finished
     if ended is not None and ended.type == dljob.FAILED:
         return Verdict(dljob.STALLED, True, ended.reason, ended.message)
@@ -118,7 +121,7 @@ def stalled(stage: Stage, *, before: conditions.Condition | None) -> Verdict | N
 
 
 def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | None) -> Verdict | None:
-    """Whether the user has stopped it; absent where nobody ever did."""
+    """Return whether the user has stopped it; absent where nobody ever did."""
     if stage.finished is not None:
         return None
     if spec.suspend:
@@ -129,7 +132,7 @@ def suspended(stage: Stage, spec: dljob.Spec, *, before: conditions.Condition | 
 
 
 def current(stage: Stage, *, before: conditions.Condition | None) -> Verdict | None:
-    """Whether what runs was made from the spec as it stands; absent where that was never otherwise."""
+    """Return whether what runs was made from the spec as it stands; absent where that was never otherwise."""
     if stage.outdated is not None:
         return Verdict(dljob.CURRENT, False, reasons.SPEC_CHANGE_IGNORED, stage.outdated)
     if before is None or stage.finished is not None:

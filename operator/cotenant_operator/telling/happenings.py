@@ -25,7 +25,7 @@ _BLOCKED: Final = {
 
 
 def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions.EmitEvent, ...]:
-    """What is told of this change, in order; told again after a restart, it has the same identity."""
+    """Return what is told of this change, in order; told again after a restart, it has the same identity."""
     old = observed.job.status
     told = [*stage.notes, *_blocked_update(observed, stage)]
     predicted = _flipped(old, new, dljob.PREDICTED)
@@ -61,7 +61,7 @@ def unreadable_status(job: views.DLJob) -> actions.EmitEvent:
 
 
 def _blocked_update(observed: Observed, stage: Stage) -> list[Note]:
-    """A workload that cannot follow its spec: told once per generation."""
+    """Return a workload that cannot follow its spec: told once per generation."""
     known, generation = observed.job.status.observed_generation or 0, observed.job.meta.generation
     if stage.blocked is None or not stage.workload or known >= generation:
         return []

@@ -85,7 +85,7 @@ class Metrics:
         self.leading.set_function(sources.leading)
 
     def text(self) -> bytes:
-        """The exposition."""
+        """Return the exposition."""
         counted = self._phases()
         for phase in dljob.Phase:
             self.dljobs.labels(phase.value).set(counted.get(phase, 0))

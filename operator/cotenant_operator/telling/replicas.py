@@ -31,7 +31,7 @@ class Counts:
 
 
 def of_attempt(pods: Sequence[views.Pod], attempt: int) -> tuple[views.Pod, ...]:
-    """The pod of each index of a training job: the one that lives or succeeded, else the youngest."""
+    """Return the pod of each index of a training job: the one that lives or succeeded, else the youngest."""
     best: dict[int, views.Pod] = {}
     for pod in pods:
         if pod.attempt != attempt or pod.index is None:
@@ -43,13 +43,13 @@ def of_attempt(pods: Sequence[views.Pod], attempt: int) -> tuple[views.Pod, ...]
 
 
 def of_deployment(pods: Sequence[views.Pod]) -> tuple[views.Pod, ...]:
-    """The living pods of a Deployment, oldest first."""
+    """Return the living pods of a Deployment, oldest first."""
     living = (pod for pod in pods if not pod.ended and not pod.meta.deleting)
     return tuple(sorted(living, key=lambda pod: (pod.meta.created, pod.meta.key.name)))
 
 
 def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool) -> Counts:
-    """How far these pods are. A pod that failed counts as placed until there is one in its stead.
+    """Return how far these pods are. A pod that failed counts as placed until there is one in its stead.
 
     Args:
         pods: one a replica.
@@ -66,19 +66,19 @@ def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool) -> Co
 
 
 def _hindrance(pod: views.Pod, *, observed_only: bool) -> str | None:
-    """What keeps a pod from starting that has its GPUs."""
+    """Return what keeps a pod from starting that has its GPUs."""
     if pod.hindrance is None or not is_placed(pod, observed_only=observed_only):
         return None
     return f"pod {pod.meta.key.name} on node {pod.node}: {pod.hindrance}"
 
 
 def is_placed(pod: views.Pod, *, observed_only: bool) -> bool:
-    """Whether a pod has been given its GPUs."""
+    """Return whether a pod has been given its GPUs."""
     return pod.node is not None and (observed_only or pod.placement is not None)
 
 
 def listed(pods: Sequence[views.Pod], gpus: Mapping[GPUUID, GPU]) -> tuple[dljob.Replica, ...]:
-    """The replicas as the status shows them."""
+    """Return the replicas as the status shows them."""
     own = {views.pod_uid(pod) for pod in pods}
     found = []
     for position, pod in enumerate(pods):

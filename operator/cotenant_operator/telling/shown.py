@@ -18,7 +18,7 @@ _REGIMES: Final = {
 
 
 def document(observed: Observed, grant: grants.Grant | None) -> prediction.Prediction | None:
-    """The prediction in force: the one that the workload carries, else the one just made."""
+    """Return the prediction in force: the one that the workload carries, else the one just made."""
     if grant is not None and grant.prediction is not None:
         return grant.document()
     outcome = observed.outcome
@@ -52,7 +52,7 @@ def explained(model: GPUModel, row: prediction.GPUPrediction, *, source: predict
 
 
 def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | None:
-    """The largest memory that a replica used, how long one was alone on its GPU, and the GPU's utilization then.
+    """Return the largest memory that a replica used, how long one was alone on its GPU, and the GPU's utilization then.
 
     The mean over that time, where the agent tells it; else what it was when last seen.
     """
@@ -81,7 +81,7 @@ def measured(pods: Sequence[views.Pod], observed: Observed) -> dljob.Observed | 
 
 
 def _alone(own: Collection[PodUID], observed: Observed) -> tuple[int | None, int | None]:
-    """The longest that one of these pods was alone on a GPU, and its mean utilization in that time."""
+    """Return the longest that one of these pods was alone on a GPU, and its mean utilization in that time."""
     entries = (entry for gpu in observed.gpus.values() for entry in gpu.told_of(own))
     found = ((entry.alone_seconds, entry.alone_utilization_percent) for entry in entries)
     return max(found, key=lambda alone: alone[0] or 0, default=(None, None))

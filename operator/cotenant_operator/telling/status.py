@@ -16,7 +16,7 @@ from cotenant_operator.telling.conditions import Verdict, current, placed, queue
 
 
 def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
-    """The status that describes this moment; what cannot be known any more stays as it was written."""
+    """Return the status that describes this moment; what cannot be known any more stays as it was written."""
     job, spec = observed.job, observed.job.spec
     if spec is None:
         return _unreadable(observed, stage, now)
@@ -45,7 +45,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
 def _verdicts(
     observed: Observed, stage: Stage, pods: Sequence[views.Pod], counts: replicas.Counts
 ) -> tuple[Verdict | None, ...]:
-    """What holds of its pods. While they are being ended for good, queue and place stay as they were."""
+    """Return what holds of its pods. While they are being ended for good, queue and place stay as they were."""
     job, spec = observed.job, observed.job.spec
     if spec is None:
         return ()
@@ -63,7 +63,7 @@ def _verdicts(
 
 
 def current_grant(observed: Observed) -> grants.Grant | None:
-    """What the present workload's pods ask for."""
+    """Return what the present workload's pods ask for."""
     if observed.deployment is not None:
         return observed.deployment.grant
     current = observed.current_job
@@ -93,13 +93,13 @@ def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: 
 
 
 def _phase(job: views.DLJob, stage: Stage, derived: dljob.Phase) -> dljob.Phase:
-    """A job whose pods are being ended runs no more than it did before."""
+    """Return the phase: a job whose pods are being ended runs no more than it did before."""
     starts = job.phase is dljob.Phase.STARTING and derived is dljob.Phase.RUNNING
     return dljob.Phase.STARTING if stage.ending and starts else derived
 
 
 def written(new: dljob.Status) -> dict[str, Any]:
-    """The status as the API server stores it."""
+    """Return the status as the API server stores it."""
     return dict(_filled(new.to_object()))
 
 
@@ -114,7 +114,7 @@ def _filled(value: Any) -> Any:
 
 
 def patch(new: dljob.Status) -> dict[str, Any]:
-    """The status as a merge patch: null removes what is not there any more."""
+    """Return the status as a merge patch: null removes what is not there any more."""
     stored = written(new)
     whole = {name: stored.get(name) for name in _keys(dljob.Status)}
     models: dict[str, type[documents.Model]] = {
@@ -134,7 +134,7 @@ def _keys(model: type[documents.Model]) -> list[str]:
 
 
 def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
-    """Whether more changed than figures, neighbours and words."""
+    """Return whether more changed than figures, neighbours and words."""
 
     def core(status: dljob.Status) -> tuple[object, ...]:
         states = tuple((found.type, found.status, found.reason) for found in status.conditions)
@@ -177,7 +177,7 @@ def _predicted(observed: Observed, *, has_document: bool) -> Verdict | None:
 
 
 def _refused_graph(observed: Observed) -> dljob.RefusedGraph | None:
-    """What need not be read again; as it was where no graph was asked for."""
+    """Return what need not be read again; as it was where no graph was asked for."""
     outcome = observed.outcome
     if outcome is None:
         return observed.job.status.refused_graph
@@ -193,7 +193,7 @@ def _queue_position(found: Sequence[conditions.Condition]) -> int | None:
 
 
 def _external(observed: Observed, stage: Stage) -> bool:
-    """Whether another controller keeps the Job suspended."""
+    """Return whether another controller keeps the Job suspended."""
     current = observed.current_job
     if current is None:
         return stage.workload and any(key.startswith(labels.KUEUE) for key in observed.job.meta.labels)

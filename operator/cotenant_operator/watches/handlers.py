@@ -24,7 +24,7 @@ def registry(
     login: Login,
     finish: Callable[[], Awaitable[None]],
 ) -> kopf.OperatorRegistry:
-    """The handlers of every kind that is watched; `finish` is awaited when the operator stops."""
+    """Return the handlers of every kind that is watched; `finish` is awaited when the operator stops."""
     found = kopf.OperatorRegistry()
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo | kopf.AiohttpSession:
@@ -45,7 +45,7 @@ def registry(
 
 
 def on_event(found: kopf.OperatorRegistry, group: str, version: str, plural: str) -> Callable[[Handler], Any]:
-    """The decorator of a kind's event handler."""
+    """Return the decorator of a kind's event handler."""
     return kopf.on.event(group=group, version=version, plural=plural, id=plural, registry=found)
 
 

@@ -54,7 +54,7 @@ class NoProgress(kopf.ProgressStorage):
 
 
 def settings() -> kopf.OperatorSettings:
-    """What the operator runs with."""
+    """Return what the operator runs with."""
     chosen = kopf.OperatorSettings()
     chosen.persistence.diffbase_storage = NoDiffBase()
     chosen.persistence.progress_storage = NoProgress()

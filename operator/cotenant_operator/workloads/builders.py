@@ -15,7 +15,7 @@ FORMER_FIRST: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0,
 
 
 def job_name(owner: views.DLJob, attempt: int) -> str:
-    """The Job of an attempt; the same name whoever computes it."""
+    """Return the Job of an attempt; the same name whoever computes it."""
     return f"{owner.meta.key.name}-{attempt}"
 
 
@@ -27,7 +27,7 @@ def job(
     attempt: int,
     taken_over: carried.Carried = carried.FIRST,
 ) -> dict[str, Any]:
-    """The Indexed Job of one attempt. A gang's ends when one member fails; the operator starts the next."""
+    """Return the Indexed Job of one attempt. A gang's ends when one member fails; the operator starts the next."""
     gang = spec.replicas > 1
     name = job_name(owner, attempt)
     metadata = _metadata(owner, spec, name=name, attempt=attempt)
@@ -61,7 +61,10 @@ def queued(manifest: dict[str, Any], *, since: datetime) -> dict[str, Any]:
 
 
 def needs_service(spec: dljob.Spec) -> bool:
-    """Whether the pods find one another by a Service of ours: a gang whose user has not named another subdomain."""
+    """Return whether the pods find one another by a Service of ours.
+
+    A gang whose user has not named another subdomain.
+    """
     return spec.replicas > 1 and "subdomain" not in spec.template.get("spec", {})
 
 
@@ -85,7 +88,7 @@ def deployment(
     revision: int = 0,
     lessons: shortages.Lessons = shortages.NO_LESSONS,
 ) -> dict[str, Any]:
-    """The Deployment of an inference job; without replicas while it is suspended.
+    """Return the Deployment of an inference job; without replicas while it is suspended.
 
     Args:
         owner: the DLJob.
@@ -127,17 +130,17 @@ def owner_reference(owner: views.DLJob) -> dict[str, Any]:
 
 
 def wanted_replicas(spec: dljob.Spec) -> int:
-    """How many replicas of an inference job are to run."""
+    """Return how many replicas of an inference job are to run."""
     return 0 if spec.suspend else spec.replicas
 
 
 def backoff_limit(spec: dljob.Spec) -> int:
-    """How many failures a training job survives."""
+    """Return how many failures a training job survives."""
     return DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
 
 
 def restarts(spec: dljob.Spec, taken_over: carried.Carried) -> int:
-    """How many failures the Job controller may answer with another pod: none in a gang, else what is left."""
+    """Return how many failures the Job controller may answer with another pod: none in a gang, else what is left."""
     return 0 if spec.replicas > 1 else max(backoff_limit(spec) - taken_over.failures, 0)
 
 

@@ -109,7 +109,7 @@ def _with_rate(spec: dljob.Spec, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first_container(spec: dljob.Spec) -> str | None:
-    """The container that gets the GPU where none is named."""
+    """Return the container that gets the GPU where none is named."""
     containers = (spec.template.get("spec") or {}).get("containers") or [{}]
     name: str | None = containers[0].get("name")
     return name

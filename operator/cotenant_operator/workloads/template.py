@@ -15,7 +15,7 @@ MANAGER: Final = labels.FIELD_MANAGER
 def pod_template(
     owner: views.DLJob, spec: dljob.Spec, grant: grants.Grant, *, attempt: int, gang: str | None
 ) -> dict[str, Any]:
-    """The template of every pod.
+    """Return the template of every pod.
 
     Args:
         owner: the DLJob.
@@ -66,7 +66,7 @@ def workload_labels(owner: views.DLJob, *, attempt: int) -> dict[str, str]:
 
 
 def annotations(spec: dljob.Spec, grant: grants.Grant, *, gang: str | None) -> dict[str, str]:
-    """What a pod says of itself."""
+    """Return what a pod says of itself."""
     found = {
         names.WORKLOAD_TYPE: spec.workload_type.value,
         names.PROCESSES_PER_GPU: str(spec.processes_per_gpu),
@@ -110,7 +110,7 @@ def service_name(owner: views.DLJob) -> str:
 
 
 def _container(inner: dict[str, Any], name: str | None) -> dict[str, Any]:
-    """The container that gets the GPU; the API server has checked that it is there."""
+    """Return the container that gets the GPU; the API server has checked that it is there."""
     containers: list[dict[str, Any]] = inner["containers"]
     return next((container for container in containers if container.get("name") == name), containers[0])
 
@@ -124,7 +124,7 @@ def _ask(container: dict[str, Any], grant: grants.Grant) -> None:
 
 
 def _master(inner: dict[str, Any], gang: str | None) -> str | None:
-    """The DNS name of a gang's first member; the Job controller names its pods by the Job and their index."""
+    """Return the DNS name of a gang's first member; the Job controller names its pods by the Job and their index."""
     return None if gang is None else f"{gang}-0.{inner['subdomain']}"
 
 

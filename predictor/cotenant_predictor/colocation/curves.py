@@ -36,7 +36,7 @@ def speed(share: Array, knee: Array) -> Array:
 
 
 def knee_of_demand(demand: Array | float) -> Array:
-    """The k of a job that keeps `SPEED_KEPT` of its speed at this share of the multiprocessors, any shape."""
+    """Return the k of a job that keeps `SPEED_KEPT` of its speed at this share of the multiprocessors, any shape."""
     kept = SPEED_KEPT**SHARPNESS
     gap = kept * np.power(np.clip(demand, 1e-3, 1.0), -SHARPNESS) - 1
     power = (1 - kept) / np.maximum(gap, (1 - kept) / MAX_KNEE**SHARPNESS)
@@ -45,7 +45,7 @@ def knee_of_demand(demand: Array | float) -> Array:
 
 
 def knee_of_speeds(share: Array, measured: Array) -> float:
-    """The k that misses measured speeds at shares least, both of shape (n_shares,)."""
+    """Return the k that misses measured speeds at shares least, both of shape (n_shares,)."""
     candidates = np.concatenate([[0.0], np.geomspace(0.01, MAX_KNEE, 400)])
     missed = speed(share[None, :], candidates[:, None]) - measured
     return float(candidates[np.argmin((missed**2).sum(axis=1))])

@@ -46,7 +46,7 @@ class Line:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: something is missing.
@@ -105,7 +105,7 @@ class Process:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: something is missing.
@@ -143,13 +143,13 @@ _KINDS: Final[dict[str, type[Any]]] = {"line": Line, "process": Process, "trees"
 
 
 def state_of(correction: Correction) -> dict[str, Any]:
-    """A correction as JSON, with its kind."""
+    """Return a correction as JSON, with its kind."""
     kind = next(name for name, cls in _KINDS.items() if isinstance(correction, cls))
     return {"kind": kind, **correction.to_state()}
 
 
 def from_state(state: Mapping[str, Any]) -> Correction:
-    """What `state_of` gave.
+    """Return what `state_of` gave.
 
     Raises:
         KeyError: something is missing.

@@ -25,7 +25,7 @@ def gains(model: SpeedModel, newcomer: Array, tenants: Array, mechanism: str) ->
 
 
 def best(model: SpeedModel, newcomer: Array, tenants: Array, mechanism: str) -> int | None:
-    """The position of the GPU where the newcomer adds most, the first of equals; None where it fits nowhere.
+    """Return the position of the GPU where the newcomer adds most, the first of equals; None where it fits nowhere.
 
     Arguments and errors as of `gains`.
     """

@@ -65,7 +65,7 @@ def alone(tenants: Array) -> Array:
 
 
 def fair_shares(needed: Array, capacity: Array) -> Array:
-    """What max-min fairness gives, shape (n_groups, n_tenants).
+    """Return what max-min fairness gives, shape (n_groups, n_tenants).
 
     Args:
         needed: shape (n_groups, n_tenants), at least 0; 0 where there is nobody.

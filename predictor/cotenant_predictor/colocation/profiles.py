@@ -37,7 +37,7 @@ _QUIET_BYTES: Final = 1e3
 
 
 def of_step(step: Step, index: int, measured: Mapping[str, float] | None = None) -> Array:
-    """The job on the device at `index` alone with all threads, shape (n_columns,).
+    """Return the job on the device at `index` alone with all threads, shape (n_columns,).
 
     Args:
         step: the job's step by the formula.
@@ -76,7 +76,10 @@ def of_step(step: Step, index: int, measured: Mapping[str, float] | None = None)
 
 
 def of_prediction(prediction: GPUPrediction, gpu_memory_mib: int) -> Array:
-    """The job as far as a stored prediction says, on a GPU with this memory, shape (n_columns,); the rest is NaN."""
+    """Return the job as far as a stored prediction says, on a GPU with this memory, shape (n_columns,).
+
+    The rest is NaN.
+    """
     utilization = prediction.utilization.q50 / 100
     memory_utilization = prediction.memory_utilization
     row = {

@@ -74,7 +74,7 @@ class Pool:
         return result
 
     def width(self, distance: Array) -> Array:
-        """How far the lower bound lies below the speed, shape (n_rows,)."""
+        """Return how far the lower bound lies below the speed, shape (n_rows,)."""
         nearness = residual.nearness(distance, near=self.near, far=self.far)
         result: Array = self.width_far + (self.width_near - self.width_far) * nearness
         return result
@@ -91,7 +91,7 @@ class Pool:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: something is missing.
@@ -141,7 +141,7 @@ class SpeedModel:
     pools: Mapping[str, Pool] = dataclasses.field(default_factory=lambda: types.MappingProxyType({}))
 
     def predict(self, tenants: Array, mechanism: str) -> Speeds:
-        """The speeds of jobs together.
+        """Return the speeds of jobs together.
 
         Args:
             tenants: groups of jobs, each on one GPU, shape (n_groups, n_tenants, n_columns), columns as
@@ -175,7 +175,7 @@ class SpeedModel:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: something is missing.

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def build_function(target: str, values: list[str], *, batch_size: int) -> Callable[[], Any]:
-    """The callable with its arguments.
+    """Return the callable with its arguments.
 
     Raises:
         InvalidInputError: there is no such module or callable, or it does not take these arguments.
@@ -129,7 +129,7 @@ def build_function(target: str, values: list[str], *, batch_size: int) -> Callab
 
 
 def extracted(arguments: argparse.Namespace) -> "Graph":
-    """The graph of `target` in one step of `batch_size` samples in `mode`, with its digest.
+    """Return the graph of `target` in one step of `batch_size` samples in `mode`, with its digest.
 
     Args:
         arguments: also `name` (None: the target's own), and those of `configure_step`.

@@ -107,7 +107,7 @@ def _graphs(names: list[str]) -> "Iterator[Graph]":
 
 
 def _graph(data: bytes, *, source: str) -> "Graph":
-    """What is something else altogether (a measurement, a configuration) is told apart from a damaged graph."""
+    """Return what is something else altogether (a measurement, a configuration) is told apart from a damaged graph."""
     from cotenant_api import graph
 
     text = graph.unpacked(data, source=source)
@@ -128,7 +128,7 @@ def _is_of_another_kind(data: bytes) -> bool:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Whether a line is a document of its own, not the first line of an indented one."""
+    """Return whether a line is a document of its own, not the first line of an indented one."""
     try:
         return isinstance(json.loads(line), dict)
     except ValueError:

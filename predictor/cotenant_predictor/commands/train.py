@@ -105,7 +105,7 @@ class Skipped:
 
 
 def _read(paths: Sequence[Path], skipped: Skipped | None, arguments: argparse.Namespace) -> "Measurements | None":
-    """The measurements; what cannot be used ends the training where nobody counts it."""
+    """Return the measurements; what cannot be used ends the training where nobody counts it."""
     from cotenant_predictor import devices
     from cotenant_predictor.datasets import files, measurements
     from cotenant_predictor.training import table
@@ -151,7 +151,7 @@ def _make(folder: Path) -> None:
 
 
 def _summary(model: "Model") -> list[str]:
-    """What was learned of what, a line each."""
+    """Return what was learned of what, a line each."""
     learned = model.learned
     label = ", SIMULATED" if model.simulated else ""
     lines = [

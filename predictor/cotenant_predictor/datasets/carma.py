@@ -43,7 +43,7 @@ class Run:
 
 @functools.cache
 def load() -> tuple[Run, ...]:
-    """The jobs that have a graph, in the order of the file."""
+    """Return the jobs that have a graph, in the order of the file."""
     names = json.loads((FOLDER / "graphs" / "manifest.json").read_bytes())
     with FILE.open(newline="", encoding="utf-8") as lines:
         found = [_run(row, names) for row in csv.DictReader(lines)]

@@ -34,7 +34,7 @@ class Content:
 
 
 def documents_in(paths: Iterable[Path | str], *, on_bad: OnBad = refuse) -> Iterator[tuple[str, Content]]:
-    """The documents of files and folders, in the order given, files of a folder by name; each with its place.
+    """Yield the documents of files and folders, in the order given, files of a folder by name; each with its place.
 
     Args:
         paths: of files and folders.
@@ -53,17 +53,17 @@ def documents_in(paths: Iterable[Path | str], *, on_bad: OnBad = refuse) -> Iter
 
 
 def is_graph(value: Mapping[str, Any]) -> bool:
-    """Whether a document is a graph."""
+    """Return whether a document is a graph."""
     return "operators" in value
 
 
 def is_measurement(value: Mapping[str, Any]) -> bool:
-    """Whether a document is a measurement."""
+    """Return whether a document is a measurement."""
     return "mechanism" in value
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content, unpacked where its name ends in `.gz`.
+    """Return a file's content, unpacked where its name ends in `.gz`.
 
     Raises:
         InvalidInputError: it cannot be read, or is damaged.

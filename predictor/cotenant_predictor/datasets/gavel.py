@@ -48,7 +48,7 @@ def load(*, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
 
 
 def load_again(*, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
-    """The pairs of the second measurement, of jobs of the same names."""
+    """Return the pairs of the second measurement, of jobs of the same names."""
     content = _content(AGAIN_FILE)
     return _joint({short: _plain(content[short]) for short in GPU_MODELS}, coefficients)
 
@@ -69,7 +69,7 @@ def _joint(tables: Mapping[str, _Table], coefficients: Coefficients) -> Joint:
 
 
 def steps_per_second(gpu_model: GPUModel) -> Mapping[tuple[str, int], float]:
-    """How fast each job is alone, by its name and the number of GPUs; only those that ran."""
+    """Return how fast each job is alone, by its name and the number of GPUs; only those that ran."""
     short = next(name for name, known in GPU_MODELS.items() if known == gpu_model)
     found = {}
     for key, beside in _content(FILE)[short].items():
@@ -80,7 +80,7 @@ def steps_per_second(gpu_model: GPUModel) -> Mapping[tuple[str, int], float]:
 
 
 def graphs() -> Mapping[str, Graph]:
-    """The graph documents of the jobs, by their name in the file."""
+    """Return the graph documents of the jobs, by their name in the file."""
     return _graphs()
 
 
@@ -110,7 +110,7 @@ def _single(table: Mapping[str, Mapping[str, object]]) -> _Table:
 
 
 def _plain(table: Mapping[str, Mapping[str, Any]]) -> _Table:
-    """The same of a table whose jobs are all on one GPU."""
+    """Return the same of a table whose jobs are all on one GPU."""
     return {
         name: {other: tuple(value) if isinstance(value, list) else (float(value),) for other, value in beside.items()}
         for name, beside in table.items()

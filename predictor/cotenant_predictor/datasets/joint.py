@@ -89,7 +89,7 @@ class Joint:
         return np.array(rows).reshape(len(rows), len(profiles.COLUMNS))
 
     def tenants(self) -> Array:
-        """The tenants of every run, shape (n_runs, n_most, n_columns), NaN where a place is empty."""
+        """Return the tenants of every run, shape (n_runs, n_most, n_columns), NaN where a place is empty."""
         most = max((len(run.tenants) for run in self.runs), default=0)
         found = np.full((len(self.runs), most, len(profiles.COLUMNS)), np.nan)
         for index, run in enumerate(self.runs):
@@ -118,11 +118,11 @@ class Joint:
         return len(labels) == len({group for group, _ in labels}) == len({family for _, family in labels})
 
     def where(self, keep: Callable[[Run], bool]) -> Self:
-        """The runs that `keep` accepts, in order, with all jobs."""
+        """Return the runs that `keep` accepts, in order, with all jobs."""
         return self._with(tuple(run for run in self.runs if keep(run)))
 
     def take(self, indices: Iterable[int]) -> Self:
-        """The runs at these positions, in their order, with all jobs."""
+        """Return the runs at these positions, in their order, with all jobs."""
         return self._with(tuple(self.runs[index] for index in indices))
 
     def of_mechanism(self, mechanism: str) -> Self:
@@ -130,7 +130,7 @@ class Joint:
         return self.where(lambda run: run.ran and run.mechanism == mechanism)
 
     def _with(self, runs: tuple[Run, ...]) -> Self:
-        """The same jobs with other runs; what the jobs are alone is not computed again."""
+        """Return the same jobs with other runs; what the jobs are alone is not computed again."""
         found = dataclasses.replace(self, runs=runs)
         vars(found)["profiles"] = self.profiles
         return found
@@ -142,7 +142,9 @@ class Joint:
 
 
 def of_measurements(measured: Measurements, *, coefficients: Coefficients = constants.FORMULA_1) -> Joint:
-    """The joint runs among the lines; what a job is alone comes from lines of the same GPU model without co-tenants.
+    """Return the joint runs among the lines.
+
+    What a job is alone comes from lines of the same GPU model without co-tenants.
 
     A tenant without a line of its own is there without a speed. Groups and families are those of the lines. Lines of a
     namespace are not looked at: its jobs alone would be the measure of everybody's pairs.
@@ -201,7 +203,7 @@ def _labels(measured: Measurements) -> tuple[dict[GraphDigest, str], dict[GraphD
 
 
 def _lines_of_runs(measured: Measurements) -> list[list[Measurement]]:
-    """The lines of each joint run, in order of first occurrence."""
+    """Return the lines of each joint run, in order of first occurrence."""
     found: dict[tuple[object, ...], list[Measurement]] = {}
     for record in measured.joint().records:
         key = (record.id, record.repeat, record.gpu_model, record.mechanism)
@@ -210,7 +212,7 @@ def _lines_of_runs(measured: Measurements) -> list[list[Measurement]]:
 
 
 def _run(lines: Sequence[Measurement], position: Callable[[GraphDigest, GPUModel], int]) -> Run:
-    """A run from the lines of its tenants; those without a line are known from the first line's co-tenants."""
+    """Return a run from the lines of its tenants; those without a line are known from the first line's co-tenants."""
     first = lines[0]
     tenants = [
         Tenant(

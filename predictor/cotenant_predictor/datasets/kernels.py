@@ -55,7 +55,7 @@ class Kernels:
         return chips.of(self.devices).take((self.device_index, 0))
 
     def matrix(self) -> Array:
-        """The GPU and the shape of each row, as `training.kernels` takes them; shape (n_rows, n_columns)."""
+        """Return the GPU and the shape of each row, as `training.kernels` takes them; shape (n_rows, n_columns)."""
         parts: tuple[Any, ...] = (self.chips, self.shapes)
         columns = [getattr(part, field.name) for part in parts for field in dataclasses.fields(part)]
         return np.stack([column for column in columns if np.ndim(column)], axis=1).astype(np.float64)

@@ -60,7 +60,7 @@ class Measurements:
         return any(record.simulated for record in self.records)
 
     def graph_of(self, record: Measurement) -> Graph:
-        """The graph of one line."""
+        """Return the graph of one line."""
         return self.graphs[record.graph]
 
     @functools.cached_property
@@ -102,7 +102,7 @@ class Measurements:
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
     def memory_floor_mib(self) -> Array:
-        """What a job that ended out of memory needed at least, shape (n_lines,); NaN for the other lines."""
+        """Return what a job that ended out of memory needed at least, shape (n_lines,); NaN for the other lines."""
         floors = np.full(len(self.records), np.nan)
         for index in np.flatnonzero(self.out_of_memory):
             record = self.records[index]
@@ -116,11 +116,11 @@ class Measurements:
         return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
 
     def where(self, keep: Callable[[Measurement], bool]) -> Self:
-        """The lines that `keep` accepts, in order, with all graphs."""
+        """Return the lines that `keep` accepts, in order, with all graphs."""
         return dataclasses.replace(self, records=tuple(record for record in self.records if keep(record)))
 
     def take(self, indices: Iterable[int]) -> Self:
-        """The lines at these positions, in their order."""
+        """Return the lines at these positions, in their order."""
         return dataclasses.replace(self, records=tuple(self.records[index] for index in indices))
 
     def alone(self) -> Self:
@@ -144,7 +144,7 @@ class Measurements:
 
 
 def family_of(graph: Graph) -> str:
-    """The kind of a network, where nobody named it: the class of most of its FLOPs, and whether it trains.
+    """Return the kind of a network, where nobody named it: the class of most of its FLOPs, and whether it trains.
 
     Matrix products serve every kind: they count as attention or rnn where the graph has such operators. A graph
     without FLOPs is named by the class that moves most bytes.
@@ -327,7 +327,7 @@ def _order(record: Measurement) -> tuple[str, ...]:
 
 
 def _configuration(record: Measurement) -> tuple[object, ...]:
-    """What two repeats have in common."""
+    """Return what two repeats have in common."""
     tenants = tuple(sorted((str(tenant.graph), tenant.thread_percentage or 100) for tenant in record.co_tenants))
     limits = (record.thread_percentage, record.client_priority, record.memory_limit_mib)
     return (record.graph, record.gpu_model, record.mechanism, *limits, tenants)

@@ -30,7 +30,7 @@ class Curve:
 
 
 def load() -> tuple[Curve, ...]:
-    """The jobs that were measured on the whole GPU and on a slice at least, in the file's order."""
+    """Return the jobs that were measured on the whole GPU and on a slice at least, in the file's order."""
     found: dict[tuple[str, int], dict[int, tuple[float, float]]] = {}
     with FILE.open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):

@@ -116,7 +116,7 @@ class Run:
         return self.row.fails_at
 
     def _counted(self) -> Iterator[tuple[int, float]]:
-        """What kernels count with few bits: how many they take, and how many the largest had."""
+        """Yield what kernels count with few bits: how many they take, and how many the largest had."""
         depthwise, attention = [0.0], [0]
         for op in self.graph.operators:
             if op.operator_class is OperatorClass.CONV and rates.is_depthwise(op):
@@ -130,7 +130,7 @@ class Run:
 
 
 def chosen(model: str) -> bool:
-    """Whether this model's graphs ship: one in four."""
+    """Return whether this model's graphs ship: one in four."""
     return hashlib.sha256(model.encode()).digest()[0] < 64
 
 
@@ -142,7 +142,7 @@ def published() -> tuple[Published, ...]:
 
 @functools.cache
 def load() -> tuple[Run, ...]:
-    """The rows of the chosen models that have a graph, in the order of the tables.
+    """Return the rows of the chosen models that have a graph, in the order of the tables.
 
     A few models of the tables are no part of timm any more, so that nothing can be extracted.
 
@@ -165,7 +165,7 @@ def load() -> tuple[Run, ...]:
 
 
 def graphs_of(model: str) -> dict[str, Graph]:
-    """A model's graphs by name; empty where it has none.
+    """Return a model's graphs by name; empty where it has none.
 
     Raises:
         InvalidInputError: a graph is damaged.

@@ -56,13 +56,15 @@ class Device(documents.Model):
 
 @functools.cache
 def load() -> Mapping[GPUModel, Device]:
-    """The GPU models that this release knows, by name, sorted."""
+    """Return the GPU models that this release knows, by name, sorted."""
     text = importlib.resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
     return parse(text, source=FILE)
 
 
 def with_file(path: Path | None) -> Mapping[GPUModel, Device]:
-    """The GPU models that this release knows, and those of a file, which count where both have a row; by name, sorted.
+    """Return the GPU models that this release knows, and those of a file, which count where both have a row.
+
+    By name, sorted.
 
     Raises:
         InvalidInputError: the file cannot be read, or as `parse`.
@@ -104,7 +106,7 @@ def parse(text: str, *, source: str) -> Mapping[GPUModel, Device]:
 def select(
     names: Iterable[str], known: Mapping[GPUModel, Device] | None = None, *, field: str = "gpuModel"
 ) -> tuple[Device, ...]:
-    """The devices of these names, each once, in order; all known ones where there is no name.
+    """Return the devices of these names, each once, in order; all known ones where there is no name.
 
     Raises:
         InvalidInputError: a GPU model is not known.

@@ -62,12 +62,12 @@ class _Twice:
         return int(self._upper.sum())
 
     def sums(self, name: str) -> Array:
-        """What one of them measured, shape (n_pairs,)."""
+        """Return what one of them measured, shape (n_pairs,)."""
         found: Array = self.totals[name][self._upper]
         return found
 
     def pair_groups(self) -> Array:
-        """The group of each pair's first job, shape (n_pairs,)."""
+        """Return the group of each pair's first job, shape (n_pairs,)."""
         found: Array = self.groups[np.nonzero(self._upper)[0]]
         return found
 

@@ -38,7 +38,7 @@ _ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "elu", "hardswish", "
 
 
 def hand_features(graph: Graph) -> Array:
-    """The published features of one graph, shape (n_features,), columns as `FEATURES`; not normalised.
+    """Return the published features of one graph, shape (n_features,), columns as `FEATURES`; not normalised.
 
     FLOPs and layers are those of the forward pass, as one counts them by walking over a model's layers.
     """
@@ -54,7 +54,7 @@ def hand_features(graph: Graph) -> Array:
 
 
 def constant(measured: Array, *, percent: bool) -> float:
-    """The best single value: where log(1 + x) is centred for percentages, the median for other amounts."""
+    """Return the best single value: where log(1 + x) is centred for percentages, the median for other amounts."""
     return float(np.expm1(np.mean(np.log1p(measured)))) if percent else float(np.median(measured))
 
 

@@ -78,7 +78,7 @@ class Scores:
 
 
 def rows(joint: Joint, *, split: str, shuffles: int = SHUFFLES, progress: Progress = lambda _: None) -> list[Row]:
-    """The scores of every model on one split, over all GPU models and mechanisms and, where there are several, of each.
+    """Return the scores of every model on one split, over all GPU models and mechanisms and, of several, for each.
 
     Args:
         joint: runs of jobs together.
@@ -110,7 +110,7 @@ def benches(joint: Joint) -> Iterator[Bench]:
 
 
 def splittable(joint: Joint, split: str, *, progress: Progress = lambda _: None) -> list[Bench]:
-    """The benches that can be split this way; `progress` is told why others cannot.
+    """Return the benches that can be split this way; `progress` is told why others cannot.
 
     Raises:
         InvalidInputError: there is none.
@@ -216,7 +216,7 @@ class _Tally:
 
 
 def folds(bench: Bench, split: str, *, shuffles: int) -> Iterator[Fold]:
-    """What is held out, one part after another; repeats of a run together.
+    """Yield what is held out, one part after another; repeats of a run together.
 
     Raises:
         InvalidInputError: the split cannot be made of these runs.

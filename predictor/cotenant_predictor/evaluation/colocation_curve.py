@@ -71,6 +71,6 @@ def _rows_of(bench: Bench, split: str, share: float, *, clock: Clock, group: str
 
 
 def _thinned(fold: Fold, share: float) -> Joint:
-    """A part of the runs to learn from: each smaller part lies within each larger."""
+    """Return a part of the runs to learn from: each smaller part lies within each larger."""
     order = np.random.default_rng(0).permutation(len(fold.train.runs))
     return fold.train.take(np.sort(order[: round(share * len(order))]))

@@ -72,7 +72,7 @@ def compare(measurements: Measurements, active: Model, *, progress: Progress = l
 
 
 def is_better(found: list[Comparison]) -> bool:
-    """Whether the candidate is better at something and worse at nothing."""
+    """Return whether the candidate is better at something and worse at nothing."""
     better = any(each.candidate < BETTER * each.active for each in found)
     return better and not any(each.active < BETTER * each.candidate for each in found)
 
@@ -92,7 +92,7 @@ def _compared(bench: Bench, target: str, active: Model) -> list[Comparison]:
 
 
 def _held_out(bench: Bench, target: str, learned: Guarded | None) -> tuple[Scored, Scored]:
-    """What candidate and model in use say of networks that neither has seen."""
+    """Return what candidate and model in use say of networks that neither has seen."""
     folds = jobs.folds_of(bench.measurements, splits.LEAVE_GROUP_OUT, target)
     mine = [(fold, jobs.learners_of(bench, target)[jobs.COTENANT](bench, target, fold)) for fold in folds]
     theirs = [(fold, jobs.by_corrections(bench.learned, target, fold, learned)) for fold in folds]
@@ -116,14 +116,14 @@ def _of(metric: str, candidate: Scored, former: Scored, score: Callable[[Scored]
 
 
 def _booking_loss(scored: Scored) -> float:
-    """The loss of bounds as they are booked, in percent of a GPU; see the module."""
+    """Return the loss of bounds as they are booked, in percent of a GPU; see the module."""
     upper = scored.capacity if scored.predicted.upper is None else scored.predicted.upper
     beyond = scored.measured - np.minimum(upper, scored.capacity)
     return float(np.mean(100 / scored.capacity * np.maximum(LEVEL * beyond, (LEVEL - 1) * beyond)))
 
 
 def _of_domain(bench: Bench, target: str, learned: Guarded | None) -> Comparison:
-    """How many of the measured rows are not packed with each of both."""
+    """Return how many of the measured rows are not packed with each of both."""
     lines = np.flatnonzero(np.isfinite(bench.measurements.values(target)))
     whole = Fold("", lines, lines)
     mine = jobs.learners_of(bench, target)[jobs.COTENANT](bench, target, whole)
@@ -141,7 +141,7 @@ def _outside(scored: Scored) -> Array:
 
 
 def _seen_groups(bench: Bench, learned: Guarded | None) -> frozenset[str]:
-    """The groups of which a line is among those that the model in use was taught by."""
+    """Return the groups of which a line is among those that the model in use was taught by."""
     if learned is None:
         return frozenset()
     near: Array = learned.distance(bench.learned.rows) < SAME_ROW

@@ -44,7 +44,7 @@ def rows(bench: Bench, kind: str, target: str, *, clock: Clock, progress: Progre
 
 
 def _thinned(fold: Fold, share: float) -> Fold:
-    """The same fold with a part of its training rows: each smaller part lies within each larger."""
+    """Return the same fold with a part of its training rows: each smaller part lies within each larger."""
     order = np.random.default_rng(0).permutation(len(fold.train))
     return Fold(fold.name, np.sort(fold.train[order[: round(share * len(order))]]), fold.test)
 

@@ -75,7 +75,7 @@ def rows(model: KernelModel | None, *, progress: Callable[[str], None] = lambda 
 def rows_of(
     kind: str, runs: Sequence[Run], model: KernelModel | None, learned: Mapping[str, Array] = MappingProxyType({})
 ) -> list[Row]:
-    """The scores of one kind of step: a mode and a layout, compiled or not.
+    """Return the scores of one kind of step: a mode and a layout, compiled or not.
 
     Args:
         kind: as `_kind` names it.

@@ -73,7 +73,7 @@ def measured_targets(measurements: Measurements, wanted: Sequence[str]) -> tuple
 
 
 def learners_of(bench: Bench, target: str) -> Mapping[str, Learner]:
-    """The models that are compared for a target, by name."""
+    """Return the models that are compared for a target, by name."""
     found: dict[str, Learner] = {baselines.CONSTANT: _constant, baselines.PHYSICS: _physics}
     if bench.learned is not bench.formula:
         found[baselines.PHYSICS_KERNELS] = _physics_with_kernels
@@ -83,7 +83,7 @@ def learners_of(bench: Bench, target: str) -> Mapping[str, Learner]:
 
 
 def folds_of(measurements: Measurements, kind: str, target: str, *, seed: int = 0) -> tuple[Fold, ...]:
-    """The folds of one split; rows are positions among all lines.
+    """Return the folds of one split; rows are positions among all lines.
 
     Lines without a value are in no fold; of memory, lines that ended out of memory are, but only to be asked about.
 
@@ -106,7 +106,7 @@ def folds_of(measurements: Measurements, kind: str, target: str, *, seed: int = 
 def evaluate(
     bench: Bench, kind: str, target: str, *, seed: int = 0, progress: Progress = lambda _: None
 ) -> list[Scored]:
-    """What every model says of the held-out rows of one split.
+    """Return what every model says of the held-out rows of one split.
 
     Raises:
         InvalidInputError: the split cannot be made of these lines.
@@ -120,7 +120,7 @@ def evaluate(
 
 
 def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tuple[Fold, Predicted]]) -> Scored:
-    """The predictions of all folds of a split and model as one value."""
+    """Return the predictions of all folds of a split and model as one value."""
     measurements = bench.measurements
     lines = np.concatenate([fold.test for fold, _ in parts])
     uppers = [part.upper for _, part in parts if part.upper is not None]
@@ -146,7 +146,7 @@ def joined(bench: Bench, target: str, names: tuple[str, str], parts: Sequence[tu
 
 
 def _capacity(measurements: Measurements, target: str) -> Array:
-    """How much of a target the GPU of each line has, shape (n_lines,)."""
+    """Return how much of a target the GPU of each line has, shape (n_lines,)."""
     if target == scores.MEMORY:
         return np.array([float(measurements.known[model].memory_mib) for model in measurements.gpu_models])
     return np.full(len(measurements), 100.0 if target in features.PERCENT_TARGETS else np.inf)
@@ -193,7 +193,7 @@ def _cotenant(bench: Bench, target: str, fold: Fold) -> Predicted:
 
 
 def by_corrections(rows: Table, target: str, fold: Fold, corrections: Guarded | None) -> Predicted:
-    """What corrections say of the test rows; the formula where there are none."""
+    """Return what corrections say of the test rows; the formula where there are none."""
     if corrections is None:
         return _by_formula(rows, target, fold)
     median, upper = rows.medians[target][fold.test], rows.uppers[target][fold.test]

@@ -87,7 +87,7 @@ def rows_of(
 
 
 def folds(data: Kernels, split: str) -> Iterator[tuple[str, Array, Array]]:
-    """What is held out, and the positions of training and test rows, in a fixed random order."""
+    """Yield what is held out, and the positions of training and test rows, in a fixed random order."""
     order = np.random.default_rng(0).permutation(len(data.seconds))
     if split == RANDOM:
         shapes = np.unique(training_shapes(data), axis=0, return_inverse=True)[1].ravel()
@@ -100,7 +100,7 @@ def folds(data: Kernels, split: str) -> Iterator[tuple[str, Array, Array]]:
 
 
 def training_shapes(data: Kernels) -> Array:
-    """The columns of a row that are no property of its GPU."""
+    """Return the columns of a row that are no property of its GPU."""
     return data.matrix()[:, len(training.CHIP_COLUMNS) :]
 
 
@@ -120,7 +120,7 @@ def _predictions(data: Kernels, learner: KernelLatencyRegressor, train: Array, t
 
 
 def roofline_seconds(data: Kernels) -> Array:
-    """The larger of arithmetic at peak and compulsory bytes at peak bandwidth, shape (n_rows,)."""
+    """Return the larger of arithmetic at peak and compulsory bytes at peak bandwidth, shape (n_rows,)."""
     shapes, chips = data.shapes, data.chips
     product = shapes.product if isinstance(shapes, Convolutions) else shapes
     inputs = product.rows * product.reduction

@@ -61,7 +61,7 @@ def rows(knowledge: Knowledge = prediction.FORMULA, *, progress: Callable[[str],
 def milliseconds(
     run: Run, model: KernelModel | None = None, *, coefficients: Coefficients = constants.FORMULA_1
 ) -> float:
-    """What a run takes; without `model` by the formula alone."""
+    """Return what a run takes; without `model` by the formula alone."""
     spread = run.spread
     graph = run.graph if spread is None else spreading.part(run.graph, spread)
     if spread is None and run.mode == "train":
@@ -99,7 +99,7 @@ def _accumulation(graph: Graph) -> Operator:
 
 
 def _only(graph: Graph, phase: Phase) -> Graph:
-    """The operators of one phase."""
+    """Return the operators of one phase."""
     return graph.model_copy(update={"operators": tuple(one for one in graph.operators if one.phase is phase)})
 
 

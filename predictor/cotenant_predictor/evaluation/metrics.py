@@ -53,7 +53,7 @@ def mape(measured: Array, predicted: Array) -> float:
 
 
 def mdape(measured: Array, predicted: Array) -> float:
-    """The median of the same shares."""
+    """Return the median of the same shares."""
     shares = _relative(measured, predicted)
     return float(np.median(shares)) if len(shares) else float("nan")
 
@@ -69,7 +69,7 @@ def coverage(measured: Array, upper: Array) -> float:
 
 
 def coverage_by_group(measured: Array, upper: Array, groups: Sequence[str]) -> dict[str, float]:
-    """The same within each group, by its name, sorted."""
+    """Return the same within each group, by its name, sorted."""
     labels = np.asarray(groups, dtype=str)
     return {str(name): coverage(measured[labels == name], upper[labels == name]) for name in np.unique(labels)}
 

@@ -70,7 +70,7 @@ class Pairs:
         return result
 
     def at(self, chosen: Array) -> "Pairs":
-        """The pairs at these positions, with all jobs."""
+        """Return the pairs at these positions, with all jobs."""
         return dataclasses.replace(self, members=self.members[chosen], speed=self.speed[chosen])
 
     def tenants(self) -> Array:
@@ -88,7 +88,7 @@ class Pairs:
 
 
 def pairs_of(joint: Joint, *, size: int = 2) -> Pairs:
-    """The pairs among runs that ran, of one GPU model and mechanism, with both speeds measured.
+    """Return the pairs among runs that ran, of one GPU model and mechanism, with both speeds measured.
 
     Args:
         joint: the runs.
@@ -113,12 +113,12 @@ def pairs_of(joint: Joint, *, size: int = 2) -> Pairs:
 
 
 def is_plain_pair(run: Run) -> bool:
-    """Whether two jobs ran, both with all threads and the usual priority, and both speeds were measured."""
+    """Return whether two jobs ran, both with all threads and the usual priority, and both speeds were measured."""
     return is_plain(run, size=2)
 
 
 def is_plain(run: Run, *, size: int) -> bool:
-    """The same of so many jobs."""
+    """Return the same of so many jobs."""
     plain = all(tenant.threads == 1.0 and tenant.priority == 0 and np.isfinite(tenant.speed) for tenant in run.tenants)
     return run.ran and len(run.tenants) == size and plain
 
@@ -135,7 +135,7 @@ def scores(pairs: Pairs, wanted: Array) -> Array:
 
 
 def shares(actual: Array, wanted: Array) -> Array:
-    """The same by sums of speeds with each partner (second axis), shape (n_jobs, n_jobs), NaN where there is none."""
+    """Return the same by sums of speeds with each partner (second axis), shape (n_jobs, n_jobs), NaN without one."""
     found = np.full(len(actual), np.nan)
     for target, (sums, liking) in enumerate(zip(actual, wanted, strict=True)):
         here = np.isfinite(sums) & np.isfinite(liking)

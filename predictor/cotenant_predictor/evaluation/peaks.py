@@ -74,7 +74,7 @@ def _families(runs: Sequence[Run]) -> list[str]:
 
 
 def constants_without(families: Sequence[str]) -> dict[str, Coefficients]:
-    """The formula's constants, fitted to all whose memory is known but one family; of each."""
+    """Return the formula's constants, fitted to all whose memory is known but one family; of each."""
     return {family: _without(family) for family in dict.fromkeys(families)}
 
 
@@ -85,7 +85,7 @@ def _without(family: str) -> Coefficients:
 
 
 def _held_out(columns: Array, measured: Array, groups: Sequence[str]) -> Array:
-    """What is said of each row by values that were fitted without its group."""
+    """Return what is said of each row by values that were fitted without its group."""
     found, labels = np.empty_like(measured), np.array(groups)
     for group in dict.fromkeys(groups):
         mine = labels == group

@@ -143,7 +143,7 @@ def calibration(scored: Sequence[Scored]) -> Figure:
 
 
 def error_by_regime(scored: Sequence[Scored]) -> Figure:
-    """The main score of each model among the jobs that one thing bounds."""
+    """Return the main score of each model among the jobs that one thing bounds."""
     target = scored[-1].target
     figure, (axes,) = _figure(1, f"{target}: error by what bounds the job\n{_split(scored[-1])}")
     metric = scores.main_metric(target)

@@ -59,7 +59,7 @@ def scored(row: Row, statistic: Callable[..., float], arrays: Sequence[Any], gro
 
 
 def document(rows: Iterable[Row]) -> dict[str, Any]:
-    """The JSON document of an evaluation."""
+    """Return the JSON document of an evaluation."""
     return {"rows": [row.to_object() for row in rows]}
 
 
@@ -78,7 +78,10 @@ def tables(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def group_tables(rows: Iterable[Row]) -> Iterator[str]:
-    """What each held-out group, family or GPU model scores: a row per model, a column per group, the first metric."""
+    """Yield what each held-out group, family or GPU model scores.
+
+    A row per model, a column per group, the first metric.
+    """
     by_table: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.group is not None:

@@ -145,7 +145,7 @@ _SETS: Final[Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]]] = {
 def _of_splits(
     rows: Callable[..., list[Row]], request: Request, kinds: Sequence[str], *, progress: Progress
 ) -> Evaluation:
-    """The rows of the splits that were asked for; without a wish of those of `kinds` that the data allow."""
+    """Return the rows of the splits that were asked for; without a wish of those of `kinds` that the data allow."""
     found: list[Row] = []
     refused: list[errors.InvalidInputError] = []
     for kind in request.splits or kinds:
@@ -160,7 +160,7 @@ def _of_splits(
 
 
 def _possible(bench: Bench, target: str, request: Request, *, progress: Progress) -> Iterator[str]:
-    """The splits that were asked for; without a wish those that the data allow, and why not the others."""
+    """Yield the splits that were asked for; without a wish those that the data allow, and why not the others."""
     if request.splits:
         yield from request.splits
         return

@@ -48,7 +48,7 @@ class Scored:
     simulated: bool = False
 
     def where(self, keep: Array) -> "Scored":
-        """The rows that a boolean array of shape (n_rows,) keeps."""
+        """Return the rows that a boolean array of shape (n_rows,) keeps."""
         index = np.flatnonzero(keep)
         one = self.predicted
         return dataclasses.replace(
@@ -67,19 +67,19 @@ class Scored:
         )
 
     def row(self, metric: str, statistic: Callable[..., Any], *arrays: Array) -> Row:
-        """A score over all rows, with its interval."""
+        """Return a score over all rows, with its interval."""
         empty = Row(target=self.target, split=self.split, model=self.model, metric=metric, value=0.0, n=0)
         empty = dataclasses.replace(empty, simulated=self.simulated)
         return report.scored(empty, statistic, arrays, self.groups)
 
 
 def main_metric(target: str) -> str:
-    """The metric that a target is first judged by."""
+    """Return the metric that a target is first judged by."""
     return "rmsle" if target in features.PERCENT_TARGETS else "mape"
 
 
 def point(target: str) -> dict[str, Callable[..., float]]:
-    """The scores of a target's median, by name, of (measured, median)."""
+    """Return the scores of a target's median, by name, of (measured, median)."""
     if target in features.PERCENT_TARGETS:
         return {"rmsle": metrics.rmsle, "mae": metrics.mae, "underBy5Points": _under_by_5_points}
     return {"mape": metrics.mape, "mdape": metrics.mdape, "rmsle": metrics.rmsle}
@@ -119,7 +119,7 @@ def _bound_rows(scored: Scored) -> Iterator[Row]:
 
 
 def _worst_group(scored: Scored, upper: Array, metric: str) -> Row:
-    """The coverage of the group that is covered worst, and its name."""
+    """Return the coverage of the group that is covered worst, and its name."""
     labels = np.asarray(scored.groups)
     names, counts = np.unique(labels, return_counts=True)
     enough = counts >= ROWS_TO_JUDGE_A_GROUP
@@ -139,7 +139,7 @@ def _worst_group(scored: Scored, upper: Array, metric: str) -> Row:
 
 
 def _held_out_rows(scored: Scored, *, max_groups: int) -> Iterator[Row]:
-    """The main score of each label that was held out; a shuffle has no name that says anything."""
+    """Yield the main score of each label that was held out; a shuffle has no name that says anything."""
     labels = np.asarray(scored.held_out)
     names = np.unique(labels)
     if scored.split == splits.RANDOM or not 1 < len(names) <= max_groups:
@@ -152,7 +152,7 @@ def _held_out_rows(scored: Scored, *, max_groups: int) -> Iterator[Row]:
 
 
 def _out_of_memory_rows(scored: Scored) -> Iterator[Row]:
-    """The share of jobs that ran out of memory whose safe bound had said so."""
+    """Yield the share of jobs that ran out of memory whose safe bound had said so."""
     upper = scored.predicted.upper
     if upper is not None and len(scored.floor):
         yield scored.row("outOfMemoryForeseen", metrics.under_share, upper, scored.floor)

@@ -28,7 +28,7 @@ def rows(
     found: Sequence[Curve] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Row]:
-    """The scores of the three, over all slices but the whole GPU.
+    """Return the scores of the three, over all slices but the whole GPU.
 
     Args:
         split: `leave-slice-out`.

@@ -105,7 +105,7 @@ MAX_FOLDS_OF_MANY: Final = 5
 def of_kind(
     kind: str, *, groups: Sequence[str], families: Sequence[str], gpu_models: Sequence[str], seed: int = 0
 ) -> tuple[Fold, ...]:
-    """The folds of one of `KINDS` over rows with these labels.
+    """Return the folds of one of `KINDS` over rows with these labels.
 
     Raises:
         InvalidInputError: no such kind, or too few rows or labels for it.
@@ -119,7 +119,7 @@ def of_kind(
 
 
 def _dealt(counts: Array, n_bins: int) -> Array:
-    """The bin of each label: the largest first, each into the bin with the fewest rows."""
+    """Return the bin of each label: the largest first, each into the bin with the fewest rows."""
     bins, load = np.empty(len(counts), dtype=np.intp), np.zeros(n_bins)
     for label in np.argsort(-counts, kind="stable"):
         bins[label] = int(load.argmin())

@@ -23,7 +23,7 @@ _ACTIVATION_BYTES: Final = 4
 
 
 def part(graph: Graph, spread: Spread) -> Graph:
-    """The graph that one of the GPUs runs: for `tp` a part of every layer, else all of it."""
+    """Return the graph that one of the GPUs runs: for `tp` a part of every layer, else all of it."""
     if spread.strategy != "tp":
         return graph
     hidden = _hidden_elements(graph)

@@ -123,7 +123,10 @@ _FLOPS_PER_ELEMENT = {"elementwise": 1, "norm": 6, "reduction": 2, "pool": 1}
 
 
 def class_of(base: str) -> str | None:
-    """The class of `aten::<base>`; None where nothing is known. In-place variants count as the operator itself."""
+    """Return the class of `aten::<base>`; None where nothing is known.
+
+    In-place variants count as the operator itself.
+    """
     plain = base.rstrip("_")
     return next((name for name, pattern in _PATTERNS if pattern.fullmatch(plain)), None)
 
@@ -291,7 +294,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
             self._paused = before
 
     def attempted(self, function: Any, *args: Any) -> bool:
-        """Whether `function` ran through; if it asks for what meta tensors do not hold, nothing of it is counted."""
+        """Return whether `function` ran through.
+
+        If it asks for what meta tensors do not hold, nothing of it is counted.
+        """
         rows, events = dict(self._rows), len(self._events)
         try:
             function(*args)
@@ -335,7 +341,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         return tensor
 
     def rows(self) -> list[Row]:
-        """The folded operators, in order of first occurrence; fused ones where the step is compiled."""
+        """Return the folded operators, in order of first occurrence; fused ones where the step is compiled."""
         counts = collections.Counter(map(_fold_key, self._fused[0])) if self._compiled else self._rows
         return [{**dict(key), "dims": dict(key[-1][1]), "repeat": repeat} for key, repeat in counts.items()]
 
@@ -407,7 +413,10 @@ class _Alive:
 
 
 def _missing_on_meta(func: Any, args: Any, inputs: Sequence[Tensor]) -> Tensor | None:
-    """The result of what meta tensors cannot do: products with a sparse matrix, and copies that keep its entries."""
+    """Return the result of what meta tensors cannot do.
+
+    Products with a sparse matrix, and copies that keep its entries.
+    """
     base = func._schema.name.split("::")[-1]
     if base == "_embedding_bag_dense_backward" and inputs[0].is_meta:  # torch 2.1
         return inputs[0].new_empty((args[5], inputs[0].shape[-1]))
@@ -450,7 +459,7 @@ class _Examples:
         return (args[0], indices, *args[2:])
 
     def answer(self, func: Any, args: Any, kwargs: Row) -> Any:
-        """The result of an operator whose result, or its size, is data; None: run it."""
+        """Return the result of an operator whose result, or its size, is data; None: run it."""
         name = func._schema.name.split("::")[-1]
         if name == "rand" and not args[0]:  # a die in Python, as layer drop throws it: on the CPU but for our default
             return torch.full((), 0.5, device="cpu")
@@ -490,7 +499,7 @@ class _Examples:
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
+    """Yield the tensors in nested lists, tuples and dicts."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -506,13 +515,13 @@ def bytes_of(tensors: Iterable[Tensor]) -> int:
 
 
 def type_of(tensors: Sequence[Tensor]) -> str:
-    """The graph document's name of the first tensor's type."""
+    """Return the graph document's name of the first tensor's type."""
     dtype = tensors[0].dtype if tensors else torch.float32
     return _TYPES.get(dtype, str(dtype).replace("torch.", "").replace("float8", "fp8"))
 
 
 def _parts(tensor: Tensor) -> list[Tensor]:
-    """The dense tensors that a tensor consists of: of a sparse one, its indices and values."""
+    """Return the dense tensors that a tensor consists of: of a sparse one, its indices and values."""
     if tensor.layout == torch.strided:
         return [tensor]
     if tensor.layout == torch.sparse_coo:
@@ -580,7 +589,7 @@ def _read(base: str, args: Any, tensors: tuple[list[Tensor], list[Tensor]]) -> i
 
 
 def _sparse(base: str, inputs: list[Tensor], outputs: list[Tensor]) -> Row:
-    """A product with a sparse matrix meets every stored entry with a row; additions add every element once."""
+    """Return a product with a sparse matrix meets every stored entry with a row; additions add every element once."""
     stored = next((tensor for tensor in inputs if tensor.layout != torch.strided), None)
     dense = [tensor for tensor in inputs if tensor.layout == torch.strided and tensor.dim() == 2]
     if stored is not None and dense and "mm" in base:
@@ -595,7 +604,7 @@ def _sparse(base: str, inputs: list[Tensor], outputs: list[Tensor]) -> Row:
 
 
 def _has_channels_last(weight: Tensor) -> bool | None:
-    """Whether a filter has its channels side by side; None where one of a single pixel, or channel, cannot tell.
+    """Return whether a filter has its channels side by side; None where one of a single pixel, or channel, cannot tell.
 
     The library follows the filter where it differs from the data, whose layout meta tensors lose on the way.
     """
@@ -605,7 +614,7 @@ def _has_channels_last(weight: Tensor) -> bool | None:
 
 
 def _convolution(base: str, args: Any, outputs: list[Tensor]) -> Row:
-    """The backward pass is one product for each of data and weight whose gradient is asked for."""
+    """Return its row: the backward pass is one product for each of data and weight whose gradient is asked for."""
     if base != "convolution_backward":
         data, weight, bias, transposed, groups = args[0], args[1], args[2], args[6], args[8]
         result, passes, kernels = outputs[0], 1, 1 if bias is None else 2
@@ -735,7 +744,7 @@ class _Group:
             self.loop = use.event.loop
 
     def takes(self, use: _Use, *, only_reader: bool) -> bool:
-        """Whether it can be computed in this kernel, too; `only_reader`: of what it reads from here."""
+        """Return whether it can be computed in this kernel, too; `only_reader`: of what it reads from here."""
         if not (self.fusable and use.fusable and self.phase == use.row["phase"] and len(self.uses) < _LARGEST_GROUP):
             return False
         if use.reads_twice or use.results not in (None, self._results or use.results):
@@ -748,7 +757,7 @@ class _Group:
 
 
 def fused(events: Sequence[_Event]) -> tuple[list[Row], int]:
-    """The rows of a compiled step, and the longest chain of them.
+    """Return the rows of a compiled step, and the longest chain of them.
 
     A model of what TorchInductor does on a GPU by default, applied to the recorded operators: nothing is compiled, so
     it needs neither a GPU nor Triton. Modelled: pointwise operators, gathers, reductions over rows and norms that run
@@ -778,7 +787,7 @@ def _inlinable(users: Sequence[_Use]) -> bool:
 
 
 def _split_biases(events: Iterable[_Event]) -> Iterator[_Event]:
-    """A convolution's bias as an addition of its own."""
+    """Yield a convolution's bias as an addition of its own."""
     for event in events:
         row = event.row
         if row["name"] != "aten::convolution" or row["kernels"] != 2:
@@ -1132,7 +1141,7 @@ def _behind_the_key(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _overload(name: str) -> Any:
-    """The ATen operator; None where this release of torch has none of the name."""
+    """Return the ATen operator; None where this release of torch has none of the name."""
     base, _, overload = name.partition(".")
     return getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
 

@@ -51,7 +51,7 @@ class Options:
 
 
 def read(path: Path) -> Any:
-    """The configuration.
+    """Return the configuration.
 
     Raises:
         InvalidInputError: there is none, it is damaged, or transformers does not know its type.
@@ -74,7 +74,7 @@ def read(path: Path) -> Any:
 
 
 def job(config: Any, options: Options) -> Callable[[], Any]:
-    """What the extractor calls on the meta device: it returns the model and its inputs by name.
+    """Return what the extractor calls on the meta device: it returns the model and its inputs by name.
 
     Raises:
         InvalidInputError: transformers has no such architecture, or a declared size does not fit it.
@@ -102,7 +102,10 @@ def _kind(config: Any, architecture: str | None) -> Any:
 
 
 def _settled(config: Any) -> Any:
-    """The configuration without what decides by data: random masks on sounds, a loss chosen by what labels hold."""
+    """Return the configuration without what decides by data.
+
+    Random masks on sounds, a loss chosen by what labels hold.
+    """
     settled = copy.deepcopy(config)
     if hasattr(settled, "apply_spec_augment"):
         settled.apply_spec_augment = False

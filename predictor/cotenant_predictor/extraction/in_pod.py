@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _from_entrypoint(rest: list[str]) -> bytes:
-    """What the extractor prints. Everything else that the user's code prints is on standard error."""
+    """Return what the extractor prints. Everything else that the user's code prints is on standard error."""
     extractor = _extractor()
     sys.argv = ["extractor", *rest]
     printed = io.StringIO()
@@ -132,7 +132,7 @@ def _from_onnx(rest: list[str]) -> bytes:
 
 
 def _load(name: str) -> ModuleType:
-    """A file beside this one, under a name that no module of the user has."""
+    """Return a file beside this one, under a name that no module of the user has."""
     specification = importlib.util.spec_from_file_location(f"cotenant_{name}", str(HERE / f"{name}.py"))
     if specification is None or specification.loader is None:
         raise FailedError(f"{name}.py is not beside {__file__}: a fault of Cotenant")
@@ -231,14 +231,14 @@ def _place(error: BaseException) -> str:
 
 
 def _innermost(frames: Sequence[traceback.FrameSummary]) -> str:
-    """The last frame in the user's code; where there is none, the last."""
+    """Return the last frame in the user's code; where there is none, the last."""
     own = [each for each in frames if not _is_foreign(each.filename)]
     last = (own or list(frames))[-1:]
     return f"{last[0].filename}:{last[0].lineno} in {last[0].name}" if last else "its start"
 
 
 def _is_foreign(file: str) -> bool:
-    """Whether a file is ours, torch's or Python's own."""
+    """Return whether a file is ours, torch's or Python's own."""
     ours = (str(HERE), str(Path(__file__).absolute().parent), "<frozen")
     own_library = file.startswith(str(Path(os.__file__).parent)) and "-packages" not in file
     return file.startswith(ours) or own_library or "/torch/" in file

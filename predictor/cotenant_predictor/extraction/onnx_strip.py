@@ -43,7 +43,7 @@ class NotONNXError(ValueError):
 
 
 def strip(path: Path) -> bytes:
-    """The file without its weights.
+    """Return the file without its weights.
 
     Raises:
         NotONNXError: it is no whole ONNX file, or more than MAX_KEPT_BYTES are left of it.
@@ -87,7 +87,7 @@ def entries(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def _number(data: Data, at: int, end: int) -> tuple[int, int]:
-    """A variable-length integer, and where it ends."""
+    """Return a variable-length integer, and where it ends."""
     value = shift = 0
     while at < end and shift < 70:
         byte = data[at]
@@ -100,7 +100,7 @@ def _number(data: Data, at: int, end: int) -> tuple[int, int]:
 
 
 def _message(data: Data, start: int, end: int, *, fields: dict[int, _Change | None], depth: int) -> bytes:
-    """A message of only these fields; None: as it is."""
+    """Return a message of only these fields; None: as it is."""
     if depth > MAX_DEPTH:
         raise NotONNXError(f"has graphs more than {MAX_DEPTH} deep inside one another")
     parts = []
@@ -134,7 +134,7 @@ def _written(value: int) -> bytes:
 
 
 def _only(fields: dict[int, _Change | None]) -> _Change:
-    """How to rewrite a message of which only these fields are kept."""
+    """Return how to rewrite a message of which only these fields are kept."""
 
     def change(data: Data, start: int, end: int, depth: int) -> bytes:
         return _message(data, start, end, fields=fields, depth=depth)
@@ -143,7 +143,7 @@ def _only(fields: dict[int, _Change | None]) -> _Change:
 
 
 def _tensor(data: Data, start: int, end: int, depth: int) -> bytes:
-    """A tensor with its elements where they are few; else as one whose elements lie in another file."""
+    """Return a tensor with its elements where they are few; else as one whose elements lie in another file."""
     elements, kind, external = 1, 0, False
     for number, wire, _, value, stop in entries(data, start, end):
         if number == 1:
@@ -171,7 +171,7 @@ def _integers(data: Data, wire: int, start: int, end: int) -> list[int]:
 
 
 def _attribute(data: Data, start: int, end: int, depth: int) -> bytes:
-    """An attribute; its lists keep their lengths."""
+    """Return an attribute; its lists keep their lengths."""
     parts = []
     counts = {7: 0, 8: 0}
     for number, kind, begin, value, stop in entries(data, start, end):
@@ -190,7 +190,7 @@ def _attribute(data: Data, start: int, end: int, depth: int) -> bytes:
 
 
 def _listed(data: Data, number: int, kind: int, place: tuple[int, int, int], *, seen: int) -> tuple[bytes, int]:
-    """A number of a list, or several that are packed, and how many there have been; late ones become 0."""
+    """Return a number of a list, or several that are packed, and how many there have been; late ones become 0."""
     begin, value, stop = place
     size = 4 if number == 7 else 0
     if kind != BYTES:

@@ -58,7 +58,7 @@ NAMES = (
 
 
 def estimates(step: Step) -> dict[str, Array]:
-    """The formula's value of each of `TARGETS`, each of shape (n_devices,); percentages at most 100."""
+    """Return the formula's value of each of `TARGETS`, each of shape (n_devices,); percentages at most 100."""
     return {
         "utilization": np.minimum(100.0, step.utilization),
         "smActivity": np.minimum(100.0, step.sm_activity),
@@ -72,7 +72,7 @@ def estimates(step: Step) -> dict[str, Array]:
 
 
 def bounds(step: Step, coefficients: Coefficients) -> dict[str, Array]:
-    """The formula's upper bound of each of `TARGETS`: a stated factor, for memory that of `memory.needed`."""
+    """Return the formula's upper bound of each of `TARGETS`: a stated factor, for memory that of `memory.needed`."""
     upper = {name: coefficients.widening * value for name, value in estimates(step).items()}
     return {**upper, "memoryPeakMiB": step.safe_memory_mib.astype(np.float64)}
 
@@ -83,7 +83,7 @@ def capped(target: str, values: Array) -> Array:
 
 
 def rows_of(step: Step) -> Array:
-    """The features of a job on each of its devices, shape (n_devices, n_features)."""
+    """Return the features of a job on each of its devices, shape (n_devices, n_features)."""
     logs = [np.log1p(value) for value in estimates(step).values()]
     busy = np.maximum(step.busy_seconds, 1e-9)  # views alone launch nothing
     capacity = np.array([device.memory_mib for device in step.devices])

@@ -52,7 +52,7 @@ class Guarded:
     """Whether enough was measured on purpose to say of a row that nothing like it was."""
 
     def of(self, rows: Array, *, median: Array, upper: Array) -> Said:
-        """What is said of rows of shape (n_rows, n_features).
+        """Return what is said of rows of shape (n_rows, n_features).
 
         Args:
             rows: columns as `features.NAMES`.
@@ -80,7 +80,7 @@ class Guarded:
         return len(self.members) == 1 and not self.has_formula and self.supports is None
 
     def _supported(self, rows: Array, formula: Array) -> Array:
-        """The highest that the formula or two parts bear out, shape (2, n_rows): medians and bounds."""
+        """Return the highest that the formula or two parts bear out, shape (2, n_rows): medians and bounds."""
         if self.supports is None or len(self.supports) < SUPPORT:
             return formula
         found, _ = _of_each(self.supports, rows, formula)
@@ -104,7 +104,7 @@ class Guarded:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: something is missing.

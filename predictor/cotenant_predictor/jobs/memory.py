@@ -55,7 +55,7 @@ class Alive:
     """Whether `estimated` is what references kept alive, gradients and all."""
 
     def at(self, times: float) -> "Alive":
-        """The same job with so many times the samples in a step."""
+        """Return the same job with so many times the samples in a step."""
         return dataclasses.replace(
             self,
             estimated=self.gradients + times * (self.estimated - self.gradients),
@@ -66,7 +66,7 @@ class Alive:
 
 
 def alive_of(graph: Graph, operators: Operators) -> Alive:
-    """What the job holds at its peak."""
+    """Return what the job holds at its peak."""
     state, gradients = _optimizer_bytes(graph)
     peak = graph.peak_activation_bytes
     largest = float(operators.written_bytes[operators.optimizer_tensors == 0].max(initial=0.0))
@@ -88,7 +88,7 @@ def alive_of(graph: Graph, operators: Operators) -> Alive:
 
 
 def needed(alive: Alive, device: Device, coefficients: Coefficients) -> MemoryRange:
-    """The peak in MiB of one process on `device`."""
+    """Return the peak in MiB of one process on `device`."""
     slack = (1 + coefficients.allocator_slack) / MIB
     context = _context_mib(device.sm_count, coefficients)
     wide = _workspace_bytes(alive, coefficients, widening=coefficients.workspace_widening)
@@ -106,7 +106,10 @@ def needed(alive: Alive, device: Device, coefficients: Coefficients) -> MemoryRa
 
 
 def median_mib(alive: Alive, sm_count: Any, coefficients: Coefficients) -> Any:
-    """The median of a job whose references were followed; of many at once where the values are arrays of shape (n,)."""
+    """Return the median of a job whose references were followed.
+
+    Of many at once where the values are arrays of shape (n,).
+    """
     idle = coefficients.idle_block_share * alive.largest
     held = alive.exact + alive.estimated + _workspace_bytes(alive, coefficients) + idle
     return _context_mib(sm_count, coefficients) + (1 + coefficients.allocator_slack) * held / MIB
@@ -117,7 +120,7 @@ def _context_mib(sm_count: Any, coefficients: Coefficients) -> Any:
 
 
 def _workspace_bytes(alive: Alive, coefficients: Coefficients, *, widening: float = 1.0) -> Any:
-    """The most of what convolutions and products hold; `widening` is of what fp32's algorithms differ in."""
+    """Return the most of what convolutions and products hold; `widening` is of what fp32's algorithms differ in."""
     full = np.maximum(coefficients.convolution_workspace * alive.convolution, coefficients.matmul_workspace_mib * MIB)
     return np.maximum(widening * full, coefficients.half_convolution_workspace * alive.half_convolution)
 

@@ -49,7 +49,7 @@ FORMULA: Final = Knowledge(name=constants.FORMULA_1.name)
 def predict(
     graph: Graph, gpus: Iterable[Device], *, cpu_cores: float | None = None, knowledge: Knowledge = FORMULA
 ) -> Prediction:
-    """What `graph` will need on each of `gpus`.
+    """Return what `graph` will need on each of `gpus`.
 
     Args:
         graph: one step of the job.
@@ -70,7 +70,7 @@ def predict(
 def step_of(
     graph: Graph, gpus: Iterable[Device], *, cpu_cores: float | None = None, knowledge: Knowledge = FORMULA
 ) -> Step:
-    """The formula's step with this knowledge of kernels; arguments and errors as of `predict`."""
+    """Return the formula's step with this knowledge of kernels; arguments and errors as of `predict`."""
     return steps.of(graph, gpus, cpu_cores=cpu_cores, coefficients=knowledge.coefficients, kernels=knowledge.kernels)
 
 
@@ -86,7 +86,7 @@ class _Corrected:
             self._correct(knowledge.residuals)
 
     def on(self, index: int) -> GPUPrediction:
-        """The prediction for the device at `index`."""
+        """Return the prediction for the device at `index`."""
         seconds = self._median["stepMilliseconds"][index] / 1e3
         device = self._step.devices[index]
         memory = MemoryRange(q50=self._mib(self._median, index), upper=self._mib(self._upper, index))

@@ -57,7 +57,7 @@ class Rates:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: a value is missing.
@@ -116,7 +116,7 @@ class Rated:
         return share
 
     def converted(self, tensor: Array) -> Array:
-        """What a conversion of the layout leaves of the bandwidth, shape as `tensor`."""
+        """Return what a conversion of the layout leaves of the bandwidth, shape as `tensor`."""
         share: Array = np.where(tensor, self._values[self.layout], 1.0)
         return share
 
@@ -146,7 +146,7 @@ def rated(graph: Graph, rates: Rates) -> Rated:
 
 
 def is_depthwise(operator: Operator) -> bool:
-    """Whether every channel has a filter of its own."""
+    """Return whether every channel has a filter of its own."""
     return 1 < operator.dims.get("groups", 1) == operator.dims.get("c")
 
 

@@ -60,18 +60,18 @@ class Residual:
         return nearness(distance, near=self.near, far=self.far)
 
     def median(self, rows: Array, distance: Array | None = None) -> Array:
-        """The target's median, shape (n_rows,)."""
+        """Return the target's median, shape (n_rows,)."""
         log = self._median_log(rows, self.distance(rows) if distance is None else distance)
         return np.expm1(np.minimum(log, _MOST_LOG))
 
     def upper(self, rows: Array, distance: Array | None = None) -> Array:
-        """The target's upper bound, shape (n_rows,)."""
+        """Return the target's upper bound, shape (n_rows,)."""
         distance = self.distance(rows) if distance is None else distance
         width = self.width_far + (self.width_near - self.width_far) * self.nearness(distance)
         return np.expm1(np.minimum(self._median_log(rows, distance) + width, _MOST_LOG))
 
     def is_outside(self, distance: Array) -> Array:
-        """Whether rows are stranger than what was measured allows to judge, shape (n_rows,)."""
+        """Return whether rows are stranger than what was measured allows to judge, shape (n_rows,)."""
         result: Array = distance > self.outside
         return result
 
@@ -93,7 +93,7 @@ class Residual:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: something is missing.

@@ -115,7 +115,7 @@ class Busy:
 
 
 def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
-    """The graph's operators as arrays."""
+    """Return the graph's operators as arrays."""
     found = graph.operators
     matrix = np.array([operator.operator_class in MATRIX_CLASSES for operator in found])
     repeat, kernels, flops, read, written, outputs = np.array(
@@ -146,7 +146,7 @@ def operators_of(graph: Graph, coefficients: Coefficients) -> Operators:
 
 
 def devices_of(rows: Sequence[Device]) -> Devices:
-    """The GPU models as arrays."""
+    """Return the GPU models as arrays."""
 
     def column(values: list[float]) -> Array:
         return np.array(values, dtype=np.float64)[:, None]
@@ -162,7 +162,7 @@ def devices_of(rows: Sequence[Device]) -> Devices:
 
 
 def kernel_times(operators: Operators, gpus: Devices, model: KernelModel | None) -> KernelTimes | None:
-    """What `model` knows of the operators; None where that is nothing.
+    """Return what `model` knows of the operators; None where that is nothing.
 
     Costs more than `busy` does, and is the same for every share of SMs.
     """
@@ -183,7 +183,7 @@ def busy(
     coefficients: Coefficients,
     kernels: KernelTimes | None = None,
 ) -> Busy:
-    """How long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed.
+    """Return how long the GPU works, with `sm_share` (0..1, shape (n_devices, 1)) of its SMs allowed.
 
     Of several shares at once, shape (n_shares, n_devices, 1), results have that axis before theirs.
 
@@ -231,14 +231,14 @@ def _family_times(part: FamilyShapes, gpus: Devices, model: KernelModel, *, peak
 
 
 def dram_bytes(operators: Operators, gpus: Devices) -> Array:
-    """What one occurrence moves to and from DRAM, shape (n_devices, n_operators): the cache has the rest."""
+    """Return what one occurrence moves to and from DRAM, shape (n_devices, n_operators): the cache has the rest."""
     held = operators.rated.rates.cache * gpus.near_cache_bytes
     moved: Array = operators.read_bytes / (1.0 + held / np.maximum(1.0, operators.read_bytes)) + operators.written_bytes
     return moved
 
 
 def on_tensor_cores(operators: Operators, gpus: Devices) -> Array:
-    """Whether a device has a higher rate for an operator's type than for fp32, shape (n_devices, n_operators)."""
+    """Return whether devices have a higher rate for operators' types than for fp32, shape (n_devices, n_operators)."""
     result: Array = _peak(operators, gpus) > gpus.peak[:, :1]
     return result
 

@@ -41,7 +41,7 @@ class FamilyShapes:
 
 
 def of(graph: Graph) -> tuple[FamilyShapes, ...]:
-    """The graph's shapes by family; families without operators are left out."""
+    """Return the graph's shapes by family; families without operators are left out."""
     members: dict[str, list[tuple[int, Operator]]] = {}
     for index, operator in enumerate(graph.operators):
         if (family := _family(operator)) is not None:

@@ -61,7 +61,7 @@ class Step:
     """Whether the formula does not apply."""
 
     def regime(self, index: int) -> Regime:
-        """What bounds the step on the device at `index`."""
+        """Return what bounds the step on the device at `index`."""
         times = {
             Regime.LAUNCH: self.launch_seconds[index],
             Regime.HOST: max(self.feed_seconds[index], self.exchange_seconds[index]),

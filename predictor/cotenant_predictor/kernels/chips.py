@@ -42,7 +42,7 @@ class Chips:
     """Slowdown of fp32 products, against SMs of 64 lanes, because wider SMs share as much shared memory bandwidth."""
 
     def take(self, rows: Any) -> Self:
-        """The chips at these positions along the first axis."""
+        """Return the chips at these positions along the first axis."""
         return type(self)(**{field.name: getattr(self, field.name)[rows] for field in dataclasses.fields(self)})
 
 
@@ -54,7 +54,7 @@ def of(devices: Sequence[Device]) -> Chips:
 
 
 def _column(device: Device) -> tuple[float, ...]:
-    """The values of `Chips`, in its order."""
+    """Return the values of `Chips`, in its order."""
     nanometers = device.process_nanometers
     lanes = device.peak_flops("fp32") / (2e6 * device.sm_count * device.clock_mhz)
     return (

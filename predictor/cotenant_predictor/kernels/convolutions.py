@@ -59,7 +59,7 @@ class Convolutions:
     item_bytes: Array | float = 4.0
 
     def take(self, index: Any) -> "Convolutions":
-        """The shapes at these positions."""
+        """Return the shapes at these positions."""
         names = (field.name for field in dataclasses.fields(self))
         return Convolutions(**{name: np.broadcast_to(getattr(self, name), self.batch.shape)[index] for name in names})
 
@@ -116,7 +116,7 @@ def algorithms(
 
 
 def _transformed(shapes: Convolutions, edge: int) -> Products:
-    """The products of F(edge, 3): one for each of the (edge + 2)^2 points of a transformed tile."""
+    """Return the products of F(edge, 3): one for each of the (edge + 2)^2 points of a transformed tile."""
     tiles = shapes.batch * np.ceil(shapes.height / edge) * np.ceil(shapes.width / edge)
     points = np.full_like(tiles, (edge + 2.0) ** 2)
     return Products(

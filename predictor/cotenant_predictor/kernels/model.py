@@ -88,13 +88,16 @@ class Family:
         return dataclasses.replace(found, **parts)
 
     def benchmark_seconds(self, shapes: Products | Convolutions, chips: Chips) -> Array:
-        """What a benchmark measures of fp32 kernels one by one: with the launch, and with idle time between them."""
+        """Return what a benchmark measures of fp32 kernels one by one.
+
+        With the launch, and with idle time between them.
+        """
         found = self.times(shapes, chips, peak=chips.peak_flops, idle_seconds=self.physics.idle_seconds)
         seconds: Array = self.physics.overhead_seconds + found.total()
         return seconds
 
     def factor(self, shapes: Products | Convolutions) -> Array:
-        """The correction of each shape, (n,); 1 for convolutions unlike the measured ones (3 x 3, stride 1)."""
+        """Return the correction of each shape, (n,); 1 for convolutions unlike the measured ones (3 x 3, stride 1)."""
         if self.correction is None or not self.trust:
             return np.ones_like(shapes.batch)
         logarithm = np.clip(self.correction.predict(rows_of(shapes)), -LARGEST_CORRECTION, LARGEST_CORRECTION)
@@ -130,7 +133,7 @@ class KernelModel:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """What `to_state` gave.
+        """Return what `to_state` gave.
 
         Raises:
             KeyError: a family or a value is missing.
@@ -169,7 +172,7 @@ def _anchors_of(name: str, state: Any) -> Anchors | None:
 
 
 def rows_of(shapes: Products | Convolutions) -> Array:
-    """What the correction knows of shapes: logarithms, shape (n, 4)."""
+    """Return what the correction knows of shapes: logarithms, shape (n, 4)."""
     if isinstance(shapes, Convolutions):
         columns = [shapes.batch, shapes.channels, shapes.filters, shapes.height * shapes.width]
     else:

@@ -100,7 +100,7 @@ class Times:
 
 
 def combined(compute: Array, memory: Array, *, sharpness: Array | float) -> Array:
-    """The larger of two times, somewhat more where they are alike."""
+    """Return the larger of two times, somewhat more where they are alike."""
     power = 1.0 + sharpness
     larger = np.maximum(compute, memory)
     ratio = np.minimum(compute, memory) / larger
@@ -144,7 +144,10 @@ def tile_seconds(products: Products, chips: Chips, physics: Physics, *, rate: Ar
 
 
 def powered(seconds: Array, chips: Chips, physics: Physics, *, idle_seconds: float = 0.0) -> Array:
-    """What is left of a time at full clock under the power limit; a faster type takes less energy per operation."""
+    """Return what is left of a time at full clock under the power limit.
+
+    A faster type takes less energy per operation.
+    """
     needed = chips.peak_flops / chips.feed * physics.energy_joules * chips.energy_scale / chips.power_watts
     slower: Array = np.maximum(seconds, seconds * needed - idle_seconds)
     return slower

@@ -19,7 +19,7 @@ TYPES: Final = ("|u1", "<u2", "<i4", "<f4", "<f8")
 
 
 def packed(value: Any) -> Any:
-    """A state in which long lists of numbers (of equally long lists, too) are arrays in base64."""
+    """Return a state in which long lists of numbers (of equally long lists, too) are arrays in base64."""
     if isinstance(value, dict):
         return {key: packed(member) for key, member in value.items()}
     if not isinstance(value, list):
@@ -37,7 +37,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """What `packed` was given, with arrays for its long lists.
+    """Return what `packed` was given, with arrays for its long lists.
 
     Raises:
         KeyError: an array has no type or shape.
@@ -56,7 +56,7 @@ def unpacked(value: Any) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of a list of numbers, or of equally shaped lists; None where it is neither."""
+    """Return the shape of a list of numbers, or of equally shaped lists; None where it is neither."""
     if type(value) in {int, float}:
         return ()
     if not isinstance(value, list) or not value:
@@ -77,7 +77,7 @@ def residuals_state(residuals: Mapping[str, Guarded]) -> dict[str, Any]:
 
 
 def residuals_of(state: Mapping[str, Any]) -> dict[str, Guarded]:
-    """What `residuals_state` gave.
+    """Return what `residuals_state` gave.
 
     Raises:
         KeyError: something is missing.

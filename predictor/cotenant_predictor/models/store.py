@@ -63,21 +63,21 @@ class Model:
         return bool(self.learned.get("simulated", False))
 
     def knowledge(self) -> Knowledge:
-        """What predictions of single jobs rest on with this model."""
+        """Return what predictions of single jobs rest on with this model."""
         return dataclasses.replace(self.kernel_knowledge(), residuals=types.MappingProxyType(dict(self.jobs)))
 
     def kernel_knowledge(self) -> Knowledge:
-        """The same without corrections: what those are learned on."""
+        """Return the same without corrections: what those are learned on."""
         formula = constants.FORMULA_1
         coefficients = formula if self.rates is None else dataclasses.replace(formula, rates=self.rates)
         return Knowledge(name=self.reference, coefficients=coefficients, kernels=self.kernels)
 
     def sealed(self) -> Self:
-        """The same with its digest."""
+        """Return the same with its digest."""
         return dataclasses.replace(self, digest=_digest(self._text()))
 
     def to_bytes(self) -> bytes:
-        """The file; the same bytes for the same model."""
+        """Return the file; the same bytes for the same model."""
         text = self._text()
         return text.replace(_NO_DIGEST, f'"digest":"{_digest(text)}"', 1).encode()
 
@@ -123,7 +123,7 @@ def load(path: Path | str | None = None) -> Model:
 
 
 def parse(data: bytes, *, source: str) -> Model:
-    """A model from the bytes of its file; raises as `load`."""
+    """Return a model from the bytes of its file; raises as `load`."""
     value = _decoded(data, source=source)
     version = value.get("v")
     if version != VERSION:

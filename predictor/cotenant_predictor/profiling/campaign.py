@@ -135,7 +135,7 @@ class Campaign:
         }
 
     def _longest(self, run: Run, pool: Pool, executor: Executor) -> float:
-        """What a run may take; less where its processes are up, and no longer once one hangs than its grace."""
+        """Return what a run may take; less where its processes are up, and no longer once one hangs than its grace."""
         window = self._usual(run)
         if run.experiment:
             return window

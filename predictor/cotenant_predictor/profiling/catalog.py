@@ -31,7 +31,7 @@ class Job:
 
     @classmethod
     def from_object(cls, value: Mapping[str, Any]) -> Job:
-        """The inverse of `to_object`."""
+        """Return the inverse of `to_object`."""
         return cls(**value)
 
     def build(self) -> Any:
@@ -41,7 +41,7 @@ class Job:
         return function(self.batch_size, training=self.training, **self.arguments)
 
     def extraction_options(self) -> dict[str, Any]:
-        """What the extractor takes: data comes from the host, made beforehand, so that no loader limits it."""
+        """Return what the extractor takes: data comes from the host, made beforehand, so that no loader limits it."""
         return {
             "name": self.name,
             "batchSize": self.batch_size,
@@ -54,7 +54,7 @@ class Job:
 
 
 def in_precision(job: Job, precision: str) -> Job:
-    """The same job in another precision, under a name that says so.
+    """Return the same job in another precision, under a name that says so.
 
     Raises:
         ValueError: there is no such precision.

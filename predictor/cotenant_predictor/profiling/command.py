@@ -106,7 +106,7 @@ class Machine:
         self._settings, self._executor = settings, Executor(gpu, self._pool, settings, conduct=conduct)
 
     def facts(self) -> campaign.Facts:
-        """What is the same for every result."""
+        """Return what is the same for every result."""
         return campaign.Facts(
             gpu_model=self._gpu.model,
             gpu_uuid=self._gpu.uuid,
@@ -158,7 +158,7 @@ class Machine:
 
 
 def _unused(gpu: Gpu, grace_seconds: float) -> Gpu:
-    """The GPU, once what an earlier call left has ended.
+    """Return the GPU, once what an earlier call left has ended.
 
     Raises:
         UsageError: others compute on it.
@@ -250,7 +250,7 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command line where nothing else of the project is installed."""
+    """Return the command line where nothing else of the project is installed."""
     parser = argparse.ArgumentParser(prog="python -m cotenant_predictor.profiling", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (summary, configure, _) in COMMANDS.items():

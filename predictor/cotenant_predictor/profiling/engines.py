@@ -50,7 +50,7 @@ class Engine(Protocol):
         """Build the jobs and run some steps. Raises OutOfMemoryError."""
 
     def reserved_mib(self) -> int:
-        """The most memory that the jobs have held, without the driver's context."""
+        """Return the most memory that the jobs have held, without the driver's context."""
 
     def steps(self, index: int, *, start_at: float, until: float | None, stop: threading.Event) -> Report:
         """Run steps of a job, one behind the other, until a time or until told to stop. Raises OutOfMemoryError."""
@@ -61,11 +61,11 @@ class Engine(Protocol):
         """Answer requests one by one: so many, each as the last is answered, or as they arrive (seconds from start)."""
 
     def profile(self) -> Mapping[str, Any]:
-        """The kernels of one step: `kernels`, shares, and `reasons` for what is not known."""
+        """Return the kernels of one step: `kernels`, shares, and `reasons` for what is not known."""
 
 
 def create(device: Device) -> Engine:
-    """The device's engine; imports torch where it needs it."""
+    """Return the device's engine; imports torch where it needs it."""
     if device is Device.MODELLED:
         from .simulated import engine as modelled
 

@@ -13,7 +13,7 @@ from .nvml import Gpu
 
 
 def describe(gpu: Gpu, *, commit: str | None = None) -> dict[str, str]:
-    """The environment of a measurement. `commit`: what the caller knows, where no repository is at hand."""
+    """Return the environment of a measurement. `commit`: what the caller knows, where no repository is at hand."""
     return {
         **gpu.versions(),
         "torch": _version("torch"),

@@ -94,7 +94,7 @@ class Executor:
         self.daemon: ControlDaemon | None = None
 
     def execute(self, run: Run, alone: Mapping[str, measured.Alone]) -> dict[str, Any]:
-        """The result, without what is the same for every run of a campaign. A tenant's failure is a result, too.
+        """Return the result, without what is the same for every run of a campaign. A tenant's failure is a result, too.
 
         Raises:
             MpsUnavailableError: the run needs MPS, and a tenant did not come under it.
@@ -141,7 +141,7 @@ class Executor:
         return None
 
     def seats(self, run: Run, alone: Mapping[str, measured.Alone]) -> list[Seat]:
-        """A process for each tenant; streams of different priority exist within one process only."""
+        """Return a process for each tenant; streams of different priority exist within one process only."""
         if run.mechanism is Mechanism.PRIORITY_STREAMS:
             return [Seat(tuple(tenant.job for tenant in run.tenants))]
         if run.mechanism is not Mechanism.MPS:

@@ -17,7 +17,7 @@ from .store import Store
 
 
 def extracted(job: Job) -> Mapping[str, Any]:
-    """The job's graph document without digest: the only place that knows the extractor. Needs torch.
+    """Return the job's graph document without digest: the only place that knows the extractor. Needs torch.
 
     Convolutions are of TF32 only where the job is: so it is measured (`torch_engine`), whatever PyTorch's default is.
     """
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def every_job() -> dict[str, Job]:
-    """The jobs of all sets by name."""
+    """Return the jobs of all sets by name."""
     return {job.name: job for make in sets.SETS.values() for job in make().jobs}
 
 

@@ -70,7 +70,7 @@ class Launch:
 
 
 def launches(trace: Mapping[str, Any]) -> tuple[Launch, ...]:
-    """The kernels of a Chrome trace as torch.profiler writes it, those with most time first."""
+    """Return the kernels of a Chrome trace as torch.profiler writes it, those with most time first."""
     found: dict[Shape, list[float]] = {}
     for event in trace["traceEvents"]:
         if event.get("cat") == "kernel" and event.get("ph", "X") == "X":
@@ -83,7 +83,7 @@ def launches(trace: Mapping[str, Any]) -> tuple[Launch, ...]:
 
 
 def resident_blocks(row: Launch, limits: Limits) -> int:
-    """How many blocks of this kernel one multiprocessor holds at once; at least 1, as it did run."""
+    """Return how many blocks of this kernel one multiprocessor holds at once; at least 1, as it did run."""
     warps = -(-math.prod(row.block) // limits.warp)
     registers = -(-row.registers * limits.warp // _REGISTER_UNIT) * _REGISTER_UNIT * warps
     bounds = [limits.blocks_per_sm, limits.threads_per_sm // (warps * limits.warp)]
@@ -94,7 +94,7 @@ def resident_blocks(row: Launch, limits: Limits) -> int:
 
 
 def is_large(row: Launch, limits: Limits) -> bool:
-    """Whether its blocks do not all fit onto an empty GPU."""
+    """Return whether its blocks do not all fit onto an empty GPU."""
     return math.prod(row.grid) > limits.sm_count * resident_blocks(row, limits)
 
 

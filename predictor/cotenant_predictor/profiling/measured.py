@@ -61,30 +61,30 @@ def tenant(
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """The outcome of a run, of its tenants' outcomes."""
+    """Return the outcome of a run, of its tenants' outcomes."""
     found = set(outcomes)
     return next((name for name in ("Timeout", "Crashed", "OutOfMemory") if name in found), "Ok")
 
 
 def last_answer(reports: Iterable[Mapping[str, Any]]) -> float:
-    """The end of the last request that was answered; 0 where there was none."""
+    """Return the end of the last request that was answered; 0 where there was none."""
     return max((r["spans"][-1][1] for r in reports if r["turnaroundMilliseconds"]), default=0.0)
 
 
 def memory_limit_mib(planned: Tenant, alone: Mapping[str, Alone]) -> int | None:
-    """A limit in percent of the peak alone, as MiB. Raises KeyError: the job has no result alone."""
+    """Return a limit in percent of the peak alone, as MiB. Raises KeyError: the job has no result alone."""
     if planned.memory_limit_percent is None:
         return None
     return math.ceil(alone[planned.job].memory_mib * planned.memory_limit_percent / 100)
 
 
 def requests_per_second(planned: Tenant, alone: Mapping[str, Alone]) -> float:
-    """The rate at which Poisson requests come. Raises KeyError: the job has no result alone."""
+    """Return the rate at which Poisson requests come. Raises KeyError: the job has no result alone."""
     return arrivals.POISSON_LOAD * alone[planned.job].steps_per_second
 
 
 def request_seconds(run: Run, alone: Mapping[str, Alone], requests: int) -> float:
-    """How long the run's requests take if nothing slows them; 0 without. Unknown jobs count as 20 ms a step."""
+    """Return how long the run's requests take if nothing slows them; 0 without. Unknown jobs count as 20 ms a step."""
     found = 0.0
     for planned in run.tenants:
         if planned.load != "Steps":

@@ -39,7 +39,7 @@ class Lines:
 
 
 def lines(results: Sequence[Mapping[str, Any]], digests: Mapping[str, str]) -> Lines:
-    """The documents of all results, by id. `digests`: of the jobs' graphs.
+    """Return the documents of all results, by id. `digests`: of the jobs' graphs.
 
     Raises:
         MissingGraphError: a job is not among `digests`.
@@ -56,7 +56,7 @@ def lines(results: Sequence[Mapping[str, Any]], digests: Mapping[str, str]) -> L
 def line(
     result: Mapping[str, Any], index: int, *, digests: Mapping[str, str], alone: Mapping[str, measured.Alone]
 ) -> dict[str, Any]:
-    """The document of one tenant."""
+    """Return the document of one tenant."""
     planned, row = result["run"]["tenants"][index], result["tenants"][index]
     values, reasons = _values(result, index, alone)
     job = result["jobs"][planned["job"]]

@@ -44,5 +44,5 @@ def plain_environment(*, gpu_uuid: str, empty_directory: str) -> dict[str, str]:
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment without what decides here."""
+    """Return the caller's environment without what decides here."""
     return {name: value for name, value in environment.items() if name not in _OWN}

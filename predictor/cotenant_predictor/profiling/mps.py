@@ -78,7 +78,7 @@ class ControlDaemon:
         return str(self._folder / "log")
 
     def logs(self) -> dict[str, str]:
-        """The text of each log by name."""
+        """Return the text of each log by name."""
         files = sorted((self._folder / "log").glob("*.log"))
         return {file.name: file.read_text(errors="replace") for file in files}
 
@@ -88,7 +88,7 @@ class ControlDaemon:
             folder.chmod(0o755)
 
     def server(self) -> int | None:
-        """The server's process; none before the first client."""
+        """Return the server's process; none before the first client."""
         found = self.ask("get_server_list").split()
         return int(found[0]) if found and found[0].isdigit() else None
 
@@ -110,7 +110,7 @@ class ControlDaemon:
             self.ask(f"terminate_client {server} {pid}")
 
     def ask(self, command: str) -> str:
-        """What the control program prints.
+        """Return what the control program prints.
 
         Raises:
             MpsUnavailableError: the daemon does not answer.

@@ -75,7 +75,7 @@ class Gpu:
         return nvml_answers.ask(self._nvml, self._handle)
 
     def takes_several_processes(self) -> bool:
-        """Whether the compute mode lets more than one process in without MPS."""
+        """Return whether the compute mode lets more than one process in without MPS."""
         mode = int(self._nvml.nvmlDeviceGetComputeMode(self._handle))
         return mode == int(self._nvml.NVML_COMPUTEMODE_DEFAULT)
 

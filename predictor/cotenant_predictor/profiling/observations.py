@@ -16,7 +16,10 @@ MARGIN = 1.05
 
 
 def rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each observation, pair of jobs and kind of requests; `holds` is None where a measurement is missing."""
+    """Return a row for each observation, pair of jobs and kind of requests.
+
+    `holds` is None where a measurement is missing.
+    """
     training, serving, mixed = _sorted_out(results)
     found = []
     for (server, trainer, load), by_mechanism in sorted(mixed.items()):

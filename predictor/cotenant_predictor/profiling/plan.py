@@ -67,7 +67,7 @@ class Run:
 
     @classmethod
     def from_object(cls, value: Mapping[str, Any]) -> Run:
-        """The inverse of `to_object`."""
+        """Return the inverse of `to_object`."""
         tenants = tuple(Tenant(**tenant) for tenant in value["tenants"])
         mechanism = Mechanism(value["mechanism"])
         return cls(value["stage"], mechanism, tenants, value["repeat"], value.get("experiment", ""))
@@ -103,12 +103,12 @@ def runs(jobs: JobSet, stages: Collection[str]) -> tuple[Run, ...]:
 
 
 def left(planned: Sequence[Run], done: Collection[str]) -> tuple[Run, ...]:
-    """What has no result yet, in order."""
+    """Return what has no result yet, in order."""
     return tuple(run for run in planned if run.id not in done)
 
 
 def ready(run: Run, alone: Collection[str]) -> bool:
-    """Whether the results that it waits for are there. `alone`: names of jobs with a good result alone."""
+    """Return whether the results that it waits for are there. `alone`: names of jobs with a good result alone."""
     return set(run.waits_for) <= set(alone)
 
 
@@ -164,7 +164,7 @@ def _memory(jobs: JobSet) -> Iterator[Run]:
 
 
 def _compare(jobs: JobSet) -> Iterator[Run]:
-    """The two first pairs of an inference and a training job, under each mechanism, with both kinds of requests."""
+    """Yield the first two pairs of an inference and a training job, by mechanism, with both kinds of requests."""
     pairs = list(itertools.islice(_serving_beside_training(jobs, jobs.typical), 2))
     for load in ("SingleStream", "Poisson"):
         for serving in dict.fromkeys(serving for serving, _ in pairs):
@@ -175,7 +175,7 @@ def _compare(jobs: JobSet) -> Iterator[Run]:
 
 
 def _triples(jobs: JobSet) -> Iterator[Run]:
-    """A fixed sample in the order of digests: any first part of it is a fair sample, too."""
+    """Yield a fixed sample in the order of digests: any first part of it is a fair sample, too."""
     every = itertools.combinations(jobs.paired, 3)
     ordered = sorted(every, key=lambda names: hashlib.sha256(" ".join(names).encode()).digest())
     for names in ordered[:MAX_TRIPLES]:

@@ -74,7 +74,7 @@ class Worker:
             self._process.stdin.flush()
 
     def receive(self, deadline: float) -> dict[str, Any]:
-        """The next answer, until a moment of the monotonic clock.
+        """Return the next answer, until a moment of the monotonic clock.
 
         Raises:
             TenantError: the answer is a failure, the process ended, or nothing came in time.
@@ -166,13 +166,13 @@ class Pool:
                 self.drop(worker)  # it is started again when its turn comes, and fails there
 
     def has(self, seats: Sequence[Seat]) -> bool:
-        """Whether all of these have their process."""
+        """Return whether all of these have their process."""
         return all(seat in self._workers for seat in seats)
 
     def seated(
         self, seats: Sequence[Seat], *, needed_mib: int, keep: Callable[[Seat], bool]
     ) -> list[Worker | TenantError]:
-        """A loaded worker for each of these seats, or why it cannot be loaded: then whoever called ends it.
+        """Return a loaded worker for each of these seats, or why it cannot be loaded: then whoever called ends it.
 
         Others that `keep` refuses are ended, and as many as memory needs.
         """
@@ -200,7 +200,7 @@ class Pool:
         worker.close()
 
     def pid(self, seat: Seat) -> int | None:
-        """The process of this seat; none if it was ended."""
+        """Return the process of this seat; none if it was ended."""
         worker = self._workers.get(seat)
         return None if worker is None else worker.pid
 

@@ -88,7 +88,7 @@ class JobSet:
 
 
 def named(name: str) -> JobSet:
-    """The set of this name.
+    """Return the set of this name.
 
     Raises:
         ValueError: there is none.
@@ -99,7 +99,7 @@ def named(name: str) -> JobSet:
 
 
 def in_precision(jobs: JobSet, precision: str) -> JobSet:
-    """The same set in another precision; names say so. Raises ValueError: there is no such precision."""
+    """Return the same set in another precision; names say so. Raises ValueError: there is no such precision."""
     renamed = {job.name: catalog.in_precision(job, precision) for job in jobs.jobs}
     return JobSet(
         f"{jobs.name}-{precision}",

@@ -38,12 +38,12 @@ def milliseconds_within(spans: Iterable[Span], begin: float, end: float) -> list
 
 
 def steps_within(spans: Iterable[Span], begin: float, end: float) -> float:
-    """How many steps the window holds; a step that reaches over an edge counts by the part inside."""
+    """Return how many steps the window holds; a step that reaches over an edge counts by the part inside."""
     return math.fsum(_overlap(a, b, begin, end) for a, b in spans)
 
 
 def covers(spans: Sequence[Span], begin: float, end: float) -> bool:
-    """Whether the job ran from before the window to behind it: only then did all tenants overlap throughout."""
+    """Return whether the job ran from before the window to behind it: only then did all tenants overlap throughout."""
     return bool(spans) and spans[0][0] <= begin and spans[-1][1] >= end
 
 

@@ -132,7 +132,7 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
 
 
 def _write_whole(path: Path, data: bytes) -> Path:
-    """The whole file or nothing: written beside it, synced, renamed."""
+    """Return the whole file or nothing: written beside it, synced, renamed."""
     if len(data) > MAX_BYTES:
         raise ValueError(f"{path}: {len(data)} bytes are more than {MAX_BYTES}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

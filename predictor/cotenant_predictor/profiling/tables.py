@@ -45,7 +45,7 @@ def conditions(results: Results) -> str:
 
 
 def alone(results: Results, predicted: Mapping[str, Predicted]) -> list[str]:
-    """A row for each job, the first of its repeats; what is above its upper bound is bold."""
+    """Return a row for each job, the first of its repeats; what is above its upper bound is bold."""
     heads = ["job"]
     for what in ("step, ms", "utilization, %", "SM activity, %", "memory, MiB"):
         heads += [what, "predicted"]
@@ -76,7 +76,9 @@ def pairs(results: Results) -> Iterator[Mapping[str, Any]]:
 
 
 def together(results: Results, predicted: Mapping[str, Sequence[float]]) -> list[str]:
-    """A row for each pair: both speeds against the job alone and their sum, under each mechanism that was measured.
+    """Return a row for each pair.
+
+    Both speeds against the job alone and their sum, under each mechanism that was measured.
 
     Below it, for each mechanism, over the pairs that were measured under it. `predicted`: both speeds, by a run's id.
     """

@@ -44,7 +44,7 @@ class HostTimeline:
         return time.monotonic()
 
     def seconds(self, mark: float) -> float:
-        """The point, on the monotonic clock."""
+        """Return the point, on the monotonic clock."""
         return mark
 
 
@@ -57,7 +57,7 @@ class CudaTimeline:
         self._base_seconds = time.monotonic()
 
     def mark(self) -> Any:
-        """A point behind everything launched so far."""
+        """Return a point behind everything launched so far."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
@@ -122,7 +122,7 @@ class TorchEngine:
                         timeline.seconds(self._tenants[index].step(timeline)[0].end)
 
     def reserved_mib(self) -> int:
-        """The allocator's peak, in MiB rounded up; 0 on the processor."""
+        """Return the allocator's peak, in MiB rounded up; 0 on the processor."""
         return -(-torch.cuda.max_memory_reserved() // 2**20) if self._device.type == "cuda" else 0
 
     def steps(self, index: int, *, start_at: float, until: float | None, stop: threading.Event) -> Report:
@@ -161,7 +161,7 @@ class TorchEngine:
         return report
 
     def profile(self) -> Mapping[str, Any]:
-        """The kernels of one step of the first job, with launch shapes, from a trace of torch.profiler."""
+        """Return the kernels of one step of the first job, with launch shapes, from a trace of torch.profiler."""
         if self._device.type != "cuda":
             return {"kernels": [], "reasons": {"kernels": "not measured on a GPU"}}
         activities = [torch.profiler.ProfilerActivity.CUDA]
@@ -193,7 +193,7 @@ class TorchEngine:
 
 
 def device_limits() -> kernels.Limits:
-    """What bounds the blocks of the current GPU's multiprocessors."""
+    """Return what bounds the blocks of the current GPU's multiprocessors."""
     found = torch.cuda.get_device_properties(torch.cuda.current_device())
     named = {
         "threads_per_sm": "max_threads_per_multi_processor",
@@ -205,7 +205,7 @@ def device_limits() -> kernels.Limits:
 
 
 def optimizer(text: str, model: Any) -> Any:
-    """An optimizer of torch.optim by name and options, as `sgd:momentum=0.9`.
+    """Return an optimizer of torch.optim by name and options, as `sgd:momentum=0.9`.
 
     Raises:
         ValueError: torch.optim has none of this name.

@@ -32,7 +32,7 @@ class Commands:
         self._waiting: list[Mapping[str, Any]] = []
 
     def next(self, timeout_seconds: float | None) -> Mapping[str, Any] | None:
-        """The next command; None at the end, or when none came in time."""
+        """Return the next command; None at the end, or when none came in time."""
         if self._waiting:
             return self._waiting.pop()
         while b"\n" not in self._rest:

@@ -46,7 +46,7 @@ def _made(  # noqa: PLR0913 -- what every family says of itself
     positions: int = 0,
     tied: bool = False,
 ) -> LanguageModel:
-    """A model with embeddings of as many tokens as its vocabulary, and of so many positions."""
+    """Return a model with embeddings of as many tokens as its vocabulary, and of so many positions."""
     vocabulary, width = fields.count("vocab_size"), _width(fields)
     head = 0 if fields.flag("tie_word_embeddings", default=tied) else vocabulary * width
     return LanguageModel(
@@ -105,7 +105,10 @@ def _heads(fields: Fields, *, grouped: bool = True) -> _Heads:
 
 
 def _windows(fields: Fields, number: int, *, every: int | None = None) -> list[int | None]:
-    """How far each layer looks back: by `layer_types`, else each `every`-th layer at all, the others by the window."""
+    """Return how far each layer looks back.
+
+    By `layer_types`, else each `every`-th layer at all, the others by the window.
+    """
     window = fields.count("sliding_window", default=0, least=0) or None
     kinds = fields.items("layer_types")
     if kinds is not None:
@@ -162,7 +165,7 @@ def _windows_of(family: str, fields: Fields, number: int) -> list[int | None]:
 
 
 def _experts(family: str, fields: Fields) -> LanguageModel:
-    """The same attention, and of the feed-forward networks a few for each token: Mixtral, Qwen's mixtures."""
+    """Return the same attention, and of the feed-forward networks a few for each token: Mixtral, Qwen's mixtures."""
     heads, width, number = _heads(fields), _width(fields), fields.count("num_hidden_layers")
     experts = fields.count("num_local_experts", "num_experts")
     each = fields.count("moe_intermediate_size", "intermediate_size")
@@ -329,7 +332,7 @@ def _plain_layer(heads: _Heads, width: int, inner: int, *, caches: bool) -> Laye
 
 
 def _bert(family: str, fields: Fields) -> LanguageModel:
-    """An encoder with a pooler, without a cache: BERT and RoBERTa, embeddings and rerankers made of them."""
+    """Return an encoder with a pooler, without a cache: BERT and RoBERTa, embeddings and rerankers made of them."""
     heads, width = _heads(fields, grouped=False), _width(fields)
     inner, number = fields.count("intermediate_size"), fields.count("num_hidden_layers")
     vocabulary = fields.count("vocab_size")

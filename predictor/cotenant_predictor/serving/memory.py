@@ -92,7 +92,7 @@ def _blocks(tokens: int) -> int:
 
 
 def needed(model: LanguageModel, server: Server, *, gpu_memory_mib: int, is_a100: bool = False) -> Memory:
-    """What a server takes of each of its GPUs.
+    """Return what a server takes of each of its GPUs.
 
     Args:
         model: what it serves.
@@ -156,14 +156,14 @@ def weights_loading(model: LanguageModel, server: Server) -> int:
 
 
 def dtype_of(model: LanguageModel, server: Server) -> str:
-    """What the server computes in: half precision of a model in fp32, if it may choose."""
+    """Return what the server computes in: half precision of a model in fp32, if it may choose."""
     if server.dtype != "auto":
         return _DTYPES[server.dtype]
     return "fp16" if model.dtype == "fp32" else model.dtype
 
 
 def quantization_of(model: LanguageModel, server: Server) -> quantization.Quantization | None:
-    """How linear layers are stored: as the model declares, else as the server is told."""
+    """Return how linear layers are stored: as the model declares, else as the server is told."""
     if model.quantization is not None or server.quantization is None:
         return model.quantization
     method = server.quantization.partition("_")[0]

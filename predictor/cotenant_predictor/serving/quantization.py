@@ -30,7 +30,7 @@ _KEPT_BESIDE_EXPERTS: Final = re.compile(r"self_attn|attention|attn|" + _NEVER_S
 
 
 def declared(fields: Fields) -> Quantization | None:
-    """What `quantization_config` declares.
+    """Return what `quantization_config` declares.
 
     Raises:
         InvalidInputError: by a method that is not known, or not of all linear layers alike.

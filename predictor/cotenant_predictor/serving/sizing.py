@@ -140,7 +140,7 @@ def _kv(server: Server, needed: Memory, *, length: int, context: int, sequences:
 
 
 def _runs(model: LanguageModel, server: Server, device: Device) -> bool:
-    """Whether the GPU has what the server's kernels need, and computes in the type."""
+    """Return whether the GPU has what the server's kernels need, and computes in the type."""
     least = _LEAST_FOR_BF16 if memory.dtype_of(model, server) == "bf16" else _LEAST
     return float(device.compute_capability) >= least
 

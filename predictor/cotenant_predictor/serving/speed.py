@@ -71,7 +71,7 @@ class Steps:
         return self._arithmetic_seconds(tokens)
 
     def share(self, load: Load) -> float:
-        """The part of the GPU's time that a load needs; above 1: it cannot be served so."""
+        """Return the part of the GPU's time that a load needs; above 1: it cannot be served so."""
         sequences = self.sequences(load)
         step = self.decode(sequences, tokens=load.prompt + load.answer // 2)
         return load.requests * self.prefill(load.prompt) + step / load.token_seconds * min(1.0, sequences)

@@ -15,7 +15,7 @@ SAME: Final = 1e-6
 
 
 def simplest(errors: Mapping[str, float]) -> str:
-    """The first name, from the least freedom to the most, unless the error of a later one is clearly smaller."""
+    """Return the first name, from the least freedom to the most, unless the error of a later one is clearly smaller."""
     names = iter(errors)
     best = next(names)
     for name in names:
@@ -25,6 +25,6 @@ def simplest(errors: Mapping[str, float]) -> str:
 
 
 def scale_of(spread: Array, center: Array) -> Array:
-    """What differences to the centre are divided by, as stored; 1 where a column is constant."""
+    """Return what differences to the centre are divided by, as stored; 1 where a column is constant."""
     scale: Any = trees.rounded(np.where(spread > SAME * (1 + np.abs(center)), spread, 1.0))
     return np.asarray(scale)

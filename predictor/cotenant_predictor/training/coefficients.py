@@ -22,7 +22,7 @@ LAUNCHES = 20
 
 
 def measured() -> Mapping[str, float]:
-    """The constants that data determine, by name."""
+    """Return the constants that data determine, by name."""
     found = kernels.load()
     linear, bmm, conv = (full_wave_efficiency(found[name]) for name in (model.LINEAR, model.BMM, model.CONV))
     return {
@@ -34,7 +34,7 @@ def measured() -> Mapping[str, float]:
 
 
 def assumed(coefficients: Coefficients = FORMULA_1) -> Mapping[str, float]:
-    """The same constants as the formula has them."""
+    """Return the same constants as the formula has them."""
     return {
         "compute_efficiency[conv]": coefficients.compute_efficiency[OperatorClass.CONV],
         "compute_efficiency[matmul]": coefficients.compute_efficiency[OperatorClass.MATMUL],

@@ -261,7 +261,7 @@ class _Trial:
         return {kind: float(np.sqrt(of(self.near[kind]) * of(self.far[kind]))) for kind in KINDS}
 
     def widths(self, kind: str, *, level: float) -> tuple[float, float]:
-        """How far the lower bound must lie below, for rows held out at random and by group."""
+        """Return how far the lower bound must lie below, for rows held out at random and by group."""
         missed = self.near[kind] - self.data.speed
         near = conformal.width(missed, np.arange(len(missed)), level=level)
         far = conformal.width(self.far[kind] - self.data.speed, self.data.labels[:, 0], level=level)
@@ -282,7 +282,10 @@ def _held_out(data: _Data, learner: _Learner, folds: Iterator[_Fold]) -> dict[st
 
 
 def _reach(data: _Data, learner: _Learner) -> dict[str, Any]:
-    """The distinct jobs and neighbours that were measured, and how far jobs of other groups lie: fields of `Pool`."""
+    """Return the distinct jobs and neighbours that were measured, and how far jobs of other groups lie.
+
+    Fields of `Pool`.
+    """
     strange = _strange(data.at(corrections.spaced(len(data.speed), MAX_CHOICE_ROWS)), learner.n_own)
     far = float(np.median(strange))
     return {
@@ -305,7 +308,7 @@ def _strange(data: _Data, n_own: int) -> Array:
 
 
 def learn(joint: Joint, mechanisms: Iterable[str] | None = None, *, n_estimators: int = 60) -> SpeedModel:
-    """What runs that ran teach, a pool for each mechanism with at least `MIN_ROWS` measured speeds.
+    """Return what runs that ran teach, a pool for each mechanism with at least `MIN_ROWS` measured speeds.
 
     Args:
         joint: runs of jobs together.
@@ -338,7 +341,7 @@ class Table:
 
 
 def table_of(joint: Joint, mechanism: str) -> Table:
-    """The tenants beside neighbours whose speed was measured; `joint` has runs of this mechanism alone."""
+    """Return the tenants beside neighbours whose speed was measured; `joint` has runs of this mechanism alone."""
     if not joint.runs:
         return Table(rows=np.empty((0, len(rows.NAMES))), speed=np.empty(0), groups=np.empty((0, 1), dtype=str))
     speeds = joint.speeds()

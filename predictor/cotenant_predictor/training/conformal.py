@@ -11,7 +11,7 @@ from cotenant_predictor.trees import Array
 
 
 def width(missed: Array, members: Array, *, level: float) -> float:
-    """The least width that covers `level` of the held-out errors.
+    """Return the least width that covers `level` of the held-out errors.
 
     Args:
         missed: measured less predicted, while the row was held out, shape (n_rows,).

@@ -27,7 +27,7 @@ _RIDGE: Final = 10.0
 
 
 def ridge(rows: Array, missed: Array) -> Correction:
-    """A line through what the prior missed; rows of shape (n_rows, n_features), the rest of shape (n_rows,)."""
+    """Return a line through what the prior missed; rows of shape (n_rows, n_features), the rest of shape (n_rows,)."""
     fitted = Ridge(alpha=_RIDGE, fit_intercept=False).fit(rows, missed)
     return Line(weights=trees.rounded(fitted.coef_))
 
@@ -39,7 +39,7 @@ def forest(rows: Array, missed: Array, *, n_estimators: int, seed: int) -> Corre
 
 
 def process(rows: Array, missed: Array, *, n_own: int, n_others: int) -> Correction:
-    """A process that remembers the rows, whose first columns are the job's and the next its neighbours'."""
+    """Return a process that remembers the rows, whose first columns are the job's and the next its neighbours'."""
     kept = spaced(len(rows), MAX_PROCESS_ROWS)
     own, first = _distinct(rows[kept, :n_own])
     others, second = _distinct(rows[kept, n_own : n_own + n_others])

@@ -113,7 +113,7 @@ class JobRegressor(RegressorMixin, BaseEstimator):
         return self.model_.upper(rows)
 
     def is_outside(self, X: Any) -> Array:  # noqa: N803
-        """Whether rows are too strange to be judged, shape (n_rows,)."""
+        """Return whether rows are too strange to be judged, shape (n_rows,)."""
         rows = self._checked(X)
         return self.model_.is_outside(self.model_.distance(rows))
 
@@ -231,7 +231,10 @@ _PRIORS: dict[str, Callable[[_Data], _Line]] = {
 
 
 def _best_prior(data: _Data, *, seed: int) -> tuple[str, _Line]:
-    """The prior with the smallest error on groups it did not see; a simpler one unless another is clearly better."""
+    """Return the prior with the smallest error on groups it did not see.
+
+    A simpler one unless another is clearly better.
+    """
     folds = list(_group_folds(data, seed))
     found = {}
     for name, fit in _PRIORS.items():
@@ -258,7 +261,7 @@ def _held_out(
 
 
 def _trust(held_out: Iterable[_HeldOut], weights: Array) -> tuple[float, float]:
-    """The shares, near and far, of what trees say that leave the least squared error; between 0 and 1.
+    """Return the shares, near and far, of what trees say that leave the least squared error; between 0 and 1.
 
     Least squares over both kinds of held-out rows: residual = (near x n + far x (1 - n)) x said.
     """

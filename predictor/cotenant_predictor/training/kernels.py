@@ -139,7 +139,7 @@ class KernelLatencyRegressor(RegressorMixin, BaseEstimator):
 
 
 def fitted(rows: Mapping[str, tuple[Array, Array]]) -> KernelModel:
-    """The model of all families, from X and y of each."""
+    """Return the model of all families, from X and y of each."""
     return KernelModel(
         families={name: KernelLatencyRegressor(family=name).fit(*rows[name]).model_ for name in model.FAMILIES}
     )
@@ -176,7 +176,7 @@ class _Data:
         return self.subset(rank < per_chip)
 
     def subset(self, keep: Array) -> "_Data":
-        """The rows of a mask."""
+        """Return the rows of a mask."""
         return _Data(self.family, self.rows[keep], self.seconds[keep])
 
     def error(self, seconds: Array) -> float:
@@ -212,7 +212,7 @@ def _missed(data: _Data, family: Family) -> tuple[Array, Array]:
 
 
 def _anchors(data: _Data, family: Family) -> Anchors:
-    """What each GPU's median leaves, of kernels longer than their launch and of a size that networks have."""
+    """Return what each GPU's median leaves, of kernels longer than their launch and of a size that networks have."""
     missed, share = _missed(data, family)
     _, first = np.unique(data.members, return_index=True)
     usual = (share >= _LONG_SHARE) & (model.rows_of(data.shapes).max(axis=1) <= np.log(_USUAL_SIZE))
@@ -244,7 +244,10 @@ def _boosting(data: _Data, family: Family, *, n_estimators: int) -> HistGradient
 
 
 def _trust(data: _Data, family: Family, *, n_estimators: int) -> float:
-    """The share of the correction that errs least on GPUs held out in turn; none where there are fewer than three."""
+    """Return the share of the correction that errs least on GPUs held out in turn.
+
+    None where there are fewer than three.
+    """
     chips = np.unique(data.members)[:_MOST_HELD_OUT]
     if len(chips) < 3:
         return 0.0

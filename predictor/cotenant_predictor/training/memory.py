@@ -75,12 +75,12 @@ class Rows:
 
 
 def alive_of(graph: Graph) -> Alive:
-    """What a job holds at its peak."""
+    """Return what a job holds at its peak."""
     return memory.alive_of(graph, roofline.operators_of(graph, FORMULA_1))
 
 
 def family_of(program: str) -> str:
-    """The family that timm's tables would give to the model of one of CARMA's programs."""
+    """Return the family that timm's tables would give to the model of one of CARMA's programs."""
     return _FAMILIES.get(program, program.removesuffix("_cifar100").lower().rstrip("0123456789"))
 
 
@@ -128,7 +128,7 @@ def stacked(alive: Sequence[Alive]) -> Alive:
 
 
 def fitted(rows: Rows) -> Coefficients:
-    """The formula with the constants that say most of `rows`."""
+    """Return the formula with the constants that say most of `rows`."""
     kinds = [np.flatnonzero(rows.kinds == kind) for kind in np.unique(rows.kinds)]
     loss = functools.cache(lambda place: _loss(rows, kinds, _at(place)))
     best = tuple(len(grid) // 2 for grid in GRIDS.values())

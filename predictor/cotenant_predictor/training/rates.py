@@ -58,7 +58,7 @@ class Steps:
         return cls(parts=tuple(parts), count=len(graphs))
 
     def seconds(self, values: Rates) -> Array:
-        """The formula's time of every step, shape (n_steps,)."""
+        """Return the formula's time of every step, shape (n_steps,)."""
         result = np.empty(self.count)
         for part in self.parts:
             result[part.steps] = part.seconds(values)
@@ -107,18 +107,18 @@ class _Part:
 
 
 def steps_of(runs: Sequence[Run], kernels: KernelModel | None) -> Steps:
-    """The steps of a set of whole models."""
+    """Return the steps of a set of whole models."""
     known = devices.load()
     return Steps.of([run.graph for run in runs], [known[run.row.gpu_model] for run in runs], kernels)
 
 
 def seconds_of(runs: Sequence[Run]) -> Array:
-    """What was measured of them, shape (n_runs,)."""
+    """Return what was measured of them, shape (n_runs,)."""
     return np.array([run.row.step_seconds for run in runs])
 
 
 def fitted(steps: Steps, seconds: Array, *, keep: Array | None = None) -> Rates:
-    """The rates that measured steps teach.
+    """Return the rates that measured steps teach.
 
     Args:
         steps: what ran.

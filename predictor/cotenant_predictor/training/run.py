@@ -77,7 +77,7 @@ def learn(name: str, data: Data, *, base: Model | None = None, progress: Progres
 
 
 def guarded(rows: Table, target: str, lines: Array) -> Guarded | None:
-    """The corrections of one target, learned from the lines at these positions; each has a value.
+    """Return the corrections of one target, learned from the lines at these positions; each has a value.
 
     None: every part of the namespaces has too few lines to learn from.
     """
@@ -99,7 +99,7 @@ def guarded(rows: Table, target: str, lines: Array) -> Guarded | None:
 
 
 def _enough(parts: Array, lines: Array, *, fewest: int) -> list[Array]:
-    """The lines of each part that has at least so many."""
+    """Return the lines of each part that has at least so many."""
     return [lines[part] for part in parts if np.count_nonzero(part) >= fewest]
 
 
@@ -145,7 +145,7 @@ def _speeds(data: Data, told: dict[str, Any], *, progress: Progress) -> SpeedMod
 def _corrections(
     measurements: Measurements, model: Model, told: dict[str, Any], *, progress: Progress
 ) -> dict[str, Guarded]:
-    """The corrections of all targets that were measured often enough, by target."""
+    """Return the corrections of all targets that were measured often enough, by target."""
     alone = measurements.alone()
     counts = {target: _counted(alone, target) for target in TARGETS}
     counts = {target: count for target, count in counts.items() if count["rows"] >= FEWEST_ROWS}

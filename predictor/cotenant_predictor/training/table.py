@@ -34,7 +34,7 @@ class Table:
 
 
 def predictable(measurements: Measurements, *, on_bad: files.OnBad) -> Measurements:
-    """The lines from whose graphs finite times follow; `on_bad` is told of the others, once a graph."""
+    """Return the lines from whose graphs finite times follow; `on_bad` is told of the others, once a graph."""
     known = measurements.known
     models: dict[GraphDigest, set[GPUModel]] = {}
     for record in measurements.records:
@@ -55,7 +55,7 @@ def of(
     knowledge: Knowledge = prediction.FORMULA,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Table:
-    """The table of jobs alone.
+    """Return the table of jobs alone.
 
     Args:
         measurements: lines of jobs alone, at least one.

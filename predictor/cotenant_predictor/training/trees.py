@@ -9,7 +9,7 @@ from cotenant_predictor.trees import Trees
 
 
 def of_forest(forest: RandomForestRegressor | ExtraTreesRegressor) -> Trees:
-    """A fitted forest with one output; its prediction is the mean over its trees."""
+    """Return a fitted forest with one output; its prediction is the mean over its trees."""
     columns: dict[str, list[Any]] = {"feature": [], "threshold": [], "left": [], "right": [], "value": []}
     roots, start = [], 0
     for member in forest.estimators_:

@@ -158,7 +158,7 @@ def _state(members: Iterable[snapshot.Pod]) -> State:
 
 
 def _of_dljob(one: snapshot.DLJob) -> list[Case | None]:
-    """A DLJob of which no pod is there: it has ended, or has none yet."""
+    """Return a DLJob of which no pod is there: it has ended, or has none yet."""
     if one.phase is Phase.SUSPENDED or not one.replicas:
         return []
     over = one.phase in _OVER

@@ -27,7 +27,7 @@ _ALWAYS: Final = (
 
 
 def of(whole: snapshot.Snapshot, found: Sequence[cases.Case], window: drawing.Window, *, source: str) -> Sequence[str]:
-    """A sentence each."""
+    """Return a sentence each."""
     return list(_said(whole, found, window, source))
 
 

@@ -73,7 +73,7 @@ def drawn(
     seed: int,
     assumed_percent: float | None = None,
 ) -> tuple[jobs.Job, ...]:
-    """A job for each case that some GPU model may take, in order.
+    """Return a job for each case that some GPU model may take, in order.
 
     Args:
         found: the cases.
@@ -112,12 +112,12 @@ def drawn(
 
 
 def chance(*words: object) -> random.Random:
-    """The same draws everywhere for the same words."""
+    """Return the same draws everywhere for the same words."""
     return random.Random(" ".join(map(str, words)))  # noqa: S311 -- draws, not secrets
 
 
 def allowed(case: cases.Case, memory: Mapping[GPUModel, int]) -> Mapping[GPUModel, int]:
-    """The GPU models that there are and that a job may use."""
+    """Return the GPU models that there are and that a job may use."""
     return {model: mib for model, mib in memory.items() if not case.gpu_models or model in case.gpu_models}
 
 
@@ -131,7 +131,7 @@ def _key(case: cases.Case) -> object:
 def _kind(
     case: cases.Case, memory: Mapping[GPUModel, int], *, seed: int, assumed_percent: float | None
 ) -> tuple[jobs.Kind, needs.ByGPU]:
-    """The kind, and what is believed of it."""
+    """Return the kind, and what is believed of it."""
     usable = allowed(case, memory)
     name = case.name if case.believed is None else case.believed.graph
     found = {} if case.share else needs.believed(case, usable, assumed_percent=assumed_percent)
@@ -162,7 +162,7 @@ def _by_model(case: cases.Case, by_gpu: needs.ByGPU, kind: jobs.Kind, seconds: f
 
 
 def _length(case: cases.Case, known: Sequence[float], window: Window, *, seed: int) -> float | None:
-    """How long it would run alone within the replay; None: to its end."""
+    """Return how long it would run alone within the replay; None: to its end."""
     luck = chance("length", case.namespace, case.name, seed)
     if case.serves and case.ended is None:
         return None

@@ -37,7 +37,7 @@ class Figures:
 
 
 def of(ran: history.History, alone: Mapping[int, float], *, until: float) -> Figures:
-    """The figures of a run.
+    """Return the figures of a run.
 
     Args:
         ran: the run.
@@ -70,7 +70,7 @@ def wait(life: history.Life) -> float:
 
 
 def slowdowns(ran: history.History, alone: Mapping[int, float]) -> list[float]:
-    """How much longer than alone those that ended held GPUs, in percent; the GPU model makes no difference."""
+    """Return how much longer than alone those that ended held GPUs, in percent; the GPU model makes no difference."""
     return [
         max(0.0, 100 * (life.ran / alone[place] - 1))
         for place, life in enumerate(ran.lives)
@@ -79,7 +79,7 @@ def slowdowns(ran: history.History, alone: Mapping[int, float]) -> list[float]:
 
 
 def at(ordered: Sequence[float], part: float) -> float:
-    """The value of rank ceil(part x n), 0 of nothing."""
+    """Return the value of rank ceil(part x n), 0 of nothing."""
     if not ordered:
         return 0.0
     return ordered[max(math.ceil(round(part * len(ordered), 6)), 1) - 1]

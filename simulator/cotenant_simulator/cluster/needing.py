@@ -32,7 +32,7 @@ class _SomebodyWaitsError(Exception):
 
 
 def fewest(of: Replay, nodes: Sequence[sites.Node]) -> Mapping[GPUModel, int] | None:
-    """How many GPUs of each model; None where not even many such clusters would be enough."""
+    """Return how many GPUs of each model; None where not even many such clusters would be enough."""
     copies = 1
     while not suffices(of, extended(nodes, copies)):
         if copies >= _COPIES or not nodes:
@@ -51,7 +51,7 @@ def fewest(of: Replay, nodes: Sequence[sites.Node]) -> Mapping[GPUModel, int] | 
 
 
 def suffices(of: Replay, nodes: Sequence[sites.Node]) -> bool:
-    """Whether everybody starts at once."""
+    """Return whether everybody starts at once."""
     if not nodes or not of.jobs:
         return not of.jobs
     made = world.World(nodes, of.jobs, way=of.way, policy=of.policy, speeds=of.speeds)
@@ -73,7 +73,7 @@ def extended(nodes: Sequence[sites.Node], copies: int) -> list[sites.Node]:
 
 
 def first(nodes: Sequence[sites.Node], gpus: Mapping[GPUModel, int]) -> list[sites.Node]:
-    """The first so many GPUs of each model, with their nodes."""
+    """Return the first so many GPUs of each model, with their nodes."""
     left, found = dict(gpus), []
     for node in nodes:
         kept = []

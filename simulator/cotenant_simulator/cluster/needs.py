@@ -35,7 +35,7 @@ class Error(NamedTuple):
 
 
 def believed(case: cases.Case, memory: Mapping[GPUModel, int], *, assumed_percent: float | None) -> ByGPU:
-    """What is known of a job before it is packed, by GPU model; empty: nothing.
+    """Return what is known of a job before it is packed, by GPU model; empty: nothing.
 
     Args:
         case: the job.
@@ -82,7 +82,7 @@ def packable(found: ByGPU, memory: Mapping[GPUModel, int]) -> ByGPU:
 
 
 def document(found: ByGPU, case: cases.Case, *, key: str) -> prediction.Prediction | None:
-    """The prediction that it is packed by; None: nothing is known."""
+    """Return the prediction that it is packed by; None: nothing is known."""
     if not found:
         return None
     source = prediction.Source.PROFILE if case.believed is None else case.believed.source
@@ -96,7 +96,7 @@ def document(found: ByGPU, case: cases.Case, *, key: str) -> prediction.Predicti
 
 
 def real(found: ByGPU, case: cases.Case, error: Error, *, memory: Mapping[GPUModel, int]) -> ByGPU:
-    """What it really needs, by GPU model: of every range the median. Nobody needs more memory than a GPU has."""
+    """Return what it really needs, by GPU model: of every range the median. Nobody needs more memory than a GPU has."""
     seen = _observed(case)
     on = found.get(case.ran_on) if case.ran_on is not None else None
     factor, peak = None, seen.memory_mib
@@ -110,7 +110,7 @@ def real(found: ByGPU, case: cases.Case, error: Error, *, memory: Mapping[GPUMod
 
 
 def taken(models: Iterable[GPUModel], *, share: int, memory: Mapping[GPUModel, int]) -> ByGPU:
-    """What a job of which nothing is predicted is taken to need: what it asks for."""
+    """Return what a job of which nothing is predicted is taken to need: what it asks for."""
     percent = float(min(share, names.HUNDREDTHS))
     exact = prediction.PercentRange(q50=percent, upper=percent)
     return {model: _row(exact, _exactly(_part(percent / 2, memory[model]))) for model in models}
@@ -163,7 +163,7 @@ def _row(
     active: float | None = None,
     dram: float | None = None,
 ) -> prediction.GPUPrediction:
-    """What is not known is taken as the most that it can be: SMs and DRAM as active as the GPU is busy, all threads."""
+    """Take what is not known as the most that it can be: SMs and DRAM as active as the GPU is busy, all threads."""
     return prediction.GPUPrediction(
         utilization=busy,
         sm_activity=busy if active is None else booking.measured_utilization(active),

@@ -31,7 +31,7 @@ def told(
     *,
     until: datetime,
 ) -> tuple[cases.Case, ...]:
-    """The cases with their paces: above 0, at most 1.
+    """Return the cases with their paces: above 0, at most 1.
 
     Args:
         found: the cases.

@@ -13,7 +13,7 @@ KIND: Final = "PackingPolicy"
 
 
 def read(text: str, *, source: str) -> PackingPolicy:
-    """The policy.
+    """Return the policy.
 
     Args:
         text: one YAML document.
@@ -44,7 +44,7 @@ def read(text: str, *, source: str) -> PackingPolicy:
 
 
 def require_simulated(policy: PackingPolicy, *, field: str) -> PackingPolicy:
-    """The policy, unless it places nothing.
+    """Return the policy, unless it places nothing.
 
     Raises:
         InvalidInputError: it is paused.
@@ -91,7 +91,7 @@ def _require_known(model: type[BaseModel], value: Any, *, path: str) -> None:
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field holds, alone or in a list."""
+    """Return the model that a field holds, alone or in a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for one in get_args(annotation) if (found := _model_of(one)) is not None), None)

@@ -139,14 +139,14 @@ def run(plan: Plan, setting: Setting) -> Result:
 
 
 def alone_of(ran: history.History, given: Sequence[jobs.Job], nodes: Sequence[sites.Node]) -> Mapping[int, float]:
-    """How long each job runs alone on the GPU model that it had last, by its place among those given."""
+    """Return how long each job runs alone on the GPU model that it had last, by its place among those given."""
     models = {gpu.uuid: gpu.model for node in nodes for gpu in node.gpus}
     last = {span.place: span for span in sorted(ran.spans or (), key=lambda one: one.end)}
     return {place: given[place].seconds[models[span.gpu]] for place, span in last.items()}
 
 
 def in_force(plan: Plan) -> policies.InForce:
-    """The policy that the extender has. Where nothing is shared, one that places whole GPUs first fit.
+    """Return the policy that the extender has. Where nothing is shared, one that places whole GPUs first fit.
 
     `tenancy: Label` is taken for SameNamespace: no snapshot holds labels of pods.
     """
@@ -159,12 +159,12 @@ def in_force(plan: Plan) -> policies.InForce:
 
 
 def way_of(plan: Plan) -> ways.Way:
-    """How jobs are booked."""
+    """Return how jobs are booked."""
     return Operator() if plan.shares else ways.Slot()
 
 
 def nodes_of(whole: snapshot.Snapshot) -> tuple[sites.Node, ...]:
-    """The nodes that take jobs. Where Cotenant packs, only those that its agents tell of."""
+    """Return the nodes that take jobs. Where Cotenant packs, only those that its agents tell of."""
     packs = whole.policy is not None and whole.policy.spec.mode is packingpolicy.Mode.PACK
     found = []
     for node in whole.nodes:
@@ -179,7 +179,7 @@ def nodes_of(whole: snapshot.Snapshot) -> tuple[sites.Node, ...]:
 
 
 def memory_of(nodes: Sequence[sites.Node]) -> Mapping[GPUModel, int]:
-    """The memory of each GPU model, in MiB; the least where GPUs of one name differ."""
+    """Return the memory of each GPU model, in MiB; the least where GPUs of one name differ."""
     found: dict[GPUModel, int] = {}
     for gpu in (gpu for node in nodes for gpu in node.gpus):
         found[gpu.model] = min(found.get(gpu.model, gpu.memory_mib), gpu.memory_mib)

@@ -63,7 +63,7 @@ _FIGURES: Final[Sequence[tuple[str, Value]]] = (
 
 
 def made(asked: Asked) -> page.Page:
-    """The page of a proposed policy."""
+    """Return the page of a proposed policy."""
     return page.Page(
         title="What a proposed PackingPolicy would change on your cluster",
         answer=answer(asked),
@@ -97,7 +97,7 @@ def answer(asked: Asked) -> str:
 
 
 def document(asked: Asked) -> Mapping[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     return {
         "v": 1,
         "simulated": True,
@@ -214,7 +214,7 @@ def _moved(asked: Asked) -> Iterator[page.Table]:
 
 
 def _as_it_was(asked: Asked) -> page.Table:
-    """What the cluster itself has seen, to hold the simulation of the policy in force against."""
+    """Return what the cluster itself has seen, to hold the simulation of the policy in force against."""
     rows: list[Sequence[page.Cell]] = []
     for state in cases.State:
         mine = [case for case in asked.found if case.state is state]

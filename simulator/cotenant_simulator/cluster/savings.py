@@ -23,7 +23,7 @@ def unknown(found: Sequence[cases.Case]) -> int:
 
 
 def made(asked: report.Asked, levels: Levels) -> page.Page:
-    """The page; what is shown in detail is the highest utilization, which saves least."""
+    """Return the page; what is shown in detail is the highest utilization, which saves least."""
     count, total = unknown(asked.found), len(asked.found)
     several = sum(1 for case in asked.found if case.gpus > 1)
     told = list(conditions.of(asked.whole, asked.found, asked.window, source=asked.source))

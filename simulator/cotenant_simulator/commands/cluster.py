@@ -146,7 +146,7 @@ def _proposed(path: Path | None) -> "PackingPolicy | None":
 
 
 def _snapshot(arguments: argparse.Namespace) -> "tuple[snapshot.Snapshot, str]":
-    """The snapshot, and where it is from."""
+    """Return the snapshot, and where it is from."""
     from cotenant_simulator.live import snapshot
 
     path = arguments.snapshot
@@ -170,7 +170,7 @@ def _text(path: Path, *, field: str) -> str:
 def _window(
     found: "Sequence[cases.Case]", whole: "snapshot.Snapshot", *, hours: int
 ) -> "tuple[tuple[cases.Case, ...], drawing.Window]":
-    """The jobs of the last so many hours."""
+    """Return the jobs of the last so many hours."""
     from cotenant_simulator.cluster import drawing
 
     if hours < 1:
@@ -182,7 +182,7 @@ def _window(
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """The call, without where files lie and how fast it is done."""
+    """Return the call, without where files lie and how fast it is done."""
     options = [f"{option} {path.name}" for option, path in _files(arguments) if path is not None]
     if arguments.prometheus is not None:
         options.append(f"--prometheus {'URL' if '://' in arguments.prometheus else Path(arguments.prometheus).name}")

@@ -165,7 +165,7 @@ def _varied(arguments: argparse.Namespace) -> int:
 
 
 def assumed(arguments: argparse.Namespace) -> "Assumed":
-    """What is not published, as asked for.
+    """Return what is not published, as asked for.
 
     Raises:
         InvalidInputError: a figure is not lawful.
@@ -189,7 +189,7 @@ def assumed(arguments: argparse.Namespace) -> "Assumed":
 def _ran(
     setting: "Setting", seed: int, *, folder: Path | None, definitions: published.Definitions, assumed: "Assumed"
 ) -> "Run":
-    """A task of its own process: it reads the model itself."""
+    """Return a task of its own process: it reads the model itself."""
     from cotenant_simulator.horus import experiment
 
     mix, model = _known(folder, definitions)

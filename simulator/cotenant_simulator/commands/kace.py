@@ -124,7 +124,7 @@ def _benches(joint: "Joint", split: str, arguments: argparse.Namespace) -> "list
 
 
 def _judged(data: _Data, key: _Key, *, shuffles: int) -> "list[judging.Target]":
-    """A task of its own process: it reads the data itself."""
+    """Return a task of its own process: it reads the data itself."""
     from cotenant_predictor.evaluation import colocation
     from cotenant_simulator.kace import judging
 

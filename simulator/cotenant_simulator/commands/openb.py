@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """The call, without where files lie and how fast it is done."""
+    """Return the call, without where files lie and how fast it is done."""
     options = [
         *(f"--trace {name}" for name in arguments.trace),
         *(f"--placement {placement}" for placement in arguments.placement),

@@ -69,7 +69,7 @@ def _loads(text: str) -> Sequence[float]:
 
 
 def _ran(key: "Key", *, folder: Path | None) -> "Figures":
-    """A task of its own process: it reads the model itself."""
+    """Return a task of its own process: it reads the model itself."""
     from cotenant_simulator.philly import experiment
 
     known, _ = _known(folder)

@@ -106,7 +106,7 @@ def sigmas(text: str) -> Sequence[float]:
 
 
 def _ran(key: "Key", *, folder: Path | None, definitions: published.Definitions, mechanism: str) -> "Figures":
-    """A task of its own process: it reads the model itself."""
+    """Return a task of its own process: it reads the model itself."""
     from cotenant_simulator.prediction_error import experiment
 
     mix, model = _known(folder, definitions)

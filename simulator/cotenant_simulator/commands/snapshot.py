@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def of_cluster(arguments: argparse.Namespace) -> "snapshot.Snapshot":
-    """The cluster that the arguments name, with the history that they name."""
+    """Return the cluster that the arguments name, with the history that they name."""
     from cotenant_cli.reading import kube
     from cotenant_simulator.live import snapshot, taking
 

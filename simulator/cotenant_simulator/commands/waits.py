@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ran(key: "Key", *, folder: Path | None) -> "Figures":
-    """A task of its own process: it reads the model itself."""
+    """Return a task of its own process: it reads the model itself."""
     from cotenant_simulator.waits import experiment
 
     mix, model = _known(folder)

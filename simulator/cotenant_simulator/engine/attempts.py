@@ -122,7 +122,7 @@ class Attempt:
         return self.since + max(self.left, 0.0) / self.speed
 
     def safe(self, checkpoint_seconds: float | None) -> float:
-        """The part of the work, 0..1, that is safe if it ends now; it is as of `since`."""
+        """Return the part of the work, 0..1, that is safe if it ends now; it is as of `since`."""
         if checkpoint_seconds is None or not self.whole:
             return self.saved
         done = (1.0 - self.saved) * self.whole - self.left

@@ -90,7 +90,7 @@ def drawn(nodes: Sequence[sites.Node], rates: Sequence[Rate], *, until_seconds: 
 
 
 def restart_seconds(count: int) -> float:
-    """How long a job waits after the count-th attempt that ended for no want of its own."""
+    """Return how long a job waits after the count-th attempt that ended for no want of its own."""
     first, longest = RESTART_SECONDS
     return min(first * 2.0 ** min(max(count - 1, 0), 16), longest)
 

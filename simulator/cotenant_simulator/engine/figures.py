@@ -19,7 +19,7 @@ _OF_JOBS: Final = "% of all jobs"
 
 
 def utilization(runs: Runs, *, basis: page.Basis = page.Basis.SIMULATED) -> page.Lines:
-    """How busy the GPUs are, of all there are, over time."""
+    """Return how busy the GPUs are, of all there are, over time."""
     series = [
         _over_time(name, run, [100 * moment.utilization / run.gpus for moment in run.moments])
         for name, run in runs.items()
@@ -30,25 +30,25 @@ def utilization(runs: Runs, *, basis: page.Basis = page.Basis.SIMULATED) -> page
 
 
 def waiting(runs: Runs, *, basis: page.Basis = page.Basis.SIMULATED) -> page.Lines:
-    """How many pods wait, over time."""
+    """Return how many pods wait, over time."""
     series = [_over_time(name, run, [float(moment.waiting) for moment in run.moments]) for name, run in runs.items()]
     return page.Lines(title="Pods that wait", basis=basis, x_label="s", y_label="pods", series=series, steps=True)
 
 
 def waits(runs: Repeats, *, basis: page.Basis = page.Basis.SIMULATED) -> page.Lines:
-    """The distribution of the time from submission to the first start."""
+    """Return the distribution of the time from submission to the first start."""
     return _distribution("Wait until the first start", "s", _distributed(runs, lambda life: life.waited), basis=basis)
 
 
 def completions(runs: Repeats, *, basis: page.Basis = page.Basis.SIMULATED) -> page.Lines:
-    """The distribution of the time from submission to the end."""
+    """Return the distribution of the time from submission to the end."""
     return _distribution(
         "Time from submission to the end", "s", _distributed(runs, lambda life: life.completion), basis=basis
     )
 
 
 def slowdowns(runs: Repeats, *, basis: page.Basis = page.Basis.SIMULATED) -> page.Lines:
-    """The distribution of how much longer jobs that ended held GPUs than they would have run alone."""
+    """Return the distribution of how much longer jobs that ended held GPUs than they would have run alone."""
     return _distribution(
         "Slowdown on the GPU",
         "% longer than alone",
@@ -73,7 +73,7 @@ def timeline(title: str, run: history.History, *, basis: page.Basis = page.Basis
 
 
 def distribution(values: Sequence[float], *, of: int) -> tuple[list[float], list[float]]:
-    """The values in order, each once, and how many of all, in percent, are at most that."""
+    """Return the values in order, each once, and how many of all, in percent, are at most that."""
     x: list[float] = []
     y: list[float] = []
     for count, value in enumerate(sorted(values), start=1):

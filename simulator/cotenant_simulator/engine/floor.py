@@ -34,7 +34,7 @@ class Floor:
         return list(self._seats.get(gpu, ()))
 
     def alone(self, attempt: attempts.Attempt) -> bool:
-        """Whether it shares none of its GPUs, not even with itself."""
+        """Return whether it shares none of its GPUs, not even with itself."""
         return all(len(self._seats[seat.gpu]) == 1 for seat in attempt.seats)
 
     def enter(self, attempt: attempts.Attempt, *, now: float) -> list[attempts.Attempt]:

@@ -48,6 +48,6 @@ def alone(before: Grown, *, gpu_mib: int, usable: Mapping[GPUModel, int]) -> Gro
 
 
 def roomy(grown: Grown, usable: Mapping[GPUModel, int]) -> frozenset[GPUModel]:
-    """The GPU models that have the memory that is needed; the largest where none has."""
+    """Return the GPU models that have the memory that is needed; the largest where none has."""
     wanted = min(grown.memory_mib, max(usable.values(), default=0))
     return frozenset(model for model, mib in usable.items() if mib >= wanted)

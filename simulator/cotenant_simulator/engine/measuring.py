@@ -51,7 +51,7 @@ class Lessons:
         self._known: dict[tuple[Namespace, jobs.Kind], Learned] = {}
 
     def of(self, job: jobs.Job) -> Learned:
-        """What is known when a job is submitted; of one without a graph there is nothing to know it by."""
+        """Return what is known when a job is submitted; of one without a graph there is nothing to know it by."""
         return self._known.get((job.namespace, job.kind), NOTHING)
 
     def ended(self, job: jobs.Job, *, measured: Models, peak_mib: int) -> None:
@@ -64,7 +64,7 @@ class Lessons:
 
 @functools.lru_cache(maxsize=_KEPT)
 def profile(kind: jobs.Kind, models: Models) -> prediction.Prediction:
-    """The prediction of a job that was only measured, on these GPU models."""
+    """Return the prediction of a job that was only measured, on these GPU models."""
     predicted = kind.predicted
     return prediction.Prediction(
         graph=_NO_GRAPH if predicted is None else predicted.graph,
@@ -76,7 +76,7 @@ def profile(kind: jobs.Kind, models: Models) -> prediction.Prediction:
 
 @functools.lru_cache(maxsize=_KEPT)
 def corrected(kind: jobs.Kind, models: Models) -> prediction.Prediction | None:
-    """What is predicted of a kind, with the utilization that was measured; None: nothing is predicted."""
+    """Return what is predicted of a kind, with the utilization that was measured; None: nothing is predicted."""
     predicted = kind.predicted
     if predicted is None or not models & predicted.by_gpu.keys():
         return predicted

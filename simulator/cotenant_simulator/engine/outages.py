@@ -20,7 +20,7 @@ class Outages:
         self._down: Counter[NodeName] = Counter()
 
     def gpus(self, fault: faults.Fault) -> list[GPUUID]:
-        """The GPUs that a fault is about.
+        """Return the GPUs that a fault is about.
 
         Raises:
             InvalidInputError: there is no such GPU, or node.

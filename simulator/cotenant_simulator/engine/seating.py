@@ -36,12 +36,12 @@ def lacks_memory(attempt: attempts.Attempt, here: floor.Floor, *, mechanism: str
 
 
 def had_mib(attempt: attempts.Attempt) -> int:
-    """The most memory that one of its pods had to itself: a GPU's, or what was booked."""
+    """Return the most memory that one of its pods had to itself: a GPU's, or what was booked."""
     return max(_had_mib(seat) for seat in attempt.seats)
 
 
 def peak_mib(attempt: attempts.Attempt) -> int:
-    """The most memory that one of its pods was seen to use: what it needs, as far as it had that."""
+    """Return the most memory that one of its pods was seen to use: what it needs, as far as it had that."""
     return max(
         min(_needed_mib(seat), _had_mib(seat)) if attempt.lacks_memory else _needed_mib(seat) for seat in attempt.seats
     )

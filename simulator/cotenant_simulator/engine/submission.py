@@ -57,7 +57,7 @@ class Desk:
         self._documents: dict[int, tuple[int, prediction.Prediction]] = {}
 
     def past(self, job: jobs.Job, course: Course) -> ways.Past:
-        """What is known of a job now."""
+        """Return what is known of a job now."""
         return ways.Past(
             measured=course.measured,
             learned=self.lessons.of(job),
@@ -66,12 +66,12 @@ class Desk:
         )
 
     def booking(self, job: jobs.Job, course: Course, past: ways.Past) -> ways.Booking | None:
-        """What its next attempt asks for; None: it is held."""
+        """Return what its next attempt asks for; None: it is held."""
         again, course.again = course.again, None
         return again or self._way.booking(job, past, self._policy)
 
     def then(self, job: jobs.Job, past: ways.Past) -> ways.Then:
-        """What follows from a minute alone, of an attempt that was booked by this past."""
+        """Return what follows from a minute alone, of an attempt that was booked by this past."""
         return self._way.measured(job, past, self._policy)
 
     def usable(self, job: jobs.Job) -> dict[GPUModel, int]:
@@ -84,7 +84,7 @@ class Desk:
         return found
 
     def largest_mib(self, attempt_past: ways.Past, booked: ways.Booking) -> int:
-        """What a shared GPU that the booking is for can book at most."""
+        """Return what a shared GPU that the booking is for can book at most."""
         predicted = booked.predicted
         if predicted is None:
             return ways.largest_mib(attempt_past.usable, self._policy)
@@ -92,7 +92,7 @@ class Desk:
         return ways.largest_mib(known, self._policy)
 
     def pods(self, place: int, job: jobs.Job, number: int, booked: ways.Booking) -> Iterator[Asked]:
-        """The pods of an attempt, by index."""
+        """Yield the pods of an attempt, by index."""
         models = frozenset(job.seconds)
         models = models & booked.gpu_models if booked.gpu_models else models
         gang = pod.Gang(name=f"{job.name}-{number}", size=job.replicas) if job.replicas > 1 else None

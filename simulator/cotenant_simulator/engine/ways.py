@@ -89,11 +89,11 @@ class Way(Protocol):
     name: str
 
     def booking(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Booking | None:
-        """What is asked for each pod of a job; None: it is held."""
+        """Return what is asked for each pod of a job; None: it is held."""
         ...
 
     def measured(self, job: jobs.Job, past: Past, policy: policies.InForce) -> Then:
-        """What follows from a minute alone, of an attempt that was booked by this past."""
+        """Return what follows from a minute alone, of an attempt that was booked by this past."""
         ...
 
 
@@ -221,12 +221,12 @@ def whole(job: jobs.Job, past: Past) -> Booking:
 
 
 def largest_mib(memory_mib: Mapping[GPUModel, int], policy: policies.InForce) -> int:
-    """The most memory that a shared GPU of these models can book."""
+    """Return the most memory that a shared GPU of these models can book."""
     return max((booking.bookable_mib(mib, policy.packing(model)) for model, mib in memory_mib.items()), default=0)
 
 
 def _first(past: Past) -> Then:
-    """An attempt that was measured before, or has a GPU to itself for its memory, is not ended."""
+    """Return what follows: an attempt that was measured before, or has a GPU to itself for its memory, is not ended."""
     return Then.NOTHING if past.measured or past.grown.exclusive else Then.RESTART
 
 

@@ -135,7 +135,10 @@ class World:
             self._agenda.at(self.now + leader.LOOK_AGAIN_SECONDS, self._look)
 
     def _look(self) -> bool:
-        """The queue looks for victims for one job after the other, and some time apart."""
+        """Have the queue look for victims, for one job after the other and some time apart.
+
+        Return whether it changed anything.
+        """
         self._looking, self._looks = False, self._looks + 1
         return True
 
@@ -272,7 +275,7 @@ class World:
             self._submit(attempt.place)
 
     def _split(self, attempt: attempts.Attempt) -> bool:
-        """A gang of which some pods were bound and others lost their GPUs is evicted whole."""
+        """Evict a gang whole of which some pods were bound and others lost their GPUs; return whether it was."""
         if attempt.ended or not 0 < len(attempt.placed) < len(attempt.pods):
             return False
         self.history.lives[attempt.place].evictions += 1

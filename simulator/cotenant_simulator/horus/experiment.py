@@ -58,7 +58,7 @@ class Result:
 def jobs_of(
     setting: settings.Setting, mix: Mapping[str, prediction.Prediction], *, seed: int, assumed: population.Assumed
 ) -> Sequence[jobs.Job]:
-    """The jobs of one run; but for their priorities those of every setting."""
+    """Return the jobs of one run; but for their priorities those of every setting."""
     given = population.drawn(mix, seed=seed, sigma=assumed.sigma)
     given = population.arriving(given, seed=seed, seconds=assumed.arrival_seconds)
     if setting.classes is None:
@@ -83,7 +83,7 @@ def run(
 def played(
     setting: settings.Setting, given: Sequence[jobs.Job], model: speeds.SpeedModel, *, gpus: int
 ) -> history.History:
-    """What happens with these jobs on so many GPUs."""
+    """Return what happens with these jobs on so many GPUs."""
     (device,) = devices.select([published.GPU_MODEL])
     spec = packingpolicy.Spec.model_validate(setting.packing)
     # The study evicts nobody for another: the minimum run times of its jobs count as long as they are.
@@ -100,7 +100,7 @@ def played(
 
 
 def figures(found: history.History) -> Figures:
-    """What a run came to. Jobs that failed count among no times."""
+    """Return what a run came to. Jobs that failed count among no times."""
     done = [life for life in found.lives if life.ended is not None]
     return Figures(
         utilization_percent=found.utilization_percent,

@@ -55,7 +55,7 @@ def of(result: experiment.Result, base: experiment.Result) -> Goals:
 
 
 def of_figures(name: str, figures: Mapping[int, experiment.Figures], base: Mapping[int, experiment.Figures]) -> Goals:
-    """The same, by seed.
+    """Return the same, by seed.
 
     Raises:
         ValueError: there is no run.
@@ -90,7 +90,7 @@ def answer(found: Sequence[Goals]) -> str:
 
 
 def table(found: Sequence[Goals]) -> page.Table:
-    """A row for each way, and whether it is as good as published."""
+    """Return a row for each way, and whether it is as good as published."""
     horus = published.ROWS[settings.HORUS]
     return page.Table(
         title="Against the published gains",

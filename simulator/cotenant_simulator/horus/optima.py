@@ -16,7 +16,7 @@ Found = Mapping[optimum.Instance, Mapping[int, optimum.Best]]
 
 
 def page_of(found: Found, *, model: str, command: str) -> page.Page:
-    """The page."""
+    """Return the page."""
     return page.Page(
         title="A published case study: how far from the optimum",
         answer=" ".join(_sentence(instance, runs) for instance, runs in found.items()),

@@ -121,7 +121,7 @@ def best(instance: Instance, mix: Mapping[str, prediction.Prediction], model: sp
 
 
 def solve(given: Sequence[jobs.Job], *, gpus: int) -> Solution:
-    """The program, for jobs that are all there from the beginning.
+    """Return the program, for jobs that are all there from the beginning.
 
     Raises:
         InvalidInputError: the solver finds no assignment.

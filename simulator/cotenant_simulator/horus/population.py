@@ -72,7 +72,7 @@ _MANIFESTS: Final = MappingProxyType(
 
 
 def graphs(definitions: published.Definitions) -> Mapping[str, Graph]:
-    """The computation graphs of the mix, by name."""
+    """Return the computation graphs of the mix, by name."""
     folder = importlib.resources.files(__package__).joinpath("graphs")
     names = json.loads(folder.joinpath(_MANIFESTS[definitions]).read_bytes())
     return {
@@ -84,7 +84,7 @@ def graphs(definitions: published.Definitions) -> Mapping[str, Graph]:
 def predictions(
     definitions: published.Definitions, knowledge: predicting.Knowledge
 ) -> Mapping[str, prediction.Prediction]:
-    """What is predicted for those that fit the study's GPU model, by name."""
+    """Return what is predicted for those that fit the study's GPU model, by name."""
     (device,) = devices.select([published.GPU_MODEL])
     found = {
         name: predicting.predict(graph, (device,), knowledge=knowledge) for name, graph in graphs(definitions).items()
@@ -119,7 +119,7 @@ def drawn(
 
 
 def arriving(given: Sequence[jobs.Job], *, seed: int, seconds: float) -> Sequence[jobs.Job]:
-    """The same jobs in the same order, submitted over so many seconds; the first at the beginning."""
+    """Return the same jobs in the same order, submitted over so many seconds; the first at the beginning."""
     if not seconds:
         return given
     chance = random.Random(f"arrivals {seed}")  # noqa: S311
@@ -128,7 +128,7 @@ def arriving(given: Sequence[jobs.Job], *, seed: int, seconds: float) -> Sequenc
 
 
 def in_classes(given: Sequence[jobs.Job], classes: Classes, *, seed: int, sigma: float) -> Sequence[jobs.Job]:
-    """The same jobs with priorities by what their users expect; none is evicted for another."""
+    """Return the same jobs with priorities by what their users expect; none is evicted for another."""
     chance = random.Random(f"estimates {seed}")  # noqa: S311
     expected = [job.seconds[published.GPU_MODEL] * math.exp(chance.gauss(0, sigma)) for job in given]
     return [
@@ -138,7 +138,7 @@ def in_classes(given: Sequence[jobs.Job], classes: Classes, *, seed: int, sigma:
 
 
 def kind(name: str, predicted: prediction.Prediction, *, seed: int, sigma: float) -> jobs.Kind:
-    """What is really needed is lognormal about what is predicted; arguments as of `drawn`."""
+    """Draw what is really needed, lognormal about what is predicted; arguments as of `drawn`."""
     chance = random.Random(f"{name} {seed}")  # noqa: S311
     busier, larger = math.exp(chance.gauss(0, sigma)), math.exp(chance.gauss(0, MEMORY_SIGMA if sigma else 0.0))
     real = {model: _times(found, busier=busier, larger=larger) for model, found in predicted.by_gpu.items()}

@@ -84,7 +84,7 @@ JOBS: Final = (
 
 
 def page_of(results: Sequence[experiment.Result], asked: Asked) -> page.Page:
-    """The page.
+    """Return the page.
 
     Raises:
         ValueError: the setting that others are compared with is missing.
@@ -109,7 +109,7 @@ def page_of(results: Sequence[experiment.Result], asked: Asked) -> page.Page:
 
 
 def base_of(results: Sequence[experiment.Result]) -> experiment.Result:
-    """What others are compared with.
+    """Return what others are compared with.
 
     Raises:
         ValueError: it is missing.

@@ -56,13 +56,13 @@ Runs = Mapping[tuple[str, str], Mapping[int, experiment.Figures]]
 
 
 def setting_of(case: Case, name: str) -> settings.Setting:
-    """A way under a case."""
+    """Return a way under a case."""
     found = settings.named(name)
     return found if case.mechanism is None else dataclasses.replace(found, mechanism=case.mechanism)
 
 
 def page_of(runs: Runs, *, model: str, command: str) -> page.Page:
-    """The page."""
+    """Return the page."""
     met = {(case.name, way): _goals(runs, case, way) for case in CASES for way in WAYS}
     return page.Page(
         title="A published case study: what was assumed, varied",

@@ -109,7 +109,7 @@ class Mix:
 
 
 def shipped() -> Mapping[str, Graph]:
-    """The graphs of the examples that ship, by name."""
+    """Return the graphs of the examples that ship, by name."""
     folder = importlib.resources.files(__package__).joinpath("graphs")
     files = {file.name: file for file in folder.iterdir() if file.name.endswith(".json.gz")}
     return {
@@ -131,7 +131,7 @@ def read(folder: Path) -> Mapping[str, Graph]:
 
 
 def mix(graphs: Mapping[str, Graph], device: Device, knowledge: predicting.Knowledge) -> Mix:
-    """What is predicted of the graphs that suit the GPU model.
+    """Return what is predicted of the graphs that suit the GPU model.
 
     Raises:
         InvalidInputError: no inference graph does, or no training graph.
@@ -155,7 +155,7 @@ def mix(graphs: Mapping[str, Graph], device: Device, knowledge: predicting.Knowl
 
 
 def services(known: Mix, scale: Scale, *, seed: int) -> Sequence[Service]:
-    """The services, by when they come."""
+    """Return the services, by when they come."""
     chance = random.Random(f"services {seed}")  # noqa: S311 -- the same draw everywhere, not a secret
     names = list(known.serving)
     found = [
@@ -168,7 +168,7 @@ def services(known: Mix, scale: Scale, *, seed: int) -> Sequence[Service]:
 
 
 def trainings(known: Mix, scale: Scale, *, seed: int) -> Sequence[Training]:
-    """The training jobs, by when they come."""
+    """Return the training jobs, by when they come."""
     chance, now = random.Random(f"training {seed}"), 0.0  # noqa: S311
     found: list[Training] = []
     names, rate = list(known.training), TRAINING_LOAD * scale.gpus / _MEAN_SECONDS

@@ -148,7 +148,10 @@ def _trainings(results: Sequence[experiment.Result]) -> page.Table:
 
 
 def _distribution(results: Sequence[experiment.Result]) -> page.Lines:
-    """The tail of all requests: medians over seeds, as one overloaded service would hide all others in a mean."""
+    """Return the tail of all requests.
+
+    Medians over seeds, as one overloaded service would hide all others in a mean.
+    """
     levels = experiment.LEVELS[::-1]
     series = []
     for result in results:

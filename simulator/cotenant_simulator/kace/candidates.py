@@ -73,7 +73,7 @@ def of(groups: partners.Pairs) -> Candidates:
 
 
 def choices(among: Candidates, liking: Array) -> dict[int, Choice]:
-    """What a way chooses, by target; targets of which it says nothing are left out.
+    """Return what a way chooses, by target; targets of which it says nothing are left out.
 
     Args:
         among: whom it may choose.

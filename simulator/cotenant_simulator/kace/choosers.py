@@ -44,7 +44,7 @@ NAMES: Final = (
 
 
 def by_rule(among: candidates.Candidates) -> dict[str, Array]:
-    """How much the ways that learn nothing want each candidate, by name, each of shape (n_candidates,)."""
+    """Return how much the ways that learn nothing want each candidate, by name, each of shape (n_candidates,)."""
     found = {partners.RANDOM: np.zeros(len(among.group)), partners.ORACLE: among.total}
     for name, (column, sign) in RULES.items():
         values = sign * among.groups.profiles[:, profiles.INDEX[column]]

@@ -63,7 +63,7 @@ class Target:
 
 
 def sizes(bench: colocation.Bench) -> dict[int, int]:
-    """How many groups were measured, by size; sizes without any are left out."""
+    """Return how many groups were measured, by size; sizes without any are left out."""
     counts = {size: len(partners.pairs_of(bench.joint, size=size).members) for size in SIZES}
     return {size: count for size, count in counts.items() if count}
 
@@ -122,7 +122,7 @@ def _asked(bench: colocation.Bench, among: candidates.Candidates, fold: colocati
 
 
 def learnable(train: Joint, held: partners.Pairs) -> Joint:
-    """What may be learned from: no run of the jobs of a group that is judged, whatever its settings."""
+    """Return what may be learned from: no run of the jobs of a group that is judged, whatever its settings."""
     names = {_members(held, row) for row in range(len(held.members))}
     return train.where(lambda run: _jobs(run) not in names)
 

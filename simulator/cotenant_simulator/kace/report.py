@@ -72,7 +72,7 @@ class Source:
 
 
 def page_of(results: Sequence[Result], source: Source, *, command: str) -> page.Page:
-    """The page.
+    """Return the page.
 
     Args:
         results: each with a target at least.

@@ -34,7 +34,7 @@ class Score:
 
 
 def of(targets: Sequence[judging.Target]) -> dict[str, Score]:
-    """The scores of every way, by name.
+    """Return the scores of every way, by name.
 
     Args:
         targets: at least one.

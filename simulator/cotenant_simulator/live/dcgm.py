@@ -38,12 +38,12 @@ class _Series(NamedTuple):
 
 
 def query(metric: str, *, seconds: int) -> str:
-    """What is asked of a metric: its mean over time, and its peak of memory."""
+    """Return what is asked of a metric: its mean over time, and its peak of memory."""
     return f"{'max' if metric == MEMORY else 'avg'}_over_time({metric}[{seconds}s])"
 
 
 def usage(answers: Mapping[str, Any], *, source: str) -> tuple[snapshot.Usage, ...]:
-    """What each pod used, by namespace and name.
+    """Return what each pod used, by namespace and name.
 
     Args:
         answers: of `/api/v1/query` (a vector) or `/api/v1/query_range` (a matrix), by metric; at least one of those
@@ -83,7 +83,7 @@ def _percent(value: float | None) -> float | None:
 
 
 def _by_owner(metric: str, answer: Any, *, source: str) -> Mapping[Owner, float]:
-    """The mean over a pod's GPUs, or the peak of one."""
+    """Return the mean over a pod's GPUs, or the peak of one."""
     found: dict[Owner, list[float]] = defaultdict(list)
     for series in _series(answer, source=source):
         values = [value * SCALES[metric] for value in series.values if math.isfinite(value)]

@@ -36,7 +36,7 @@ _USABLE_MODES: Final = (gpunode.Mode.SHARED, gpunode.Mode.WHOLE)
 
 
 def node(raw: Object, agent: Object | None) -> snapshot.Node | None:
-    """A node, with the GPUs that its agent tells of, else those of its labels; None: it has none.
+    """Return a node, with the GPUs that its agent tells of, else those of its labels; None: it has none.
 
     Raises:
         InvalidInputError: it has GPUs of no model, or its agent's object cannot be read.
@@ -53,7 +53,7 @@ def node(raw: Object, agent: Object | None) -> snapshot.Node | None:
 
 
 def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
-    """A pod; None: it asks for no GPU.
+    """Return a pod; None: it asks for no GPU.
 
     Args:
         raw: as the API server gives it.
@@ -99,7 +99,7 @@ def pod_of(raw: Object, known: Collection[GPUModel]) -> snapshot.Pod | None:
 
 
 def dljob_of(raw: Object, known: Collection[GPUModel]) -> snapshot.DLJob:
-    """A DLJob; of its template, model and arguments nothing.
+    """Return a DLJob; of its template, model and arguments nothing.
 
     Raises:
         InvalidInputError: a field that is taken cannot be read.
@@ -137,7 +137,7 @@ def models(nodes: Iterable[snapshot.Node]) -> frozenset[GPUModel]:
 
 
 def without_shared(product: str) -> GPUModel:
-    """The model that a product label stands for."""
+    """Return the model that a product label stands for."""
     return GPUModel(product.removesuffix(SHARED_SUFFIX))
 
 

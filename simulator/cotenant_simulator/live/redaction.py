@@ -15,7 +15,7 @@ _DIGITS: Final = 12
 
 
 def redacted(whole: snapshot.Snapshot, *, key: bytes) -> snapshot.Snapshot:
-    """The same snapshot without a name that anybody chose."""
+    """Return the same snapshot without a name that anybody chose."""
     hide = _Hide(key)
     return whole.model_copy(
         update={

@@ -17,7 +17,7 @@ class Lists(Protocol):
     """Lists objects of an API server."""
 
     def __call__(self, path: str, read: Callable[[Object], Read | None], /) -> Sequence[Read]:
-        """What was read of each object of a path, where that is something; nothing of a kind that is not known.
+        """Return what was read of each object of a path, where that is something; nothing of a kind that is not known.
 
         A list may be long: its objects are let go as soon as they are read, and may be read again.
         """
@@ -33,7 +33,7 @@ POLICIES: Final = f"{_OURS}/packingpolicies"
 
 
 def taken(lists: Lists, *, now: datetime) -> snapshot.Snapshot:
-    """The cluster.
+    """Return the cluster.
 
     Raises:
         InvalidInputError: a node or the policy cannot be read.
@@ -67,7 +67,7 @@ def _policy(raw: Object) -> packingpolicy.PackingPolicy | None:
 
 
 def _each(lists: Lists, path: str, read: Callable[[Object], Read | None]) -> tuple[list[Read], list[snapshot.Unread]]:
-    """What was read, and what cannot be."""
+    """Return what was read, and what cannot be."""
 
     def reading_one(raw: Object) -> tuple[Read | None, snapshot.Unread | None] | None:
         try:

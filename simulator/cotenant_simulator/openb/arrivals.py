@@ -25,7 +25,7 @@ class Order(NamedTuple):
 
 
 def order(read: trace.Trace, *, seed: int) -> Order:
-    """The arrivals and the order of nodes.
+    """Return the arrivals and the order of nodes.
 
     Pods in the order of their names are shuffled, then drawn again with replacement until the demand is `LOAD` times
     the cluster (or dropped where it is more already); the draw that would exceed it ends the list.

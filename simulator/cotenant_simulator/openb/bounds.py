@@ -60,7 +60,7 @@ class _Type(NamedTuple):
 
 
 def of(read: trace.Trace, *, seed: int, max_tenants: int) -> Bounds:
-    """The bounds of the columns `accounts.SHOWN`, for a seed's arrivals."""
+    """Return the bounds of the columns `accounts.SHOWN`, for a seed's arrivals."""
     order = arrivals.order(read, seed=seed)
     return {column: percent(read, order, column, max_tenants=max_tenants) for column in accounts.SHOWN}
 
@@ -81,7 +81,7 @@ def require(name: str, allocated: accounts.Curve, bounds: Bounds) -> None:
 
 
 def percent(read: trace.Trace, order: arrivals.Order, column: int, *, max_tenants: int) -> float | None:
-    """The bound of a column, in percent of the cluster; None where nothing arrives in it."""
+    """Return the bound of a column, in percent of the cluster; None where nothing arrives in it."""
     wanted = _mean_demand(read, order, column)
     return None if wanted is None else maximum(read, wanted, max_tenants=max_tenants)
 
@@ -92,7 +92,7 @@ def demand(pods: Iterable[trace.Pod]) -> Mapping[Kind, float]:
 
 
 def maximum(read: trace.Trace, wanted: Mapping[Kind, float], *, max_tenants: int) -> float:
-    """The most of a demand that can be allocated, in percent of the cluster."""
+    """Return the most of a demand that can be allocated, in percent of the cluster."""
     types = Counter(_Type(node.gpus, node.cpu_millis, node.memory_mib, node.model) for node in read.nodes)
     program = _Program(wanted)
     for each, count in types.items():
@@ -169,7 +169,7 @@ class _Program:
         self._cut(pods, count * nodes.gpus)
 
     def solved(self) -> float:
-        """The most that is served.
+        """Return the most that is served.
 
         Raises:
             PermanentError: there is no answer.

@@ -25,7 +25,7 @@ _MANY_PODS: Final = 1_000_000
 
 
 def policy(placement: packingpolicy.Placement, *, max_tenants: int) -> policies.InForce:
-    """The policy of a replay: nothing but shares, host resources and the number of tenants limits packing."""
+    """Return the policy of a replay: nothing but shares, host resources and the number of tenants limits packing."""
     spec = packingpolicy.Spec(
         placement=placement,
         max_tenants_per_gpu=max_tenants,
@@ -41,7 +41,7 @@ def empty(nodes: Iterable[trace.Node], in_force: policies.InForce) -> fleet.Flee
 
 
 def request(asked: trace.Pod, *, arrival: int) -> view.Request:
-    """An arrival; the same pod may arrive again, as another one."""
+    """Return an arrival; the same pod may arrive again, as another one."""
     demand = pod.Demand(
         uid=names.PodUID(str(arrival)),
         namespace=_NAMESPACE,
@@ -71,7 +71,7 @@ def request(asked: trace.Pod, *, arrival: int) -> view.Request:
 
 
 def with_pod(choice: placing.Choice, asked: view.Request) -> view.Node:
-    """The chosen node, with the pod on the chosen GPUs."""
+    """Return the chosen node, with the pod on the chosen GPUs."""
     booked = dict(zip((gpu.index for gpu in choice.gpus), choice.needs, strict=True))
     gpus = tuple(
         _joined(gpu, asked.demand, booked[gpu.index].share) if gpu.index in booked else gpu for gpu in choice.node.gpus

@@ -19,23 +19,23 @@ class Row:
         self._file, self._line, self._cells = file, line, cells
 
     def text(self, column: str) -> str:
-        """A cell; empty where the line ends before it, or the file has no such column."""
+        """Return a cell; empty where the line ends before it, or the file has no such column."""
         return (self._cells.get(column) or "").strip()
 
     def number(self, column: str, *, least: int = 0) -> int:
-        """A cell that is a whole number of at least `least`, also written as `1.0`; an empty one is 0."""
+        """Return a cell that is a whole number of at least `least`, also written as `1.0`; an empty one is 0."""
         text = self.text(column).removesuffix(".0") or "0"
         if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS or int(text) < least:
             raise self.error(column, f"must be a whole number of at least {least}")
         return int(text)
 
     def error(self, column: str, remedy: str) -> errors.InvalidInputError:
-        """What is wrong with a cell."""
+        """Return what is wrong with a cell."""
         return errors.InvalidInputError(f"{self._file}:{self._line}: {column}", self.text(column), remedy)
 
 
 def rows(file: Path, columns: Iterable[str], make: Callable[[Row], Made]) -> Iterator[Made]:
-    """What `make` makes of each line of a CSV file.
+    """Yield what `make` makes of each line of a CSV file.
 
     Args:
         file: its first line names the columns.

@@ -39,7 +39,7 @@ class GoRandom:
         self._tap, self._feed = 0, _LENGTH - _TAP
 
     def int63(self) -> int:
-        """A number below 2^63."""
+        """Return a number below 2^63."""
         self._tap = (self._tap - 1) % _LENGTH
         self._feed = (self._feed - 1) % _LENGTH
         word = (self._words[self._feed] + self._words[self._tap]) & _MASK_64
@@ -47,7 +47,7 @@ class GoRandom:
         return word & _MASK_63
 
     def below(self, bound: int) -> int:
-        """A number below `bound`, at most 2^31 (Go's `Intn`)."""
+        """Return a number below `bound`, at most 2^31 (Go's `Intn`)."""
         if bound & (bound - 1) == 0:
             return (self.int63() >> 32) & (bound - 1)
         largest = (1 << 31) - 1 - (1 << 31) % bound
@@ -62,7 +62,7 @@ class GoRandom:
             items[last], items[other] = items[other], items[last]
 
     def permutation(self, count: int) -> list[int]:
-        """The numbers below `count` in an order (Go's `Perm`)."""
+        """Return the numbers below `count` in an order (Go's `Perm`)."""
         order = [0] * count
         for place in range(count):
             other = self.below(place + 1)
@@ -71,7 +71,7 @@ class GoRandom:
         return order
 
     def _scaled(self, bound: int) -> int:
-        """A number below `bound` by multiplication, as `Shuffle` draws it."""
+        """Return a number below `bound` by multiplication, as `Shuffle` draws it."""
         product = (self.int63() >> 31) * bound
         if product & _MASK_32 < bound:
             least = ((1 << 32) - bound) % bound
@@ -95,7 +95,7 @@ def _seed_words(seed: int, shifts: tuple[int, int]) -> list[int]:
 
 @functools.cache
 def _table() -> tuple[int, ...]:
-    """The fixed table."""
+    """Return the fixed table."""
     seeds = _seed_words(1, _TABLE_SHIFTS)
     # The generator reads its words from the end of the feed downwards.
     start = [seeds[(_LENGTH - _TAP - 1 - place) % _LENGTH] for place in range(_LENGTH)]

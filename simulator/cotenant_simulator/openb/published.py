@@ -21,7 +21,7 @@ def choose(source: fleet.Fleet, request: view.Request, known: knowledge.Knowledg
 
 
 def gpu_packing(offers: rules.Offers, _known: knowledge.Knowledge) -> rules.Array:
-    """The node before the GPU within it."""
+    """Return the node before the GPU within it."""
     source = offers.fleet
     if offers.gpus == 0:
         return best_fit.node_first(offers, np.zeros(len(source)))

@@ -48,7 +48,7 @@ class Series:
         return _mean(one[column] for one in self.bounds)
 
     def lacking(self, column: int) -> page.Estimate | None:
-        """What is lost against the bound: mean over seeds, in percent points."""
+        """Return what is lost against the bound: mean over seeds, in percent points."""
         pairs = zip(self.results, self.bounds, strict=True)
         return _mean(_minus(bound[column], result.outcome.allocated_percent[column]) for result, bound in pairs)
 
@@ -144,7 +144,7 @@ def _summary(name: str, found: Sequence[Series]) -> page.Table:
 
 
 def _published(name: str, curves: Mapping[expected.Run, expected.Curve], seeds: Sequence[int]) -> Iterator[page.Table]:
-    """A row for each policy; nothing where nothing was published for this trace and these seeds."""
+    """Yield a row for each policy; nothing where nothing was published for this trace and these seeds."""
     policies = dict.fromkeys(run.policy for run in sorted(curves) if run.trace == name and run.seed in seeds)
     if not policies:
         return
@@ -158,7 +158,7 @@ def _published(name: str, curves: Mapping[expected.Run, expected.Curve], seeds: 
 
 
 def _idle(name: str, found: Sequence[Series]) -> page.Lines:
-    """What is asked for and not given, which tells placements apart where allocation itself would not."""
+    """Return what is asked for and not given, which tells placements apart where allocation itself would not."""
     lines = []
     for series in found:
         points = [(place, _asked_for(series, place)) for place in range(accounts.LAST + 1)]
@@ -217,7 +217,7 @@ def _by_seed(series: Series) -> page.Table:
 
 
 def _name(series: Series, found: Sequence[Series]) -> str:
-    """The limit is told where there are several."""
+    """Return the name, with the limit where there are several."""
     limits = {one.setting.max_tenants for one in found}
     return series.setting.policy if len(limits) == 1 else f"{series.setting.policy}, {series.setting.max_tenants}"
 
@@ -266,7 +266,7 @@ def _told(found: Iterable[Series]) -> str:
 
 
 def faults(found: Iterable[Series]) -> str | None:
-    """What went wrong in any run, in words."""
+    """Return what went wrong in any run, in words."""
     outcomes = [result.outcome for series in found for result in series.results]
     refused = sum(outcome.refused_though_fitting for outcome in outcomes)
     violations = sum(outcome.violations for outcome in outcomes)

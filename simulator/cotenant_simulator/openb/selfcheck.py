@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 
 def runs(published: Published, name: str, seeds: Sequence[int]) -> tuple[expected.Run, ...]:
-    """The published runs of a trace that are compared: those of the seeds, or else of the trace's first seed."""
+    """Return the published runs of a trace that are compared: those of the seeds, or else of the trace's first seed."""
     there = [run for run in published if run.trace == name and run.policy in POLICIES]
     wanted = [run for run in there if run.seed in seeds]
     first = min((run.seed for run in there), default=None)
@@ -45,7 +45,7 @@ def _off(place: int, found: float | None, published: float) -> bool:
 
 
 def checked(task: experiment.Task, published: expected.Curve) -> experiment.Result:
-    """A run that came to what was published.
+    """Return a run that came to what was published.
 
     Raises:
         PermanentError: it did not.

@@ -87,7 +87,7 @@ def names_in(folder: Path) -> tuple[str, ...]:
 
 
 def read(folder: Path, name: str) -> Trace:
-    """The trace of that name.
+    """Return the trace of that name.
 
     Raises:
         InvalidInputError: a file is missing, or a cell cannot be used; it names file, line and column.

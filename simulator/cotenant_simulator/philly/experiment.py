@@ -76,7 +76,7 @@ def keys(clusters: Sequence[str], *, jobs: int, loads: Sequence[float]) -> list[
 
 
 def base(key: Key) -> Key:
-    """The run that it is compared with."""
+    """Return the run that it is compared with."""
     return dataclasses.replace(key, truth=truths.Truth.FORMULA, way=settings.BASE)
 
 
@@ -101,7 +101,7 @@ def run(key: Key, known: Mapping[str, prediction.Prediction]) -> Figures:
 
 
 def figures(found: history.History) -> Figures:
-    """What a run came to."""
+    """Return what a run came to."""
     return Figures(
         completions=sorted(life.completion for life in found.lives if life.completion is not None),
         slowdowns=sorted(life.slowdown for life in found.lives if life.ended is not None),

@@ -30,7 +30,7 @@ GPUS_PER_NODE: Final = 8
 
 
 def predictions(knowledge: predicting.Knowledge) -> Mapping[str, prediction.Prediction]:
-    """What is predicted of each of Gavel's jobs, by name."""
+    """Return what is predicted of each of Gavel's jobs, by name."""
     found = devices.select([GPU_MODEL])
     return {
         name: predicting.predict(graph, found, knowledge=knowledge) for name, graph in sorted(gavel.graphs().items())
@@ -38,12 +38,12 @@ def predictions(knowledge: predicting.Knowledge) -> Mapping[str, prediction.Pred
 
 
 def submitted(cluster: str, count: int) -> Sequence[trace.Submission]:
-    """The first so many jobs of a virtual cluster."""
+    """Return the first so many jobs of a virtual cluster."""
     return trace.load(cluster)[:count]
 
 
 def seconds(one: trace.Submission) -> float:
-    """How long it runs alone."""
+    """Return how long it runs alone."""
     counts, speeds = _alone()[one.job_type]
     return one.steps / speeds[bisect.bisect_right(counts, one.gpus) - 1]
 
@@ -54,7 +54,7 @@ def work_seconds(given: Sequence[trace.Submission]) -> float:
 
 
 def nodes(given: Sequence[trace.Submission]) -> Sequence[sites.Node]:
-    """The cluster."""
+    """Return the cluster."""
     (device,) = devices.select([GPU_MODEL])
     needed = max(work_seconds(given) / _lasts(given), *(one.gpus for one in given))
     count = math.ceil(needed / GPUS_PER_NODE)
@@ -64,7 +64,7 @@ def nodes(given: Sequence[trace.Submission]) -> Sequence[sites.Node]:
 def drawn(
     given: Sequence[trace.Submission], known: Mapping[str, prediction.Prediction], *, load: float, seed: int
 ) -> Sequence[jobs.Job]:
-    """The jobs, at this load.
+    """Return the jobs, at this load.
 
     Args:
         given: as they came.

@@ -11,7 +11,7 @@ Results = Mapping[experiment.Key, experiment.Figures]
 
 
 def page_of(found: Results, *, model: str, command: str) -> page.Page:
-    """The page.
+    """Return the page.
 
     Args:
         found: all runs.
@@ -47,7 +47,7 @@ def _ways() -> list[str]:
 
 
 def _worst(found: Results, *, load: float, truth: truths.Truth, way: str) -> float:
-    """The 99th percentile of the slowdowns of all virtual clusters, in percent."""
+    """Return the 99th percentile of the slowdowns of all virtual clusters, in percent."""
     keys = [key for key in found if (key.load, key.truth, key.way) == (load, truth, way)]
     return 100 * tails.percentile(sorted(value for key in keys for value in found[key].slowdowns))
 

@@ -30,7 +30,7 @@ class Submission(NamedTuple):
 
 @functools.cache
 def load(name: str) -> Sequence[Submission]:
-    """The jobs of one virtual cluster, in the order of their arrival."""
+    """Return the jobs of one virtual cluster, in the order of their arrival."""
     packed = importlib.resources.files(__package__).joinpath("traces", f"{name}.csv.gz").read_bytes()
     rows = csv.DictReader(io.StringIO(gzip.decompress(packed).decode()))
     return [

@@ -32,7 +32,7 @@ class Truth(enum.StrEnum):
 
 
 def speeds_of(truth: Truth) -> interference.Speeds:
-    """How fast jobs are together where this holds."""
+    """Return how fast jobs are together where this holds."""
     formula = interference.Interference(speeds.SpeedModel(), interference.MPS)
     if truth is Truth.FORMULA:
         return formula
@@ -44,7 +44,7 @@ def speeds_of(truth: Truth) -> interference.Speeds:
 
 
 def pairs(measured: joint.Joint) -> Pairs:
-    """The pairs that ran on the GPU model of the experiment."""
+    """Return the pairs that ran on the GPU model of the experiment."""
     found: dict[tuple[str, str], tuple[float, float]] = {}
     for run in measured.runs:
         names = [measured.jobs[tenant.job].name for tenant in run.tenants]

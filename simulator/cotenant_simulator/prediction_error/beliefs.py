@@ -43,7 +43,7 @@ AXES: Final[Mapping[Of, Sequence[Of]]] = MappingProxyType(
 def believed(
     given: Sequence[jobs.Job], *, of: Of, sigma: float, seed: int, most_mib: Mapping[GPUModel, int]
 ) -> list[jobs.Job]:
-    """The same jobs, of which others things are believed; those of one kind are as far off.
+    """Return the same jobs, of which others things are believed; those of one kind are as far off.
 
     Args:
         given: jobs, and what is predicted of them.

@@ -76,7 +76,7 @@ def keys(axes: Sequence[beliefs.Of], sigmas: Sequence[float], seeds: Sequence[in
 def run(
     key: Key, mix: Mapping[str, prediction.Prediction], model: speeds.SpeedModel, *, mechanism: str = interference.MPS
 ) -> horus.Figures:
-    """What one run comes to.
+    """Return what one run comes to.
 
     Args:
         key: which one.

@@ -105,7 +105,7 @@ class Results:
         return [self.runs[experiment.Key(way=way, of=wrong, sigma=by, seed=seed)] for seed in self.asked.seeds]
 
     def estimate(self, measure: Measure, way: str, *, of: beliefs.Of, sigma: float) -> page.Estimate:
-        """The mean of one figure over them."""
+        """Return the mean of one figure over them."""
         return _required(intervals.mean([measure.read(run) for run in self.of(way, of, sigma)]))
 
 

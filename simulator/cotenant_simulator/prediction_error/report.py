@@ -12,7 +12,7 @@ _DIGITS: Final = 4
 
 
 def page_of(found: gains.Results, *, command: str) -> page.Page:
-    """The page.
+    """Return the page.
 
     Args:
         found: all runs.
@@ -51,7 +51,7 @@ def _crossings(by_test: Sequence[gains.Gain], asked: gains.Asked) -> page.Table:
 
 
 def _crossing(found: crossing.Crossing, sigmas: Sequence[float]) -> str:
-    """The mean's, and in brackets those of the interval's ends."""
+    """Return the mean, and in brackets the interval's ends."""
     if found.at is None:
         mean = f"never within {sigmas[0]:g}..{sigmas[-1]:g}"
     else:

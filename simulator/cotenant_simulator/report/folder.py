@@ -7,7 +7,7 @@ from cotenant_simulator.report import html, markdown, page, plots, svg
 
 
 def contents(shown: page.Page) -> Mapping[str, bytes]:
-    """What lies in it, by name; the same page gives the same bytes."""
+    """Return what lies in it, by name; the same page gives the same bytes."""
     found = {
         "README.md": "\n".join(_readme(shown)) + "\n",
         "page.html": html.render(shown),

@@ -52,7 +52,7 @@ figcaption p { margin: .2rem 0; }
 
 
 def render(shown: page.Page) -> str:
-    """The document."""
+    """Return the document."""
     return "\n".join(_lines(shown)) + "\n"
 
 
@@ -117,7 +117,7 @@ def _cells(table: page.Table) -> Iterator[str]:
 
 
 def _cell(cell: page.Cell, column: page.Column, place: int) -> str:
-    """The first cell of a row names it."""
+    """Return the first cell of a row names it."""
     text = _escaped(cells.text(cell, column))
     kind = "number" if column.form else "words"
     return f'<th scope="row" class="{kind}">{text}</th>' if place == 0 else f'<td class="{kind}">{text}</td>'

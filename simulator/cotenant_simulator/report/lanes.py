@@ -44,7 +44,7 @@ class Chosen:
 
 
 def chosen(shown: page.Timeline) -> Chosen:
-    """The lanes that are drawn, and of them the time that is."""
+    """Return the lanes that are drawn, and of them the time that is."""
     lanes, remark = shown.lanes, ""
     if len(lanes) > MOST_LANES:
         ranked = sorted(lanes, key=lambda name: (-used(lanes[name]), name))

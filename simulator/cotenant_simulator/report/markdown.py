@@ -7,7 +7,7 @@ from cotenant_simulator.report import cells, page
 
 
 def lines(shown: page.Page) -> Iterator[str]:
-    """The command, the answer, the tables and the conditions; figures are for HTML."""
+    """Yield the command, the answer, the tables and the conditions; figures are for HTML."""
     yield f"`{printable.plain(shown.command).replace('`', '')}`"
     yield ""
     yield escaped(shown.answer)

@@ -82,7 +82,7 @@ def element(shown: page.Figure, *, ident: str, ink: str = svg.INHERITED) -> str:
 
 
 def remark(shown: page.Figure) -> str:
-    """What a reader must know to read it, and what is not drawn."""
+    """Return what a reader must know to read it, and what is not drawn."""
     if isinstance(shown, page.Timeline):
         many = len(_names(lanes.chosen(shown).lanes.values())) > MOST_NAMED
         told = ("Each row is a GPU; the height of a tenant is its share.", lanes.chosen(shown).remark)

@@ -16,7 +16,7 @@ _SHARE: Final = ".0%"
 
 
 def table(shown: page.Figure) -> page.Table:
-    """A figure's numbers; long lines at some places alone, which its note says."""
+    """Return a figure's numbers; long lines at some places alone, which its note says."""
     if isinstance(shown, page.Lines):
         return _lines(shown)
     if isinstance(shown, page.Bars):

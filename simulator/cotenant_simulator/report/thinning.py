@@ -14,7 +14,7 @@ COLUMNS: Final = 500
 
 
 def thinned(line: page.Series, *, logarithmic: bool) -> page.Series:
-    """The line itself where it is short."""
+    """Return the line itself where it is short."""
     if len(line.x) <= 4 * COLUMNS:
         return line
     x = np.asarray(line.x, dtype=np.float64)

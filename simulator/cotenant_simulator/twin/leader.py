@@ -137,7 +137,7 @@ class Leader:
         self._hold[self._ledger.pods[uid].priority] += 1
 
     def why(self, *, now: float) -> dict[PodUID, str]:
-        """What those who wait are told: reason and message, a colon between."""
+        """Return what those who wait are told: reason and message, a colon between."""
         teller = telling.Teller(self._queue)
         found = {}
         for waiting in teller.waiting(self._ledger):

@@ -64,7 +64,7 @@ def enter(known: ledger.Ledger, nodes: Sequence[Node]) -> None:
 
 
 def told(node: Node, version: int, *, ready: bool = True, unhealthy: Collection[GPUUID] = ()) -> records.GPUNode:
-    """What a node's agent tells."""
+    """Return what a node's agent tells."""
     gpus = tuple(_gpu(index, gpu, healthy=gpu.uuid not in unhealthy) for index, gpu in enumerate(node.gpus))
     return records.GPUNode(name=node.name, version=version, ready=ready, excluded=frozenset(), gpus=gpus)
 

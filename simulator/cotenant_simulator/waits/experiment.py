@@ -96,14 +96,14 @@ def run(key: Key, mix: Mapping[str, prediction.Prediction], model: speeds.SpeedM
 
 
 def served_seconds(found: history.History) -> float:
-    """How long all jobs of a run take at the pace at which the first of them ended."""
+    """Return how long all jobs of a run take at the pace at which the first of them ended."""
     ends = sorted(life.ended for life in found.lives if life.ended is not None)
     first = max(math.floor(SERVED * len(ends)), 1)
     return ends[first - 1] * len(found.lives) / first
 
 
 def figures(found: history.History) -> Figures:
-    """What a run came to."""
+    """Return what a run came to."""
     shares = {span.place: span.share for span in found.spans or ()}
     waits: dict[int, list[float]] = {upper: [] for upper in CLASSES}
     for place, life in enumerate(found.lives):
@@ -114,7 +114,7 @@ def figures(found: history.History) -> Figures:
 
 
 def class_of(share: int) -> int:
-    """The size class of a share, by its upper end."""
+    """Return the size class of a share, by its upper end."""
     return next(upper for upper in CLASSES if share <= upper)
 
 

@@ -15,7 +15,7 @@ Results = Mapping[experiment.Key, experiment.Figures]
 
 
 def page_of(found: Results, *, command: str) -> page.Page:
-    """The page.
+    """Return the page.
 
     Args:
         found: all runs.
@@ -38,7 +38,7 @@ def waits(found: Results, way: experiment.Way, upper: int) -> list[float]:
 
 
 def ratio(found: Results, upper: int) -> float:
-    """The default order's 99th percentile over that of FIFO; 1 where nobody waits."""
+    """Return the default order's 99th percentile over that of FIFO; 1 where nobody waits."""
     first, default = (tails.percentile(waits(found, way, upper)) for way in experiment.COMPARED)
     return default / first if first > 0 else 1.0 if default == 0 else math.inf
 

@@ -17,18 +17,18 @@ class Check(Protocol):
     """A module of this room."""
 
     def examine(self, machine: Machine) -> Iterator[findings.Finding]:
-        """What it finds."""
+        """Return what it finds."""
 
 
 @functools.cache
 def every_check() -> Mapping[str, Check]:
-    """The checks by name, in order."""
+    """Return the checks by name, in order."""
     found = sorted(one.name for one in pkgutil.iter_modules(__path__))
     return {name.replace("_", "-"): cast("Check", importlib.import_module(f"{__name__}.{name}")) for name in found}
 
 
 def examined(machine: Machine) -> tuple[findings.Finding, ...]:
-    """What they find, in order."""
+    """Return what they find, in order."""
     return tuple(
         one for name, check in every_check().items() for one in findings.stamped(check.examine(machine), check=name)
     )

@@ -9,7 +9,7 @@ from cotenant_deviceplugin.mps.versions import LEAST_DRIVER, unfit
 
 
 def examine(machine: Machine) -> Iterator[findings.Finding]:
-    """The driver, and each GPU that is not well."""
+    """Yield the driver, and each GPU that is not well."""
     if machine.driver is None:
         remedy = "nvidia-smi on the host says more; in a pod, its RuntimeClass must be the toolkit's (nvidia)"
         yield findings.error("NVML", machine.driver_fault or "does not answer", remedy)

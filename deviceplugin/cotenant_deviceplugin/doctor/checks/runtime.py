@@ -15,7 +15,7 @@ _NVIDIA: Final = "nvidia"
 
 
 def examine(machine: Machine) -> Iterator[findings.Finding]:
-    """The runtime's version and configuration."""
+    """Yield the runtime's version and configuration."""
     cri = None if machine.containerd is None else _cri(machine.containerd)
     if machine.container_runtime is None and machine.containerd is None:
         remedy = "run it on the host, or with --root on the host's file system"

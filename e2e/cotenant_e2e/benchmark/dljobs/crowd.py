@@ -63,11 +63,11 @@ class _Meter:
         self._cpu, self._since, self.began = place.cpu_seconds(), audit.size(place.log), time.time()
 
     def asked(self) -> list[Request]:
-        """What the operator has asked since."""
+        """Return what the operator has asked since."""
         return self._place.asked(self._since)
 
     def span(self, seconds: float) -> Span:
-        """The span until now, of which so many seconds count."""
+        """Return the span until now, of which so many seconds count."""
         cpu = usage.spent(self._cpu, self._place.cpu_seconds())
         return Span(seconds=seconds, cpu_seconds=cpu, requests=audit.counted(self.asked()))
 
@@ -100,7 +100,7 @@ def measure(place: Place, *, jobs: int, idle_seconds: float, report: Callable[[s
 
 
 def most_for_one(asked: Sequence[Request]) -> int:
-    """The most requests that name one DLJob, its Job or an event of it; graphs are shared and aside."""
+    """Return the most requests that name one DLJob, its Job or an event of it; graphs are shared and aside."""
     counts: Counter[tuple[str, str]] = Counter()
     for one in asked:
         if one.resource != "configmaps" and one.name:

@@ -29,7 +29,7 @@ def namespaces() -> list[Json]:
 
 
 def graphs(namespace: str) -> list[Json]:
-    """A ConfigMap for each graph."""
+    """Return a ConfigMap for each graph."""
     folder = configuration.REPOSITORY / "manifests" / "examples" / "graphs"
     return [
         {
@@ -74,17 +74,17 @@ def path(namespace: str, name: str = "") -> str:
 
 
 def finished_status(status: dict[str, Any]) -> Json:
-    """A merge patch that makes a DLJob one that is over, with the status that a real one had at its end."""
+    """Return a merge patch that makes a DLJob one that is over, with the status that a real one had at its end."""
     return {"status": status}
 
 
 def ended_pod() -> Json:
-    """A merge patch of a pod's status: what kubelet says when its container has done its work."""
+    """Return a merge patch of a pod's status: what kubelet says when its container has done its work."""
     ended = {"exitCode": 0, "reason": "Completed", "startedAt": RAN_AT, "finishedAt": RAN_AT}
     container = {"name": "main", "image": "registry.example/train:1", "imageID": "", "ready": False, "restartCount": 0}
     return {"status": {"phase": "Succeeded", "containerStatuses": [container | {"state": {"terminated": ended}}]}}
 
 
 def all_true(items: Sequence[Json], condition_type: str) -> bool:
-    """Whether a condition holds for every one."""
+    """Return whether a condition holds for every one."""
     return all(clients.is_true(item, condition_type) for item in items)

@@ -66,11 +66,11 @@ class Place:
         usage.settle(pids, seconds=SECONDS)
 
     def weigh(self) -> weight.Weight:
-        """What the operator takes."""
+        """Return what the operator takes."""
         return weight.of(self.cluster.process(installation.OPERATOR).pid)
 
     def asked(self, since: int) -> list[Request]:
-        """What the operator has asked from a place in the log on."""
+        """Return what the operator has asked from a place in the log on."""
         return audit.of(self.log, since_bytes=since)
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
@@ -92,7 +92,7 @@ class Place:
 
 @contextmanager
 def started(directory: Path, *, nodes: int) -> Iterator[Place]:
-    """A new control plane with everything of ours, and so many nodes of eight simulated GPUs, until the block ends."""
+    """Yield a new control plane with everything of ours and so many nodes of eight simulated GPUs, for the block."""
     programs = binaries.find(environment=os.environ, progress=progress.of_terminal())
     clusters.down(directory)
     options = startup.Options(nodes=common.node_list(nodes), audited=USER)

@@ -69,7 +69,7 @@ class AtOnce:
         ]
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return _document(self.figures()) | dataclasses.asdict(self)
 
 
@@ -95,7 +95,7 @@ class AtRest:
         ]
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return _document(self.figures()) | dataclasses.asdict(self)
 
 

@@ -27,7 +27,7 @@ class Calls:
     buckets: dict[float, int] = field(default_factory=dict)
 
     def since(self, before: "Calls") -> "Calls":
-        """What came after an earlier reading."""
+        """Return what came after an earlier reading."""
         buckets = {bound: count - before.buckets.get(bound, 0) for bound, count in self.buckets.items()}
         return Calls(self.count - before.count, self.seconds - before.seconds, buckets)
 
@@ -58,7 +58,7 @@ def read(text: str) -> dict[Key, Calls]:
 
 
 def between(before: Mapping[Key, Calls], after: Mapping[Key, Calls]) -> dict[Key, Calls]:
-    """What came between two readings; nothing that did not."""
+    """Return what came between two readings; nothing that did not."""
     found = {key: calls.since(before.get(key, Calls())) for key, calls in after.items()}
     return {key: calls for key, calls in found.items() if calls.count}
 
@@ -74,5 +74,5 @@ def total(all_calls: Iterable[Calls]) -> Calls:
 
 
 def refused(calls: Mapping[Key, Calls], method: str) -> int:
-    """How many calls kubelet had to make again."""
+    """Return how many calls kubelet had to make again."""
     return sum(each.count for (name, result), each in calls.items() if name == method and result != OK)

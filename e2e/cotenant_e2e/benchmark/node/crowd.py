@@ -67,7 +67,7 @@ def measure(where: Place, *, count: int, idle_seconds: float, report: Callable[[
 
 
 def rest(where: Place, seconds: float, pause: Callable[[float], None] = time.sleep) -> Usage:
-    """What the agent takes while nothing happens."""
+    """Return what the agent takes while nothing happens."""
     before, began = where.weigh(), time.monotonic()
     pause(seconds)
     return _usage(before, where.weigh(), time.monotonic() - began)

@@ -108,7 +108,7 @@ class Place:
             return calls.read(answer.read().decode())
 
     def weigh(self) -> weight.Weight:
-        """What the agent takes."""
+        """Return what the agent takes."""
         return weight.of(self.cluster.process(agents.AGENT).pid)
 
 
@@ -127,5 +127,5 @@ def prepare(cluster: Cluster) -> Place:
 
 
 def unix_seconds(monotonic: float) -> float:
-    """The time of day of a moment of the monotonic clock."""
+    """Return the time of day of a moment of the monotonic clock."""
     return time.time() - time.monotonic() + monotonic

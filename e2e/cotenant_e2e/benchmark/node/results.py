@@ -87,7 +87,7 @@ class Measurement:
         )
 
     def usages(self) -> list[tuple[str, Usage]]:
-        """The agent in each state; of several rounds the last."""
+        """Return the agent in each state; of several rounds the last."""
         last = self.crowds[-1]
         return [
             (f"while {last.pods} pods come", last.busy),
@@ -96,7 +96,7 @@ class Measurement:
         ]
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "v": 1,
             "cores": CORES,

@@ -29,7 +29,7 @@ def lines(measured: Measurement) -> list[str]:
 
 
 def conditions(measured: Measurement) -> str:
-    """A paragraph."""
+    """Return a paragraph."""
     return (
         f"kubelet 1.36 and containerd 2.3 on {results.CORES} cores for everything, control plane and tenants too; "
         f"{measured.gpus} stand-in GPUs. Pods with a share and without in turns, in equal images, with the agent "

@@ -46,7 +46,7 @@ class Measurement:
         return 1e3 * self.cpu_seconds / self.size.jobs
 
     def to_object(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return {
             "simulatedGPUs": self.size.gpus,
             "jobs": self.size.jobs,
@@ -91,6 +91,6 @@ def run(size: workload.Size) -> Measurement:
 
 
 def _most_mib() -> int:
-    """The most resident memory of this process so far; unlike `ru_maxrss`, none of its parent's."""
+    """Return the most resident memory of this process so far; unlike `ru_maxrss`, none of its parent's."""
     found = re.search(r"^VmHWM:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
     return int(found[1]) >> 10 if found else 0

@@ -11,7 +11,7 @@ BAR_MEMORY_MIB: Final = 2048
 
 
 def lines(measured: Sequence[runs.Measurement], *, core: str) -> list[str]:
-    """A row for each size, then the conditions."""
+    """Return a row for each size, then the conditions."""
     found = [
         "| GPUs | jobs | CPU s | CPU ms per job | memory MiB | hours | GPUs busy | most running | most waiting |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",

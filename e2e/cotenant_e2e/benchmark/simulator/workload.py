@@ -38,7 +38,7 @@ class Size(NamedTuple):
 
 
 def nodes(size: Size) -> tuple[sites.Node, ...]:
-    """The cluster."""
+    """Return the cluster."""
     return sites.alike(size.nodes, gpus=GPUS_PER_NODE, model=MODEL, memory_mib=MEMORY_MIB)
 
 
@@ -56,7 +56,7 @@ def given(size: Size) -> Iterator[jobs.Job]:
 
 
 def _kind(number: int, draw: random.Random) -> jobs.Kind:
-    """What is predicted is true: memory and speed are then as booked."""
+    """Draw a kind of which the prediction is true: memory and speed are then as booked."""
     percent, memory_mib = draw.uniform(*UTILIZATION_PERCENT), draw.randint(*JOB_MIB)
     busy = prediction.PercentRange(q50=percent, upper=percent + MARGIN_POINTS)
     found = prediction.GPUPrediction(

@@ -20,7 +20,7 @@ _LONGEST = 16
 
 
 def joined(nodes: Sequence[Occurrence]) -> list[Occurrence]:
-    """The nodes, each attention made one in the place of its last product."""
+    """Return the nodes, each attention made one in the place of its last product."""
     return _Search(nodes).run()
 
 
@@ -120,11 +120,11 @@ class _Search:
 
 
 def _is_batched(node: Occurrence) -> bool:
-    """Whether a product is one of many of both sides, not of rows and one matrix."""
+    """Return whether a product is one of many of both sides, not of rows and one matrix."""
     return not node.domain and len(node.read) == 2 and min(len(value.dims) for value in node.read) > 2
 
 
 def _by_heads(value: Value) -> Value:
-    """The same tensor as (batch, heads, rows, width)."""
+    """Return the same tensor as (batch, heads, rows, width)."""
     leading = value.dims[:-2]
     return dataclasses.replace(value, shape=(leading[0], math.prod(leading[1:]), *value.dims[-2:]))

@@ -50,7 +50,7 @@ class Visit:
         return self._loop() if self.node.op_type == "Loop" else self._scan()
 
     def refused(self, reason: str) -> Exception:
-        """The error of this node."""
+        """Return the error of this node."""
         return self.walker.refuse(self.node, self.inside.path.removesuffix(" > "), reason)
 
     def _body(self, name: str) -> onnx.GraphProto:
@@ -137,7 +137,7 @@ class Visit:
         return self._joined("Scan", results, found)
 
     def _repeated(self, body: onnx.GraphProto, own: Scope, *, trips: int | None) -> list[Value]:
-        """The body's outputs, its nodes counted as often as it runs."""
+        """Return the body's outputs, its nodes counted as often as it runs."""
         repeat = self.inside.repeat * (1 if trips is None else max(1, trips))
         if repeat > MAX_REPEAT:
             raise self.refused(f"its body runs {repeat} times, more than any step: check its trip count")
@@ -148,7 +148,7 @@ class Visit:
         return results
 
     def _joined(self, operator: str, sources: list[Value], targets: list[Value]) -> list[Value]:
-        """The targets; each waits for its source, and passes gradients on to it."""
+        """Return the targets; each waits for its source, and passes gradients on to it."""
         for source, target in zip(sources, targets, strict=True):
             self.walker.occurrences.append(
                 Occurrence(
@@ -165,7 +165,7 @@ class Visit:
         return targets
 
     def _trips(self) -> int | None:
-        """The declared trip count; None where only data ends the loop."""
+        """Return the declared trip count; None where only data ends the loop."""
         count, condition = self.inputs[0], self.inputs[1] if len(self.inputs) > 1 else None
         if condition is not None and condition.array is not None and not condition.array.all():
             return 0
@@ -175,7 +175,7 @@ class Visit:
         return max(0, trips) if trips <= MAX_TRIPS else None
 
     def _declared(self, name: str, value: Value) -> Value:
-        """A tensor whose size depends on how often the body runs: as the user declares it."""
+        """Return a tensor whose size depends on how often the body runs: as the user declares it."""
         shape = self.walker.declared(name)
         if shape is None:
             advice = f"declare it with --input-shape {name[:128]}=SIZES"
@@ -184,7 +184,7 @@ class Visit:
 
 
 def constant_array(attributes: Mapping[str, Any]) -> Array:
-    """What a Constant node without a tensor holds.
+    """Return what a Constant node without a tensor holds.
 
     Raises:
         ValueError: nothing.

@@ -47,7 +47,7 @@ class Options:
 
 
 def read(path: Path) -> bytes:
-    """The file's bytes.
+    """Return the file's bytes.
 
     Raises:
         InvalidInputError: it cannot be read, or is larger than an ONNX file can be.
@@ -90,7 +90,7 @@ def extract(data: bytes, options: Options, *, source: str) -> Row:
 
 
 def parsed(data: bytes, *, source: str) -> onnx.ModelProto:
-    """The model in the bytes.
+    """Return the model in the bytes.
 
     Raises:
         InvalidInputError: they are no whole ONNX model, one of an opset that is not known, or have too many parts.
@@ -177,7 +177,7 @@ def _folded(rows: Sequence[Row]) -> list[Row]:
 
 
 def _precision(rows: Sequence[Row], asked: str) -> str:
-    """What is asked for; else the type of most matrix work, where the file has another one than fp32."""
+    """Return what is asked for; else the type of most matrix work, where the file has another one than fp32."""
     if asked != "fp32":
         return asked
     amounts: dict[str, int] = {}
@@ -207,7 +207,7 @@ def _coverage(rows: Sequence[Row], control: Mapping[str, int]) -> Row:
 
 
 def _longest(nodes: Sequence[Occurrence], *, training: bool) -> int:
-    """The longest chain of kernels that must wait for one another; what repeats waits for itself."""
+    """Return the longest chain of kernels that must wait for one another; what repeats waits for itself."""
     depths: dict[int, int] = {}
     longest = 0
     for node in nodes:

@@ -22,7 +22,7 @@ _INT64_MIN = -(1 << 63)
 
 
 def folded(node: Occurrence) -> list[Array] | None:
-    """The outputs' elements; None where they are not known, or are not worth knowing.
+    """Return the outputs' elements; None where they are not known, or are not worth knowing.
 
     Raises:
         ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError: the inputs do not fit the operator.
@@ -55,7 +55,7 @@ def _of_shape(node: Occurrence) -> list[Array] | None:
 
 
 def _given(node: Occurrence, arrays: Arrays, name: str, index: int) -> list[int] | None:
-    """A list of integers that older opsets have as an attribute and newer ones as an input."""
+    """Return a list of integers that older opsets have as an attribute and newer ones as an input."""
     if name in node.attributes:
         return [int(item) for item in node.attributes[name]]
     value = arrays[index] if index < len(arrays) else None

@@ -84,7 +84,7 @@ def _symbols(
 
 
 def _is_batch(name: str) -> bool:
-    """Whether a dimension is the batch itself; what is computed from it is another one."""
+    """Return whether a dimension is the batch itself; what is computed from it is another one."""
     plain = name.lower()
     return plain in _BATCH_NAMES or ("batch" in plain and plain.replace("_", "").isalnum())
 

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def named(text: str) -> frozenset[str]:
-    """The operators in a list of their names."""
+    """Return the operators in a list of their names."""
     return frozenset(text.split())
 
 
@@ -103,7 +103,7 @@ _WEIGHTS = {
 
 
 def class_of(node: Occurrence) -> str | None:
-    """The class; None where nothing is known. Looking rows up in a table of weights is an embedding."""
+    """Return the class; None where nothing is known. Looking rows up in a table of weights is an embedding."""
     if node.domain not in DOMAINS:
         return None
     if node.operator in _VIEWS:
@@ -117,21 +117,21 @@ def class_of(node: Occurrence) -> str | None:
 
 
 def is_sequence(node: Occurrence, kind: onnx.TypeProto | None) -> bool:
-    """Whether what the node writes is no tensor but holds some: it has no shape."""
+    """Return whether what the node writes is no tensor but holds some: it has no shape."""
     if kind is None or not kind.WhichOneof("value"):
         return not node.domain and node.operator in _SEQUENCES
     return str(kind.WhichOneof("value")) != "tensor_type"
 
 
 def launches_nothing(node: Occurrence, *, training: bool) -> bool:
-    """Whether a runtime only renames: reshaping, and dropping nothing out."""
+    """Return whether a runtime only renames: reshaping, and dropping nothing out."""
     if node.domain not in DOMAINS:
         return False
     return node.operator in _VIEWS or (node.operator == "Dropout" and not training)
 
 
 def is_weight(node: Occurrence, index: int) -> bool:
-    """Whether an input that the file holds is learned, by its type and position."""
+    """Return whether an input that the file holds is learned, by its type and position."""
     value = node.input(index)
     if value is None or not value.dims or index in _SETTINGS.get(node.operator, ()):
         return False
@@ -144,7 +144,7 @@ def is_weight(node: Occurrence, index: int) -> bool:
 
 
 def rows(node: Occurrence, *, training: bool) -> list[Row]:
-    """The node's operators in the forward pass, as a graph document has them; most are one."""
+    """Return the node's operators in the forward pass, as a graph document has them; most are one."""
     row: Row = {"name": node.name[:256], "phase": "Forward", "repeat": node.repeat, "dtype": dtype_of(node)}
     if launches_nothing(node, training=training):
         return [{**row, "class": "copy", "kernels": 0}]
@@ -160,7 +160,7 @@ def rows(node: Occurrence, *, training: bool) -> list[Row]:
 
 
 def dtype_of(node: Occurrence) -> str:
-    """The type that the node computes in."""
+    """Return the type that the node computes in."""
     if node.domain in DOMAINS and (node.operator in _QUANTIZED_PRODUCTS or _is_quantized(node)):
         return "int8"
     values = node.written or node.read
@@ -168,12 +168,15 @@ def dtype_of(node: Occurrence) -> str:
 
 
 def _is_quantized(node: Occurrence) -> bool:
-    """Whether a product, written for floats, has been given quantized tensors."""
+    """Return whether a product, written for floats, has been given quantized tensors."""
     return _CLASS_OF.get(node.operator) in ("conv", "matmul") and all(v.dtype in QUANTIZED for v in node.read[:2])
 
 
 def bytes_read(node: Occurrence, *, training: bool) -> int:
-    """What it reads of its inputs: a lookup picks, and statistics over a batch or group need a pass of their own."""
+    """Return what it reads of its inputs.
+
+    A lookup picks, and statistics over a batch or group need a pass of their own.
+    """
     values = node.read
     read = sum(value.bytes for value in values)
     if node.operator in ("Gather", "GatherElements", "GatherND", "Slice", "EmbedLayerNormalization"):
@@ -211,5 +214,5 @@ def flops(node: Occurrence) -> int:
 
 
 def weights(node: Occurrence) -> list[Value]:
-    """The inputs that are learned."""
+    """Return the inputs that are learned."""
     return [value for index, value in enumerate(node.inputs) if value is not None and is_weight(node, index)]

@@ -34,7 +34,7 @@ def converted(nodes: Sequence[Occurrence], lower: str) -> list[Occurrence]:
 
 
 def mixed(nodes: Sequence[Occurrence], lower: str) -> list[Occurrence]:
-    """The graph as autocast runs it, its casts among the nodes."""
+    """Return the graph as autocast runs it, its casts among the nodes."""
     return _Autocast(lower).run(nodes)
 
 
@@ -74,7 +74,7 @@ class _Autocast:
         return self._current[value.key]
 
     def _cast(self, value: Value | None, dtype: str, node: Occurrence) -> Value | None:
-        """The input in the type that the operator runs in; cast once."""
+        """Return the input in the type that the operator runs in; cast once."""
         if value is None or value.dtype == dtype or value.dtype not in ("fp32", self._lower):
             return value
         made = self._casts.get((value.key, dtype))

@@ -28,7 +28,7 @@ class Product:
 
 
 def of(node: Occurrence, cls: str) -> list[Product]:
-    """What a node of a matrix class multiplies; empty where its shapes fit no formula."""
+    """Return what a node of a matrix class multiplies; empty where its shapes fit no formula."""
     if cls == "rnn":
         return _recurrent(node)
     if cls == "attention":
@@ -41,7 +41,10 @@ def of(node: Occurrence, cls: str) -> list[Product]:
 
 
 def product(first: Shape, second: Shape) -> Product:
-    """A product as numpy's matmul makes it; a matrix on the right side meets all rows of the left one at once."""
+    """Return a product as numpy's matmul makes it.
+
+    A matrix on the right side meets all rows of the left one at once.
+    """
     k = first[-1]
     n = second[-1] if len(second) > 1 else 1
     rows = first[:-1]
@@ -55,14 +58,14 @@ def product(first: Shape, second: Shape) -> Product:
 
 
 def broadcast(first: Shape, second: Shape) -> Shape:
-    """The shape that both have together; where they do not fit, the second one's size."""
+    """Return the shape that both have together; where they do not fit, the second one's size."""
     size = max(len(first), len(second))
     aligned = [(1,) * (size - len(shape)) + shape for shape in (first, second)]
     return tuple(b if a == 1 else a for a, b in zip(*aligned, strict=True))
 
 
 def contraction(equation: str, shapes: Sequence[Shape]) -> list[Product]:
-    """An einsum, its operands taken from left to right; empty where the equation does not fit the shapes."""
+    """Return an einsum, its operands taken from left to right; empty where the equation does not fit the shapes."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     terms = [_labels(term, shape) for term, shape in zip(left.split(","), shapes, strict=False)]
     if len(terms) != len(shapes) or any(len(t) != len(s) for t, s in zip(terms, shapes, strict=True)):
@@ -99,7 +102,7 @@ def _outer(terms: list[list[str]]) -> list[str]:
 
 
 def _operands(node: Occurrence) -> tuple[Shape, Shape] | None:
-    """The shapes of both sides of a product, transposed as the node says."""
+    """Return the shapes of both sides of a product, transposed as the node says."""
     at = (0, 3) if node.operator in ("QLinearMatMul", "QGemm") else (0, 1)
     first, second = (node.shape(index) for index in at)
     if node.operator == "MatMulNBits":
@@ -113,7 +116,7 @@ def _operands(node: Occurrence) -> tuple[Shape, Shape] | None:
 
 
 def result(node: Occurrence) -> Shape | None:
-    """The shape of a product as numpy's matmul makes it; None for any other operator."""
+    """Return the shape of a product as numpy's matmul makes it; None for any other operator."""
     if node.operator not in _PRODUCTS:
         return None
     operands = _operands(node)

@@ -15,7 +15,7 @@ _PRODUCTS = operators.named("Conv ConvTranspose MatMul Gemm")
 
 
 def absorbed(nodes: Sequence[Occurrence]) -> list[Occurrence]:
-    """The nodes, with the quantization around products taken into them."""
+    """Return the nodes, with the quantization around products taken into them."""
     made = {value.key: node for node in nodes for value in node.written}
     readers: collections.Counter[int] = collections.Counter(value.key for node in nodes for value in node.read)
     quantizers = {node.read[0].key: node for node in nodes if node.operator == "QuantizeLinear" and node.read}
@@ -42,7 +42,7 @@ def absorbed(nodes: Sequence[Occurrence]) -> list[Occurrence]:
 
 
 def _source(value: Value | None, made: dict[int, Occurrence]) -> Value | None:
-    """The quantized tensor behind a dequantized one."""
+    """Return the quantized tensor behind a dequantized one."""
     node = None if value is None else made.get(value.key)
     if node is None or node.domain or node.operator != "DequantizeLinear":
         return None
@@ -51,7 +51,7 @@ def _source(value: Value | None, made: dict[int, Occurrence]) -> Value | None:
 
 
 def _is_idle(node: Occurrence, left: collections.Counter[int], readers: collections.Counter[int]) -> bool:
-    """Whether products took in everything that the node was there for."""
+    """Return whether products took in everything that the node was there for."""
     if node.domain or not node.read or not node.written:
         return False
     if node.operator == "QuantizeLinear":

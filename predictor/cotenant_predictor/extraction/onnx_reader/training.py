@@ -53,7 +53,7 @@ class Step:
 
 
 def backward(nodes: Sequence[Occurrence]) -> Step:
-    """The backward pass of forward nodes in order, and what they keep for it."""
+    """Return the backward pass of forward nodes in order, and what they keep for it."""
     learned = {value.key for node in nodes for value in operators.weights(node) if value.floats}
     needing = set(learned)
     reached = []
@@ -102,7 +102,7 @@ def sweep(parameters: Sequence[Value], optimizer: str) -> Row:
 
 
 def _rows(node: Occurrence, needing: set[int]) -> list[Row]:
-    """The backward counterpart of one node."""
+    """Return the backward counterpart of one node."""
     if operators.launches_nothing(node, training=True):
         return []
     cls = operators.class_of(node)
@@ -147,12 +147,12 @@ def _products(row: Row, node: Occurrence, product: products.Product, needing: se
 
 
 def _sides(node: Occurrence) -> list[Value]:
-    """The two tensors that are multiplied."""
+    """Return the two tensors that are multiplied."""
     return [value for value in node.inputs[:2] if value is not None]
 
 
 def _transposed(row: Row, node: Occurrence, product: products.Product, side: Value) -> Row:
-    """The product that makes one side's gradient: of the output's and the other side."""
+    """Return the product that makes one side's gradient: of the output's and the other side."""
     b, m, n, k = (product.dims[key] for key in "bmnk")
     first = node.inputs[0] is not None and side.key == node.inputs[0].key
     dims = {"b": b, "m": m, "n": k, "k": n} if first else {"b": b, "m": n, "n": k, "k": m}

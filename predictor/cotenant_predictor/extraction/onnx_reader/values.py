@@ -100,15 +100,15 @@ class Value:
         return self.dtype in FLOATS
 
     def type_proto(self) -> onnx.TypeProto:
-        """The type as ONNX writes it."""
+        """Return the type as ONNX writes it."""
         return onnx.helper.make_tensor_type_proto(_NUMBERS[self.dtype], self.shape)
 
     def tensor_proto(self) -> onnx.TensorProto | None:
-        """The elements as ONNX writes them; None where they are not known."""
+        """Return the elements as ONNX writes them; None where they are not known."""
         return None if self.array is None else onnx.numpy_helper.from_array(self.array, self.name)
 
     def cast(self, dtype: str) -> "Value":
-        """The same elements in another type: another tensor."""
+        """Return the same elements in another type: another tensor."""
         return dataclasses.replace(self, dtype=dtype, array=None, origin=Origin.COMPUTED, key=next(_keys))
 
 
@@ -145,27 +145,27 @@ class Occurrence:
         return tuple(value for value in self.outputs if value is not None)
 
     def input(self, index: int) -> Value | None:
-        """The input at a position; None where it is left out."""
+        """Return the input at a position; None where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def shape(self, index: int) -> Shape:
-        """The shape of an input; empty where it is left out."""
+        """Return the shape of an input; empty where it is left out."""
         value = self.input(index)
         return () if value is None else value.dims
 
     def whole(self, name: str, default: int) -> int:
-        """An integer attribute."""
+        """Return an integer attribute."""
         value = self.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
     def text(self, name: str, default: str = "") -> str:
-        """A string attribute."""
+        """Return a string attribute."""
         value = self.attributes.get(name, default)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else default
 
 
 def dtype_of(number: int) -> str | None:
-    """The graph document's name of an ONNX element type; None for an unknown one."""
+    """Return the graph document's name of an ONNX element type; None for an unknown one."""
     return _NAMES.get(number)
 
 
@@ -175,5 +175,5 @@ def dtype_of_array(array: Array) -> str | None:
 
 
 def axis_of(axis: int, shape: Sequence[int]) -> int:
-    """An axis counted from the end, counted from the start; clamped to those that there are."""
+    """Return an axis counted from the end, counted from the start; clamped to those that there are."""
     return max(0, min(axis + len(shape) if axis < 0 else axis, len(shape) - 1))

@@ -100,7 +100,7 @@ class Walker:
             self._visit(node, index, scope, inside)
 
     def constant(self, tensor: onnx.TensorProto, *, origin: Origin) -> Value:
-        """A tensor of the file; its elements only if they are few and in the file itself."""
+        """Return a tensor of the file; its elements only if they are few and in the file itself."""
         dtype = dtype_of(tensor.data_type)
         if dtype is None:
             remedy = f"has element type {tensor.data_type}, which the installed onnx {onnx.__version__} does not know"
@@ -117,7 +117,7 @@ class Walker:
             raise errors.InvalidInputError(f"{self.source}: initializer", tensor.name, remedy) from error
 
     def checked(self, shape: Shape, name: str) -> Shape:
-        """The shape, if a tensor can have it."""
+        """Return the shape, if a tensor can have it."""
         size = 1
         for each in shape:
             size *= each
@@ -127,16 +127,16 @@ class Walker:
         return shape
 
     def fresh(self, name: str, like: Value, *, shape: Shape | None = None) -> Value:
-        """A computed tensor whose elements nobody knows, of another's type."""
+        """Return a computed tensor whose elements nobody knows, of another's type."""
         return Value(name=name, shape=like.shape if shape is None else self.checked(shape, name), dtype=like.dtype)
 
     def declared(self, name: str) -> Shape | None:
-        """The shape that the user declares for a tensor."""
+        """Return the shape that the user declares for a tensor."""
         self.undeclared.discard(name)
         return self._shapes.get(name)
 
     def refuse(self, node: onnx.NodeProto, place: str, reason: str) -> errors.InvalidInputError:
-        """The error of a node that cannot be used."""
+        """Return the error of a node that cannot be used."""
         field = f"{self.source}: {place}"
         return errors.InvalidInputError(field, f"{_domain(node.domain) or 'onnx'}::{node.op_type}", reason)
 
@@ -217,7 +217,7 @@ class Walker:
     def _outputs(
         self, node: Occurrence, proto: onnx.NodeProto, place: str, inside: Surroundings
     ) -> tuple[Value | None, ...]:
-        """What the node writes: shapes, types, and elements where they are few and known."""
+        """Return what the node writes: shapes, types, and elements where they are few and known."""
         if not node.domain and node.operator == "Constant":
             return (self._constant_node(node, proto, place),)
         types = self._inferred(node, proto, place, inside)
@@ -260,7 +260,7 @@ class Walker:
     def _inferred(
         self, node: Occurrence, proto: onnx.NodeProto, place: str, inside: Surroundings
     ) -> list[onnx.TypeProto | None]:
-        """What onnx says of the outputs; nothing of an operator that it does not know."""
+        """Return what onnx says of the outputs; nothing of an operator that it does not know."""
         attributes = [made for attribute in proto.attribute if (made := _given(attribute, inside)) is not None]
         try:
             return inference.inferred(node, attributes, outputs=len(proto.output), opsets=inside.opsets)
@@ -295,7 +295,7 @@ class Walker:
 
 
 def shape_of(kind: onnx.TypeProto, symbols: Mapping[str, int]) -> Shape | None:
-    """The shape that a type states, its named dimensions looked up; None where one is not known."""
+    """Return the shape that a type states, its named dimensions looked up; None where one is not known."""
     if not _is_tensor(kind) or not kind.tensor_type.HasField("shape"):
         return None
     sizes = [
@@ -339,7 +339,10 @@ def _domain(domain: str) -> str:
 
 
 def _given(attribute: onnx.AttributeProto, inside: Surroundings) -> onnx.AttributeProto | None:
-    """The attribute; where a function's body refers to its call's, that one by this name; None where that has none."""
+    """Return the attribute.
+
+    Where a function's body refers to its call's, that one by this name; None where that has none.
+    """
     if not attribute.ref_attr_name:
         return attribute
     given = inside.arguments.get(attribute.ref_attr_name)

@@ -54,12 +54,12 @@ class Subject(Worker):
     """A tenant that is experimented with; see `subject`."""
 
     def ask(self, do: str, *, grace_seconds: float = 60.0, **more: Any) -> dict[str, Any]:
-        """A command and its answer. Raises TenantError: the process ended, or said nothing in time."""
+        """Return a command and its answer. Raises TenantError: the process ended, or said nothing in time."""
         self.send({"do": do, **more})
         return self.receive(time.monotonic() + grace_seconds)
 
     def open(self, *, grace_seconds: float = 60.0) -> dict[str, Any]:
-        """What the driver lets it see, once it has a context.
+        """Return what the driver lets it see, once it has a context.
 
         Raises:
             UnansweredError: the driver refused; the message holds its words.
@@ -69,7 +69,7 @@ class Subject(Worker):
 
 
 def answered(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The reply, if it is none of an error. Raises UnansweredError."""
+    """Return the reply, if it is none of an error. Raises UnansweredError."""
     error = reply.get("error")
     if error:
         known = "" if error["name"] != NOT_MODELLED else "not modelled: "
@@ -110,7 +110,10 @@ class Bench:
 
     @contextlib.contextmanager
     def daemon(self, *arguments: str, before: Sequence[str] = ()) -> Iterator[ControlDaemon]:
-        """A control daemon with a server that is ACTIVE; at the end all subjects have ended, and then the daemon."""
+        """Yield a control daemon with a server that is ACTIVE.
+
+        At the end all subjects have ended, and then the daemon.
+        """
         self._require_known(arguments)
         started = ControlDaemon.start(self.program, gpu_uuid=self.gpu.uuid, arguments=arguments, before=before)
         try:
@@ -123,7 +126,7 @@ class Bench:
     def subject(
         self, daemon: ControlDaemon | None, limits: Limits = NO_LIMITS, *, prefix: Sequence[str] = ()
     ) -> Subject:
-        """A process, up, without a context. `prefix`: what it is started through. Raises TenantError."""
+        """Return a process, up, without a context. `prefix`: what it is started through. Raises TenantError."""
         pipe = str(self._empty) if daemon is None else daemon.pipe_directory
         visible = self.gpu.uuid if daemon is None else "0"
         own = {mechanisms.PIPE_DIRECTORY: pipe, "CUDA_VISIBLE_DEVICES": visible, **limits.environment()}
@@ -161,7 +164,7 @@ class Bench:
         subject.close()
 
     def work(self, *subjects: Subject, seconds: float | None = None) -> list[dict[str, Any]]:
-        """What each did while all worked; None: as long as the conditions say."""
+        """Return what each did while all worked; None: as long as the conditions say."""
         until = time.monotonic() + (self.conditions.work_seconds if seconds is None else seconds)
         for subject in subjects:
             subject.send({"do": "work", "until": until})
@@ -173,7 +176,7 @@ class Bench:
 
 
 def seconds_until(condition: Callable[[], bool], *, timeout_seconds: float = WAIT_SECONDS) -> float | None:
-    """How long it took; None: not in time."""
+    """Return how long it took; None: not in time."""
     begun = time.monotonic()
     while not condition():
         if time.monotonic() - begun > timeout_seconds:
@@ -197,7 +200,7 @@ def error_of(reply: Mapping[str, Any]) -> str | None:
 
 
 def received(subject: Subject, *, grace_seconds: float = 10.0) -> dict[str, Any]:
-    """The next answer; one that does not come is told as an error of the process."""
+    """Return the next answer; one that does not come is told as an error of the process."""
     try:
         return subject.receive(time.monotonic() + grace_seconds)
     except TenantError as error:

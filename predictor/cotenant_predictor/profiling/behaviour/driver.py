@@ -30,7 +30,7 @@ class Device(Protocol):
         """`smCount`, `multiprocessors`, `streamPriorities`, `freeMiB`, `totalMiB`, as far as they are told."""
 
     def memory(self) -> dict[str, int]:
-        """What `mem_get_info` says."""
+        """Return what `mem_get_info` says."""
 
     def allocate(self, mib: int) -> None:
         """Take memory, and use it."""

@@ -111,7 +111,7 @@ def _count(seen: Mapping[str, Any], counted: dict[str, Any], largest: dict[str, 
 
 
 def _terminated(daemon: ControlDaemon, victim: Subject, listed: int) -> dict[str, Any]:
-    """The daemon's answer, how long it takes, and what the tenant sees before it is killed."""
+    """Return the daemon's answer, how long it takes, and what the tenant sees before it is killed."""
     begun = time.monotonic()
     answer = daemon.ask(f"terminate_client {daemon.server()} {listed}")
     took = time.monotonic() - begun
@@ -204,7 +204,7 @@ def _newcomer(bench: Bench, daemon: ControlDaemon, *, since: float) -> dict[str,
 
 
 def _listed(daemon: ControlDaemon, subject: Subject, before: set[int]) -> int:
-    """The number under which the daemon knows a client: its own, or that of another PID namespace.
+    """Return the number under which the daemon knows a client: its own, or that of another PID namespace.
 
     Raises:
         UnansweredError: it is no client.
@@ -236,6 +236,6 @@ def _raise(largest: dict[str, float], key: str, value: float | None) -> None:
 
 
 def _without_figures(line: str) -> str:
-    """A line of a log without its time and numbers of processes, which differ in every run."""
+    """Return a line of a log without its time and numbers of processes, which differ in every run."""
     text = line.partition("]")[2].strip() or line
     return re.sub(r"\d+", "N", text)

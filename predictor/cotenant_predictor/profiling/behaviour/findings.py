@@ -28,7 +28,7 @@ class Findings:
 
     @contextlib.contextmanager
     def asking(self, *keys: str) -> Iterator[None]:
-        """A part of an experiment; if it breaks off, its questions have a reason, and the next part is done."""
+        """Yield a part of an experiment; if it breaks off, its questions have a reason, and the next part is done."""
         try:
             yield
         except MpsUnavailableError as error:

@@ -36,7 +36,9 @@ CONDUCTS: Mapping[str, Callable[[Bench, Findings], None]] = MappingProxyType(
 
 
 def conduct(name: str, bench: Bench) -> dict[str, Any]:
-    """The result of an experiment: what was asked, what is documented, what was seen, and what was not, with reasons.
+    """Return the result of an experiment.
+
+    What was asked, what is documented, what was seen, and what was not, with reasons.
 
     Raises:
         MpsUnavailableError: nothing could be answered, as there is no MPS: that is no result.

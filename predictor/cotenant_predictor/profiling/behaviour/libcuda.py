@@ -81,7 +81,7 @@ class Cuda:
         self._call("cuCtxSetCurrent", self._context)
 
     def facts(self) -> dict[str, Any]:
-        """What the driver lets this process see."""
+        """Return what the driver lets this process see."""
         count, affinity = ctypes.c_int(), _Affinity()
         least, greatest = ctypes.c_int(), ctypes.c_int()
         self._call("cuDeviceGetAttribute", ctypes.byref(count), _MULTIPROCESSORS, self._device)
@@ -99,7 +99,7 @@ class Cuda:
         return found
 
     def memory(self) -> dict[str, int]:
-        """What `mem_get_info` says, in MiB."""
+        """Return what `mem_get_info` says, in MiB."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return {"freeMiB": free.value // _MIB, "totalMiB": total.value // _MIB}

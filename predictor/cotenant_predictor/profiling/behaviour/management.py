@@ -146,7 +146,7 @@ def _number(daemon: ControlDaemon, subject: Subject) -> int:
 
 
 def agent_command(bench: Bench, *arguments: str) -> list[str]:
-    """The program that asks with the agent's code. Raises UnansweredError where it cannot run."""
+    """Return the program that asks with the agent's code. Raises UnansweredError where it cannot run."""
     program = bench.conditions.product
     if bench.is_modelled:
         raise UnansweredError("not modelled: the agent's code asks a library and a program that are there")
@@ -156,7 +156,7 @@ def agent_command(bench: Bench, *arguments: str) -> list[str]:
 
 
 def _said(process: subprocess.Popen[str], *, send: str | None = None) -> dict[str, Any]:
-    """What it says at its end. Raises UnansweredError: it could not ask, or broke off."""
+    """Return what it says at its end. Raises UnansweredError: it could not ask, or broke off."""
     try:
         output, errors = process.communicate(send, timeout=_PRODUCT_SECONDS)
     except subprocess.TimeoutExpired as error:

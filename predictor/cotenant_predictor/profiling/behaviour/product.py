@@ -158,7 +158,7 @@ def _faulted(bench: Bench, agent: Agent, found: Findings) -> None:
 
 
 def _tenant(bench: Bench, agent: Agent, *, limited: bool = True) -> Subject:
-    """A process as in a container that the agent has prepared; without limits it is one that has unset them."""
+    """Return a process as in a container that the agent has prepared; without limits it is one that has unset them."""
     mount = agent.told["mounts"][0]
     environment = dict(agent.told["environment"])
     if not limited:
@@ -171,7 +171,7 @@ def _tenant(bench: Bench, agent: Agent, *, limited: bool = True) -> Subject:
 
 @contextlib.contextmanager
 def _agent(bench: Bench) -> Iterator[Agent]:
-    """The agent's code with its daemon; at the end both have ended."""
+    """Yield the agent's code with its daemon; at the end both have ended."""
     with tempfile.TemporaryDirectory(prefix="cotenant-") as folder:
         Path(folder).chmod(0o755)
         words = agent_command(

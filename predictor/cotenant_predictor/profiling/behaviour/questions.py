@@ -351,5 +351,5 @@ STAGES = tuple(dict.fromkeys(experiment.stage for experiment in EXPERIMENTS))
 
 
 def named(name: str) -> Experiment:
-    """The experiment of this name. Raises KeyError."""
+    """Return the experiment of this name. Raises KeyError."""
     return {experiment.name: experiment for experiment in EXPERIMENTS}[name]

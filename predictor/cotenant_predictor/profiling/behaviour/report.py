@@ -44,7 +44,10 @@ def columns(results: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 
 def differences(made: Sequence[Column]) -> list[str]:
-    """A table for each experiment: question, documented, each column; what differs from the documents is marked."""
+    """Return a table for each experiment: question, documented, each column.
+
+    What differs from the documents is marked.
+    """
     shown = list(made) if any(column.real for column in made) else [*made, Column("real GPU", ())]
     lines: list[str] = []
     for experiment in questions.EXPERIMENTS:
@@ -116,7 +119,7 @@ def models(made: Sequence[Column]) -> list[str]:
 
 
 def merged(experiment: Experiment, question: Question, column: Column) -> Any:
-    """The one answer of all runs of an experiment; None: there is none. Runs that differ: a list of answers."""
+    """Return the one answer of all runs of an experiment; None: there is none. Runs that differ: a list of answers."""
     rows = [result["experiment"]["answers"] for result in _runs(experiment, column)]
     answers = [row[question.key] for row in rows if question.key in row]
     return _MERGES[question.merge](answers) if answers else None

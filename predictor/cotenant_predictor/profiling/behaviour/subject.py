@@ -26,7 +26,7 @@ _MIB = 2**20
 
 
 def attached(device: engines.Device) -> Device:
-    """The driver of this machine, or the modelled device. Imports what that needs, and no torch."""
+    """Return the driver of this machine, or the modelled device. Imports what that needs, and no torch."""
     module = "cotenant_predictor.profiling." + (
         "simulated.subject" if device is engines.Device.MODELLED else "behaviour.libcuda"
     )
@@ -86,7 +86,7 @@ def _memory(device: Device) -> dict[str, Any]:
 
 
 def _with_torch(mib: int) -> dict[str, Any]:
-    """The words in which a user of torch meets the limit."""
+    """Return the words in which a user of torch meets the limit."""
     try:
         torch = importlib.import_module("torch")
     except ModuleNotFoundError:

@@ -123,7 +123,7 @@ def _trust(bench: Bench) -> None:
 
 
 def _waits(subject: Subject) -> tuple[bool, dict[str, object]]:
-    """Whether it gets no context for now; else what it was answered."""
+    """Return whether it gets no context for now; else what it was answered."""
     try:
         return False, subject.ask("open", grace_seconds=_WAITS_SECONDS)
     except TenantError as error:

@@ -109,7 +109,7 @@ def albert(batch_size: int, *, training: bool, length: int = 128) -> Any:
 
 
 def lstm(batch_size: int, *, training: bool, width: int, layers: int, length: int = 200) -> Any:
-    """An LSTM language model with a vocabulary of 10,000."""
+    """Return an LSTM language model with a vocabulary of 10,000."""
     inputs = {"tokens": torch.randint(0, 10_000, (batch_size, length))}
     if training:
         inputs["labels"] = torch.randint(0, 10_000, (batch_size, length))

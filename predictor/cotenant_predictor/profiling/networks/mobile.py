@@ -38,7 +38,7 @@ class Inverted(parts.Block):
         self.body, self.added = nn.Sequential(*body), added
 
     def forward(self, image: Tensor) -> Tensor:
-        """The narrowed image."""
+        """Return the narrowed image."""
         return image + self.body(image) if self.added else self.body(image)
 
 
@@ -58,7 +58,7 @@ class Shuffled(parts.Block):
         self.left = nn.Sequential(*(left if stride == 2 else []))
 
     def forward(self, image: Tensor) -> Tensor:
-        """The shuffled image."""
+        """Return the shuffled image."""
         left, right = image.chunk(2, dim=1) if self.split else (image, image)
         joined = torch.cat([self.left(left), self.right(right)], dim=1)
         batch, channels, height, width = joined.shape

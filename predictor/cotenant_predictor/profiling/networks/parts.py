@@ -27,7 +27,7 @@ class Classifier(Block):
 
 
 def images(network: nn.Module, batch_size: int, *, training: bool, size: int, classes: int) -> Any:
-    """A job that classifies square colour images of `size` pixels."""
+    """Return a job that classifies square colour images of `size` pixels."""
     inputs = {"inputs": torch.randn(batch_size, 3, size, size)}
     if training:
         inputs["labels"] = torch.randint(0, classes, (batch_size,))
@@ -44,7 +44,7 @@ def convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, 
 
 
 def activated(inputs: int, outputs: int, kernel: int = 3, stride: int = 1, *, groups: int = 1) -> list[nn.Module]:
-    """The same with a rectifier behind it."""
+    """Return the same with a rectifier behind it."""
     return [*convolution(inputs, outputs, kernel, stride, groups=groups), nn.ReLU(inplace=True)]
 
 
@@ -54,6 +54,9 @@ def head(features: int, classes: int) -> list[nn.Module]:
 
 
 def rounded_to_eight(value: float) -> int:
-    """The nearest multiple of 8, at least 8 and not below 90 % of the value: how mobile networks scale their width."""
+    """Return the nearest multiple of 8, at least 8 and not below 90 % of the value.
+
+    How mobile networks scale their width.
+    """
     result = max(8, int(value + 4) // 8 * 8)
     return result + 8 if result < 0.9 * value else result

@@ -21,7 +21,7 @@ class Residual(parts.Block):
         self.body, self.shortcut = nn.Sequential(*body), nn.Sequential(*shortcut)
 
     def forward(self, image: Tensor) -> Tensor:
-        """The sum, rectified."""
+        """Return the sum, rectified."""
         return functional.relu(self.body(image) + self.shortcut(image), inplace=True)
 
 
@@ -39,7 +39,7 @@ class Pyramidal(parts.Block):
         self.shortcut = nn.AvgPool2d(2) if stride == 2 else nn.Identity()
 
     def forward(self, image: Tensor) -> Tensor:
-        """The sum."""
+        """Return the sum."""
         return self.body(image) + functional.pad(self.shortcut(image), (0, 0, 0, 0, 0, self.added))
 
 

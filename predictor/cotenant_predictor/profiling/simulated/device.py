@@ -32,14 +32,14 @@ class SimulatedDevice:
 
     @classmethod
     def create(cls, folder: Path, **facts: Any) -> SimulatedDevice:
-        """A device in this folder. `faults`: by job name `Crash`, `Hang`; `speedup`: divides every time."""
+        """Return a device in this folder. `faults`: by job name `Crash`, `Hang`; `speedup`: divides every time."""
         (folder / "tenants").mkdir(parents=True, exist_ok=True)
         (folder / "device.json").write_text(json.dumps(facts), encoding="utf-8")
         return cls(folder)
 
     @classmethod
     def attached(cls) -> SimulatedDevice:
-        """The device that the environment names."""
+        """Return the device that the environment names."""
         return cls(Path(os.environ[FOLDER]))
 
     def hold(self, *, memory_mib: int, loads: Sequence[physics.Load]) -> None:
@@ -64,7 +64,7 @@ class SimulatedDevice:
         return sum(memory for memory, _ in self.tenants().values())
 
     def running(self) -> list[physics.Load]:
-        """The jobs that run now."""
+        """Return the jobs that run now."""
         return [load for _, loads in self.tenants().values() for load in loads]
 
 

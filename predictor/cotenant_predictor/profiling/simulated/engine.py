@@ -52,7 +52,7 @@ class ModelledEngine:
         self._device.hold(memory_mib=needed, loads=())
 
     def reserved_mib(self) -> int:
-        """The jobs' memory."""
+        """Return the jobs' memory."""
         return sum(physics.demand(job).memory_mib for job in self._jobs)
 
     def steps(self, index: int, *, start_at: float, until: float | None, stop: threading.Event) -> Report:

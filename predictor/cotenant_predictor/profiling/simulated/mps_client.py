@@ -34,7 +34,9 @@ class Client:
 
 
 def connected(environment: Mapping[str, str]) -> Client | None:
-    """A client of the daemon that the environment names; none where there is no daemon: then CUDA runs without MPS.
+    """Return a client of the daemon that the environment names.
+
+    None where there is no daemon: then CUDA runs without MPS.
 
     Raises:
         RuntimeError: the server takes no clients, as one had a fatal fault.
@@ -63,7 +65,7 @@ def connected(environment: Mapping[str, str]) -> Client | None:
 
 
 def memory_limit_mib(environment: Mapping[str, str]) -> int | None:
-    """The limit of device 0, as `0=512M` or `0=2G`."""
+    """Return the limit of device 0, as `0=512M` or `0=2G`."""
     for pair in environment.get(mechanisms.MEMORY_LIMIT, "").split(","):
         device, _, size = pair.partition("=")
         if device == "0":

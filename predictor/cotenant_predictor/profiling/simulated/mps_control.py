@@ -39,7 +39,7 @@ class Limits:
     memory_mib: int | None = None
 
     def command(self, name: str, arguments: list[str]) -> tuple[Limits, str]:
-        """The limits after a command, and what it prints."""
+        """Return the limits after a command, and what it prints."""
         found = self
         if name == "set_active_thread_percentage":
             found = dataclasses.replace(self, thread_percentage=int(float(arguments[0])))
@@ -62,7 +62,7 @@ class Daemon:
         self._default, self._current, self._fault = Limits(), Limits(), False
 
     def admit(self, pid: int, percentage: int, connection: socket.socket) -> dict[str, Any]:
-        """A client connects."""
+        """Return a client connects."""
         with self._lock:
             if self._fault:
                 return {"error": _NOT_READY}
@@ -86,7 +86,7 @@ class Daemon:
                     connection.sendall(b"fault\n")
 
     def command(self, line: str) -> str:
-        """What the program prints for a command."""
+        """Return what the program prints for a command."""
         name, *arguments = line.split()
         with self._lock:
             if name == "get_server_list":

@@ -81,7 +81,7 @@ def nvmlSystemGetCudaDriverVersion_v2() -> int:  # noqa: N802
 
 
 def nvmlDeviceGetHandleByIndex(index: int) -> SimulatedDevice:  # noqa: N802
-    """The one device."""
+    """Return the one device."""
     if index != 0:
         raise NVMLError("Invalid Argument")
     return SimulatedDevice.attached()
@@ -134,7 +134,7 @@ def nvmlGpmQueryDeviceSupport(device: SimulatedDevice) -> _Support:  # noqa: N80
 
 
 def nvmlGpmSampleAlloc() -> dict[str, float]:  # noqa: N802
-    """An empty sample."""
+    """Return an empty sample."""
     return {}
 
 
@@ -150,7 +150,7 @@ def nvmlGpmSampleGet(device: SimulatedDevice, sample: dict[str, float]) -> None:
 
 
 def nvmlGpmMetricsGet(query: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:  # noqa: N802
-    """The mean of the two samples, in percent."""
+    """Return the mean of the two samples, in percent."""
     keys = {NVML_GPM_METRIC_SM_UTIL: "sm", NVML_GPM_METRIC_SM_OCCUPANCY: "sm", NVML_GPM_METRIC_DRAM_BW_UTIL: "dram"}
     for metric in query.metrics[: query.numMetrics]:
         key = keys[metric.metricId]

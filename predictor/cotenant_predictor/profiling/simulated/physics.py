@@ -38,7 +38,7 @@ class Load:
 
 
 def demand(job: Job) -> Demand:
-    """A job's demand, from its name alone: larger batches are busier and need more memory."""
+    """Return a job's demand, from its name alone: larger batches are busier and need more memory."""
     digest = hashlib.sha256(f"{job.network}{sorted(job.arguments.items())}".encode()).digest()
     heavy, wide, lean, large = (byte / 255 for byte in digest[:4])
     factor = 3.0 if job.training else 1.0
@@ -57,7 +57,7 @@ def demand(job: Job) -> Demand:
 
 
 def speed(own: Load, others: Sequence[Load]) -> float:
-    """The tenant's speed beside the others, 0..1 of its speed alone."""
+    """Return the tenant's speed beside the others, 0..1 of its speed alone."""
     within = [other for other in others if other.context == own.context]
     return _within_context(own, within) * _between_contexts(own, others)
 
