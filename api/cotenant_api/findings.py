@@ -59,12 +59,12 @@ def ok(where: str, what: str) -> Finding:
 
 
 def warning(where: str, what: str, remedy: str) -> Finding:
-    """It works so far."""
+    """Tell that something works so far."""
     return Finding(level=Level.WARNING, where=where, what=what, remedy=remedy)
 
 
 def error(where: str, what: str, remedy: str) -> Finding:
-    """It does not work."""
+    """Tell that something does not work."""
     return Finding(level=Level.ERROR, where=where, what=what, remedy=remedy)
 
 

@@ -107,7 +107,7 @@ class Agent:
         return self._current
 
     def publish_soon(self) -> None:
-        """The view has changed."""
+        """Have the view published soon: it has changed."""
         self._wake.set()
 
     async def run(self) -> None:

@@ -30,7 +30,7 @@ def replace(path: Path, text: str, *, partial: Path | None = None) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A rename is on disk only when its folder is. Raises OSError."""
+    """Bring a folder to disk: a rename is there only when its folder is. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,5 +1,7 @@
-"""What the Helm chart takes from `manifests/` and must not type again: CRDs, RBAC, admission, kube-scheduler's
-configuration, dashboards and the policy's schema. Pure but for reading these files; it knows nothing of Helm.
+"""What the Helm chart takes from `manifests/` and must not type again.
+
+CRDs, RBAC, admission, kube-scheduler's configuration, dashboards and the policy's schema. Pure but for reading these
+files; it knows nothing of Helm.
 """
 
 import hashlib

@@ -278,7 +278,7 @@ def down(directory: Path, *, keep_data: bool = False) -> None:
 
 
 def clear(directory: Path, *, keep_data: bool = False) -> None:
-    """What `down` does, for a caller that holds the folder's lock."""
+    """Do what `down` does, for a caller that holds the folder's lock."""
     if not (directory / states.FILE).exists():
         return
     machine.stop(directory)

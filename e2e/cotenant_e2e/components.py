@@ -103,7 +103,7 @@ class Component:
 
 
 def etcd(s: Settings) -> Component:
-    """Does not wait for the disk: no data here outlives the machine."""
+    """Return etcd, which does not wait for the disk: no data here outlives the machine."""
     client, peer = (f"http://{s.host}:{s.ports[port]}" for port in ("etcd", "etcd-peer"))
     argv = (
         f"{s.programs[ETCD]}",

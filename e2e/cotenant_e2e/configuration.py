@@ -73,7 +73,7 @@ def audit_policy(user: str) -> dict[str, Any]:
 
 
 def write_scheduler(settings: Settings, *, name: str, extender_port: int, weight: int | None = None) -> None:
-    """The configuration of our kube-scheduler, from its manifest.
+    """Write the configuration of our kube-scheduler, from its manifest.
 
     `weight`: of the extender's scores, where kube-scheduler chooses among all nodes that the extender leaves; None: as
     shipped, where it leaves one.

@@ -64,7 +64,10 @@ def install(cluster: Cluster) -> Installation:
 
 
 def apply_manifests(cluster: Cluster) -> None:
-    """What the API server must know first. Returns when the CRDs are served and the admission policies in force."""
+    """Apply what the API server must know first.
+
+    Returns when the CRDs are served and the admission policies in force.
+    """
     cluster.kubectl("apply", "--server-side", "--kustomize", str(MANIFESTS))
     waiting.wait_until(lambda: _crds_are_established(cluster), "CRDs of cotenant.dev", READY_SECONDS)
     waiting.wait_until(lambda: _kinds_are_served(cluster), "kinds of cotenant.dev", READY_SECONDS)
@@ -73,7 +76,7 @@ def apply_manifests(cluster: Cluster) -> None:
 
 
 def start_processes(cluster: Cluster) -> Installation:
-    """Extender, our kube-scheduler, operator and agents, at the same time."""
+    """Start extender, our kube-scheduler, operator and agents, at the same time."""
     port = cluster.free_port(EXTENDER)
     installation = Installation(cluster, port)
     with ThreadPoolExecutor(4) as pool:
@@ -110,7 +113,7 @@ def _start_extender(cluster: Cluster, port: int, *more: str) -> None:
 
 
 def start_operator(cluster: Cluster) -> None:
-    """Returns when it answers; it goes on reading what is there."""
+    """Start the operator; return when it answers, while it goes on reading what is there."""
     port = cluster.free_port(OPERATOR)
     kubeconfig = kubeconfig_of(cluster, OPERATOR, names.OPERATOR_ACCOUNT)
     # By one name: one that is killed is gone, and the next need not wait for its Lease to run out.

@@ -153,7 +153,7 @@ class Invariants:
             self._check_gpu(gpu.uuid)
 
     def _check_document(self, pod: Json, node: str, document: placement.Placement) -> None:
-        """A placement is for its own pod, on the pod's node, and covers what the pod asks for."""
+        """Check that a placement is for its own pod, on the pod's node, and covers what the pod asks for."""
         here = [gpu.uuid for gpu in document.gpus if self._node_of(gpu.uuid) == node]
         broken = {
             "for another node or pod": document.node != node or document.pod_uid != pod["metadata"]["uid"],
@@ -166,7 +166,7 @@ class Invariants:
         self.violations += [f"the placement of {name_of(pod)} is {what}" for what in wrong]
 
     def _check_gpu(self, uuid: GPUUID) -> None:
-        """The promises of one GPU, each with what broke it."""
+        """Check the promises of one GPU, each with what broke it."""
         tenants = list(self.tenants[uuid].values())
         bookable = self.limits.gpus[uuid].bookable_mib if uuid in self.limits.gpus else 0
         share = sum(one.share for one in tenants)

@@ -71,7 +71,10 @@ def stop(cluster: Cluster) -> None:
 
 
 def create_queue(cluster: Cluster, namespace: str, *, quota: dict[str, str]) -> None:
-    """A queue named as its namespace, with a quota of its own: what of each resource its jobs may hold together."""
+    """Create a queue named as its namespace, with a quota of its own.
+
+    `quota`: what of each resource its jobs may hold together.
+    """
     flavor = f"{namespace}-flavor"
     cluster.client.create(path("resourceflavors"), _object("ResourceFlavor", flavor, {}))
     resources = [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]

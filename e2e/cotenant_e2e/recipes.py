@@ -122,8 +122,10 @@ def download_command(go: Path, packages: Sequence[str]) -> list[str]:
 
 
 def linker_flags(module: str, version: str) -> str:
-    """Without them Kubernetes' version is no version to its clients, containerd's and NVIDIA's say "unknown", and
-    helm's is its branch. The build date is a constant: the real one would make every build link again.
+    """Return the linker's flags, by which a module's programs know their version.
+
+    Without them Kubernetes' version is no version to its clients, containerd's and NVIDIA's say "unknown", and helm's
+    is its branch. The build date is a constant: the real one would make every build link again.
     """
     if module == CONTAINERD:
         return f"-X {CONTAINERD}/version.Version={version}"

@@ -95,7 +95,7 @@ def start(
 
 
 def _make_room(directory: Path) -> None:
-    """A cluster that was not stopped, but of which nothing runs any more, leaves nothing worth keeping."""
+    """Clear away a cluster that was not stopped, but of which nothing runs any more: nothing there is worth keeping."""
     if any(process.alive() for process in supervisor.all_of(directory)):
         raise errors.PermanentError(
             f"{directory} holds a running cluster: stop it with `down --dir {directory}`, or choose another folder"

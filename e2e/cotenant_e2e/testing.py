@@ -40,7 +40,7 @@ def control_plane(directory: Path, options: startup.Options = startup.DEFAULTS) 
 
 
 def _keep(log: Path, folder: Path) -> None:
-    """The lines that say which rights were used, each right once: logs are large."""
+    """Keep the lines that say which rights were used, each right once: logs are large."""
     folder.mkdir(parents=True, exist_ok=True)
     kept: dict[rights.Right, str] = {}
     with log.open() as lines:

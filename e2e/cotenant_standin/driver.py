@@ -126,7 +126,7 @@ class Driver:
         return own + sum(mib for each in self._callers for (at, _), mib in each.clients.items() if at == gpu)
 
     def _recount(self) -> None:
-        """The folder says what the connections hold."""
+        """Have the folder say what the connections hold."""
         for gpu in self._machine.gpus():
             own: dict[int, int] = {}
             shared: dict[int, int] = {}

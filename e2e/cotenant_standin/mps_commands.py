@@ -1,6 +1,8 @@
-"""The commands of the stand-in's MPS control daemon. Without a server, or with one that initializes, it answers as
-NVIDIA's of the same driver does, word for word (recorded: `tests/mps_kit/answers`). What one answers whose server is
-ACTIVE and has clients is modelled after https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html.
+"""The commands of the stand-in's MPS control daemon.
+
+Without a server, or with one that initializes, it answers as NVIDIA's of the same driver does, word for word (recorded:
+`tests/mps_kit/answers`). What one answers whose server is ACTIVE and has clients is modelled after
+https://docs.nvidia.com/deploy/mps/latest/mpsv2-interface.html.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ async def _server_status(daemon: Daemon, arguments: Arguments) -> list[str]:
 
 
 async def _start_server(daemon: Daemon, arguments: Arguments) -> list[str]:
-    """It returns at once; a second server is not started, and nothing is said of it."""
+    """Start a server and return at once; a second one is not started, and nothing is said of it."""
     if arguments[:1] != ["-uid"] or not re.fullmatch(r"\d+", "".join(arguments[1:2])):
         return [_UID_NEEDED]
     await daemon.start(int(arguments[1]))

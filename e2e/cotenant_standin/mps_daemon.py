@@ -63,7 +63,7 @@ class Daemon:
         return 60 if version >= _MANY_CLIENTS_SINCE else 48
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A connection: of the front end, or of a client for as long as it lives."""
+        """Handle a connection: of the front end, or of a client for as long as it lives."""
         line = (await reader.readline()).decode()
         if line:
             self.say("Accepting connection...")
@@ -207,7 +207,7 @@ class Daemon:
         await self.settle()
 
     async def fault(self, server: Server, culprit: Client, xid: int) -> None:
-        """A fatal fault of one client reaches all clients of the GPU, and the server takes no new ones.
+        """Have a fatal fault of one client reach all clients of the GPU; the server takes no new ones.
 
         `usage`, memory protection and error containment: it is reported to all clients that share the GPU, without
         saying which of them caused it; new clients are refused until all of these have ended. As run: the line names
@@ -228,7 +228,7 @@ class Daemon:
             client.tell("fault")
 
     async def leave(self, server: Server, client: Client, *, clean: bool) -> None:
-        """A client is gone.
+        """Take out a client that is gone.
 
         `usage`, client early termination: killing a client that is not idle by a signal leaves the others in an
         undefined state. As run: seldom a fatal fault for them. Here always, unless the environment says `nothing`.
@@ -274,7 +274,7 @@ class Daemon:
             self.changed.notify_all()
 
     async def end(self, server: Server) -> None:
-        """The server process ends; what clients are left lose their connection."""
+        """End the server process; what clients are left lose their connection."""
         self.server = None
         self.waits_for_clients |= server.busy
         server.ready.set()
@@ -323,7 +323,7 @@ class Daemon:
         await waiting.until(lambda: self.stopped.is_set() or not (self.machine.root / fault).exists())
 
     def begin(self, path: Path) -> None:
-        """What it says first."""
+        """Say what it says first."""
         self.say(f"Starting control daemon using socket {path}")
         pipe = f"{mps_control.PIPE_DIRECTORY}={path.parent}"
         self.say(f"To connect CUDA applications to this daemon, set env {pipe}")
@@ -332,7 +332,7 @@ class Daemon:
             self.say(f"CUDA MPS Control binary version: {cuda}")
 
     def say(self, text: str, *, pid: int | None = None) -> None:
-        """A line of the control daemon's; `pid`: of a child that says it."""
+        """Say a line of the control daemon's; `pid`: of a child that says it."""
         self._recorder.say(0, pid or os.getpid(), text)
 
     def server_says(self, server: Server, *lines: str) -> None:

@@ -126,15 +126,15 @@ class GPU:
         write(self.root / name, value)
 
     def unset(self, name: str) -> None:
-        """The GPU does not tell this value any more."""
+        """Have the GPU not tell this value any more."""
         (self.root / name).unlink(missing_ok=True)
 
     def lose(self) -> None:
-        """It falls off the bus."""
+        """Let it fall off the bus."""
         self.set("lost", "")
 
     def restore(self) -> None:
-        """It is back on the bus."""
+        """Put it back on the bus."""
         self.unset("lost")
 
     def processes(self) -> dict[int, int]:
@@ -146,11 +146,11 @@ class GPU:
         return _numbers(self.root / "mps_processes")
 
     def add_process(self, pid: int, memory_mib: int, *, mps: bool = False) -> None:
-        """A process holds so much; a second call changes how much."""
+        """Let a process hold so much; a second call changes how much."""
         write(self.root / _kind(mps=mps) / str(pid), memory_mib)
 
     def remove_process(self, pid: int, *, mps: bool = False) -> None:
-        """The process holds nothing any more."""
+        """Let the process hold nothing any more."""
         (self.root / _kind(mps=mps) / str(pid)).unlink(missing_ok=True)
 
 
@@ -184,7 +184,7 @@ class State:
         return made
 
     def raise_xid(self, index: int, xid: int) -> None:
-        """The driver reports a critical event of one GPU."""
+        """Have the driver report a critical event of one GPU."""
         with (self.root / "xids").open("ab", buffering=0) as log:
             log.write(f"{index} {xid}\n".encode())
 
@@ -194,20 +194,20 @@ class State:
         return tuple((int(index), int(xid)) for index, xid in lines)
 
     def unload(self) -> None:
-        """The driver goes."""
+        """Take the driver away."""
         write(self.root / "missing", "")
 
     def load(self) -> None:
-        """The driver is there again; who talked to the one before must begin anew (its files are others)."""
+        """Bring the driver back; who talked to the one before must begin anew (its files are others)."""
         write(self.root / "driver_version", (self.root / "driver_version").read_text().strip())
         (self.root / "missing").unlink(missing_ok=True)
 
     def stall(self) -> None:
-        """The driver hangs: whoever asks it anything waits."""
+        """Let the driver hang: whoever asks it anything waits."""
         write(self.root / "stalled", "")
 
     def resume(self) -> None:
-        """It answers again."""
+        """Let it answer again."""
         (self.root / "stalled").unlink(missing_ok=True)
 
     @property

@@ -14,7 +14,7 @@ PORT = 8888
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
+    """Add the arguments."""
     parser.add_argument("--kubeconfig", metavar="FILE", help="default: the ServiceAccount of the pod")
     parser.add_argument("--port", type=int, default=PORT, help=f"on 127.0.0.1 (default {PORT})")
     parser.add_argument(

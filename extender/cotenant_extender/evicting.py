@@ -153,7 +153,7 @@ class Evictions:
         return None
 
     async def _stays(self, victim: records.Pod, queue: planning.Queue, error: errors.CotenantError) -> None:
-        """A victim may not be evicted now: the queue decides anew, and knows of the budget, if one refused."""
+        """Let the queue decide anew on a victim that may not be evicted now, and know of the budget, if one refused."""
         LOG.info("%s/%s may not be evicted now: %s", victim.namespace, victim.name, error)
         name = error.budget if isinstance(error, client.BudgetError) else ""
         self._metrics.evictions.labels("refused" if isinstance(error, client.BudgetError) else "failed").inc()

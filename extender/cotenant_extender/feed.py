@@ -26,7 +26,7 @@ class Pods:
         self._ledger, self._clock, self._changed = target, clock, changed
 
     def asked(self) -> None:
-        """A list is about to be asked for."""
+        """Note that a list is about to be asked for."""
         self._ledger.news_of_pods.begin()
 
     def take(self, items: Iterable[records.Pod], version: int) -> steps.Steps[None]:
@@ -40,7 +40,7 @@ class Pods:
         self._changed()
 
     def gone(self, item: Object) -> None:
-        """A pod less."""
+        """Take out a pod that is gone."""
         record = reading.pod(item)
         self._ledger.pod_gone(record.uid, last=record)
         self._changed()
@@ -63,7 +63,7 @@ class Nodes:
         self._changed()
 
     def gone(self, item: Object) -> None:
-        """A node less."""
+        """Take out a Node that is gone."""
         self._ledger.node_gone(NodeName(reading.name(item)))
         self._changed()
 
@@ -75,7 +75,7 @@ class GPUNodes:
         self._ledger, self._clock, self._changed = target, clock, changed
 
     def asked(self) -> None:
-        """A list is about to be asked for."""
+        """Note that a list is about to be asked for."""
         self._ledger.news_of_gpunodes.begin()
         self._ledger.graves.ask()
 
@@ -90,7 +90,7 @@ class GPUNodes:
         self._changed()
 
     def gone(self, item: Object) -> None:
-        """A GPUNode less."""
+        """Take out a GPUNode that is gone."""
         self._ledger.gpunode_gone(NodeName(reading.name(item)))
         self._changed()
 
@@ -127,7 +127,7 @@ class Storage:
         self._concerns(self._ledger.hosts.volumes.put(self._read(item)))
 
     def gone(self, item: Object) -> None:
-        """An object less."""
+        """Take out an object that is gone."""
         self._concerns(self._ledger.hosts.volumes.remove(self._kind, self._read(item).key))
 
     def _concerns(self, uids: Collection[PodUID]) -> None:
@@ -165,7 +165,7 @@ class Leases:
             self._changed()
 
     def gone(self, item: Object) -> None:
-        """A Lease less."""
+        """Take out a Lease that is gone."""
         lease = reading.lease(item)
         name = _agent_of(lease)
         if name is not None:
@@ -222,7 +222,7 @@ class Policies:
         self._changed()
 
     def gone(self, item: Object) -> None:
-        """A policy less."""
+        """Take in that a policy is gone."""
         if reading.name(item) == packingpolicy.NAME:
             self._forget()
 

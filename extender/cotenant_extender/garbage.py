@@ -22,6 +22,6 @@ def look_in_short_turns() -> None:
 
 
 def keep(phase: str, found: dict[str, int]) -> None:
-    """What is still there after two searches stays out of the next ones."""
+    """Keep what is still there after two searches out of the next ones."""
     if phase == "stop" and found["generation"] >= _LAST_GENERATION:
         gc.freeze()

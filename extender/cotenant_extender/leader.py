@@ -262,7 +262,7 @@ class Leader:
         self._changed.clear()
 
     def _chores(self) -> None:
-        """What is looked at once in a while, however much else there is to do."""
+        """See to what is looked at once in a while, however much else there is to do."""
         now = self._stopwatch()
         if now - self._chored < TICK_SECONDS:
             return

@@ -70,7 +70,7 @@ class Metrics:
         self.packing_efficiency.set(found.efficiency)
 
     def used(self, found: usage.Usage) -> None:
-        """What namespaces have used up to now."""
+        """Count what namespaces have used up to now."""
         for namespace, account in found.accounts.items():
             gpu_seconds, byte_seconds = self._used.get(namespace, (0.0, 0.0))
             self.share_seconds.labels(namespace).inc((account.gpu_seconds - gpu_seconds) * HUNDREDTHS)
@@ -78,7 +78,7 @@ class Metrics:
             self._used[namespace] = account.gpu_seconds, account.byte_seconds
 
     def placed(self, demand: pod.Demand, model: GPUModel, share: int) -> None:
-        """A pod was bound to a GPU of this model."""
+        """Count a pod that was bound to a GPU of this model."""
         predicted = None if demand.predicted is None else demand.predicted.by_gpu.get(model)
         if predicted is not None:
             self.placed_share.labels("predicted").inc(predicted.utilization.q50)

@@ -155,7 +155,7 @@ def _sound_pod(raw: Object, known: records.Known) -> records.Pod:
 
 
 def _least_pod(raw: Object, metadata: Object) -> records.Pod:
-    """It asks for one hundredth, so that it counts, in a way that is never placed."""
+    """Return a pod that asks for one hundredth, so that it counts, in a way that is never placed."""
     if not metadata.get("uid"):
         raise errors.InvalidInputError("metadata.uid", None, "must be the UID of a pod")
     bound = {key: text for key, text in _items(raw.get("spec")) if key == "nodeName" and isinstance(text, str)}

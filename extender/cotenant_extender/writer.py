@@ -232,7 +232,7 @@ class Writer:
         return "ok"
 
     async def _say(self, record: records.Pod, *, reason: str, message: str) -> None:
-        """An event that nothing depends on."""
+        """Write an event that nothing depends on."""
         try:
             await self._event(record, reason=reason, message=message)
         except (client.APIError, errors.TemporaryError) as error:

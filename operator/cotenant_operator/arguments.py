@@ -19,7 +19,7 @@ def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
 
 
 def add_release(parser: argparse.ArgumentParser, *, flag: str = "--namespace") -> None:
-    """The namespace of the release."""
+    """Add the namespace of the release."""
     parser.add_argument(
         flag,
         default=names.RELEASE_NAMESPACE,

@@ -94,7 +94,7 @@ def _set_additional(result: Schema, node: Schema, definitions: Mapping[str, Sche
 
 
 def _set_default(result: Schema, *, keep: bool) -> None:
-    """An object's default is {}, and its fields bring theirs; nothing is defaulted to emptiness otherwise."""
+    """Make {} the default of an object whose fields bring theirs; nothing is defaulted to emptiness otherwise."""
     if "default" not in result:
         return
     if result["default"] is None:

@@ -256,7 +256,7 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
 
 
 def _tell(arguments: argparse.Namespace, graph: "Graph", job: dict[str, Any], lists: "cluster.Lists | None") -> None:
-    """What it will need, for people."""
+    """Write what it will need, for people."""
     from cotenant_cli.submitting import costs, estimate_lines, estimates
 
     file = arguments.prices

@@ -42,7 +42,7 @@ class Kept(Generic[Read]):
             self._found.pop(key, None)
 
     def failed(self, error: errors.CotenantError | None, /) -> None:
-        """What is there may be old, and why; None: it is not."""
+        """Note that what is there may be old, and why; None: it is not."""
         self._error = error
         if error is not None:
             self._told.set()

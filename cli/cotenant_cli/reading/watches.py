@@ -57,7 +57,7 @@ class Sink(Protocol[Told_contra]):
         """There is one no more."""
 
     def failed(self, error: errors.CotenantError | None, /) -> None:
-        """What was told last may be old, and why; None: it is told of changes again."""
+        """Take in that what was told last may be old, and why; None: it is told of changes again."""
 
 
 class _GoneError(Exception):

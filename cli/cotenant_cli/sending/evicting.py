@@ -8,7 +8,7 @@ from cotenant_cli.sending import kube as sending
 
 
 def cordon(connection: kube.Connection, node: str) -> None:
-    """The node takes no new pods.
+    """Have the node take no new pods.
 
     Raises:
         RefusedError, TemporaryError: as `sending.send`.

@@ -1,5 +1,6 @@
-"""What a doctor asks of a cluster beside lists: its version, and what the caller may do. The latter is a POST by which
-nothing changes: a SelfSubjectAccessReview is answered and not kept.
+"""What a doctor asks of a cluster beside lists: its version, and what the caller may do.
+
+The latter is a POST by which nothing changes: a SelfSubjectAccessReview is answered and not kept.
 """
 
 import http.client

@@ -58,7 +58,7 @@ def view(node: objects.Node, pods: Sequence[objects.Pod], *, now: datetime) -> V
 
 
 def totals(views: Sequence[View]) -> dict[str, Any]:
-    """Sums over nodes."""
+    """Return the sums over nodes."""
     gpus = [gpu for view in views for gpu in view.gpus]
     told = [gpu.utilization_percent for gpu in gpus if gpu.utilization_percent is not None]
     return {

@@ -161,12 +161,12 @@ class Store:
         self._tell()
 
     def broke(self, kind: str, error: errors.CotenantError) -> None:
-        """The watch of a kind has ended by itself."""
+        """Note that the watch of a kind has ended by itself."""
         self.broken = True
         self.failed(kind, error)
 
     def failed(self, kind: str, error: errors.CotenantError | None) -> None:
-        """What is known of a kind may be old, and why; or is not any more."""
+        """Note that what is known of a kind may be old, and why; or is not any more."""
         problem = None if error is None else str(error)
         with self._lock:
             if self._sources[kind] == problem:
@@ -207,7 +207,7 @@ class Feed(Generic[One]):
         self._store.told(self._kind, lambda: self._put(key, None))
 
     def failed(self, error: errors.CotenantError | None) -> None:
-        """What was told last may be old, and why; None: it is not."""
+        """Tell that what was told last may be old, and why; None: it is not."""
         self._store.failed(self._kind, error)
 
     def _put(self, key: str, new: One | None) -> None:

@@ -110,7 +110,7 @@ class Bases:
         return Look(frozenset(still), f"{told}; {why}" if why else told, made=len(still) < len(missing))
 
     def forget(self) -> None:
-        """The driver was away: its device numbers may be others now."""
+        """Forget what was made: the driver was away, and its device numbers may be others now."""
         self._made = None
 
     def bases(self, gpus: Mapping[GPUUID, int]) -> list[cdi.Base]:

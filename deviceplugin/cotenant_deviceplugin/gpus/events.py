@@ -111,7 +111,7 @@ class Watch:
         return new
 
     def _wait(self, registered: _Registered) -> bool:
-        """False: the driver refuses to wait for this set any longer."""
+        """Wait once for an event; False: the driver refuses to wait for this set any longer."""
         if not registered.gpus:
             self._stop.wait(self._timing.wait_milliseconds / 1000)
             return True

@@ -91,5 +91,5 @@ def versions(driver_version: str, cuda_number: int) -> hardware.Driver:
 
 
 def _mib(size_bytes: int) -> int:
-    """Rounded up: a process that holds anything holds something."""
+    """Return MiB, rounded up: a process that holds anything holds something."""
     return -(-size_bytes // MIB)

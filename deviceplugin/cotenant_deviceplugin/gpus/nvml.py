@@ -244,7 +244,7 @@ def _driver() -> hardware.Driver:
 
 
 def _seen(future: asyncio.Future[Any]) -> None:
-    """What a call came to that nobody waits for any more (it hung, or whoever asked was cancelled) is of no use."""
+    """Drop what a call came to that nobody waits for any more: it hung, or whoever asked was cancelled."""
     if not future.cancelled():
         future.exception()
 
@@ -254,6 +254,9 @@ def _held(entries: Any) -> list[models.Held]:
 
 
 def _raise_if_away(error: pynvml.NVMLError) -> None:
-    """A GPU's own trouble is that GPU's; without a driver there is nothing to tell of any."""
+    """Raise the error where it says that the driver is away.
+
+    A GPU's own trouble is that GPU's; without a driver there is nothing to tell of any.
+    """
     if error.value in session.AWAY:
         raise error

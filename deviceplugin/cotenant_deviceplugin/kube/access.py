@@ -148,7 +148,7 @@ def _find(items: tuple[T, ...], name: str, *, field: str) -> T:
 
 
 def _refuse_unknown_ways(user: _User, cluster: _Cluster) -> None:
-    """The agent would be somebody else, or go another way, than the file says."""
+    """Refuse what would make the agent somebody else, or have it go another way, than the file says."""
     remedy = "must be absent: use a token, a tokenFile or a client certificate"
     ways = {"exec": user.exec_plugin, "auth-provider": user.auth_provider, "username": user.username}
     for key, value in {**ways, "as": user.impersonated}.items():

@@ -28,7 +28,7 @@ class Node:
         self.changed: Callable[[], None] = _nothing
 
     def replace(self, items: Iterable[Object]) -> None:
-        """The one there is, if there is one."""
+        """Take in the one there is, if there is one."""
         self._take(next(iter(items), {}))
 
     def apply(self, kind: str, manifest: Object) -> None:
@@ -76,8 +76,10 @@ class Slices:
 
 
 class Policy:
-    """The PackingPolicy `default`. The last that could be read stays in force, also when it is deleted: without one the
-    extender places nothing, and while Cotenant is taken away the GPUs that were given back must not be taken again.
+    """The PackingPolicy `default`.
+
+    The last that could be read stays in force, also when it is deleted: without one the extender places nothing, and
+    while Cotenant is taken away the GPUs that were given back must not be taken again.
     """
 
     def __init__(self, log: Log) -> None:
@@ -91,7 +93,7 @@ class Policy:
         return None if self.spec is None else self.spec.tenant_user
 
     def replace(self, items: Iterable[Object]) -> None:
-        """The one there is; where there has never been one, its defaults are in force."""
+        """Take in the one there is; where there has never been one, its defaults are in force."""
         found = next(iter(items), None)
         if found is not None or self.spec is None:
             self._take(found or {})

@@ -11,8 +11,10 @@ CDIName = NewType("CDIName", str)
 
 
 class Shares(Protocol):
-    """The tokens of the node, and what becomes of them. Every method may be called at any time, by several at once,
-    and cancelled at any await: by a kubelet that restarts or gives up, and by our own bounds.
+    """The tokens of the node, and what becomes of them.
+
+    Every method may be called at any time, by several at once, and cancelled at any await: by a kubelet that restarts
+    or gives up, and by our own bounds.
 
     Both calls raise `errors.TemporaryError` or `errors.PermanentError`; the message goes to kubelet and from there into
     the pod's events.
@@ -25,4 +27,4 @@ class Shares(Protocol):
         """Kubelet gives these tokens to some container. An error here fails its pod for good."""
 
     async def pre_start(self, tokens: Tokens) -> None:
-        """The container that holds these tokens is about to start. kubelet tries again after any error."""
+        """Prepare the start of the container that holds these tokens. kubelet tries again after any error."""

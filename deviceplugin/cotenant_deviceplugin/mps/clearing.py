@@ -52,7 +52,7 @@ class Modes:
         return kept or mode
 
     async def forget(self, gpu: GPUUID) -> None:
-        """It is as it was. Raises TemporaryError."""
+        """Forget a GPU's mode of before: it is as it was. Raises TemporaryError."""
         await asyncio.to_thread(_unlink, layout.compute_mode(self._root, gpu))
 
 

@@ -111,7 +111,7 @@ def shared(hardware: Lister) -> GPUs:
 
 
 def inherited(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without what would limit the daemons' servers or hide GPUs from them."""
+    """Return this process's environment without what would limit the daemons' servers or hide GPUs from them."""
     found = os.environ if environment is None else environment
     return {name: value for name, value in found.items() if not name.startswith(("CUDA_", "NVIDIA_"))}
 

@@ -1,5 +1,6 @@
-"""Follows what a GPU's MPS daemon and its servers say, for fatal errors, from where it stood last. Reads files, judges
-lines.
+"""Follows what a GPU's MPS daemon and its servers say, for fatal errors, from where it stood last.
+
+Reads files, judges lines.
 
 A fault may begin and end between two questions: here it still shows. In which words: docs/node-agent.md. Whoever can
 reach the daemon's socket can have any line written here: a line is a hint (see `proof`), and names nobody.

@@ -77,7 +77,7 @@ class Supervisor:
         self._one_at_a_time = asyncio.Lock()
 
     def heard(self) -> None:
-        """The driver has told of a critical event of the GPU."""
+        """Note that the driver has told of a critical event of the GPU."""
         self._event = True
 
     async def terminate(self, pid: int) -> None:

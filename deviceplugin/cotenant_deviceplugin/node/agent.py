@@ -135,7 +135,7 @@ class NodeAgent:
         self._connect()
 
     def equip(self, driver: hardware.Driver) -> None:
-        """The driver is there: its GPUs can be managed from now on."""
+        """Take the driver that is there now: its GPUs can be managed from now on."""
         settings, retry = self.settings, self.retry
         self.daemons = remembering = looks.Remembering(self._mps(driver))
         doors = machines.Doors(
@@ -282,7 +282,7 @@ class NodeAgent:
         self.agent.heard = self._heard
 
     def _changed(self) -> None:
-        """What may be handed out may have changed: kubelet must not wait for the next round."""
+        """Offer anew: what may be handed out may have changed, and kubelet must not wait for the next round."""
         self.offer()
         self.agent.publish_soon()
 
@@ -308,7 +308,7 @@ class NodeAgent:
         )
 
     def _took(self, gpu: GPUUID, before: supervision.Decision | None, decision: supervision.Decision) -> None:
-        """A supervisor has decided; what it does not do itself is left to a task."""
+        """Take in what a supervisor has decided; what it does not do itself is left to a task."""
         if decision.fault is not None or any(isinstance(each, supervision.EvictStayers) for each in decision.actions):
             self.serious.append((gpu, decision))
             self.alarm.set()

@@ -54,7 +54,7 @@ class GivingBack:
                 await clearing.clear(self._root, gpu, self._driver)
 
     async def last(self, daemons: Daemons | None) -> None:
-        """The agent's last act on such a node. `daemons`: None without a driver. Raises TemporaryError."""
+        """Do the agent's last act on such a node. `daemons`: None without a driver. Raises TemporaryError."""
         nonces = await self._specifications.names()
         await self._specifications.remove(nonces)
         self._log.info("the node is given back: %d CDI specifications removed", len(nonces))

@@ -64,7 +64,7 @@ class Keeper:
         self._records |= health.restored(text, new, now=now)
 
     def told(self, event: hardware.XIDEvent) -> None:
-        """An XID, to be weighed with the next evidence; without a GPU it is about all."""
+        """Take in an XID, to be weighed with the next evidence; without a GPU it is about all."""
         for gpu in self._records if event.uuid is None else (event.uuid,):
             self._xids.setdefault(gpu, []).append(event.xid)
 
@@ -78,7 +78,7 @@ class Keeper:
         )
 
     def tried(self, gpu: GPUUID, canary: Canary) -> None:
-        """A canary has ended, to be weighed with the next evidence."""
+        """Take in how a canary has ended, to be weighed with the next evidence."""
         self._canaries[gpu] = canary
 
     def waiting(self) -> frozenset[GPUUID]:

@@ -80,7 +80,7 @@ class Incidents:
             self._ask(uid, gpunode.EvictionReason.BLOCKS_RECOVERY, message)
 
     def faulted(self, gpu: GPUUID, fault: gpunode.Fault) -> None:
-        """A GPU had a fatal fault."""
+        """Tell the pods that it concerns of a fatal fault of a GPU."""
         xid = "" if fault.xid is None else f" (XID {fault.xid})"
         if fault.culprit_pod_uid is not None:
             self._about((fault.culprit_pod_uid,), FAULT, f"caused a fatal fault of {gpu}{xid}")
@@ -107,7 +107,7 @@ class Incidents:
                 self._under_way.discard((deed.about.uid, deed.reason))
 
     async def _done(self, deed: Deed) -> None:
-        """It is safe to repeat."""
+        """Do a deed, which is safe to repeat; give it up after a few attempts."""
         for _ in range(ATTEMPTS):
             try:
                 await self._events.tell(deed.about, reason=deed.reason, message=deed.message)

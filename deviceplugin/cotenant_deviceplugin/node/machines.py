@@ -139,7 +139,7 @@ class Machines:
         await self._supervisors[gpu].terminate(pid)
 
     def heard(self, gpu: GPUUID | None) -> None:
-        """The driver has told of a critical event of a GPU; None: of all GPUs."""
+        """Note that the driver has told of a critical event of a GPU; None: of all GPUs."""
         for each, supervisor in self._supervisors.items():
             if gpu in {None, each}:
                 supervisor.heard()

@@ -89,7 +89,7 @@ class Publisher:
         return dict(self._refused)
 
     def heard(self, status: gpunode.Status) -> None:
-        """The status that stands at the API server now, made of the view that was asked for last."""
+        """Take in the status that stands at the API server now, made of the view that was asked for last."""
         for coming in self._coming.values():
             if coming.viewed and _lists(status, coming.grant):
                 coming.listed.set()

@@ -78,7 +78,7 @@ class Tasks:
             group.create_task(self._with_driver())
 
     async def _with_driver(self) -> None:
-        """What needs the driver begins when it is there; the agent waits, and does not crash."""
+        """Begin what needs the driver when it is there; until then the agent waits, and does not crash."""
         of = self._of
         await self._retry.until_done(DRIVER, self._meet_driver)
         async with asyncio.TaskGroup() as group:
@@ -146,7 +146,7 @@ class Tasks:
         of.offer()
 
     async def _know(self, devices: Iterable[hardware.Device]) -> None:
-        """A GPU that was known stays known: lost is not gone."""
+        """Get to know devices; a GPU that was known stays known: lost is not gone."""
         self._of.devices |= {device.uuid: device for device in devices}
         await self._of.health.know(self._of.devices)
 
@@ -270,7 +270,7 @@ class Tasks:
         return frozenset(uids) - leaving
 
     async def _recover_and_collect(self) -> None:
-        """What the ledger has lost comes first: until it is known again, no end of it can be."""
+        """Recover what the ledger has lost, and only then collect: until it is known again, no end of it can be."""
         await self._retry.until_done(LEDGER, self._of.binding.recover)
         await self._every(COLLECT_SECONDS, COLLECTING, self._collect)
 

@@ -73,7 +73,7 @@ class Sampled:
         return self._sample
 
     def forget(self) -> None:
-        """What is asked for next is measured anew."""
+        """Forget the last sample: what is asked for next is measured anew."""
         self._sampled_at = None
 
     def pod_of(self, pid: int) -> PodUID | None:

@@ -103,7 +103,7 @@ def _turn(cluster: Cluster, requests: int) -> tuple[Turn, int]:
 
 @contextlib.contextmanager
 def _asking(cluster: Cluster) -> Iterator[Callable[[], tuple[float, bool]]]:
-    """Requests on one connection: what each took in milliseconds, and whether the pod was taken."""
+    """Yield what sends a request, always on one connection, and returns its milliseconds and if the pod was taken."""
     connection = http.client.HTTPSConnection(
         urlsplit(cluster.server).netloc, context=cluster.client.tls, timeout=cluster.client.timeout_seconds
     )

@@ -61,7 +61,7 @@ class Bindings:
             raise waiting.NotReadyError(f"{failure}; {len(self.times)} are") from failure
 
     def _follow(self) -> None:
-        """The API server ends the watch of a reader that is slow for a moment: go on where it was."""
+        """Read on where the watch was: the API server ends that of a reader that is slow for a moment."""
         while not self._stopped.is_set():
             try:
                 self._read()

@@ -99,7 +99,7 @@ class Field:
         self.client.patch(POLICY, {"spec": {"paused": paused}})
 
     def start_extender(self) -> None:
-        """Returns when it serves."""
+        """Start the extender; return when it serves."""
         token = self.cluster.token(names.RELEASE_NAMESPACE, names.SCHEDULER_ACCOUNT)
         kubeconfig = self.cluster.kubeconfig_for_token(installation.EXTENDER, token, namespace=names.RELEASE_NAMESPACE)
         self.cluster.log(installation.EXTENDER).unlink(missing_ok=True)
@@ -208,7 +208,7 @@ class Agents(threading.Thread):
                 self.renew()
 
     def stop(self) -> None:
-        """Returns when it has ended."""
+        """Stop it; return when it has ended."""
         self._stopped.set()
         self.join()
 

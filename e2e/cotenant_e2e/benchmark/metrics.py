@@ -40,7 +40,7 @@ def fences(text: str) -> int:
 
 
 def results(text: str) -> dict[str, int]:
-    """Requests by verb and result, binds by result, lifts by kind and result."""
+    """Return how many requests there were by verb and result, binds by result, lifts by kind and result."""
     found = {}
     for one in samples(text):
         if one.name in ("requests_total", "binds_total", "lifts_total"):

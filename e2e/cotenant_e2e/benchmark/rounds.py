@@ -89,7 +89,7 @@ def measure(field: Field, contender: Contender, *, pods: int) -> Round:
 
 
 def _fill(field: Field, contender: Contender, namespace: str, pods: int) -> None:
-    """The queue as it is before the contender is let loose."""
+    """Fill the queue as it is before the contender is let loose."""
     if contender.ours:
         field.pause(paused=True)
         field.start_extender()

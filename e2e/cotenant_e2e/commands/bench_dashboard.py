@@ -115,7 +115,7 @@ def _phases(chromium: "Browser", url: str, arguments: Namespace, cluster: "World
 
 @contextmanager
 def _changing(cluster: "World") -> Iterator[None]:
-    """Changes for the block, in a thread: updates are due at their times, however long each takes."""
+    """Change the cluster during the block, in a thread: updates are due at their times, however long each takes."""
     ending = threading.Event()
 
     def change() -> None:

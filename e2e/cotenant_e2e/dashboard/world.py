@@ -78,11 +78,11 @@ class World:
             self.tell(name)
 
     def tell(self, name: str, *, ready: bool = True) -> None:
-        """The node's agent tells of it."""
+        """Tell of a node, as its agent does."""
         self._nodes.changed(name, reading.node_of(self._gpunode(name, ready=ready)))
 
     def add(self, namespace: str, job: str, *, node: str, index: int) -> None:
-        """A job is placed."""
+        """Place a job."""
         gpu = self._known[node][1][index]
         gpu.tenants.append(self._tenant(namespace, job, room=_PERCENT))
         self._tell_pods(node, gpu)
@@ -97,7 +97,7 @@ class World:
         self.tell(node)
 
     def wait(self, namespace: str, name: str, *, position: int, said: Said, minutes: int = 4) -> None:
-        """A DLJob waits, with these words."""
+        """Have a DLJob wait, with these words."""
         reason, message = said
         job = Job(namespace=namespace, name=name, figures=self._figures(_PERCENT), since=self._since(minutes))
         words, model = (reason, places.told(message, position)), KINDS[0][0]

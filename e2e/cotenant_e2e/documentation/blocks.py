@@ -96,7 +96,7 @@ def run_by(test: str, root: Path) -> Mapping[str, Sequence[Step]]:
 
 
 def missing(step: Step, printed: str) -> list[str]:
-    """Expected lines that were not printed; runs of blanks count as one."""
+    """Return the expected lines that were not printed; runs of blanks count as one."""
     lines = {_squeezed(line) for line in printed.split("\n")}
     return [line for line in step.expected if _squeezed(line) not in lines]
 

@@ -39,7 +39,7 @@ class Weights(Background):
                 self._restart(name)
 
     def _restart(self, name: str) -> None:
-        """It may end again before it answers: that is seen next time."""
+        """Restart what has ended; it may end again before it answers: that is seen next time."""
         with suppress(errors.CotenantError):
             self._cluster.restart(name)
 

@@ -43,7 +43,7 @@ class Image:
         return (self.dockerfile, self.lock, *(FOLDER / name for name in SHARED))
 
     def digest(self, wheel: Path, *more: str) -> str:
-        """Changes with anything that the image is made of. `more`: what else decides, as words."""
+        """Return what changes with anything that the image is made of. `more`: what else decides, as words."""
         digest = hashlib.sha256("\0".join((self.name, *more)).encode())
         for path in (*self.inputs(), wheel):
             digest.update(hashlib.sha256(path.read_bytes()).digest())

@@ -138,11 +138,11 @@ class GPUs:
     # --- what happens to the node
 
     def shut_down(self) -> None:
-        """The first half of a reboot: see `Node.shut_down`."""
+        """Do the first half of a reboot: see `Node.shut_down`."""
         self.node.shut_down(SERVICES)
 
     def boot(self) -> None:
-        """The second half: the services come back after kubelet, as their DaemonSets' pods would."""
+        """Do the second half: the services come back after kubelet, as their DaemonSets' pods would."""
         self.node.boot()
         self.add_client_image()
         self.write_base_specification()

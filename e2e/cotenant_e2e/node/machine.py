@@ -118,8 +118,9 @@ class Machine:
             _remove(cgroup)
 
     def clean(self, directory: Path) -> None:
-        """Put the machine back as it was, once the cluster's processes have ended. Nothing happens where there is no
-        node of this cluster.
+        """Put the machine back as it was, once the cluster's processes have ended.
+
+        Nothing happens where there is no node of this cluster.
         """
         if self.owner() != directory:
             return
@@ -136,7 +137,7 @@ class Machine:
         self.mark.unlink()
 
     def require_vacancy(self) -> None:
-        """Raises PermanentError where this machine has a node."""
+        """Raise PermanentError where this machine has a node."""
         owner = self.owner()
         if owner:
             # What a killed cluster left there is no hindrance: `prepare` removes it.
@@ -177,7 +178,7 @@ def stop(directory: Path) -> None:
 
 
 def require_able() -> None:
-    """Raises PermanentError where this process is not root, or a package of the distribution is missing."""
+    """Raise PermanentError where this process is not root, or a package of the distribution is missing."""
     if os.geteuid() != 0:
         raise errors.PermanentError("a real node needs root: run this as root, or go without one")
     missing = [name for name in PROGRAMS if not shutil.which(name)]

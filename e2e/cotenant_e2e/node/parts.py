@@ -111,7 +111,7 @@ class Layout:
         )
 
     def kubelet_component(self) -> Component:
-        """Registers the node when it starts for the first time."""
+        """Return kubelet, which registers the node when it starts for the first time."""
         s = self.settings
         argv = (
             f"{s.programs[KUBELET]}",

@@ -62,7 +62,7 @@ class Node:
         return done.stdout
 
     def add_image(self, reference: str, *, more: Mapping[str, str] | None = None, **config: Any) -> None:
-        """An image of busybox. `more`: further files, as for `images.write`; `config`: such as `Entrypoint`."""
+        """Add an image of busybox. `more`: further files, as for `images.write`; `config`: such as `Entrypoint`."""
         folder = self.layout.folder / "images"
         folder.mkdir(exist_ok=True)
         archive = folder / f"{reference.replace('/', '_').replace(':', '_')}.tar"
@@ -112,7 +112,7 @@ class Node:
         waiting.wait_until(ready, f"node {self.name} ready", READY_SECONDS)
 
     def shut_down(self, services: Sequence[str] = ()) -> None:
-        """The first half of a reboot: every process of the node is killed, and what is on a tmpfs is gone.
+        """Do the first half of a reboot: every process of the node is killed, and what is on a tmpfs is gone.
 
         `services`: further processes of the cluster that run on the node.
         """
@@ -123,7 +123,7 @@ class Node:
             _empty(place)
 
     def boot(self, services: Sequence[str] = ()) -> None:
-        """The second half: everything is started as before, kubelet before the services that it runs otherwise."""
+        """Do the second half: everything is started as before, kubelet before the services that it runs otherwise."""
         self.start()
         for name in services:
             self.cluster.restart(name)

@@ -146,7 +146,7 @@ class Earmarks:
         return [uid for uid in self._unasked if now - self._live[uid].made >= self._patience(uid)]
 
     def leave(self, uid: PodUID) -> None:
-        """It ends, and there is none for the pod before kube-scheduler has tried it."""
+        """End an earmark; there is none for the pod before kube-scheduler has tried it."""
         self.drop(uid)
         self.untried.add(uid)
         self._left_alone[uid] = self._left_alone.get(uid, 0) + 1
@@ -156,7 +156,7 @@ class Earmarks:
         return backoff.doubled(UNTRIED_SECONDS, self._left_alone.get(uid, 0), most=LONGEST_UNTRIED_SECONDS)
 
     def observe(self, known: records.Pod | None, record: records.Pod, *, now: float) -> None:
-        """What a pod's state says of its earmark, beside the state that was known."""
+        """Take in what a pod's state says of its earmark, beside the state that was known."""
         if record.node is not None or record.deleting or record.finished:
             self.forget(record.uid)
             return
@@ -168,7 +168,7 @@ class Earmarks:
             self.fail(record.uid, now=now)
 
     def fail(self, uid: PodUID, *, now: float) -> None:
-        """It came to nothing: the pod waits before the next."""
+        """End an earmark that came to nothing: the pod waits before the next."""
         ended = self._live.pop(uid, None)
         self._unasked.discard(uid)
         if ended is None:
@@ -179,12 +179,12 @@ class Earmarks:
         self._setbacks[uid] = Setback(count=count, node=ended.placed.node, until=now + delay)
 
     def drop(self, uid: PodUID) -> None:
-        """It ends through no fault of the pod's: the next may come at once."""
+        """End an earmark through no fault of the pod's: the next may come at once."""
         self._live.pop(uid, None)
         self._unasked.discard(uid)
 
     def forget(self, uid: PodUID) -> None:
-        """The pod needs none any more."""
+        """Forget a pod that needs none any more."""
         self.drop(uid)
         self._setbacks.pop(uid, None)
         self.untried.discard(uid)

@@ -30,13 +30,13 @@ class Graves:
         self._asked: frozenset[PodUID] = frozenset()
 
     def vanished(self, record: records.Pod, *, listed: bool) -> None:
-        """A bound pod is gone that had not finished."""
+        """Keep a bound pod that is gone and had not finished."""
         self.pods[record.uid] = record
         if record.node is not None and not listed:
             self.doubtful[record.uid] = record.node
 
     def finished(self, uid: PodUID, node: NodeName) -> None:
-        """A pod is gone that had finished, and that its agent still lists: that means nothing."""
+        """Note a pod that is gone and had finished, and that its agent still lists: that means nothing."""
         self._finished[uid] = node
 
     def back(self, uid: PodUID) -> bool:

@@ -33,7 +33,7 @@ class Index:
         self._priorities: dict[GangKey, set[int]] = {}
 
     def put(self, record: records.Pod) -> None:
-        """A pod as it is now."""
+        """Put a pod in as it is now."""
         self.remove(record.uid)
         uid, living = record.uid, not record.finished and not record.deleting
         if record.pending:
@@ -49,7 +49,7 @@ class Index:
                 self.unreported[uid] = record
 
     def remove(self, uid: PodUID) -> None:
-        """A pod that is gone, or about to be put again."""
+        """Take out a pod that is gone, or about to be put again."""
         self.pending.pop(uid, None)
         self.unreported.pop(uid, None)
         self.unplaced.pop(uid, None)

@@ -105,7 +105,7 @@ class Ledger:
             self._fleets.advance(self.policy)
 
     def pod(self, record: records.Pod, *, now: float) -> None:
-        """A pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
+        """Take in a pod as it is. What is older than what is known, or of a pod that is gone, changes nothing."""
         if self.news_of_pods.believes(record.uid, record, known=self.pods.get(record.uid)):
             self._take(record, now=now)
 
@@ -138,7 +138,7 @@ class Ledger:
             self._follow(self.waits.left(record))
 
     def pod_gone(self, uid: PodUID, *, last: records.Pod | None = None) -> None:
-        """A pod is gone; `last` is its last state, where the event carried it."""
+        """Take out a pod that is gone; `last` is its last state, where the event carried it."""
         record = last or self.pods.get(uid)
         if not self.news_of_pods.forget(uid):
             return
@@ -160,14 +160,14 @@ class Ledger:
         self._bury(record)
 
     def reconsider(self, uids: Iterable[PodUID]) -> None:
-        """What is known of where these pods may go is another."""
+        """Look again where these pods may go: what is known of that is another."""
         for record in [self.pods[uid] for uid in uids if uid in self.pods]:
             again = self.hosts.constrained(record)
             if again is not record:
                 self._replace(again)
 
     def _follow(self, heir: tuple[PodUID, float] | None) -> None:
-        """A pod that waits takes the place of one that leaves."""
+        """Let a pod that waits take the place of one that leaves."""
         if heir is not None and heir[0] in self.pods:
             self._replace(waits.waiting_since(self.pods[heir[0]], heir[1]))
 
@@ -179,7 +179,7 @@ class Ledger:
         self.version += 1
 
     def node(self, record: records.Node) -> None:
-        """A Node as it is."""
+        """Take in a Node as it is."""
         state = self._state(record.name)
         if state.record != record:
             state.record = record
@@ -187,7 +187,7 @@ class Ledger:
             self._changed(state)
 
     def node_gone(self, name: NodeName) -> None:
-        """A Node is gone, and whatever ran there with it."""
+        """Take out a Node that is gone, and whatever ran there with it."""
         state = self._state(name)
         state.record = None
         self.equipment += 1
@@ -195,7 +195,7 @@ class Ledger:
         self._unearth(state)
 
     def gpunode(self, record: records.GPUNode, *, now: float, tells_of: Collection[PodUID] = ()) -> None:
-        """A GPUNode as it is; `tells_of`: pods that were gone when it was asked for.
+        """Take in a GPUNode as it is; `tells_of`: pods that were gone when it was asked for.
 
         What is older than what is known tells of nobody: what is known may be from before etcd was restored.
         """
@@ -231,7 +231,7 @@ class Ledger:
             self.asked.pop(record.name, None)
 
     def gpunode_gone(self, name: NodeName, *, tells_of: Collection[PodUID] = ()) -> None:
-        """A GPUNode is gone: nothing is listed there any more. `tells_of`: as for `gpunode`."""
+        """Take out a GPUNode that is gone: nothing is listed there any more. `tells_of`: as for `gpunode`."""
         self.graves.told(tells_of)
         state = self._state(name)
         if state.agent is not None:
@@ -248,7 +248,7 @@ class Ledger:
         self._judge_liveness(name, now=now)
 
     def lease_gone(self, name: NodeName, *, now: float) -> None:
-        """The Lease of a node's agent is gone."""
+        """Forget the Lease of a node's agent: it is gone."""
         self.heartbeats.forget(name)
         self._judge_liveness(name, now=now)
 
@@ -281,7 +281,7 @@ class Ledger:
         self._settle(record)
 
     def end_earmark(self, uid: PodUID, *, now: float | None = None) -> None:
-        """An earmark ends; with a time, as a setback of the pod's."""
+        """End an earmark; with a time, as a setback of the pod's."""
         if now is None:
             self.earmarks.drop(uid)
         else:
@@ -303,7 +303,10 @@ class Ledger:
                 self._settle(self.pods[uid])
 
     def reserve(self, uid: PodUID, placed: placement.Placement) -> None:
-        """A Binding is about to be sent. An earmark of anything else ends: others may get that meanwhile."""
+        """Reserve for a Binding that is about to be sent.
+
+        An earmark of anything else ends: others may get that meanwhile.
+        """
         standing = self.earmarks.get(uid)
         if standing is not None and not claims.books_the_same(standing.placed, placed):
             self.earmarks.drop(uid)
@@ -312,7 +315,7 @@ class Ledger:
             self._settle(self.pods[uid])
 
     def release(self, uid: PodUID) -> None:
-        """It is known that the Binding did not and will not happen."""
+        """Give up a reservation: it is known that the Binding did not and will not happen."""
         self.reserved.pop(uid, None)
         if uid in self.pods:
             self._settle(self.pods[uid])
@@ -368,7 +371,7 @@ class Ledger:
             yield from self.known.situations.prepare(made)
 
     def _bury(self, record: records.Pod) -> None:
-        """What becomes of a deleted pod's claim."""
+        """Decide what becomes of a deleted pod's claim."""
         state = None if record.node is None else self.nodes.get(record.node)
         if state is not None and record.finished and state.lists(record.uid):
             self.graves.finished(record.uid, state.name)

@@ -55,7 +55,7 @@ class NodeState:
         return self.record is None and self.agent is None and self.pods == 0
 
     def changed(self) -> None:
-        """What was built no longer holds."""
+        """Drop what was built: it no longer holds."""
         self._gpus.clear()
         self._outdated()
 

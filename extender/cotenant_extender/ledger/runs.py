@@ -130,7 +130,7 @@ class Runs:
         return statistics.median(self._votes.values()) if self._votes else UNKNOWN_SECONDS
 
     def believe(self, uid: PodUID, claim: Claim) -> None:
-        """A pod is let in ahead of others because of when it is to end."""
+        """Note that a pod is let in ahead of others because of when it is to end."""
         self._claims[uid] = claim
 
     def review(self, pods: Mapping[PodUID, records.Pod], *, now: float) -> None:
@@ -153,7 +153,7 @@ class Runs:
         return namespace not in self._late
 
     def _distrust(self, namespace: Namespace, *, until: float) -> None:
-        """What is known of a namespace's pods is forgotten. Their kinds keep their numbers."""
+        """Forget what is known of a namespace's pods. Their kinds keep their numbers."""
         self._distrusted[namespace] = until
         self._spaces.pop(namespace, None)
         self._votes.pop(namespace, None)
@@ -187,7 +187,7 @@ class Runs:
         return [likeness for likeness in self._numbers if likeness.namespace == namespace]
 
     def _retire(self, likeness: tenures.Likeness) -> None:
-        """A kind is forgotten. Its number goes to no other before the next epoch: tenants may still be known by it."""
+        """Forget a kind. Its number goes to no other before the next epoch: tenants may still be known by it."""
         number = self._numbers.pop(likeness)
         self._retired.append(number)
         self._clear(number)

@@ -32,14 +32,14 @@ class Usage:
         self._until = 0.0
 
     def count(self, claim: claims.Claim, sign: int) -> None:
-        """A claim begins (1) or ends (-1)."""
+        """Count a claim that begins (1) or ends (-1)."""
         if claim.kind is claims.Kind.BOUND:
             account = self.accounts[claim.namespace]
             account.share += sign * sum(booking.share for booking in claim.bookings)
             account.memory_mib += sign * sum(booking.memory_mib for booking in claim.bookings)
 
     def start(self, *, now: float) -> None:
-        """What was booked before is another's to count."""
+        """Count from now on: what was booked before is another's to count."""
         self._until = now
 
     def advance(self, *, now: float) -> None:

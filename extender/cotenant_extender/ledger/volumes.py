@@ -46,7 +46,7 @@ class Volumes:
                 self._users.setdefault(key, set()).add(record.uid)
 
     def forget(self, uid: PodUID) -> None:
-        """A pod waits no longer."""
+        """Forget a pod that waits no longer."""
         for key in self._used.pop(uid, ()):
             users = self._users.get(key, set())
             users.discard(uid)

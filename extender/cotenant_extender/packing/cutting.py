@@ -91,7 +91,7 @@ class Program:
         return float(self._gains @ self._amounts)
 
     def step(self) -> None:
-        """A bounded piece of work: some pivots, or the search for a better pattern in one group."""
+        """Do a bounded piece of work: some pivots, or the search for a better pattern in one group."""
         self._steps += 1
         for _ in range(PIVOTS):
             duals = self._duals()

@@ -173,7 +173,7 @@ class Fleet:
         return remembered > _CROWDED + 2 * self.present.size
 
     def put(self, node: view.Node) -> None:
-        """A node as it is now; one that is new goes to its place by name.
+        """Put a node in as it is now; one that is new goes to its place by name.
 
         A fleet whose order is not by name takes no new nodes.
         """
@@ -187,7 +187,7 @@ class Fleet:
             self._replace(row, node)
 
     def remove(self, name: NodeName) -> None:
-        """A node is no more."""
+        """Take out a node that is no more."""
         row = self.rows.get(name)
         if row is None:
             return
@@ -202,7 +202,10 @@ class Fleet:
 
     @contextmanager
     def replacing(self, node: view.Node) -> Iterator[Self]:
-        """This fleet, as if one of its nodes were without a pod in question; nothing may be put into it meanwhile."""
+        """Yield this fleet, as if one of its nodes were without a pod in question.
+
+        Nothing may be put into it meanwhile.
+        """
         row, released = self.rows[node.name], self.released
         standing = self.nodes[row]
         self._replace(row, node)
@@ -215,7 +218,7 @@ class Fleet:
             self.released = released
 
     def part(self, names: Sequence[NodeName]) -> "Fleet":
-        """These of its nodes, in strict order; the whole fleet where all are named.
+        """Return these of its nodes, in strict order; the whole fleet where all are named.
 
         Where it is most of them, the rows stay, and the others' GPUs are absent: a row costs more to copy than to skip.
         """
@@ -283,7 +286,7 @@ class Fleet:
         self.circle[row, slot] = mine if standing in (EMPTY, mine) else standing if standing == ANYONE else MIXED
 
     def stamp(self, row: int) -> None:
-        """A row is written: its version is newer than all."""
+        """Give a row that is written a version newer than all."""
         self.clock += 1
         self.versions[row] = self.clock
 
@@ -351,7 +354,7 @@ class Fleet:
         self._write(row, node, before.gpus)
 
     def _write(self, row: int, node: view.Node, before: Sequence[view.GPU] = ()) -> None:
-        """A row, in which these GPUs stand so far."""
+        """Write a row, in which these GPUs stand so far."""
         gpus, host = node.gpus, node.host
         if len(gpus) > self.present.shape[1]:
             self._widen(len(gpus))

@@ -34,7 +34,7 @@ def write(seen: "fleet.Fleet", cell: Cell, tenants: Sequence["view.Tenant"]) -> 
 
 
 def enter(seen: "fleet.Fleet", cell: Cell, namespace: Namespace) -> None:
-    """A pod of a namespace is on a GPU of a copy, in the place of one that left, or behind all."""
+    """Put a pod of a namespace on a GPU of a copy, in the place of one that left, or behind all."""
     if seen.policy.spec.max_gpus_per_namespace is None:
         return
     if seen.space[cell].all():
@@ -43,7 +43,7 @@ def enter(seen: "fleet.Fleet", cell: Cell, namespace: Namespace) -> None:
 
 
 def leave(seen: "fleet.Fleet", cell: Cell, place: int) -> None:
-    """The tenant at this place has left a GPU of a copy."""
+    """Take the tenant at this place off a GPU of a copy."""
     if place < seen.space.shape[2]:
         seen.space[cell][place] = NOBODY
 

@@ -28,7 +28,7 @@ def write(seen: "fleet.Fleet", cell: Cell, tenants: Sequence["view.Tenant"]) -> 
 
 
 def enter(seen: "fleet.Fleet", cell: Cell, job: str) -> None:
-    """A pod is on a GPU; `job` is empty where it is no suspect."""
+    """Note that a pod is on a GPU; `job` is empty where it is no suspect."""
     if not job:
         return
     code, standing = seen.accused.setdefault(job, len(seen.accused) + 1), seen.suspect[cell]
@@ -37,7 +37,7 @@ def enter(seen: "fleet.Fleet", cell: Cell, job: str) -> None:
 
 
 def leave(seen: "fleet.Fleet", cell: Cell, job: str) -> None:
-    """A pod has left a GPU of a copy."""
+    """Note that a pod has left a GPU of a copy."""
     if job:
         seen.suspects[cell] -= 1
         seen.suspect[cell] = seen.suspect[cell] if seen.suspects[cell] else NOBODY

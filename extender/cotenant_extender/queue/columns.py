@@ -62,7 +62,7 @@ class Columns:
         self._cut()
 
     def put(self, place: int, row: Row) -> None:
-        """An entry comes before what stands at a place."""
+        """Put an entry before what stands at a place."""
         end = self._count
         if end == len(self._room["kind"]):
             self._room = {name: np.concatenate([room, np.zeros_like(room)]) for name, room in self._room.items()}
@@ -73,7 +73,7 @@ class Columns:
         self._cut()
 
     def take(self, place: int) -> None:
-        """The entry at a place goes."""
+        """Take out the entry at a place."""
         end = self._count
         for room in self._room.values():
             room[place : end - 1] = room[place + 1 : end]

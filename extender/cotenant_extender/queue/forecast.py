@@ -47,7 +47,7 @@ class Field(NamedTuple):
     bound: bounds.Bound | None = None
 
     def at(self, rows: rules.Array) -> "Field":
-        """These rows alone, given in ascending order."""
+        """Return these rows alone, given in ascending order."""
         if len(rows) == len(self.seen):
             return self
         bound = None if self.bound is None else self.bound.at(rows, self.ends)
@@ -232,7 +232,7 @@ class _Hosts:
         return found
 
     def take(self, row: int, request: view.Request) -> None:
-        """A pod is there."""
+        """Count a pod that is there: what it needs is free no longer."""
         for free, need in zip(self._free, _needs(request), strict=True):
             free[row] -= need
 

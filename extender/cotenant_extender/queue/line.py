@@ -109,7 +109,7 @@ class Line:
     def _replace(
         self, source: ledger.Ledger, name: order.Name, rules: packingpolicy.Queue, *, many: bool, now: float
     ) -> None:
-        """An entry as it is now, in its place unless all are sorted again."""
+        """Put an entry as it is now in its place, unless all are sorted again."""
         before, after = self._known.pop(name, None), self._made(source, name, rules, now=now)
         if after is not None:
             self._known[name] = after

@@ -62,7 +62,7 @@ class Memory:
         self._stale = False
 
     def prepare(self, source: ledger.Ledger, waiting: line.Line) -> Steps[None]:
-        """Number what everybody in the line asks for, in steps, where the line or the fleet is new."""
+        """Give numbers to what everybody in the line asks for, in steps, where the line or the fleet is new."""
         kinds = self._current(source.seen(), waiting)
         if waiting is self._line:
             return
@@ -100,7 +100,7 @@ class Memory:
         self._single = self.columns.kind >= 0
 
     def _reopen(self, released: int) -> None:
-        """A namespace that gave up a GPU may use any other instead: what did not fit before is looked for anew."""
+        """Look anew for what did not fit before: a namespace that gave up a GPU may use any other instead."""
         self._clocks[self._clocks < released] = _NONE
         for known in (self._gangs, self._helped):
             for name in [name for name, clock in known.items() if clock < released]:
@@ -133,7 +133,7 @@ class Memory:
         self._screen(source)
 
     def failed(self, source: ledger.Ledger, place: int) -> None:
-        """An entry did not fit, nor will any like it in this pass."""
+        """Note that an entry did not fit, nor will any like it in this pass."""
         kind, name = int(self.columns.kind[place]), self._entries[place].name
         if kind == columns.NO_KIND:
             # Rows that its own attempt wrote, and wrote back, are as they were when they were looked at.

@@ -175,11 +175,14 @@ class Queue:
     def refused(
         self, source: ledger.Ledger, victim: records.Pod, budget: budgets.Budget | None = None, *, now: float
     ) -> None:
-        """A victim could not be evicted: it is left alone for a while, and so are all that the budget selects."""
+        """Leave alone for a while a victim that could not be evicted, and all that the budget selects."""
         self._searches.again(self.preemptions.refused(source, victim, budget, now=now))
 
     def overtaken(self, source: ledger.Ledger, uid: PodUID) -> None:
-        """A victim has ended, or leaves, without having been asked: those who wait for it may need no others."""
+        """Take in that a victim has ended, or leaves, without having been asked.
+
+        Those who wait for it may need no others.
+        """
         self._searches.again(self.preemptions.end_for(source, uid))
 
     def _do(self, this: _Pass) -> None:
@@ -235,7 +238,7 @@ class Queue:
             self._promise(this, self.line.get(lift.record.uid), [lift])
 
     def _promise(self, this: _Pass, entry: order.Entry | None, lifts: Sequence[earmarking.Lift]) -> None:
-        """A job gets GPUs."""
+        """Note that a job gets GPUs."""
         this.lifts.extend(lifts)
         if entry is not None:
             this.lifted.add(entry.name)
@@ -287,7 +290,7 @@ class Queue:
         return fits
 
     def _reserve(self, this: _Pass, aged: list[int], *, before: int) -> None:
-        """The first of these places in the line that did not fit gets GPUs held, before anybody after it is tried."""
+        """Hold GPUs for the first of these places in the line that did not fit, before anybody after it is tried."""
         while aged and aged[0] < before and not this.reserved:
             place, as_of = aged.pop(0), this.source.version
             entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])

@@ -61,7 +61,7 @@ class Questions:
         )
 
     def forget(self, name: order.Name) -> None:
-        """A job is looked at anew."""
+        """Forget a job: it is looked at anew."""
         self._waiting.discard(name)
 
     def keep(self, entries: Collection[order.Entry]) -> None:

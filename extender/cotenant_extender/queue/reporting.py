@@ -132,7 +132,7 @@ class Reporter:
             self._told = {uid: told for uid, told in self._told.items() if uid in source.pods}
 
     def failed(self, report: Report, *, now: float) -> None:
-        """It could not be written: soon again."""
+        """Note that a report could not be written: it comes again soon."""
         self._told[report.record.uid] = _Told(None, now + RECHECK_SECONDS)
 
     def _placed(self, record: records.Pod, *, now: float) -> Report | None:

@@ -110,7 +110,7 @@ class Growth:
         self._count_namespaces(source, policy)
 
     def _count_namespaces(self, source: ledger.Ledger, policy: policies.InForce) -> None:
-        """What namespaces hold already counts for new nodes, too."""
+        """Have what namespaces hold already count for new nodes, too."""
         if self._nodes is not None and policy.spec.max_gpus_per_namespace is not None:
             self._nodes.cut = source.seen(), np.zeros(0, dtype=np.intp)
 

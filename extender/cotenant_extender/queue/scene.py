@@ -34,7 +34,7 @@ class Scene:
         self.looks = looks.Looks(self.fleet)
 
     def remove(self, uids: Iterable[PodUID]) -> None:
-        """These leave, from all of their GPUs."""
+        """Take these off all of their GPUs."""
         for uid in uids:
             if uid not in self.gone:
                 self.gone.add(uid)
@@ -78,7 +78,7 @@ class Scene:
         return Before(row, tuple(getattr(self.fleet, field)[row].copy() for field in fleet.FIELDS))
 
     def restore(self, before: Before) -> None:
-        """A row is again as it was."""
+        """Put a row back as it was."""
         for field, value in zip(fleet.FIELDS, before.values, strict=True):
             getattr(self.fleet, field)[before.row] = spaces.widened(self.fleet, value) if field == "space" else value
         self.fleet.stamp(before.row)
@@ -99,7 +99,7 @@ def copied(seen: fleet.Fleet) -> fleet.Fleet:
 
 
 def leave(seen: fleet.Fleet, source: ledger.Ledger, uid: PodUID) -> None:
-    """A tenant's claim is counted no longer in a copy."""
+    """Count a tenant's claim no longer in a copy."""
     claim = source.claims.get(uid)
     row = None if claim is None else seen.rows.get(claim.node)
     if claim is None or row is None:

@@ -85,7 +85,7 @@ def result(owner: views.DLJob, asked: Wanted) -> Manifest:
 
 
 def selector(owner: views.DLJob) -> str:
-    """Finds the results of a DLJob, whatever their digests."""
+    """Return what finds the results of a DLJob, whatever their digests."""
     return f"{names.DLJOB_LABEL}={owner.meta.key.name},{labels.EXTRACTION}"
 
 

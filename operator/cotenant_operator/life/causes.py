@@ -77,7 +77,10 @@ def of_pod(observed: Observed, pod: views.Pod) -> Finding | None:
 
 
 def ran_out(observed: Observed, pod: views.Pod) -> Finding | None:
-    """That a Deployment's pod ran out of GPU memory: it may run all the same, kubelet starts its containers again."""
+    """Tell that a Deployment's pod ran out of GPU memory.
+
+    It may run all the same: kubelet starts its containers again.
+    """
     found = of_pod(observed, pod)
     if found is not None and found.cause is Cause.OUT_OF_MEMORY:
         return found

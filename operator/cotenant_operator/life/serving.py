@@ -70,7 +70,7 @@ def _adapt(spec: dljob.Spec, current: views.Deployment, shortage: Shortage) -> a
 
 
 def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
-    """That it was made, until there is a status: it is told also across a crash."""
+    """Tell that it was made, until there is a status: it is told also across a crash."""
     if observed.job.status.observed_generation is not None or current.grant is None:
         return ()
     return (training.begin("Deployment", current.meta.key.name, current.grant),)
@@ -149,7 +149,10 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
 
 
 def _told(observed: Observed, current: views.Deployment, shortage: Shortage) -> tuple[actions.EmitEvent, ...]:
-    """That pods of the present template ran out of GPU memory, before that is answered: once, also across a crash."""
+    """Tell that pods of the present template ran out of GPU memory, before that is answered.
+
+    It is told once, also across a crash.
+    """
     if not shortage.message or shortage == current.shortage:
         return ()
     known = f"{current.meta.uid}/{current.revision}/{shortage.given_up}/{reasons.OUT_OF_MEMORY}"
@@ -164,7 +167,10 @@ def _told(observed: Observed, current: views.Deployment, shortage: Shortage) -> 
 
 
 def _told_of_fault(observed: Observed, current: views.Deployment, lessons: Lessons) -> tuple[actions.EmitEvent, ...]:
-    """That pods of the present template may have caused a fault, before that is answered: once, also across a crash."""
+    """Tell that pods of the present template may have caused a fault, before that is answered.
+
+    It is told once, also across a crash.
+    """
     hit = suspecting.fault(observed, current)
     if hit is None:
         return ()

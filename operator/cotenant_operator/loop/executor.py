@@ -1,5 +1,7 @@
-"""Does what a plan wants, action by action. What the API server answers goes into the observed state at once, so
-that the next plan never rests on less than what was done.
+"""Does what a plan wants, action by action.
+
+What the API server answers goes into the observed state at once, so that the next plan never rests on less than what
+was done.
 """
 
 import contextlib

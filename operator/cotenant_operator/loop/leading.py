@@ -190,7 +190,7 @@ class Leader:
 
 
 def guarded(send: api.Send, leader: Leader) -> api.Send:
-    """Sends what `send` does, but writes nothing while another may act."""
+    """Return what sends as `send` does, but writes nothing while another may act."""
 
     async def sent(request: api.Request) -> tuple[int, Any]:
         if request.method != "GET" and not leader.leads():

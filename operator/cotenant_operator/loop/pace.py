@@ -41,7 +41,7 @@ class Pace:
         return self._turns[key]
 
     def wrote(self, key: Key, now: float) -> None:
-        """The status of a DLJob is written now."""
+        """Note that the status of a DLJob is written now."""
         self._written[key] = now
         self._turns.pop(key, None)
 

@@ -63,7 +63,7 @@ class WorkQueue:
         return key
 
     def done(self, key: Key) -> None:
-        """The work on a key went well, or there is no such DLJob any more."""
+        """Note that the work on a key went well, or that there is no such DLJob any more."""
         self._failures.pop(key, None)
         self._release(key)
 

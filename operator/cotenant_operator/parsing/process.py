@@ -51,7 +51,7 @@ class Parser(Protocol):
         """What reads, and what it knows."""
 
     def check(self, namespace: str) -> None:
-        """Raises TemporaryError where `ask` would, for too many of this namespace that wait."""
+        """Raise TemporaryError where `ask` would, for too many of this namespace that wait."""
 
     async def ask(self, namespace: str, task: tasks.Task, data: bytes) -> tasks.Answer:
         """Return the answer; a fault where it was tried often enough for now. Raises TemporaryError."""
@@ -127,7 +127,7 @@ class Process:
             running.end()
 
     def check(self, namespace: str) -> None:
-        """Raises TemporaryError where `ask` would, for too many of this namespace that wait."""
+        """Raise TemporaryError where `ask` would, for too many of this namespace that wait."""
         self._turns.check(namespace)
 
     async def ask(self, namespace: str, task: tasks.Task, data: bytes) -> tasks.Answer:
@@ -227,7 +227,7 @@ class Process:
 
 
 async def _started(command: tuple[str, ...]) -> tuple[_Running, tasks.Ready]:
-    """Raises PermanentError, TemporaryError."""
+    """Start the process that reads graphs; return when it is ready. Raises PermanentError, TemporaryError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     with theirs:

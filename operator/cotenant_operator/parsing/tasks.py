@@ -116,7 +116,7 @@ def failed(fault: str) -> Answer:
 
 
 def too_large(task: Task, size: int, limit: str) -> Answer:
-    """Reading the bytes takes more than it may."""
+    """Refuse bytes: reading them takes more than it may."""
     remedy = f"takes more than {limit} to read: {REMEDY}"
     return refused(str(errors.InvalidInputError(task.source, f"{size} bytes", remedy)))
 

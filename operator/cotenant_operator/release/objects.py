@@ -44,7 +44,7 @@ class Objects:
         await self._set(_POLICY, {"mode": "Observe"})
 
     async def stop_operator(self) -> None:
-        """It would make new workloads of DLJobs that wait."""
+        """Stop the operator: it would make new workloads of DLJobs that wait."""
         path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{OPERATOR}/scale"
         await self._set(path, {"replicas": 0})
 

@@ -50,7 +50,7 @@ def on_event(found: kopf.OperatorRegistry, group: str, version: str, plural: str
 
 
 def handler(kind: Kind, work: controller.Controller, sweeper: resync.Sweeper) -> Handler:
-    """Takes in the events of one kind."""
+    """Return what takes in the events of one kind."""
 
     async def take_in(event: Any, **_: Any) -> None:
         value = event["object"]

@@ -1,5 +1,7 @@
-"""Reading whole kinds: at the start, so that nothing is decided on half of the state, and every few minutes, so
-that a deletion which no watch reported is noticed.
+"""Reading whole kinds: at the start, and every few minutes.
+
+At the start, so that nothing is decided on half of the state; every few minutes, so that a deletion which no watch
+reported is noticed.
 """
 
 import asyncio

@@ -118,7 +118,10 @@ def deployment(
 
 
 def owner_reference(owner: views.DLJob) -> dict[str, Any]:
-    """Makes the DLJob the controlling owner of an object: the garbage collector deletes it after the DLJob."""
+    """Return what makes the DLJob the controlling owner of an object.
+
+    The garbage collector deletes the object after the DLJob.
+    """
     return {
         "apiVersion": names.API_VERSION,
         "kind": "DLJob",

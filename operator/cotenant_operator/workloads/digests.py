@@ -95,7 +95,7 @@ def renewed(origin: Origin, spec: dljob.Spec) -> dict[str, str]:
 
 
 def _written(spec: dljob.Spec, fields: Collection[str]) -> dict[str, Any]:
-    """These fields as JSON, as far as they are not what they are by default."""
+    """Return these fields as JSON, as far as they are not what they are by default."""
     found = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, include=set(fields))
     # How long its pod may run is no part of the graph.
     (found.get("model", {}).get("entrypoint") or {}).pop("timeoutSeconds", None)

@@ -129,7 +129,7 @@ def _master(inner: dict[str, Any], gang: str | None) -> str | None:
 
 
 def _set_default_environment(container: dict[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """What the user set stands."""
+    """Add the wanted variables that a container lacks: what the user set stands."""
     present = list(container.get("env") or ())
     taken = {item.get("name") for item in present}
     container["env"] = [*present, *({"name": name, **value} for name, value in wanted.items() if name not in taken)]

@@ -185,7 +185,7 @@ def _from_torch(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse(arguments: argparse.Namespace, options: Iterable[str], reason: str) -> None:
-    """What would have no effect on this kind of MODEL is an error."""
+    """Refuse what would have no effect on this kind of MODEL."""
     for option in sorted(options):
         value = getattr(arguments, option.removeprefix("--").replace("-", "_"))
         if value:

@@ -126,7 +126,7 @@ def _stores(sources: Iterable[Path], folder: Path) -> "Iterable[tuple[Path, Stor
 
 
 def _summary(results: Iterable[Mapping[str, Any]], noise: Mapping[str, float] | None) -> dict[str, Any]:
-    """Runs by stage, mechanism and outcome, which are never pooled, and the noise floor."""
+    """Count runs by stage, mechanism and outcome, which are never pooled; add the noise floor."""
     counts: dict[str, int] = {}
     for result in results:
         key = f"{result['run']['stage']} {result['run']['mechanism']} {result['outcome']}"
@@ -183,7 +183,7 @@ def _utilization(graphs: "list[Graph]", model: str, predictions: Path | None) ->
 
 
 def _draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """A panel for each mechanism; hollow where a job had fewer threads than all."""
+    """Draw a panel for each mechanism; hollow where a job had fewer threads than all."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -95,7 +95,7 @@ def _graph(path: Path) -> Graph:
 
 
 def _single(table: Mapping[str, Mapping[str, object]]) -> _Table:
-    """Steps per second of jobs on one GPU: alone under `null`, else (its own, the neighbour's) by neighbour."""
+    """Return steps per second of jobs on one GPU: alone under `null`, else (its own, the neighbour's) by neighbour."""
     found: _Table = {}
     for key, beside in table.items():
         name, gpus = ast.literal_eval(key)

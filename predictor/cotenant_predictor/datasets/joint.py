@@ -126,7 +126,7 @@ class Joint:
         return self._with(tuple(self.runs[index] for index in indices))
 
     def of_mechanism(self, mechanism: str) -> Self:
-        """Runs of one mechanism that ran."""
+        """Return the runs of one mechanism that ran."""
         return self.where(lambda run: run.ran and run.mechanism == mechanism)
 
     def _with(self, runs: tuple[Run, ...]) -> Self:

@@ -307,7 +307,7 @@ def _whole_runs(placed: Sequence[tuple[str, Measurement]], on_bad: files.OnBad) 
 
 
 def _check_run(lines: Sequence[tuple[str, Measurement]]) -> None:
-    """A joint run may lack lines (a tenant that was not measured); what is there must fit together."""
+    """Check that the lines of a joint run fit together; it may lack some (a tenant that was not measured)."""
     tenants = 1 + len(lines[0][1].co_tenants)
     present = collections.Counter(record.graph for _, record in lines)
     for place, record in lines:

@@ -161,7 +161,7 @@ class _Tally:
         self._lower = np.full(self._measured.shape, np.nan)
 
     def add_pairs(self, fold: Fold, model: SpeedModel) -> None:
-        """Sums that the models predict for the held-out pairs, at (target, partner)."""
+        """Add the sums that the models predict for the held-out pairs, at (target, partner)."""
         bench, mechanism = self._bench, self._bench.mechanism
         asked, known = bench.pairs.at(held_pairs(bench, fold)), partners.pairs_of(fold.train)
         sums = {

@@ -157,7 +157,7 @@ def fixed(pairs: Pairs) -> dict[str, Array]:
 
 
 def published(name: str, train: Pairs, test: Pairs) -> Array:
-    """Sums that a published way (`KACE` or `FOREST`) predicts for the test pairs, shape (n_pairs,)."""
+    """Return the sums that a published way (`KACE` or `FOREST`) predicts for the test pairs, shape (n_pairs,)."""
     make = _kace_features if name == KACE else _utilization_features
     known, asked = np.nan_to_num(make(train)), np.nan_to_num(make(test))
     scale = known.std(axis=0)

@@ -383,7 +383,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch is not there w
         self.add({**row, "class": cls or "other", **amounts}, inputs, outputs)
 
     def _chain(self, row: Row, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> None:
-        """The longest chain so far ends at `outputs`; the steps of a recurrent layer follow one another."""
+        """Note the longest chain so far that ends at `outputs`; the steps of a recurrent layer follow one another."""
         serial = row["kernels"] if row["class"] == "rnn" else 1
         depth = serial + max((self._depths.get(_key(tensor), (None, 0))[1] for tensor in inputs), default=0)
         self._longest = max(self._longest, depth)
@@ -400,7 +400,7 @@ class _Alive:
         self._total = 0
 
     def see(self, tensors: Iterable[Tensor]) -> None:
-        """An operator returned these; what is gone is looked for only where the total might be a new peak."""
+        """Count what an operator returned; what is gone is looked for only where the total might be a new peak."""
         for tensor in tensors:
             if tensor.is_meta and _key(tensor) not in self._known:
                 entry = _weak(tensor), _bytes_behind(tensor)
@@ -445,7 +445,7 @@ class _Examples:
         self._declared = declared
 
     def with_sized_masks(self, func: Any, args: Any) -> Any:
-        """Indices in place of boolean masks: as many as declared."""
+        """Put indices in place of boolean masks: as many as declared."""
         if func._schema.name != "aten::index" or not self._declared:
             return args
         masks = [tensor for tensor in args[1] if tensor is not None and tensor.dtype == torch.bool]
@@ -569,7 +569,7 @@ def _amounts(base: str, cls: str | None, args: Any, tensors: tuple[list[Tensor],
 
 
 def _sweeping_kernels(tensors: Sequence[Tensor]) -> int:
-    """Launches of a multi-tensor kernel over so many tensors and elements."""
+    """Count the launches of a multi-tensor kernel over so many tensors and elements."""
     elements = int(sum(tensor.numel() for tensor in tensors))
     return max(math.ceil(len(tensors) / _TENSORS_PER_KERNEL), math.ceil(elements / _ELEMENTS_PER_KERNEL))
 
@@ -647,7 +647,7 @@ def _key(tensor: Tensor) -> int:
 
 
 def _weak(tensor: Tensor) -> Any:
-    """Holding it keeps the storage's key from being given to another storage."""
+    """Return what, while it is held, keeps the key of a tensor's storage from being given to another storage."""
     return StorageWeakRef(_parts(tensor)[-1].untyped_storage())
 
 
@@ -817,7 +817,7 @@ def _versioned(events: Iterable[_Event]) -> list[_Use]:
 
 
 def _grouped(uses: Iterable[_Use], users: dict[int, list[_Use]]) -> list[_Group]:
-    """Groups in order of their first operator; a group's level is more than that of whatever it waits for.
+    """Return groups in order of their first operator; a group's level is more than that of whatever it waits for.
 
     An operator may join a group only where everything else it reads comes from lower levels: then nothing that it reads
     can itself wait for the group.
@@ -991,7 +991,7 @@ class Casts:
             self.active = before
 
     def forget(self) -> None:
-        """The weights have changed."""
+        """Forget what was cast: the weights have changed."""
         self._weights.clear()
 
 
@@ -1235,7 +1235,10 @@ def _sweep(recorder: Recorder, optimizer: Optimizer) -> None:
 
 
 def _run_itself(recorder: Recorder, optimizer: Optimizer) -> None:
-    """The optimizer's own step on meta tensors, every operator counted, and a row without kernels for its state."""
+    """Run the optimizer's own step on meta tensors, and count every operator.
+
+    Its state gets a row without kernels.
+    """
     parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     recorder.forced_phase = "Optimizer"
     try:

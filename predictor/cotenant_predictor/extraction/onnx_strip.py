@@ -65,7 +65,7 @@ def stripped(data: Data) -> bytes:
 
 
 def entries(data: Data, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """Number, wire type, where the field begins, where its value begins, and where it ends."""
+    """Yield number, wire type, where the field begins, where its value begins, and where it ends."""
     at = start
     while at < end:
         begin = at

@@ -28,7 +28,7 @@ class Domain:
         self._share_by_type = {dtype: amount / total for dtype, amount in flops.items() if dtype not in _RUNS_AS_FP32}
 
     def excludes(self, device: Device, memory: MemoryRange) -> bool:
-        """Return whether the graph was not known whole, the job does not fit, or the device has no rate for its type."""
+        """Return whether the graph is not known whole, the job does not fit, or the device has no rate for its type."""
         if self._is_unknown or memory.upper > device.memory_mib:
             return True
         rates = device.peak_teraflops.keys() & set(PEAK_TYPES)

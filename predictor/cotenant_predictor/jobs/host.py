@@ -47,7 +47,7 @@ def exchange_seconds(graph: Graph, gpus: Devices, coefficients: Coefficients) ->
 
 
 def requests_per_second(graph: Graph) -> float | None:
-    """Steps per second that the declared requests ask for; None where nothing is declared."""
+    """Return the steps per second that the declared requests ask for; None where nothing is declared."""
     if graph.inference is None:
         return None
     return graph.inference.requests_per_second * graph.inference.samples_per_request / graph.batch_size

@@ -77,7 +77,7 @@ class Convolutions:
 
 
 def times(shapes: Convolutions, chips: Chips, physics: Physics, *, peak: Array, idle_seconds: float = 0.0) -> Times:
-    """Times by the best algorithm on chips whose peak in the shapes' type is `peak` (FLOP/s)."""
+    """Return the times by the best algorithm on chips whose peak in the shapes' type is `peak` (FLOP/s)."""
     found = algorithms(shapes, chips, physics, peak=peak, idle_seconds=idle_seconds)
     best = np.argmin([option.total() for option in found], axis=0)
     fields = ("tiles", "compute", "memory", "parallel")
@@ -88,7 +88,7 @@ def times(shapes: Convolutions, chips: Chips, physics: Physics, *, peak: Array, 
 def algorithms(
     shapes: Convolutions, chips: Chips, physics: Physics, *, peak: Array, idle_seconds: float = 0.0
 ) -> list[Times]:
-    """Times by each of `ALGORITHMS`; infinite where it cannot run."""
+    """Return the times by each of `ALGORITHMS`; infinite where it cannot run."""
     product, rate = shapes.product, products.rate(chips, physics, peak)
     reachable = chips.bandwidth * physics.memory_efficiency
     weights = shapes.channels * shapes.filters * shapes.taps

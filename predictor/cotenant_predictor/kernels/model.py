@@ -73,7 +73,7 @@ class Family:
     anchors: Anchors | None = None
 
     def times(self, shapes: Products | Convolutions, chips: Chips, *, peak: Array, idle_seconds: float = 0.0) -> Times:
-        """Times in a job, on chips whose peak in the shapes' type is `peak` (FLOP/s)."""
+        """Return the times in a job, on chips whose peak in the shapes' type is `peak` (FLOP/s)."""
         if isinstance(shapes, Convolutions):
             physics = self.physics
             if not isinstance(physics, convolutions.Physics):

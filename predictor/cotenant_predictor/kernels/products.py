@@ -109,7 +109,7 @@ def combined(compute: Array, memory: Array, *, sharpness: Array | float) -> Arra
 
 
 def times(products: Products, chips: Chips, physics: Physics, *, peak: Array, idle_seconds: float = 0.0) -> Times:
-    """Times of products on chips whose peak in the products' type is `peak` (FLOP/s)."""
+    """Return the times of products on chips whose peak in the products' type is `peak` (FLOP/s)."""
     tiles, parallel = tile_seconds(products, chips, physics, rate=rate(chips, physics, peak))
     return Times(
         tiles=tiles,

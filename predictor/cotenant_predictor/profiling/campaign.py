@@ -96,7 +96,7 @@ class Campaign:
         return reason is None
 
     def _without_mps(self, executor: Executor, start_mps: Callable[[], ControlDaemon]) -> str | None:
-        """Starts the daemon once; why not, if it cannot."""
+        """Start the daemon once; return why not, if it cannot."""
         known = next((reason for reason in self._blocked.values() if reason.startswith("no MPS")), None)
         if known is not None:
             return known

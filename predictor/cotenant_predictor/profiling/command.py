@@ -172,7 +172,7 @@ def _unused(gpu: Gpu, grace_seconds: float) -> Gpu:
 
 
 def _end(number: int, _: object) -> None:
-    """A request to end unwinds like any other, so that no process is left."""
+    """Have a request to end unwind like any other, so that no process is left."""
     sys.exit(128 + number)
 
 

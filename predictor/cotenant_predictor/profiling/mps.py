@@ -1,5 +1,6 @@
-"""An own MPS control daemon, in own folders, for one GPU; started as the user who measures, and ended with the
-campaign.
+"""An own MPS control daemon, in own folders, for one GPU.
+
+It is started as the user who measures, and ended with the campaign.
 
 No setting of the GPU is changed. A CUDA process that does not reach its daemon runs on without MPS, silently: so
 whoever measures under MPS must check that the daemon knows the process (`clients`).
@@ -98,7 +99,7 @@ class ControlDaemon:
         return "" if server is None else self.ask(f"get_server_status {server}").strip()
 
     def clients(self) -> tuple[int, ...]:
-        """Processes connected to the server; their numbers may be those of another PID namespace."""
+        """Return the processes connected to the server; their numbers may be those of another PID namespace."""
         server = self.server()
         found = () if server is None else self.ask(f"get_client_list {server}").split()
         return tuple(int(word) for word in found if word.isdigit())

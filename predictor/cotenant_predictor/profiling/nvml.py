@@ -56,7 +56,7 @@ class Gpu:
         return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used) // _MIB
 
     def processes(self) -> int:
-        """Processes that compute on it, of everyone; 0 where the driver does not tell."""
+        """Count the processes that compute on it, of everyone; 0 where the driver does not tell."""
         return len(next(iter(self._tried({}, (), "nvmlDeviceGetComputeRunningProcesses")), ()))
 
     @property
@@ -86,7 +86,7 @@ class Gpu:
         return {"driver": text(self._nvml.nvmlSystemGetDriverVersion()), "cuda": cuda}
 
     def watch(self, *, begin: float, end: float) -> Readings:
-        """Waits for the window on the monotonic clock, and reads through it."""
+        """Wait for the window on the monotonic clock, and read through it."""
         time.sleep(max(0.0, begin - time.monotonic()))
         with self._counters() as counters:
             return self._watched(counters, end)

@@ -191,7 +191,7 @@ class Pool:
         return found
 
     def count(self, among: Callable[[Seat], bool]) -> int:
-        """Loaded tenants of these seats."""
+        """Count the loaded tenants of these seats."""
         return sum(worker.is_loaded and among(seat) for seat, worker in self._workers.items())
 
     def drop(self, worker: Worker) -> None:

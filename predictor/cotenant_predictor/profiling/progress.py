@@ -21,7 +21,7 @@ class Screen:
     """Overwrites its line on a terminal, writes lines elsewhere."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Standard error, if no other."""
+        """Write to standard error, if to no other."""
         self._stream = stream or sys.stderr
         self._overwrites = self._stream.isatty()
 

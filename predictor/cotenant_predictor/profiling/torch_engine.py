@@ -63,7 +63,7 @@ class CudaTimeline:
         return event
 
     def seconds(self, mark: Any) -> float:
-        """Waits until the point is reached."""
+        """Wait until the point is reached; return when that was."""
         mark.synchronize()
         return self._base_seconds + float(self._base.elapsed_time(mark)) / 1000
 

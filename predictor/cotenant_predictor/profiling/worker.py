@@ -1,5 +1,6 @@
-"""One tenant's process: reads commands as JSON lines from standard input, answers each with a line on standard
-output.
+"""One tenant's process.
+
+Reads commands as JSON lines from standard input, answers each with a line on standard output.
 
 `load` the jobs, `run` them from a moment on, `profile` one step, `stop` a run, `quit`. It ends when its input ends,
 so that none outlives the campaign. An error that torch raises is an answer; any other ends the process with its
@@ -48,7 +49,7 @@ class Commands:
         return found
 
     def put_back(self, command: Mapping[str, Any]) -> None:
-        """It is not its turn yet."""
+        """Put back a command whose turn it is not yet."""
         self._waiting.append(command)
 
 

@@ -164,7 +164,7 @@ class _Data:
     members: Array
 
     def weights(self) -> Array:
-        """Groups weigh the same, however many rows they have."""
+        """Return weights by which groups weigh the same, however many rows they have."""
         counts = np.bincount(self.members)
         weights: Array = 1.0 / counts[self.members]
         return weights

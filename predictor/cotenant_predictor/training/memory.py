@@ -69,7 +69,7 @@ class Rows:
     """MiB: `more` needed more than this."""
 
     def where(self, keep: Array) -> "Rows":
-        """Some of them."""
+        """Return some of them."""
         values = {name: value[keep] for name, value in vars(self).items() if not isinstance(value, Alive)}
         return Rows(**values, alive=_picked(self.alive, keep), more=_picked(self.more, keep))
 

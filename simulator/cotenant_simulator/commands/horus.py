@@ -220,7 +220,7 @@ def _known(folder: Path | None, definitions: published.Definitions) -> "tuple[Ma
 
 
 def _require_together(arguments: argparse.Namespace) -> None:
-    """An option that would change nothing is refused.
+    """Refuse an option that would change nothing.
 
     Raises:
         InvalidInputError: there is one.

@@ -82,7 +82,7 @@ def runs(
 
 
 def _bar(done: Iterable[tuple[str, Result]], to: "console.Console", *, title: str, total: int) -> Iterator[Result]:
-    """Cleared when all is done, or when it is interrupted."""
+    """Yield the results under a bar, cleared when all is done, or when it is interrupted."""
     from rich import progress, table
 
     fitting = table.Column(no_wrap=True, overflow="ellipsis", ratio=1)

@@ -84,7 +84,7 @@ class Attempt:
     awaited: int = 0
 
     def begin(self, seats: list[Seat], *, now: float) -> None:
-        """It runs from now on."""
+        """Let it run from now on."""
         self.seats, self.since = seats, now
         self.whole = max(seat.seconds for seat in seats)
         self.left = (1.0 - self.saved) * self.whole
@@ -105,13 +105,13 @@ class Attempt:
         return min(seat.speed * self.whole / seat.seconds for seat in self.seats)
 
     def change(self, speed: float, *, now: float) -> None:
-        """It has come as far as its speed took it, and has another from now on."""
+        """Bring it as far as its speed took it, and give it another from now on."""
         self.advance(now=now)
         self.speed = speed
         self.turn += 1
 
     def advance(self, *, now: float) -> None:
-        """It has come as far as its speed took it."""
+        """Bring it as far as its speed took it."""
         if not self.lacks_memory:
             self.left -= (now - self.since) * self.speed
         self.since = now

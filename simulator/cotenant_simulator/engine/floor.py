@@ -38,13 +38,13 @@ class Floor:
         return all(len(self._seats[seat.gpu]) == 1 for seat in attempt.seats)
 
     def enter(self, attempt: attempts.Attempt, *, now: float) -> list[attempts.Attempt]:
-        """It runs from now on; whose speed, or company, is another."""
+        """Let it run from now on; return whose speed, or company, is another."""
         for seat in attempt.seats:
             self._seats.setdefault(seat.gpu, []).append(seat)
         return self._changed(attempt, now=now)
 
     def leave(self, attempt: attempts.Attempt, *, now: float) -> list[attempts.Attempt]:
-        """It runs no longer; whose speed, or company, is another."""
+        """Let it run no longer; return whose speed, or company, is another."""
         for seat in attempt.seats:
             here = self._seats[seat.gpu]
             here.remove(seat)

@@ -133,7 +133,7 @@ class History:
     spans: list[Span] | None = None
 
     def note(self, moment: Moment) -> None:
-        """The cluster may have changed; of several changes at one time the last stands."""
+        """Note that the cluster may have changed; of several changes at one time the last stands."""
         if self.moments and self.moments[-1].seconds == moment.seconds:
             self.moments[-1] = moment
         elif not self.moments or self.moments[-1][1:] != moment[1:]:

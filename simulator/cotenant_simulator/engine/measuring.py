@@ -55,7 +55,7 @@ class Lessons:
         return self._known.get((job.namespace, job.kind), NOTHING)
 
     def ended(self, job: jobs.Job, *, measured: Models, peak_mib: int) -> None:
-        """An attempt has ended by itself."""
+        """Learn from an attempt that has ended by itself."""
         if job.kind.predicted is None or job.gpus > 1:
             return
         before, learned_mib = self.of(job), -(-peak_mib * LEARNED_PERCENT // 100)

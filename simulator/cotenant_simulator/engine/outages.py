@@ -34,11 +34,11 @@ class Outages:
         return [gpu.uuid for gpu in known[fault.where].gpus]
 
     def begin(self, fault: faults.Fault, *, now: float) -> None:
-        """It is broken."""
+        """Begin an outage: it is broken."""
         self._count(fault, 1, now=now)
 
     def end(self, fault: faults.Fault, *, now: float) -> None:
-        """It is repaired."""
+        """End an outage: it is repaired."""
         self._count(fault, -1, now=now)
 
     def _count(self, fault: faults.Fault, sign: int, *, now: float) -> None:

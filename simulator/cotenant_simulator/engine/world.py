@@ -193,7 +193,7 @@ class World:
         return self._leader.contenders > 0
 
     def _await(self, met: Sequence[attempts.Attempt]) -> None:
-        """The ends, and minutes alone, of attempts whose speed or company is another."""
+        """Await the ends, and minutes alone, of attempts whose speed or company is another."""
         for attempt in met:
             if attempt.awaited != attempt.turn:
                 attempt.awaited = attempt.turn
@@ -221,7 +221,7 @@ class World:
         return True
 
     def _measure(self, attempt: attempts.Attempt, since: float) -> bool:
-        """It has been alone for long enough, unless it has ended or got a neighbour meanwhile."""
+        """Measure an attempt that was alone for long enough, unless it has ended or got a neighbour meanwhile."""
         if attempt.ended or attempt.alone_since != since:
             return False
         course = self._courses[attempt.place]
@@ -255,7 +255,7 @@ class World:
         return self._submit(attempt.place)
 
     def _teach(self, attempt: attempts.Attempt) -> None:
-        """What jobs of its kind learn from an attempt that ended by itself: its peak, as far as it got memory."""
+        """Teach jobs of its kind what an attempt that ended by itself tells: its peak, as far as it got memory."""
         job, peak = self._given[attempt.place], seating.peak_mib(attempt)
         self._desk.lessons.ended(job, measured=attempt.measured, peak_mib=peak)
 
@@ -317,7 +317,7 @@ class World:
         self._agenda.at(later, functools.partial(self._submit, place))
 
     def _lose(self, attempt: attempts.Attempt) -> None:
-        """An attempt ends before its work is done: what is safe is kept."""
+        """End an attempt before its work is done: what is safe is kept."""
         course, life = self._courses[attempt.place], self.history.lives[attempt.place]
         self._end(attempt, phase="Failed")
         course.saved = attempt.safe(self._given[attempt.place].checkpoint_seconds)

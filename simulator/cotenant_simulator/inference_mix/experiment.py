@@ -174,7 +174,7 @@ class _Answers:
 
 
 def _answered(life: floor.Life, number: int, scale: population.Scale, *, seed: int) -> _Answers:
-    """Requests come from when the replica is there; those of the same service are the same under every setting."""
+    """Answer requests from when the replica is there; those of the same service are the same under every setting."""
     service = life.asked
     if not isinstance(service, population.Service):
         raise TypeError(f"{service.name} answers no requests")

@@ -27,7 +27,7 @@ class Speed(NamedTuple):
 
 
 def arrivals(rate: float, *, until: float, seed: Sequence[int]) -> Array:
-    """Times from 0 to `until` seconds at which requests come, `rate` in a second on average, independent of each other.
+    """Draw independent times from 0 to `until` seconds at which requests come, `rate` in a second on average.
 
     Given how many come, they are uniform over the time: which is the same as exponential times between them.
     """

@@ -55,7 +55,7 @@ def by_rule(among: candidates.Candidates) -> dict[str, Array]:
 def predicted(
     model: speeds.SpeedModel, known: partners.Pairs, asked: partners.Pairs, mechanism: str
 ) -> dict[str, Array]:
-    """Sums of speeds of the groups asked for, by name, each of shape (n_groups,).
+    """Return the sums of speeds of the groups asked for, by name, each of shape (n_groups,).
 
     Args:
         model: ours, taught by what is known.

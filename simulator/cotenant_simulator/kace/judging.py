@@ -90,7 +90,7 @@ def judged(bench: colocation.Bench, *, split: str, size: int, shuffles: int = co
 def _said(
     bench: colocation.Bench, among: candidates.Candidates, *, split: str, shuffles: int
 ) -> list[dict[str, Array]]:
-    """Sums that models predict of each candidate while it was held out, by shuffle and name."""
+    """Return the sums that models predict of each candidate while it was held out, by shuffle and name."""
     size = among.groups.members.shape[1]
     said: list[dict[str, Array]] = []
     for fold in colocation.folds(bench, split, shuffles=shuffles):

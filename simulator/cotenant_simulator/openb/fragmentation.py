@@ -53,7 +53,7 @@ class Meter:
         self._changed = set(range(len(nodes)))
 
     def note(self, row: int) -> None:
-        """A node is not as it was."""
+        """Note that a node is not as it was."""
         self._changed.add(row)
 
     def milli(self, counts: ledger.Ledger) -> float:

@@ -96,7 +96,7 @@ def _lasts(given: Sequence[trace.Submission]) -> float:
 
 @functools.cache
 def _alone() -> Mapping[str, tuple[list[int], list[float]]]:
-    """Steps per second by job type: the numbers of GPUs, rising, and the speeds on them."""
+    """Return steps per second by job type: the numbers of GPUs, rising, and the speeds on them."""
     found: dict[str, tuple[list[int], list[float]]] = {}
     for (name, gpus), speed in sorted(gavel.steps_per_second(GPU_MODEL).items()):
         counts, speeds = found.setdefault(name, ([], []))

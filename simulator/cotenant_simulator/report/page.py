@@ -35,9 +35,11 @@ Cell: TypeAlias = str | float | Estimate | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Attributes:
-    title: with the unit.
-    form: of its numbers, as `format` takes it; empty: the column is text.
+    """A column of a table.
+
+    Attributes:
+        title: with the unit.
+        form: of its numbers, as `format` takes it; empty: the column is text.
     """
 
     title: str
@@ -46,9 +48,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Attributes:
-    rows: as many cells as there are columns.
-    note: a sentence below it.
+    """A table of a page.
+
+    Attributes:
+        rows: as many cells as there are columns.
+        note: a sentence below it.
     """
 
     title: str
@@ -144,13 +148,15 @@ Figure: TypeAlias = Lines | Bars | Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Attributes:
-    title: what was asked.
-    answer: one sentence.
-    command: that makes it again.
-    conditions: what is measured, what is modelled, what is assumed: a sentence each.
-    parts: in the order in which they are shown.
-    document: the same for programs.
+    """A page of a report.
+
+    Attributes:
+        title: what was asked.
+        answer: one sentence.
+        command: that makes it again.
+        conditions: what is measured, what is modelled, what is assumed: a sentence each.
+        parts: in the order in which they are shown.
+        document: the same for programs.
     """
 
     title: str

@@ -71,7 +71,7 @@ def _note(root: ET.Element, notes: Mapping[str, str]) -> None:
 
 
 def _names(root: ET.Element, ident: str) -> dict[str, str]:
-    """New names of what is referred to."""
+    """Return new names of what is referred to."""
     used: set[str] = set()
     for one in root.iter():
         used.update(name for value in one.attrib.values() for name in _REFERENCE.findall(value))

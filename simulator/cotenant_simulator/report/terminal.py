@@ -22,7 +22,7 @@ _WORDS: Final = 36
 
 
 def show(shown: page.Page, to: console.Console) -> None:
-    """The answer, the tables and the conditions."""
+    """Show the answer, the tables and the conditions."""
     to.print(text.Text(printable.plain(shown.title), style="bold"))
     to.print(text.Text(printable.plain(shown.answer)))
     for one in shown.tables:

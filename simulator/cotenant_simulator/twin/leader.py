@@ -61,7 +61,7 @@ class Leader:
         self._guarded: set[PodUID] = set()
 
     def submit(self, demand: pod.Demand, *, like: Hashable, since: float, priority: int = 0, now: float) -> None:
-        """A gated pod appears.
+        """Let a gated pod appear.
 
         Args:
             demand: what it asks for; its `queued_since` says nothing here.
@@ -106,14 +106,14 @@ class Leader:
         return True
 
     def end(self, uid: PodUID, *, phase: str = "Succeeded", now: float) -> None:
-        """A pod has finished, and is gone."""
+        """Take out a pod that has finished, and is gone."""
         record = self._ledger.pods[uid]
         self._count(record, -1)
         ended = replace(record.tenure, ended=now)
         self._ledger.pod_gone(uid, last=replace(record, phase=phase, version=record.version + 1, tenure=ended))
 
     def agent(self, node: sites.Node, *, ready: bool, unhealthy: Collection[GPUUID], now: float) -> None:
-        """What a node's agent tells from now on."""
+        """Let a node's agent tell this from now on."""
         self._version += 1
         told = sites.told(node, self._version, ready=ready, unhealthy=unhealthy)
         self._ledger.gpunode(told, now=now, tells_of=self._ledger.graves.doubtful)
@@ -132,7 +132,7 @@ class Leader:
         return self.contenders > 0
 
     def may_be_evicted(self, uid: PodUID) -> None:
-        """A pod has run for its `minimum_run_seconds`."""
+        """Note that a pod has run for its `minimum_run_seconds`."""
         self._guarded.remove(uid)
         self._hold[self._ledger.pods[uid].priority] += 1
 

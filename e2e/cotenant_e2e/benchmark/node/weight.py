@@ -25,7 +25,7 @@ class Weight:
 
 
 def of(pid: int) -> Weight:
-    """Raises OSError: it has ended."""
+    """Return the weight of a process until now. Raises OSError where it has ended."""
     folder = Path(f"/proc/{pid}")
     return parse((folder / "stat").read_text(), (folder / "status").read_text())
 

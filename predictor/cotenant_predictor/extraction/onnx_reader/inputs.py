@@ -120,7 +120,7 @@ def _check_batch(
     batch_size: int,
     source: str,
 ) -> None:
-    """A file whose sizes are all fixed must have been made for this batch, or be told otherwise."""
+    """Refuse a file whose sizes are all fixed, unless it was made for this batch, or is told otherwise."""
     sized = {name: value for name, value in inputs.items() if value.dims}
     if any(entry.name in shapes for entry in entries) or not sized:
         return

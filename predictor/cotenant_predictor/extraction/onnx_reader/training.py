@@ -169,7 +169,7 @@ def _bias(row: Row, node: Occurrence) -> list[Row]:
 
 
 def _passed_on(row: Row, node: Occurrence, wanted: Sequence[Value]) -> list[Row]:
-    """Sums where an input was broadcast; a copy where it was a part."""
+    """Return sums where an input was broadcast; a copy where it was a part."""
     if node.operator in ("Split", "Slice"):
         return [{**row, "class": "copy"}]
     out = node.written[0]

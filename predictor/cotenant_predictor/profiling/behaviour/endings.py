@@ -187,7 +187,7 @@ def _renewed(bench: Bench, daemon: ControlDaemon, neighbours: list[Subject]) -> 
 
 
 def _newcomer(bench: Bench, daemon: ControlDaemon, *, since: float) -> dict[str, Any]:
-    """Tries until a new client works, and says how long after a moment that was."""
+    """Try until a new client works, and say how long after a moment that was."""
     deadline = time.monotonic() + benches.WAIT_SECONDS
     while True:
         subject = bench.subject(daemon)

@@ -1,5 +1,6 @@
-"""The CUDA driver API as a tenant needs it, through ctypes: context, memory, one kernel that computes and one that
-faults.
+"""The CUDA driver API as a tenant needs it, through ctypes.
+
+Context, memory, one kernel that computes and one that faults.
 
 Names and signatures: https://docs.nvidia.com/cuda/cuda-driver-api. The kernels are PTX for compute capability 7.0,
 which the driver compiles for any later GPU.

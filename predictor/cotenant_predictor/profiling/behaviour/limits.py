@@ -28,7 +28,7 @@ _STOP_SECONDS = 30.0
 
 
 def threads(bench: Bench, found: Findings) -> None:
-    """A new client for each percentage."""
+    """Measure a new client for each percentage."""
     with found.asking("smCounts", "multiprocessors", "speeds", "moreIsNeverSlower"), bench.daemon() as daemon:
         facts, rates = {}, {}
         for percentage in PERCENTAGES:
@@ -65,7 +65,7 @@ def memory_limit(bench: Bench, found: Findings) -> None:
 
 
 def context(bench: Bench, found: Findings) -> None:
-    """A new client for some percentages, which does nothing but take a context."""
+    """Start a new client for some percentages, which does nothing but take a context."""
     with found.asking("limitMiB", "nvmlMiB"), bench.daemon() as daemon:
         if bench.is_stand_in:
             raise UnansweredError(_NOT_MODELLED)
@@ -124,7 +124,7 @@ def environment(bench: Bench, found: Findings) -> None:
 
 
 def priority(bench: Bench, found: Findings) -> None:
-    """The same work alone, beside an equal, and beside one of lower priority."""
+    """Do the same work alone, beside an equal, and beside one of lower priority."""
     keys = ("alonePerSecond", "equalPerSecond", "mixedPerSecond", "preferred", "streamPriorities")
     with found.asking(*keys), bench.daemon() as daemon:
         normal, equal, below = (bench.subject(daemon, Limits(priority=number)) for number in (0, 0, 1))
@@ -156,13 +156,13 @@ def _shown(bench: Bench, facts: Mapping[str, Any], found: Findings) -> None:
 
 
 def _require_speeds(bench: Bench) -> None:
-    """Raises UnansweredError where a step is a sleep: a speed would be the host's."""
+    """Raise UnansweredError where a step is a sleep: a speed would be the host's."""
     if bench.is_stand_in:
         raise UnansweredError(_NOT_MODELLED)
 
 
 def _driver_answers(bench: Bench, limited: Subject, daemon: ControlDaemon, found: Findings) -> None:
-    """What NVML and nvidia-smi say of the process that has met its limit."""
+    """Record what NVML and nvidia-smi say of the process that has met its limit."""
     found.record("clients that the daemon lists", list(daemon.clients()))
     held = bench.gpu.memory_by_process()
     found.record("memory by process, as NVML tells", held)
@@ -204,7 +204,7 @@ def _torch_answers(bench: Bench, daemon: ControlDaemon, found: Findings) -> None
 
 
 def _context_answers(bench: Bench, daemon: ControlDaemon, found: Findings) -> None:
-    """A context less is room for allocations more."""
+    """Measure what a second context takes: a context less is room for allocations more."""
     with found.asking("secondContextMiB"):
         if bench.is_stand_in:
             raise UnansweredError(_NOT_MODELLED)

@@ -71,7 +71,7 @@ class Agent:
 
 
 def agent_tenant(bench: Bench, found: Findings) -> None:
-    """A limited tenant, then one that faults on the device, then one that is killed; each with a neighbour."""
+    """Try a limited tenant, then one that is killed, then one that faults on the device; each with a neighbour."""
     first = ("secondsUntilActive", "canary", "runs", "smCount", "speed", "error", "usableMiB", "shownMiB")
     later = ("observed", "clientListed", "observedFault", "faultLines", "secondsUntilWell")
     with found.asking(*first, *later, "observedKill"), _agent(bench) as agent:

@@ -1,5 +1,6 @@
-"""A tenant's process that is experimented with: reads commands as JSON lines, answers each with a line, as `worker`
-does.
+"""A tenant's process that is experimented with.
+
+Reads commands as JSON lines, answers each with a line, as `worker` does.
 
 An error of the driver is no failure of the process but an answer: `{"error": {"function", "code", "name", "text"}}`.
 It ends when its input ends.
@@ -67,7 +68,7 @@ def _done(device: Device, command: Mapping[str, Any], commands: worker.Commands)
 
 
 def _allocated(device: Device, up_to_mib: int) -> dict[str, Any]:
-    """Takes memory in small pieces until refused."""
+    """Take memory in small pieces until refused."""
     held = 0
     try:
         while held < up_to_mib:
@@ -99,7 +100,7 @@ def _with_torch(mib: int) -> dict[str, Any]:
 
 
 def _worked(device: Device, until: float | None, commands: worker.Commands) -> dict[str, Any]:
-    """Steps one behind the other until a moment of the monotonic clock, or until told to stop, or until an error."""
+    """Do steps one behind the other until a moment of the monotonic clock, until told to stop, or until an error."""
     begun = last = time.monotonic()
     lengths: list[float] = []
     longest_ended = begun

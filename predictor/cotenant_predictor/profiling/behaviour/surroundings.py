@@ -49,7 +49,7 @@ def shared_memory(bench: Bench, found: Findings) -> None:
 
 
 def users(bench: Bench, found: Findings) -> None:
-    """A client of another user beside one of ours, with one server for all users and without."""
+    """Try a client of another user beside one of ours, with one server for all users and without."""
     keys = ("otherWaits", "otherRunsAfter")
     with found.asking(*keys, "bothRun"):
         prefix = _as_other_user(bench)
@@ -74,7 +74,7 @@ def users(bench: Bench, found: Findings) -> None:
 
 
 def no_daemon(bench: Bench, found: Findings) -> None:
-    """The pipe directory holds no daemon; then another GPU user, an MPS server, is there."""
+    """Try clients where the pipe directory holds no daemon; then where another GPU user, an MPS server, is there."""
     with found.asking("runs", "threadsIgnored", "memoryIgnored"):
         whole = bench.subject(None).open()
         subject = bench.subject(None, Limits(thread_percentage=10, memory_mib=LIMIT_MIB))
@@ -96,7 +96,7 @@ def no_daemon(bench: Bench, found: Findings) -> None:
 
 
 def permitted(prefix: Sequence[str]) -> None:
-    """Raises UnansweredError with the kernel's words where such a process may not be started here."""
+    """Raise UnansweredError with the kernel's words where such a process may not be started here."""
     if shutil.which(prefix[0]) is None:
         raise UnansweredError(f"{prefix[0]} is not installed")
     try:

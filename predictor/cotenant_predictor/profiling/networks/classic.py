@@ -1,5 +1,6 @@
-"""VGG (Simonyan and Zisserman 2014), GoogLeNet (Szegedy et al. 2014), DenseNet (Huang et al. 2016), SqueezeNet
-(Iandola 2016).
+"""VGG, GoogLeNet, DenseNet and SqueezeNet.
+
+In this order: Simonyan and Zisserman 2014, Szegedy et al. 2014, Huang et al. 2016, Iandola 2016.
 """
 
 from __future__ import annotations

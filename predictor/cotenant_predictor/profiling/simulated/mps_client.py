@@ -28,7 +28,7 @@ class Client:
         self._connection.close()
 
     def require_no_fault(self) -> None:
-        """Raises RuntimeError once a client of this server had a fatal fault, whichever it was."""
+        """Raise RuntimeError once a client of this server had a fatal fault, whichever it was."""
         if select.select([self._connection], [], [], 0)[0]:
             raise RuntimeError("CUDA error: an MPS client of this GPU had a fatal fault")
 

@@ -1,5 +1,6 @@
-"""A stand-in for `nvidia-cuda-mps-control`: `-d` starts the daemon; else it passes commands from standard input to
-it.
+"""A stand-in for `nvidia-cuda-mps-control`.
+
+`-d` starts the daemon; else it passes commands from standard input to it.
 
 As documented of the real one: a server is started by the first client or by `start_server`; defaults are for later
 servers and clients can only lower them; a fatal fault of one client ends all and new ones are refused until the last
@@ -72,13 +73,13 @@ class Daemon:
             return {"server": server, "threadPercentage": granted, "memoryMiB": self._current.memory_mib}
 
     def leave(self, pid: int) -> None:
-        """A client is gone; the last one's end clears a fault."""
+        """Take out a client that is gone; the last one's end clears a fault."""
         with self._lock:
             self._clients.pop(pid, None)
             self._fault = self._fault and bool(self._clients)
 
     def fault(self) -> None:
-        """A client had a fatal fault: every client of the server is told."""
+        """Tell every client of the server that one had a fatal fault."""
         with self._lock:
             self._fault = bool(self._clients)
             for connection in self._clients.values():

@@ -108,7 +108,7 @@ def nvmlDeviceGetMemoryInfo(device: SimulatedDevice) -> _Memory:  # noqa: N802
 
 
 def nvmlDeviceGetComputeRunningProcesses(device: SimulatedDevice) -> list[int]:  # noqa: N802
-    """Processes that hold memory."""
+    """Return the processes that hold memory."""
     return list(device.tenants())
 
 
@@ -143,7 +143,7 @@ def nvmlGpmSampleFree(sample: dict[str, float]) -> None:  # noqa: N802
 
 
 def nvmlGpmSampleGet(device: SimulatedDevice, sample: dict[str, float]) -> None:  # noqa: N802
-    """What the device does now."""
+    """Note what the device does now."""
     running = device.running()
     sample["sm"] = min(1.0, sum(load.demand.sm for load in running))
     sample["dram"] = min(1.0, sum(load.demand.dram for load in running))

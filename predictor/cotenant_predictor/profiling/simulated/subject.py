@@ -76,7 +76,7 @@ class ModelledDevice:
         self._require_no_fault()
 
     def fault(self) -> None:
-        """The server hears of it, and all its clients do."""
+        """Let the server hear of it, and all its clients."""
         if self._client is not None:
             path = Path(os.environ[mechanisms.PIPE_DIRECTORY]) / mps_client.SOCKET
             with socket.socket(socket.AF_UNIX) as connection:
