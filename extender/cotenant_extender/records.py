@@ -16,6 +16,8 @@ Object = Mapping[str, Any]
 
 RUNNING = "Running"
 TERMINAL_PHASES = ("Succeeded", "Failed")
+_REMEMBERED_PARTS = 64
+"""Of what a pod excludes, where other pods are to share the object."""
 NO_NEED = view.HostNeed(cpu_millis=0, memory_bytes=0)
 
 
@@ -230,7 +232,7 @@ def pod_record(raw: Object, known: Known = unknown) -> Pod:
         share=share,
         request=request,
         invalid=invalid,
-        gates=sharing.one(pod.gates(raw)),
+        gates=sharing.one(pod.gates(raw)) if asks else (),
         host=host,
         priority=podrequests.priority(spec),
         since=told or (tenures.seconds(metadata.get("creationTimestamp")) if request is None else request.since),
@@ -368,13 +370,15 @@ def _request(raw: Object, host: view.HostNeed, labels: Mapping[str, str]) -> vie
 def _images(spec: Object) -> tuple[str, ...]:
     """Return the same object for all pods of a template."""
     kinds = ("initContainers", "containers")
-    return sharing.one(tuple(str(one.get("image", "")) for kind in kinds for one in spec.get(kind) or ()))
+    return sharing.one(
+        tuple(sharing.digest(str(one.get("image", ""))) for kind in kinds for one in spec.get(kind) or ())
+    )
 
 
 def _excludes(namespace: str, spec: Object) -> conflicts.Exclusion:
-    """Pods of one template share it; that of most is `NOTHING`, the same object."""
+    """Return what a pod excludes, one object for all pods of a template; that of most is `NOTHING`."""
     found = conflicts.exclusion(namespace, spec)
-    return found if found is conflicts.NOTHING else sharing.one(found)
+    return found if found is conflicts.NOTHING or found.parts > _REMEMBERED_PARTS else sharing.one(found)
 
 
 def _version(metadata: Object) -> int:

@@ -4,6 +4,7 @@ What is returned equals what was given and is never changed by anyone. What cann
 """
 
 import functools
+import hashlib
 import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
@@ -11,7 +12,13 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 LIMIT = 4096
-"""How many values, and how many sets of labels, are remembered."""
+"""How many values, and how many sets of labels, are remembered: each is small."""
+REMEMBERED_CHARACTERS = 4 * 1024
+"""Of labels that are remembered."""
+MOST_LABELS, MOST_CHARACTERS = 256, 128 * 1024
+"""Of labels that are read at all. A pod that asks for a share has fewer: admission sees to that."""
+LONGEST_TEXT = 512
+"""Of a text that stands for itself."""
 
 
 def one(value: T) -> T:
@@ -30,14 +37,22 @@ def text(value: T) -> T:
 
 
 def labels(value: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Labels of an object."""
-    if not value:
+    """Return the labels of an object; none where there are so many that whoever wrote them wants memory."""
+    if not value or len(value) > MOST_LABELS:
         return {}
     given = value
     try:
+        characters = sum(map(len, given)) + sum(map(len, given.values()))
+        if characters > REMEMBERED_CHARACTERS:
+            return {} if characters > MOST_CHARACTERS else given
         return _labelled(tuple(given.items()))
     except TypeError:
         return given
+
+
+def digest(value: str) -> str:
+    """Return a text that is only compared with others, or its digest where it is long."""
+    return value if len(value) <= LONGEST_TEXT else hashlib.sha256(value.encode()).hexdigest()
 
 
 @functools.lru_cache(maxsize=LIMIT)

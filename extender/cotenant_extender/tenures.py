@@ -13,6 +13,8 @@ Object = Mapping[str, Any]
 
 ENDLESS_OWNERS: Final = frozenset({"DaemonSet", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
 """Controllers whose pods run until somebody deletes them; a Node's are kubelet's own (mirror pods)."""
+_LONGEST_KIND: Final = 63
+"""Kubernetes has no longer ones; anybody may write one into an owner reference."""
 _ALWAYS: Final = "Always"
 _GRACE_SECONDS: Final = 30
 """The API server's default of `terminationGracePeriodSeconds`."""
@@ -72,7 +74,8 @@ def of_other(raw: Object) -> Tenure:
 
 def _owner(metadata: Object) -> str:
     found: str = next(
-        (one.get("kind", "") for one in metadata.get("ownerReferences") or () if one.get("controller")), ""
+        (one.get("kind", "")[:_LONGEST_KIND] for one in metadata.get("ownerReferences") or () if one.get("controller")),
+        "",
     )
     return found
 

@@ -63,7 +63,7 @@ def asking(method: str = "GET", body: bytes = b"") -> transport.Request:
 
 
 async def fetched(connections: transport.Connections, request: transport.Request) -> bytes:
-    return (await connections.fetch(request, timeout_seconds=SECONDS))[1]
+    return (await connections.fetch(request, timeout_seconds=SECONDS, most_bytes=2**20))[1]
 
 
 def saying(*answers: bytes) -> Session:
@@ -150,7 +150,7 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(connect: Connect)
 
     connections = await connect(Server(silent))
     with pytest.raises(TimeoutError):
-        await connections.fetch(asking(), timeout_seconds=0.05)
+        await connections.fetch(asking(), timeout_seconds=0.05, most_bytes=2**20)
 
 
 async def test_many_requests_at_once_share_a_bounded_number_of_connections(connect: Connect) -> None:

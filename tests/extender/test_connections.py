@@ -9,6 +9,7 @@ import pytest
 from cotenant_extender.kube import connection, pool
 
 REQUEST = [b"GET / HTTP/1.1\r\n\r\n"]
+MOST = 16
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nretry-after: 7\r\n\r\nok"
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -55,7 +56,7 @@ async def test_a_connection_is_used_again() -> None:
     async with connecting(peer) as connections:
         for _ in range(3):
             taken = await connections.take()
-            assert await taken.exchange(REQUEST) == b"ok"
+            assert await taken.exchange(REQUEST, most_bytes=MOST) == b"ok"
             assert (taken.status, taken.headers["Retry-After"]) == (200, "7")
             connections.give_back(taken)
         assert peer.connections == 1
@@ -68,7 +69,7 @@ async def test_no_more_connections_than_the_limit_are_opened_and_who_waits_gets_
         waiting = asyncio.ensure_future(connections.take())
         await asyncio.sleep(0)
         assert not waiting.done()
-        await first.exchange(REQUEST)
+        await first.exchange(REQUEST, most_bytes=MOST)
         connections.give_back(first)
         assert await waiting is first
 
@@ -83,7 +84,7 @@ async def test_who_waits_gets_a_new_connection_where_one_is_closed() -> None:
         connections.give_back(first)
         second = await waiting
         assert second is not first
-        assert await second.exchange(REQUEST) == b"ok"
+        assert await second.exchange(REQUEST, most_bytes=MOST) == b"ok"
 
 
 async def test_who_stops_waiting_takes_nobodys_turn() -> None:
@@ -93,7 +94,7 @@ async def test_who_stops_waiting_takes_nobodys_turn() -> None:
         gone, waiting = (asyncio.ensure_future(connections.take()) for _ in range(2))
         await asyncio.sleep(0)
         gone.cancel()
-        await first.exchange(REQUEST)
+        await first.exchange(REQUEST, most_bytes=MOST)
         connections.give_back(first)
         assert await waiting is first
         assert gone.cancelled()
@@ -107,7 +108,7 @@ async def test_an_answer_that_is_cut_is_an_error() -> None:
     async with connecting(_Peer(cut)) as connections:
         taken = await connections.take()
         with pytest.raises(connection.BrokenError):
-            await taken.exchange(REQUEST)
+            await taken.exchange(REQUEST, most_bytes=MOST)
         assert not taken.usable
 
 
@@ -118,7 +119,7 @@ async def test_what_is_no_http_is_an_error() -> None:
     async with connecting(_Peer(babble)) as connections:
         taken = await connections.take()
         with pytest.raises(connection.BrokenError):
-            await taken.exchange(REQUEST)
+            await taken.exchange(REQUEST, most_bytes=MOST)
 
 
 async def test_an_answer_that_nobody_asked_for_is_never_taken_for_another() -> None:
@@ -127,10 +128,10 @@ async def test_an_answer_that_nobody_asked_for_is_never_taken_for_another() -> N
 
     async with connecting(_Peer(twice)) as connections:
         taken = await connections.take()
-        assert await taken.exchange(REQUEST) == b"ok"
+        assert await taken.exchange(REQUEST, most_bytes=MOST) == b"ok"
         assert not taken.usable
         with pytest.raises(connection.BrokenError):
-            await taken.exchange(REQUEST)
+            await taken.exchange(REQUEST, most_bytes=MOST)
 
 
 async def test_a_peer_that_ends_the_connection_after_its_answer_is_asked_on_another() -> None:
@@ -141,7 +142,7 @@ async def test_a_peer_that_ends_the_connection_after_its_answer_is_asked_on_anot
     async with connecting(peer) as connections:
         for _ in range(2):
             taken = await connections.take()
-            assert await taken.exchange(REQUEST) == b"ok"
+            assert await taken.exchange(REQUEST, most_bytes=MOST) == b"ok"
             connections.give_back(taken)
         assert peer.connections == 2
 
@@ -160,3 +161,20 @@ async def test_an_answer_can_be_read_part_by_part() -> None:
         while part := await taken.parts():
             size += len(part)
         assert size == 64 * 0x20000
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+async def test_an_answer_that_is_too_large_is_not_kept(in_parts: bool) -> None:
+    async def large(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
+        for part in [b"x" * 10] * 2 if in_parts else [b"x" * 20]:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with connecting(_Peer(large)) as connections:
+        taken = await connections.take()
+        with pytest.raises(connection.TooLargeError, match="more than 16 bytes"):
+            await taken.exchange(REQUEST, most_bytes=MOST)
+        assert not taken.usable
+        connections.give_back(taken)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from cotenant_api import errors
+from cotenant_api import errors, lines
 from cotenant_extender.kube import http, transport
 
 
@@ -33,11 +33,15 @@ class _Server:
     async def answer(self, request: web.Request) -> web.Response:
         self.tokens.append(request.headers.get("Authorization"))
         body = await request.read()
+        if "large" in request.query:
+            body = b"x" * (http.ANSWER_BYTES + 1)
         return web.Response(status=self.status, body=body or b"{}", headers={"Retry-After": "3"})
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
+        if "large" in request.query:
+            await response.write(b"x" * (lines.LONGEST + 1) + b"\n")
         await response.write(b"one\ntw")
         await response.write(b"o\n")
         if "cut" in request.query:
@@ -125,6 +129,28 @@ async def test_a_stream_gives_lines_as_they_come(token_file: Path) -> None:
     ):
         assert stream.status == 200
         assert [line async for line in stream.lines()] == [b"one\n", b"two\n"]
+
+
+async def test_a_line_that_is_too_long_hides_none_behind_it(token_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with (
+        serving(_Server()) as url,
+        http.HTTP(kubeconfig(token_file.parent, url), clock=_Clock()) as carrier,
+        carrier.stream(transport.Request("GET", "/stream?large=1")) as stream,
+    ):
+        assert [line async for line in stream.lines()] == [b"one\n", b"two\n"]
+    assert "/stream: an event of more than" in caplog.text
+
+
+@pytest.mark.parametrize(("method", "error"), [("GET", transport.TooLargeError), ("POST", transport.UnansweredError)])
+async def test_an_answer_that_is_too_large_is_none_to_a_write(
+    token_file: Path, method: str, error: type[Exception]
+) -> None:
+    async with (
+        serving(_Server()) as url,
+        http.HTTP(kubeconfig(token_file.parent, url), clock=_Clock()) as carrier,
+    ):
+        with pytest.raises(error, match="more than"):
+            await carrier.request(transport.Request(method, "/x?large=1", b"{}" if method == "POST" else None))
 
 
 async def test_a_stream_that_is_cut_says_so(token_file: Path) -> None:

@@ -1,9 +1,11 @@
 """Lists and watches: nothing is missed, whatever breaks."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -305,3 +307,45 @@ async def test_of_what_is_listed_only_what_is_wanted_is_kept() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert sink.known == {"a": {"metadata": {"name": "a"}}}
+
+
+class _Large:
+    """Objects of which each has so many bytes; answers have no more than are read at once. The watch rests."""
+
+    def __init__(self, sizes: Sequence[int], *, most: int) -> None:
+        self._sizes, self._most = sizes, most
+        self.limits: list[int] = []
+
+    async def request(self, request: transport.Request) -> transport.Answer:
+        await asyncio.sleep(0)
+        query = dict(parse_qsl(urlsplit(request.path).query))
+        begin, limit = int(query.get("continue", "0")), int(query["limit"])
+        self.limits.append(limit)
+        end, brief = min(begin + limit, len(self._sizes)), request.accept == transport.METADATA_ONLY_LIST
+        if not brief and sum(self._sizes[begin:end]) > self._most:
+            raise transport.TooLargeError("too large")
+        metadata = {"resourceVersion": "7"} | ({"continue": str(end)} if end < len(self._sizes) else {})
+        items = [{"metadata": {"name": f"n{at}"}} for at in range(begin, end)]
+        return transport.Answer(200, {}, json.dumps({"metadata": metadata, "items": items}).encode())
+
+    @asynccontextmanager
+    async def stream(self, _request: transport.Request) -> AsyncIterator[transport.Stream]:
+        await asyncio.Event().wait()
+        yield _Lines()
+
+
+@virtual.time
+async def test_a_page_of_large_objects_is_asked_for_in_smaller_ones() -> None:
+    source = _Large([10] * 100, most=100)
+    async with watching(source) as (watch, sink):
+        await watch.listed()
+        assert len(sink.known) == 100
+        assert max(source.limits[-5:]) <= 16
+
+
+@virtual.time
+async def test_an_object_that_is_too_large_alone_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async with watching(_Large([10, 1000, 10], most=100)) as (watch, sink):
+        await watch.listed()
+        assert set(sink.known) == {"n0", "n2"}
+    assert "/n1 is too large and left out" in caplog.text

@@ -5,13 +5,16 @@ Foreign errors are translated here and nowhere else. Nothing is tried again here
 
 import asyncio
 import json
+import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from cotenant_api import errors
+from cotenant_api import errors, lines
 from cotenant_deviceplugin.kube import access, cluster, transport
+
+LOG = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 10
 WATCH_SECONDS = 240
@@ -19,14 +22,29 @@ WATCH_SECONDS = 240
 IDLE_SECONDS = 90
 """A watch that is silent for so long is opened anew: bookmarks come about once a minute."""
 RETRY_SECONDS = 1.0
-LINE_BYTES = 4 * 1024 * 1024
-"""The longest event of a watch; etcd takes objects of 1.5 MiB."""
+ANSWER_BYTES = lines.LONGEST
+"""Of an answer that is read whole: one object has no more."""
+PAGE_BYTES = 2 * 2**20
+PAGE = 128
+"""Objects of a list that are asked for at once, and their bytes: larger ones are asked for by fewer."""
 
 _JSON = "application/json"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _REFUSED = frozenset({400, 403, 405, 409, 415, 422})
 _EVENT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", cluster.BOOKMARK})
+
+
+class _Form(NamedTuple):
+    """What is said, what is sent, and what is wanted of an answer."""
+
+    content_type: str = _JSON
+    accept: str = _JSON
+    most_bytes: int = ANSWER_BYTES
+
+
+_PLAIN = _Form()
 
 
 class KubernetesCluster:
@@ -64,7 +82,45 @@ class KubernetesCluster:
 
     async def list(self, selection: cluster.Selection) -> cluster.Object:
         """All objects of a selection."""
-        return await self._request("GET", f"{selection.path}?{urlencode({'fieldSelector': selection.field_selector})}")
+        items: list[cluster.Object] = []
+        token, limit = "", PAGE
+        while True:
+            page = await self._page(selection, token, limit)
+            if page is None:
+                limit //= 2
+                continue
+            items.extend(filter(selection.is_of_use, page.get("items") or ()))
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return {"metadata": page["metadata"], "items": items}
+
+    async def _page(self, selection: cluster.Selection, token: str, limit: int) -> cluster.Object | None:
+        """Return a page of a list; None: so many objects are too large together.
+
+        An object that is too large alone is left out. None is that etcd takes, unless it takes more than by default.
+        """
+        query = {"fieldSelector": selection.field_selector, "limit": str(limit)} | (
+            {"continue": token} if token else {}
+        )
+        path = f"{selection.path}?{urlencode(query)}"
+        try:
+            try:
+                most = PAGE_BYTES if limit > 1 else ANSWER_BYTES
+                return await self._answer("GET", path, form=_Form(most_bytes=most))
+            except transport.TooLargeError:
+                if limit > 1:
+                    return None
+                page = await self._answer("GET", path, form=_Form(accept=_METADATA_ONLY))
+        except cluster.ExpiredError as error:
+            # The pages that were read are of a list that is over: all of it is read again.
+            raise errors.TemporaryError(str(error), delay_seconds=RETRY_SECONDS) from error
+        except transport.BROKEN as error:
+            raise self._unreachable(error) from error
+        for item in page.get("items") or ():
+            metadata = item["metadata"]
+            name = f"{metadata.get('namespace', '')}/{metadata['name']}"
+            LOG.error("%s: %s has more bytes than are read at once and is left out", selection.path, name)
+        return {"metadata": page["metadata"]}
 
     async def watch(
         self, selection: cluster.Selection, *, resource_version: str
@@ -82,7 +138,7 @@ class KubernetesCluster:
             request = _request("GET", f"{selection.path}?{urlencode(query)}", via)
             async with connections.stream(request, timeout_seconds=IDLE_SECONDS) as (head, stream):
                 if head.status >= 300:
-                    raise self._refused(request, head, await stream.rest())
+                    raise self._refused(request, head, await stream.rest(ANSWER_BYTES))
                 yield cluster.OPENED, {}
                 async for line in _lines(stream):
                     yield _event(line)
@@ -92,12 +148,18 @@ class KubernetesCluster:
     async def _request(
         self, method: str, path: str, *, body: cluster.Object | None = None, content_type: str = _JSON
     ) -> cluster.Object:
-        connections, via = await self._connected()
         try:
-            request = _request(method, path, via, body=body, content_type=content_type)
-            head, text = await connections.fetch(request, timeout_seconds=REQUEST_SECONDS)
+            return await self._answer(method, path, body=body, form=_Form(content_type))
         except transport.BROKEN as error:
             raise self._unreachable(error) from error
+
+    async def _answer(
+        self, method: str, path: str, *, body: cluster.Object | None = None, form: _Form = _PLAIN
+    ) -> cluster.Object:
+        """Return the answer to a request. Raises BROKEN."""
+        connections, via = await self._connected()
+        request = _request(method, path, via, body=body, form=form)
+        head, text = await connections.fetch(request, timeout_seconds=REQUEST_SECONDS, most_bytes=form.most_bytes)
         if head.status >= 300:
             raise self._refused(request, head, text)
         return _object(text)
@@ -136,10 +198,10 @@ def _request(
     via: access.Access,
     *,
     body: cluster.Object | None = None,
-    content_type: str = _JSON,
+    form: _Form = _PLAIN,
 ) -> transport.Request:
     """`path`: as it stands, a selector in it is encoded already. Raises OSError: the token cannot be read."""
-    headers = {"Accept": _JSON, "Content-Type": content_type, "User-Agent": cluster.FIELD_MANAGER}
+    headers = {"Accept": form.accept, "Content-Type": form.content_type, "User-Agent": cluster.FIELD_MANAGER}
     if via.token is not None:
         headers["Authorization"] = f"Bearer {via.token()}"
     data = b"" if body is None else json.dumps(body).encode()
@@ -148,17 +210,15 @@ def _request(
 
 async def _lines(stream: transport.Stream) -> AsyncIterator[bytes]:
     """Yield the lines of a watch until it ends, or has been silent for long."""
-    line = bytearray()
+    found, left_out = lines.Lines(), 0
     while part := await _part(stream):
-        first, *more = part.split(b"\n")
-        line += first
-        for each in more:
-            yield bytes(line)
-            line = bytearray(each)
-        if len(line) > LINE_BYTES:
-            raise OSError(f"an event of a watch is longer than {LINE_BYTES} bytes")
-    if line:
-        yield bytes(line)
+        for line in found.feed(part):
+            yield line
+        if found.left_out > left_out:
+            left_out = found.left_out
+            LOG.error("an event of a watch has more than %d bytes and is left out", lines.LONGEST)
+    if rest := found.rest():
+        yield rest
 
 
 async def _part(stream: transport.Stream) -> bytes:

@@ -1,10 +1,10 @@
 """What an agent asks of the API server, as an interface, and the errors that it answers with. No I/O."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cotenant_api import errors, names
+from cotenant_api import errors, names, pod
 from cotenant_api.names import Namespace, NodeName
 
 Object = Mapping[str, Any]
@@ -44,12 +44,23 @@ class ExpiredError(errors.PermanentError):
     """410: the resource version is too old; list again."""
 
 
+def everything(_item: Object) -> bool:
+    """Return True: all of a selection is of use."""
+    return True
+
+
 @dataclass(frozen=True)
 class Selection:
-    """Objects of a collection. `field_selector` as the API server reads it."""
+    """Objects of a collection.
+
+    Attributes:
+        field_selector: as the API server reads it.
+        is_of_use: whether an object is kept while others are listed: others' may be many, and large.
+    """
 
     path: str
     field_selector: str
+    is_of_use: Callable[[Object], bool] = everything
 
 
 class Cluster(Protocol):
@@ -72,7 +83,7 @@ class Cluster(Protocol):
         """Merge patch; a resource version in it is a precondition (ConflictError)."""
 
     async def list(self, selection: Selection) -> Object:
-        """All objects of a selection, as a List with its resource version."""
+        """Return the objects of a selection that are of use, as a List with its resource version."""
 
     def watch(self, selection: Selection, *, resource_version: str) -> AsyncGenerator[Event, None]:
         """Events since a resource version, until the API server ends the stream."""
@@ -110,7 +121,7 @@ def events_path(namespace: Namespace) -> str:
 
 def pods_of(node: NodeName) -> Selection:
     """Return the pods bound to a node."""
-    return Selection("/api/v1/pods", f"spec.nodeName={node}")
+    return Selection("/api/v1/pods", f"spec.nodeName={node}", is_of_use=pod.asks_for_share)
 
 
 def gpunode_of(node: NodeName) -> Selection:

@@ -46,6 +46,10 @@ class Head:
     headers: Mapping[str, str]
 
 
+class TooLargeError(OSError):
+    """An answer that is read whole has more bytes than are taken."""
+
+
 class Connections:
     """All connections to one server.
 
@@ -71,15 +75,15 @@ class Connections:
         while self._kept:
             self._kept.pop().close()
 
-    async def fetch(self, request: Request, *, timeout_seconds: float) -> tuple[Head, bytes]:
-        """Return a whole answer. Raises BROKEN."""
+    async def fetch(self, request: Request, *, timeout_seconds: float, most_bytes: int) -> tuple[Head, bytes]:
+        """Return a whole answer. Raises BROKEN, of it TooLargeError for more than so many bytes."""
         async with self._places, asyncio.timeout(timeout_seconds):
             while True:
                 kept = self._take()
                 wire = kept or await self._open()
                 try:
                     head = await self._asked(wire, request)
-                    answer = head, await _rest(wire)
+                    answer = head, await _rest(wire, most_bytes)
                 except BROKEN:
                     # The server has ended a connection that was kept: nothing was done, or it can be done twice.
                     if kept is None or wire.answered or request.method == "POST":
@@ -149,9 +153,9 @@ class Stream:
         """Return what has come since; empty at its end. Raises BROKEN."""
         return await self._wire.part()
 
-    async def rest(self) -> bytes:
+    async def rest(self, most_bytes: int) -> bytes:
         """All that is left. Raises BROKEN."""
-        return await _rest(self._wire)
+        return await _rest(self._wire, most_bytes)
 
 
 class _Wire:
@@ -204,8 +208,11 @@ class _Wire:
         return event
 
 
-async def _rest(wire: _Wire) -> bytes:
-    parts = []
+async def _rest(wire: _Wire, most_bytes: int) -> bytes:
+    parts, size = [], 0
     while part := await wire.part():
         parts.append(part)
+        size += len(part)
+        if size > most_bytes:
+            raise TooLargeError(f"the answer has more than {most_bytes} bytes")
     return b"".join(parts)

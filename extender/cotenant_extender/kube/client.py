@@ -75,9 +75,13 @@ class Client:
     def __init__(self, carrier: transport.Transport, *, sleep: Sleep = asyncio.sleep) -> None:
         self.carrier, self.sleep = carrier, sleep
 
-    async def get(self, path: str, *, timeout_seconds: float = 30.0) -> Object:
-        """Read."""
-        return await self._retried(transport.Request("GET", path, timeout_seconds=timeout_seconds))
+    async def get(self, path: str, *, timeout_seconds: float = 30.0, accept: str = transport.JSON) -> Object:
+        """Read.
+
+        Raises:
+            TooLargeError: the answer is larger than what is read at once.
+        """
+        return await self._retried(transport.Request("GET", path, timeout_seconds=timeout_seconds, accept=accept))
 
     async def patch(self, path: str, change: Mapping[str, Any], *, content_type: str) -> Object:
         """Change; such a patch may be applied twice without harm."""

@@ -21,6 +21,10 @@ class BrokenError(OSError):
     """The connection ended, or what came is no HTTP."""
 
 
+class TooLargeError(BrokenError):
+    """An answer has more bytes than are read."""
+
+
 class Connection(asyncio.Protocol):
     """One connection.
 
@@ -35,7 +39,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._waiting: asyncio.Future[None] | None = None
         self._parts: deque[bytes] = deque()
-        self._buffered = 0
+        self._buffered = self._most = 0
         self._streams = self._headed = self._paused = False
         self._ended = True
         self._error: Exception | None = None
@@ -50,15 +54,19 @@ class Connection(asyncio.Protocol):
         """Whether another request may be sent."""
         return self._transport is not None and not self._transport.is_closing() and self._error is None
 
-    async def exchange(self, request: Iterable[bytes]) -> bytes:
-        """Send a request; the body of its answer.
+    async def exchange(self, request: Iterable[bytes], *, most_bytes: int) -> bytes:
+        """Send a request; return the body of its answer.
 
         Raises:
             BrokenError: the connection ended before the answer did.
+            TooLargeError: the body has more than `most_bytes`; the connection is closed.
         """
+        self._most = most_bytes
         self._send(request, streams=False)
         while not self._ended:
             await self._progress()
+        if self._buffered > self._most:
+            raise TooLargeError(f"the answer has more than {self._most} bytes")
         body = self._parts.popleft() if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         return body
@@ -104,7 +112,8 @@ class Connection(asyncio.Protocol):
 
     async def _progress(self) -> None:
         if self._error is not None:
-            raise BrokenError(str(self._error)) from self._error
+            kind = TooLargeError if isinstance(self._error, TooLargeError) else BrokenError
+            raise kind(str(self._error)) from self._error
         self._waiting = asyncio.get_running_loop().create_future()
         try:
             await self._waiting
@@ -123,7 +132,10 @@ class Connection(asyncio.Protocol):
     # --- what the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open. A peer that is gone is found out within a minute: a watch may be silent for long."""
+        """Take the connection that is open now.
+
+        A peer that is gone is found out within a minute: a watch may be silent for long.
+        """
         self._transport = transport  # type: ignore[assignment]
         plain = transport.get_extra_info("socket")
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -147,7 +159,7 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """Take in that the connection has ended."""
         self._transport = None
         if self._error is None:
             self._error = exc or ConnectionResetError("the peer closed the connection")
@@ -157,7 +169,7 @@ class Connection(asyncio.Protocol):
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        """An answer begins."""
+        """Take in that an answer begins; it breaks the connection if nobody asked for one."""
         if self._ended:
             self._fail(BrokenError("an answer came that nobody asked for"))
 
@@ -175,11 +187,15 @@ class Connection(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         """Part of the body."""
         if not self._ended:
-            self._parts.append(part)
             self._buffered += len(part)
+            if not self._streams and self._buffered > self._most:
+                self._parts.clear()
+                self._fail(TooLargeError(f"the answer has more than {self._most} bytes"))
+            else:
+                self._parts.append(part)
 
     def on_message_complete(self) -> None:
-        """The answer is whole."""
+        """Take in that the answer is whole."""
         self._ended = True
         if not self._parser.should_keep_alive():
             self._error = ConnectionResetError("the peer keeps the connection no longer")

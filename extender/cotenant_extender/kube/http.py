@@ -1,6 +1,7 @@
 """The transport over HTTP: kept-alive connections to one API server, configured as every Kubernetes client is."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,12 +11,14 @@ from urllib.parse import urlsplit
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
 
-from cotenant_api import errors
+from cotenant_api import errors, lines
 from cotenant_extender.kube import connection, pool, transport
 
+LOG = logging.getLogger(__name__)
+
 CONNECTIONS = 256
-LINE_BYTES = 4 * 1024 * 1024
-"""An object of a watch is one line; etcd takes none above 1.5 MiB."""
+ANSWER_BYTES = lines.LONGEST
+"""Of an answer that is read whole: one object has no more, and a list is asked for in smaller pages."""
 CREDENTIAL_SECONDS = 60.0
 """How often a token file is read again."""
 
@@ -57,12 +60,16 @@ class HTTP:
             async with asyncio.timeout(request.timeout_seconds):
                 taken = await connections.take()
                 try:
-                    body = await taken.exchange(self._bytes(request))
+                    body = await taken.exchange(self._bytes(request), most_bytes=ANSWER_BYTES)
                 except BaseException:
                     taken.close()
                     raise
                 finally:
                     connections.give_back(taken)
+        except connection.TooLargeError as error:
+            if request.method != "GET":
+                raise _unanswered(request, error) from error
+            raise transport.TooLargeError(f"{request.path.partition('?')[0]}: {error}") from error
         except OSError as error:
             raise _unanswered(request, error) from error
         if taken.status == 401:
@@ -144,15 +151,16 @@ class _Lines:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the lines, as they come."""
-        rest = b""
+        found, left_out = lines.Lines(), 0
         try:
             while part := await self._part():
-                *lines, rest = (rest + part).split(b"\n")
-                for line in lines:
+                for line in found.feed(part):
                     yield line + b"\n"
-                if len(rest) > LINE_BYTES:
-                    raise connection.BrokenError(f"a line is longer than {LINE_BYTES} bytes")
-            if rest:
+                if found.left_out > left_out:
+                    left_out = found.left_out
+                    path = self._request.path.partition("?")[0]
+                    LOG.error("%s: an event of more than %d bytes is left out", path, lines.LONGEST)
+            if rest := found.rest():
                 yield rest
         except OSError as error:
             raise _unanswered(self._request, error) from error

@@ -49,7 +49,7 @@ class Pool:
             await self._turn()
 
     def give_back(self, taken: connection.Connection) -> None:
-        """It may be used again; one whose answer has not ended must be closed instead."""
+        """Take back a connection to be used again; one whose answer has not ended must be closed instead."""
         if taken.usable:
             taken.idle_since = asyncio.get_running_loop().time()
             self._idle.append(taken)

@@ -8,6 +8,7 @@ from cotenant_api import errors
 
 JSON = "application/json"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_ONLY_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
@@ -17,6 +18,10 @@ class UnansweredError(errors.TemporaryError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, delay_seconds=1.0)
+
+
+class TooLargeError(errors.PermanentError):
+    """What was read has more bytes than are read at once."""
 
 
 class Request(NamedTuple):
@@ -51,7 +56,12 @@ class Transport(Protocol):
     """Carries requests."""
 
     async def request(self, request: Request) -> Answer:
-        """Send one; raises UnansweredError where no whole answer came."""
+        """Send one.
+
+        Raises:
+            UnansweredError: no whole answer came.
+            TooLargeError: the answer to a GET is too large; to any other request, that counts as none.
+        """
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         """Send one whose answer is read line by line; raises UnansweredError as `request` does."""

@@ -46,10 +46,10 @@ class Sink(Protocol):
         """Take in all objects there are, as of a resource version, in steps between which other work goes on."""
 
     def changed(self, item: Object, /) -> None:
-        """An object was added or modified."""
+        """Take in an object that was added or modified."""
 
     def gone(self, item: Object, /) -> None:
-        """An object was deleted; this was its last state."""
+        """Take in that an object was deleted; this was its last state."""
 
 
 def _nothing() -> None:
@@ -125,13 +125,16 @@ class Watch:
 
     async def _list(self) -> None:
         items: list[Any] = []
-        token = ""
+        token, limit = "", PAGE
         asked = self._asked
         self._again.clear()
         self._begins()
         while True:
-            query = f"?limit={PAGE}" + (f"&continue={token}" if token else "")
-            page = await self._api.get(self.path + query)
+            page = await self._page(token, limit)
+            if page is None:
+                limit //= 2
+                continue
+            limit = min(limit + limit // 4 + 1, PAGE)
             for count, item in enumerate(page.pop("items", None) or (), start=1):
                 items.append(self._read(item))
                 if count % READ_PER_STEP == 0:
@@ -146,6 +149,23 @@ class Watch:
         self.lists += 1
         self._answered = asked
         self._progress.set()
+
+    async def _page(self, token: str, limit: int) -> Object | None:
+        """Return a page of a list; None: so many objects are too large together.
+
+        An object that is too large alone is left out. None is that etcd takes, unless it takes more than by default.
+        """
+        path = f"{self.path}?limit={limit}" + (f"&continue={token}" if token else "")
+        try:
+            return await self._api.get(path)
+        except transport.TooLargeError:
+            if limit > 1:
+                return None
+        page = await self._api.get(path, accept=transport.METADATA_ONLY_LIST)
+        for item in page.pop("items", None) or ():
+            metadata = item["metadata"]
+            LOG.error("%s: %s/%s is too large and left out", self.path, metadata.get("namespace", ""), metadata["name"])
+        return page
 
     def _forget(self) -> None:
         """Go on with a list."""
@@ -239,4 +259,7 @@ async def _events(stream: transport.Stream) -> AsyncIterator[object]:
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError as error:
+                if line.endswith(b"\n"):
+                    # It is whole, and would be no other the next time.
+                    raise errors.TemporaryError(f"a watch sent what is no JSON: {error}", delay_seconds=0) from error
                 raise transport.UnansweredError(f"a watch was cut: {error}") from error

@@ -41,6 +41,12 @@ class Exclusion(NamedTuple):
     ports: frozenset[Port]
     apart: tuple[Apart, ...]
 
+    @property
+    def parts(self) -> int:
+        """How many ports, terms, expressions, values and namespaces there are."""
+        terms = (1 + constraints.size(term.expressions) + len(term.namespaces or ()) for term in self.apart)
+        return len(self.ports) + sum(terms)
+
 
 NOTHING = Exclusion(frozenset(), ())
 
@@ -66,14 +72,18 @@ def conflict(one: Member, other: Member) -> bool:
 
 
 def exclusion(namespace: str, spec: Object) -> Exclusion:
-    """Return what a pod's spec excludes from its node; `NOTHING` itself where it excludes nothing."""
+    """Return what a pod's spec excludes from its node; `NOTHING` itself where it excludes nothing.
+
+    What is more than `constraints.MAX_PARTS` ports, expressions, values and namespaces is left to kube-scheduler.
+    """
     ports, affinity = _ports(spec), spec.get("affinity")
     if not ports and not affinity:
         return NOTHING
     anti = (affinity or {}).get("podAntiAffinity") or {}
     required = anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     apart = tuple(term for raw in required if (term := _apart(namespace, raw)) is not None)
-    return Exclusion(frozenset(ports), apart) if ports or apart else NOTHING
+    found = Exclusion(frozenset(ports), apart)
+    return found if 0 < found.parts <= constraints.MAX_PARTS else NOTHING
 
 
 def _ports(spec: Object) -> list[Port]:
