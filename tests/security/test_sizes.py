@@ -16,6 +16,7 @@ from security.test_grants import KINDS, of_kind
 Refused = Callable[[Callable[[], Any]], str]
 
 MOST = 128
+ROOM = 49152
 TINY = {format(number, "x"): "" for number in range(44_000)}
 """Under 256 KiB, which is what the API server bounds."""
 HELD: Json = {"schedulingGates": [{"name": "example.org/hold"}]}
@@ -74,3 +75,21 @@ def test_a_pod_with_many_that_is_there_already_goes_on(tenant: Tenant, scheduler
     condition = {"type": names.PACKED, "status": "False", "reason": "Waiting", "message": "by a test"}
     scheduler.patch(f"{path}/status", {"status": {"conditions": [condition]}})
     scheduler.delete(path, dryRun="All")
+
+
+def test_annotations_leave_room_for_what_the_scheduler_writes(
+    tenant: Tenant, scheduler: Client, refused: Refused
+) -> None:
+    """Each character is of four bytes, and the API server takes 262144 bytes of annotations."""
+    key = "example.org/a"
+    pod = pod_object("p", **HELD)
+    pod["metadata"]["annotations"] = {key: "\N{ROCKET}" * (ROOM - len(key))}
+    full = f"metadata.annotations: {ROOM + 1} characters beside those of cotenant.dev: at most {ROOM}"
+    more = {"metadata": {"annotations": {key: pod["metadata"]["annotations"][key] + "x"}}}
+    assert full in refused(
+        lambda: tenant.client.create(tenant.workspace.pods(), pod | {"metadata": pod["metadata"] | more["metadata"]})
+    )
+    tenant.client.create(tenant.workspace.pods(), pod)
+    assert full in refused(lambda: tenant.client.patch(tenant.workspace.pods("p"), more))
+    mark = {"metadata": {"annotations": {names.EARMARK: "x" * 8192}}}
+    scheduler.patch(f"{tenant.workspace.pods('p')}?dryRun=All", mark)

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeVar
 import urllib3.exceptions
 import yaml
 
-from cotenant_api import errors, names, nesting
+from cotenant_api import errors, lines, names, nesting
+from cotenant_cli.reading import pages
 from kubernetes import client, config
 
 Object = Mapping[str, Any]
@@ -23,6 +24,7 @@ Read = TypeVar("Read")
 
 PAGE: Final = 500
 TIMEOUT_SECONDS: Final = 60.0
+_PART_BYTES: Final = 2**16
 _TRIES: Final = 3
 _QUOTES: Final = "'\""
 _JSON: Final = {"Accept": "application/json"}
@@ -64,8 +66,11 @@ class Connection:
         """
         with _answered(path):
             answer = self._ask(path, query, TIMEOUT_SECONDS)
-            status, data = answer.status, answer.response.data
-        return status, _decoded(data)
+            try:
+                data = _read(path, answer.response)
+            finally:
+                answer.response.close()
+        return answer.status, _decoded(data)
 
     def require_cotenant(self) -> None:
         """Nothing, if the cluster serves our kinds.
@@ -143,12 +148,10 @@ class Lists:
     def _whole(self, path: str, read: Callable[[Object], Read | None], selector: str) -> list[Read] | None:
         """All pages of one version; None: it expired meanwhile."""
         found: list[Read] = []
-        query: list[tuple[str, str]] = [("limit", str(self._page))]
-        if selector:
-            query.append(("fieldSelector", selector))
-        following = ""
+        query = [("fieldSelector", selector)] if selector else []
+        following, limit = "", self._page
         while True:
-            status, answer = self.connection.get(path, [*query, ("continue", following)] if following else query)
+            status, answer, limit = pages.page(self.connection, path, query, following=following, limit=limit)
             if status == http.client.NOT_FOUND:
                 return []
             if status == http.client.GONE:
@@ -234,6 +237,18 @@ def no_answer(what: str, error: Exception) -> errors.TemporaryError:
     )
 
 
+def _read(path: str, response: Any) -> bytes:
+    """Return what an answer holds."""
+    parts: list[bytes] = []
+    left = lines.LONGEST
+    while part := response.read(_PART_BYTES, decode_content=True):
+        parts.append(part)
+        left -= len(part)
+        if left < 0:
+            raise pages.TooLargeError(f"GET {path}: the answer has more than {lines.LONGEST} bytes")
+    return b"".join(parts)
+
+
 def _decoded(data: bytes) -> dict[str, Any]:
     try:
         decoded = json.loads(nesting.bounded(data))
@@ -243,13 +258,12 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what stands between line ends; the last line may have none."""
-    left = b""
+    """Yield what stands between line ends; the last line may have none. One that is too long is left out."""
+    found = lines.Lines()
     for chunk in chunks:
-        *whole, left = (left + chunk).split(b"\n")
-        yield from whole
-    if left:
-        yield left
+        yield from found.feed(chunk)
+    if rest := found.rest():
+        yield rest
 
 
 def _namespace(kubeconfig: Path | None, context: str | None) -> str:

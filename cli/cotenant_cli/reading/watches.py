@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cotenant_api import errors, nesting
+from cotenant_cli.reading import pages
 
 Object = Mapping[str, Any]
 Read = TypeVar("Read")
@@ -30,12 +31,8 @@ PAUSE_SECONDS: Final = 0.05
 _EXPIRED: Final = (http.client.GONE, http.client.GATEWAY_TIMEOUT)
 
 
-class Source(Protocol):
+class Source(pages.Source, Protocol):
     """An API server; see `kube.Connection`."""
-
-    def get(self, path: str, query: Query, /) -> tuple[int, Mapping[str, Any]]:
-        """Status and body of an answer. Raises TemporaryError."""
-        ...
 
     def lines(
         self, path: str, query: Query, /, *, silence_seconds: float
@@ -106,10 +103,9 @@ class Watch(Generic[Read]):
 
     def _list(self) -> None:
         found: dict[str, Read] = {}
-        query = [("limit", str(PAGE))]
-        following = ""
+        following, limit = "", PAGE
         while True:
-            status, page = self._source.get(self._path, [*query, ("continue", following)] if following else query)
+            status, page, limit = pages.page(self._source, self._path, (), following=following, limit=limit)
             _raise_for(self._path, status, page)
             for raw in page.get("items") or ():
                 one = self._read(raw)

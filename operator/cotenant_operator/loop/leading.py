@@ -29,6 +29,8 @@ DURATION_SECONDS: Final = 15
 """After which others take a Lease that does not change."""
 LONGEST_SECONDS: Final = 120
 """No Lease counts for longer, whatever it says of itself: admission lets in no more either."""
+MOST_TRANSITIONS: Final = 2**31
+"""The API server keeps 32 bits: after that many changes of leaders they are counted anew."""
 RENEW_SECONDS: Final = 10.0
 """How long a renewal allows to act."""
 RETRY_SECONDS: Final = 2.0
@@ -176,7 +178,7 @@ class Leader:
             "holderIdentity": holder,
             "leaseDurationSeconds": duration,
             "renewTime": now,
-            "leaseTransitions": over.transitions + taken,
+            "leaseTransitions": (over.transitions + taken) % MOST_TRANSITIONS,
             **({"acquireTime": now} if taken else {}),
         }
         patch = {"metadata": {"resourceVersion": over.version}, "spec": spec}
