@@ -1,7 +1,7 @@
 """Enumerations that command lines offer: without pydantic, so that `--help` is quick."""
 
 import enum
-from typing import Final
+from typing import Final, Self
 
 
 class WorkloadType(enum.StrEnum):
@@ -19,29 +19,33 @@ class Sharing(enum.StrEnum):
 
 
 class Placement(enum.StrEnum):
-    """How a GPU is chosen among those that fit."""
+    """How a GPU is chosen among those that fit.
 
-    FIRST_FIT = "FirstFit"
-    BEST_FIT = "BestFit"
-    SPREAD = "Spread"
-    FGD = "FGD"
-    """Where least idle GPU becomes useless for the recent mix of demands."""
-    DUAL_PRICE = "DualPrice"
-    """Where the node loses least of its worth at dual prices of the recent mix of demands."""
-    INTERFERENCE = "Interference"
-    """Where it adds most to the predicted speeds of all jobs on the GPU."""
-    EXCLUSIVE = "Exclusive"
-    """A whole GPU for every pod, as without sharing; the first that is empty."""
-    REACTIVE = "Reactive"
-    """A whole GPU until a DLJob has been measured alone for a minute, then the first that fits what was measured."""
-    MEMORY_ONLY = "MemoryOnly"
-    """The GPU with the least free memory; what a prediction says of a GPU's time counts for nothing."""
-    SM_PERCENT = "SMPercent"
-    """Beside those who are predicted to keep the GPU busiest."""
-    MEM_PERCENT = "MemPercent"
-    """Beside those who are predicted to keep its memory least busy."""
-    RANDOM = "Random"
-    """Any, by a hash of the pod's UID and the GPU's place: the same pod finds the same place again."""
+    Attributes:
+        words: the same for people, as `cotenant why` and the dashboard say it.
+    """
+
+    words: str
+
+    def __new__(cls, name: str, words: str) -> Self:
+        """Make a member of its name in a PackingPolicy and its words."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.words = words
+        return member
+
+    FIRST_FIT = "FirstFit", "the first GPU that fits"
+    BEST_FIT = "BestFit", "the GPU that fits with least left over"
+    SPREAD = "Spread", "the emptiest GPU"
+    FGD = "FGD", "where least idle GPU becomes useless for the recent mix of jobs"
+    DUAL_PRICE = "DualPrice", "where the node loses least of its worth for the recent mix of jobs"
+    INTERFERENCE = "Interference", "where it adds most to the predicted speeds of all jobs on the GPU"
+    EXCLUSIVE = "Exclusive", "the first empty GPU: each pod has a whole one"
+    REACTIVE = "Reactive", "a whole GPU until it has been measured alone, then the first that fits"
+    MEMORY_ONLY = "MemoryOnly", "the GPU with the least free memory that fits"
+    SM_PERCENT = "SMPercent", "beside those who are predicted to keep the GPU busiest"
+    MEM_PERCENT = "MemPercent", "beside those who are predicted to keep its memory least busy"
+    RANDOM = "Random", "any GPU that fits"
 
 
 DEFAULT_PLACEMENT: Final = Placement.FIRST_FIT

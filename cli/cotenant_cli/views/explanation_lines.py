@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Final
 
 from cotenant_api import dljob, printable, tables
-from cotenant_api.packingpolicy import Placement
 from cotenant_api.pod import PackedReason
 from cotenant_cli.views import explanation, usage_tables
 
@@ -47,21 +46,6 @@ _CONDITIONS: Final = (
     tables.words("SINCE"),
     tables.words("MESSAGE"),
 )
-CHOICES: Final = {
-    Placement.FIRST_FIT: "the first GPU that fits",
-    Placement.BEST_FIT: "the GPU that fits with least left over",
-    Placement.SPREAD: "the emptiest GPU",
-    Placement.FGD: "where least idle GPU becomes useless for the recent mix of jobs",
-    Placement.DUAL_PRICE: "where the node loses least of its worth for the recent mix of jobs",
-    Placement.INTERFERENCE: "where it adds most to the predicted speeds of all jobs on the GPU",
-    Placement.EXCLUSIVE: "the first empty GPU: each pod has a whole one",
-    Placement.REACTIVE: "a whole GPU until it has been measured alone, then the first that fits",
-    Placement.MEMORY_ONLY: "the GPU with the least free memory that fits",
-    Placement.SM_PERCENT: "beside those who are predicted to keep the GPU busiest",
-    Placement.MEM_PERCENT: "beside those who are predicted to keep its memory least busy",
-    Placement.RANDOM: "any GPU that fits",
-}
-"""How each placement chooses, for people."""
 _OVER: Final = (dljob.Phase.SUCCEEDED, dljob.Phase.FAILED)
 """As a pod's phase is worded, too."""
 _UNITS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -138,7 +122,7 @@ def _chosen(policy: explanation.Policy, replicas: Sequence[explanation.Replica])
     """Why there; empty where nothing is placed. A policy that is no longer in force is not known."""
     by = sorted({one.policy_generation for one in replicas if one.policy_generation is not None})
     if not by or by == [policy.generation]:
-        return CHOICES[policy.placement] if by else ""
+        return policy.placement.words if by else ""
     return f"by the policy of generation {', '.join(map(str, by))}; another is in force now"
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 from cotenant_api import packingpolicy
-from cotenant_cli.views import explanation_lines
 
 MISSING = f"there is no PackingPolicy named {packingpolicy.NAME}: nothing is placed until there is one"
 
@@ -15,6 +14,6 @@ def part(policy: packingpolicy.PackingPolicy | None, problem: str | None) -> dic
     return {
         "generation": policy.generation,
         "problem": problem,
-        "chosen": explanation_lines.CHOICES[policy.spec.placement],
+        "chosen": policy.spec.placement.words,
         "spec": policy.spec.to_object(),
     }
