@@ -27,7 +27,7 @@ class Placement(enum.StrEnum):
 
     words: str
 
-    def __new__(cls, name: str, words: str) -> Self:
+    def __new__(cls, name: str, words: str = "") -> Self:
         """Make a member of its name in a PackingPolicy and its words."""
         member = str.__new__(cls, name)
         member._value_ = name

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from cotenant_api import names, places
 from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
@@ -151,6 +153,17 @@ def test_another_cause_is_told_far_back_in_the_queue_when_some_minutes_have_pass
     last = (f"a{reporting.FRONT}", PackedReason.INSUFFICIENT_SHARE)
     assert last not in due(reporter, source, now=NOW + 61)
     assert last in due(reporter, source, now=NOW + 31 + reporting.WORDS_SECONDS)
+
+
+def test_among_thousands_another_cause_is_told_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each report is up to three writes: those of seven thousand pods, each some minutes, kept the API server busy."""
+    source, reporter = reworded(*(f"a{number:02}" for number in range(reporting.FRONT + 1)))
+    monkeypatch.setattr(reporting, "POD_SECONDS", 100.0)
+    last = (f"a{reporting.FRONT}", PackedReason.INSUFFICIENT_SHARE)
+    waits = 100 * (reporting.FRONT + 1)
+    assert last not in due(reporter, source, now=NOW + 31 + reporting.WORDS_SECONDS)
+    assert last not in due(reporter, source, now=NOW + 25 + waits)
+    assert last in due(reporter, source, now=NOW + 31 + waits)
 
 
 def test_other_numbers_of_the_same_causes_are_not_told() -> None:

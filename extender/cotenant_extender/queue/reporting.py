@@ -4,12 +4,15 @@
 off, and after that when the reason changes, its place in the queue has, when it is expected to start, or the words of
 the message beside its numbers, at most every `INTERVAL_SECONDS` per pod. Who is not among the first `FRONT` is told a
 new place when it is half, or twice, of what was told, and new words after `WORDS_SECONDS`: a few times in a long wait.
+Among thousands that wait, words and starts are told more rarely, `POD_SECONDS` for each of them: a report is up to
+three writes, with its event and with what the operator makes of it, and they delay Bindings.
 A pod that has waited `EVENT_SECONDS` is told by an event, too: `kubectl describe pod` shows no words of conditions.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cotenant_api import places
 from cotenant_api.names import PodUID
@@ -22,6 +25,7 @@ FIRST_SECONDS = 1.0
 INTERVAL_SECONDS = 30.0
 EVENT_SECONDS = 10.0
 WORDS_SECONDS = 300.0
+POD_SECONDS = 0.5
 FRONT = 10
 STEP_SECONDS = 300.0
 """An expected start that has moved by less is not told again, nor one that has by less than a quarter of the rest."""
@@ -78,6 +82,19 @@ class _Told:
     when: float = 0.0
 
 
+class _Pace(NamedTuple):
+    """How much is told.
+
+    Attributes:
+        crowd: seconds after which a pod may be told other words, or another start.
+        aloud: whether an event may tell it, too.
+    """
+
+    now: float
+    crowd: float
+    aloud: bool
+
+
 class Reporter:
     """Remembers what was written when."""
 
@@ -114,6 +131,7 @@ class Reporter:
         )
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
         limit, events, waited = teller.asked + TALLIES, 0, False
+        crowd = POD_SECONDS * len(source.index.pending)
         for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
                 break
@@ -124,7 +142,7 @@ class Reporter:
                 continue
             words = teller.explain(source, policy, pod, now=now)
             start = teller.expected_start(pod.entry)
-            report = self._waiting(pod, words, start, now=now, aloud=events < EVENTS)
+            report = self._waiting(pod, words, start, pace=_Pace(now, crowd, events < EVENTS))
             if report is not None:
                 events += report.times > 0
                 yield report
@@ -154,16 +172,17 @@ class Reporter:
         return told.again
 
     def _waiting(
-        self, pod: telling.Waiting, words: telling.Words, start: float | None, *, now: float, aloud: bool
+        self, pod: telling.Waiting, words: telling.Words, start: float | None, *, pace: _Pace
     ) -> Report | None:
-        told, (reason, message) = self._told[pod.record.uid], words
+        (now, crowd, aloud), told, (reason, message) = pace, self._told[pod.record.uid], words
         speaks = aloud and (reason is PackedReason.INVALID_REQUEST or now - pod.record.since >= EVENT_SECONDS)
         silent = speaks and reason != told.spoken
         same = reason == told.reason and not silent and not _moved(told.place, pod.position)
         same = same and pod.record.told in (None, pod.record.since)
-        patience = 0.0 if pod.position <= FRONT else WORDS_SECONDS
-        reworded = _words(message) != told.words and now - told.when >= patience
-        if same and not reworded and not _shifted(told.start, start, now=now):
+        since, front = now - told.when, pod.position <= FRONT
+        reworded = _words(message) != told.words and since >= (0.0 if front else max(WORDS_SECONDS, crowd))
+        shifted = _shifted(told.start, start, now=now) and (front or since >= crowd)
+        if same and not reworded and not shifted:
             told.again = now + RECHECK_SECONDS
             return None
         told.times = 0 if not speaks else 1 if silent else told.times + 1

@@ -18,6 +18,10 @@ GRACE_SECONDS: Final = 30
 may create the DLJob before its ConfigMap."""
 POLL_SECONDS: Final = (1.0, 30.0)
 """Bounds of the time between two looks for a graph that is not there."""
+LOOK_SECONDS: Final = 0.2
+"""The same for each DLJob of a namespace: of thousands five are looked at in a second."""
+MOST_SECONDS: Final = 900.0
+"""However many there are."""
 
 
 def granted(
@@ -144,14 +148,20 @@ def waiting_for_graph(observed: Observed, now: datetime) -> Stage | None:
     return _blocked(reasons.PREDICTION_PENDING, outcome.message, retry_at=next_look(observed, now))
 
 
-def next_look(observed: Observed, now: datetime) -> datetime | None:
-    """When to look for the graph again; the older the job, the rarer. None: it cannot come by itself."""
+def next_look(observed: Observed, now: datetime, *, least: float = POLL_SECONDS[0]) -> datetime | None:
+    """Return when to look for the graph again; None: it cannot come by itself.
+
+    The older the job, the rarer, and the more DLJobs its namespace has: thousands whose graph nobody can read would be
+    read for ever, at others' cost.
+    """
     outcome = observed.outcome
     if not isinstance(outcome, outcomes.Missing) or not outcome.may_come:
         return None
     age = (now - observed.job.meta.created).total_seconds()
-    least, most = POLL_SECONDS
-    return now + timedelta(seconds=min(max(age / 4, least), most))
+    alone = min(max(age / 4, least), max(POLL_SECONDS[1], least))
+    among = min(LOOK_SECONDS * observed.siblings, MOST_SECONDS)
+    # A young one's ConfigMap may just be on its way.
+    return now + timedelta(seconds=alone if among <= POLL_SECONDS[1] else max(alone, min(age, among)))
 
 
 def _blocked(reason: str, message: str, *, retry_at: datetime | None = None) -> Stage:

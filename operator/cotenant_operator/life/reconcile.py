@@ -10,7 +10,6 @@ from cotenant_operator import reasons
 from cotenant_operator.life import attempts, creation, extracting, serving, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
-from cotenant_operator.state import outcomes
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.telling import happenings, status
@@ -96,6 +95,6 @@ def _retry_at(observed: Observed, stage: Stage, now: datetime) -> datetime | Non
 
     A deadline may begin with the status that is being written, which is looked at anyway.
     """
-    if stage.retry_at is not None or not isinstance(observed.outcome, outcomes.Missing):
+    if stage.retry_at is not None or stage.workload:
         return stage.retry_at
-    return None if stage.workload or not observed.outcome.may_come else now + timedelta(seconds=30)
+    return creation.next_look(observed, now, least=30.0)

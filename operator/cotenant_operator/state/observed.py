@@ -78,6 +78,7 @@ class Observed:
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
         defaults: what the LimitRanges of its namespace put into containers, where that was asked for.
         overused: of evicted pods that had used more GPU memory than was booked: whether their agent had wanted that.
+        siblings: how many DLJobs its namespace has.
         idle: since when those of its pods that do no work have done none, by the operator's clock.
     """
 
@@ -100,6 +101,7 @@ class Observed:
     failed_creation: FailedCreation | None = None
     defaults: Defaults = NO_DEFAULTS
     overused: Mapping[PodUID, bool] = field(default_factory=dict)
+    siblings: int = 1
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
 
     @property

@@ -45,6 +45,7 @@ class Store:
 
     def __init__(self, *, room: budget.Budget | None = None) -> None:
         self._dljobs: dict[Key, views.DLJob] = {}
+        self._siblings: Counter[str] = Counter()
         self._jobs: dict[Key, dict[str, views.Job]] = {}
         self._deployments: dict[Key, views.Deployment] = {}
         self._pods: dict[Key, dict[str, views.Pod]] = {}
@@ -213,6 +214,7 @@ class Store:
             extractions=self._extractions.jobs_of(key, uid),
             extraction_pods=self._extractions.pods_of(key, uid),
             quotas=self._gangs.quotas_of(key.namespace),
+            siblings=self._siblings[key.namespace],
             rivals=self._gangs.rivals(self._dljobs, key, self._missing),
         )
 
@@ -242,6 +244,7 @@ class Store:
     def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
         job = reading.dl_job(value)
         before = self._dljobs.get(job.meta.key)
+        self._siblings[job.meta.key.namespace] += before is None
         try:
             self._count(job.meta, (job.meta, job.text))
         except errors.InvalidInputError as error:
@@ -256,6 +259,9 @@ class Store:
     def _drop_dljob(self, uid: str, key: Key) -> Keys:
         if key in self._dljobs and self._dljobs[key].meta.uid == uid:
             del self._dljobs[key]
+            self._siblings[key.namespace] -= 1
+            if not self._siblings[key.namespace]:
+                del self._siblings[key.namespace]
         return frozenset([key])
 
     def _take_job(self, value: Mapping[str, Any]) -> Keys:
