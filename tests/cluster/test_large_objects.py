@@ -63,7 +63,7 @@ def test_a_list_has_all_that_can_be_read(
     submit(tenant, "large")
     for number in range(9):
         tenant.workspace.pod(f"small-{number}", 1, schedulingGates=[{"name": OTHERS_GATE}])
-    kubeconfig = str(tenant.workspace.installation.cluster.kubeconfig)
+    kubeconfig = str(tenant.workspace.installation.cluster.kubeconfig())
 
     async def listed() -> set[str]:
         sink = _Names()
