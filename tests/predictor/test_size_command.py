@@ -49,6 +49,10 @@ def test_a_table_names_the_options_of_the_one_gpu_model(config: Path, capsys: py
     ("words", "rest", "says"),
     [
         (("{config}",), [], "COMMAND: '': say behind -- how the server is started"),
+        (("{config}", "-o", "yaml", "--image", "i"), VLLM, "--gpu-model: []: name the one that the Deployment is for"),
+        (("{config}", "-o", "yaml", "--gpu-model", "NVIDIA-L40S"), VLLM, "--image: None: must be given with -o yaml"),
+        (("{config}", "--image", "i"), VLLM, "--image: 'i': needs -o yaml"),
+        (("{config}", "--name", "n"), VLLM, "--name: 'n': needs -o yaml"),
         (("{config}/none.json",), VLLM, "cannot be read: No such file"),
         (("{config}", "--sequences", "0"), VLLM, "--sequences: 0: must be from 1 to 100000"),
         (("{config}", "--requests-per-second", "0"), VLLM, "--requests-per-second: 0.0: must be above 0"),

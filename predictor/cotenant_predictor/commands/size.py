@@ -10,6 +10,9 @@ from cotenant_api import errors, quantity, tables, terminal
 from cotenant_predictor.commands import arguments as shared
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cotenant_predictor.serving.command import Server
     from cotenant_predictor.serving.sizing import Size
     from cotenant_predictor.serving.speed import Load
 
@@ -18,11 +21,14 @@ EXAMPLES = """\
 examples: cotenant size config.json --gpu-model NVIDIA-L40S -- vllm serve Qwen/Qwen2.5-7B-Instruct --max-model-len 8192
           cotenant size config.json --requests-per-second 2 --prompt-tokens 500 --answer-tokens 200 -- \\
               python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct
+          cotenant size config.json --gpu-model NVIDIA-L40S --requests-per-second 1 -o yaml \\
+              --image vllm/vllm-openai:TAG -- vllm serve Qwen/Qwen2.5-7B-Instruct | kubectl apply -f -
 """
 TAKES_REST = True
 
 _TABLE = "table"
 _JSON = "json"
+_YAML = "yaml"
 _LARGEST = 4 * 2**20
 """Bytes of a config.json."""
 _MOST_SEQUENCES = 100_000
@@ -59,7 +65,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="what a token of an answer may take (default: 50)",
     )
-    parser.add_argument("-o", "--output", choices=(_TABLE, _JSON), help="default: a table on a terminal, else JSON")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=(_TABLE, _JSON, _YAML),
+        help="yaml: a Deployment for the one --gpu-model; default: a table on a terminal, else JSON",
+    )
+    parser.add_argument("--image", help="with -o yaml: of the server")
+    parser.add_argument("--name", help="with -o yaml: of the Deployment; default: made of the model's")
     parser.usage = "%(prog)s CONFIG [OPTION ...] -- COMMAND [ARGUMENT ...]"
 
 
@@ -76,7 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     load = _load(arguments)
     if arguments.sequences is not None and not 1 <= arguments.sequences <= _MOST_SEQUENCES:
         raise errors.InvalidInputError("--sequences", arguments.sequences, f"must be from 1 to {_MOST_SEQUENCES}")
+    _require_consistent(arguments)
     sizes = [sizing.size(model, server, gpu, load=load, sequences=arguments.sequences) for gpu in gpus]
+    if arguments.output == _YAML:
+        _print_deployment(arguments, sizes, server)
+        return 0
     if (arguments.output or (_TABLE if sys.stdout.isatty() else _JSON)) == _JSON:
         for one in sizes:
             print(json.dumps(_document(one), sort_keys=True))
@@ -93,6 +110,29 @@ def run(arguments: argparse.Namespace) -> int:
     if len(sizes) == 1 and first.options:
         print("options   " + " ".join(f"{name} {text}" for name, text in first.options.items()))
     return 0
+
+
+def _require_consistent(arguments: argparse.Namespace) -> None:
+    if arguments.output == _YAML:
+        if len(arguments.gpu_model) != 1:
+            raise errors.InvalidInputError(
+                "--gpu-model", arguments.gpu_model, "name the one that the Deployment is for"
+            )
+        if not arguments.image:
+            raise errors.InvalidInputError("--image", arguments.image, "must be given with -o yaml")
+        return
+    for option, value in (("--image", arguments.image), ("--name", arguments.name)):
+        if value is not None:
+            raise errors.InvalidInputError(option, value, "needs -o yaml")
+
+
+def _print_deployment(arguments: argparse.Namespace, sizes: "Sequence[Size]", server: "Server") -> None:
+    import yaml
+
+    from cotenant_predictor.serving import deployment
+
+    made = deployment.deployment(sizes[0], server, arguments.rest, image=arguments.image, name=arguments.name)
+    print(yaml.safe_dump(made, sort_keys=False, width=120), end="")
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -131,7 +131,7 @@ NOT_COUNTED: Final = (
 )
 """Options that change what a server takes in a way that nobody computes here."""
 _ALIASES: Final = {"-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
-_SHELLS: Final = ("sh", "bash", "dash", "ash")
+SHELLS: Final = ("sh", "bash", "dash", "ash")
 _ENDS: Final = ("&&", "||", ";", "&", "|")
 _NO: Final = ("false", "0", "no")
 
@@ -202,7 +202,7 @@ def read(words: Sequence[str]) -> Server:
 def _words(words: Sequence[str]) -> list[str]:
     """Return the words of the one command that is meant: of a text, and of what a shell is given behind `-c`."""
     found = list(words)
-    shell = bool(found) and found[0].rpartition("/")[2] in _SHELLS and len(found) > 2
+    shell = bool(found) and found[0].rpartition("/")[2] in SHELLS and len(found) > 2
     text = found[-1] if shell else found[0] if len(found) == 1 else None
     if text is None:
         return found
@@ -224,6 +224,11 @@ def _program(word: str, following: Sequence[str]) -> Program | None:
     if name == "sglang.launch_server" or (name == "sglang" and list(following) == ["serve"]):
         return Program.SGLANG
     return None
+
+
+def are_arguments(words: Sequence[str]) -> bool:
+    """Return whether a command line is the arguments of an image whose entrypoint is the server."""
+    return not any(_program(word, words[place + 1 : place + 2]) for place, word in enumerate(words))
 
 
 def _started(words: Sequence[str]) -> tuple[Program, Sequence[str], str]:
