@@ -34,12 +34,19 @@ HOOK = "app.kubernetes.io/name=cotenant-uninstall"
 RUNTIME_CLASS = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
 APPLIED_ELSEWHERE = ("docs/dljob.md",)
 """`test_examples.py` applies what this page shows."""
-MANIFESTS = [
-    block
-    for block in blocks.of_pages(ROOT)
-    if block.language == "yaml" and block.text.startswith("apiVersion:") and not block.reason
-    if block.page not in APPLIED_ELSEWHERE
-]
+
+
+def manifest(block: blocks.Block) -> str:
+    """What a page shows to be applied, or what a command prints there; empty: this is none."""
+    if block.reason or block.page in APPLIED_ELSEWHERE:
+        return ""
+    if block.language == "yaml":
+        return block.text if block.text.startswith("apiVersion:") else ""
+    _, found, rest = block.text.partition("\napiVersion:")
+    return f"{found}{rest}" if block.language == "console" else ""
+
+
+MANIFESTS = {f"{block.page}:{block.line}": text for block in blocks.of_pages(ROOT) if (text := manifest(block))}
 
 
 @dataclass
@@ -137,11 +144,11 @@ def test_a_page_works_word_by_word(reader: Reader, page: str) -> None:
         reader.types(step)
 
 
-@pytest.mark.parametrize("block", MANIFESTS, ids=lambda block: f"{block.page}:{block.line}")
-def test_the_api_server_takes_a_manifest(reader: Reader, block: blocks.Block) -> None:
+@pytest.mark.parametrize("text", MANIFESTS.values(), ids=MANIFESTS)
+def test_the_api_server_takes_a_manifest(reader: Reader, text: str) -> None:
     flags = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
-    reader.cluster.kubectl("apply", *flags, "--filename", "-", stdin=block.text)
-    for value in yaml.safe_load_all(block.text):
+    reader.cluster.kubectl("apply", *flags, "--filename", "-", stdin=text)
+    for value in yaml.safe_load_all(text):
         if names.GPU_SHARE in json.dumps(value.get("spec", {}).get("template", {})):
             assert admitted(reader.cluster, value["spec"])["schedulerName"] == names.SCHEDULER_NAME
 
