@@ -17,6 +17,8 @@ IDLE_SECONDS: Final = 130.0
 SWEEP_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 0.1
 """Longer than a request that arrives with its connection takes to be read and answered."""
+BRIEF_BYTES: Final = 64 * 1024
+"""Of a request without a body: a parser that keeps headers keeps them all."""
 BURST: Final = 128
 """More than asyncio accepts in one turn of its loop (100): none of them has been read yet."""
 
@@ -31,6 +33,7 @@ class Limits:
         request_seconds: from the first byte of a request to the first byte of its answer.
         idle_seconds: without a byte of a request, before the first request and between two.
         sweep_seconds: between two looks for connections that are overdue.
+        request_bytes: of a request, or of several that nobody has begun to answer; None: as many as come.
     """
 
     connections: int
@@ -39,6 +42,7 @@ class Limits:
     sweep_seconds: float = SWEEP_SECONDS
     settle_seconds: float = SETTLE_SECONDS
     burst: int = BURST
+    request_bytes: int | None = None
 
 
 class Door:
@@ -75,6 +79,10 @@ class Door:
         self._open.add(connection)
         if self._sweeping is None:
             self._schedule()
+
+    def takes(self, size: int) -> bool:
+        """Return whether a request may have so many bytes."""
+        return self._limits.request_bytes is None or size <= self._limits.request_bytes
 
     def leave(self, connection: "_Connection") -> None:
         """Forget a connection that is closed."""
@@ -128,6 +136,7 @@ class _Connection(asyncio.Protocol):
         self._door, self._inner = door, inner
         self._transport: asyncio.Transport | None = None
         self.address, self.opened, self.since, self.asking = "", 0.0, 0.0, False
+        self._bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -142,8 +151,12 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.asking:
-            self.since, self.asking = self._door.now(), True
-        self._inner.data_received(data)
+            self.since, self.asking, self._bytes = self._door.now(), True, 0
+        self._bytes += len(data)
+        if self._door.takes(self._bytes):
+            self._inner.data_received(data)
+        else:
+            self.abort()
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()

@@ -49,12 +49,16 @@ class Retry:
         return any(each in self._failing for each in what)
 
     async def until_done(self, what: str, action: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `action`, tried again on every CotenantError. `what` names it in the log."""
+        """Return the result of `action`, tried again on every error. `what` names it in the log."""
         while True:
             try:
                 result = await action()
             except errors.CotenantError as error:
                 await self.clock.sleep(self._failed(what, error))
+            except Exception as error:
+                # A fault of ours in one of its works ends no agent: tenants need the others.
+                self.log.exception("%s: a fault of the agent", what)
+                await self.clock.sleep(self._failed(what, errors.PermanentError(f"a fault of the agent: {error!r}")))
             else:
                 self.working(what)
                 return result

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from cotenant_api import errors
+from cotenant_api import errors, nesting
 
 Json = dict[str, Any]
 
@@ -142,7 +142,7 @@ def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
 def _decoded(text: bytes) -> Json:
     """Return the JSON object, or one that holds what was answered instead (`/readyz` answers plain text)."""
     try:
-        decoded = json.loads(text)
+        decoded = json.loads(nesting.bounded(text))
     except ValueError:
         return {"message": errors.shortened(text.decode(errors="replace"))}
     return decoded if isinstance(decoded, dict) else {"value": decoded}

@@ -27,7 +27,7 @@ KEEP_ALIVE_SECONDS = 120
 """Longer than kube-scheduler keeps idle connections (90 s): it never meets one that is just being closed."""
 VERBS = listeners.Limits(connections=1024)
 """kube-scheduler has a connection for each Binding in flight."""
-MONITORING = listeners.Limits(connections=128)
+MONITORING = listeners.Limits(connections=128, request_bytes=listeners.BRIEF_BYTES)
 SHUTDOWN_SECONDS = 6
 BACKLOG = 2048
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

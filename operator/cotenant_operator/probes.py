@@ -19,7 +19,7 @@ HOST: Final = "0.0.0.0"  # noqa: S104 - kubelet probes the pod's address
 PATH: Final = "/healthz"
 READY_PATH: Final = "/readyz"
 METRICS_PATH: Final = "/metrics"
-LIMITS: Final = listeners.Limits(connections=32)
+LIMITS: Final = listeners.Limits(connections=32, request_bytes=listeners.BRIEF_BYTES)
 SHUTDOWN_SECONDS: Final = 1.0
 
 

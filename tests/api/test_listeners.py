@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 
 import pytest
@@ -198,3 +199,16 @@ async def test_a_closed_connection_is_forgotten(listener: Listener) -> None:
     assert await again.answered()
     listener.door.sweep()
     assert len(listener.door) == 1
+
+
+async def test_a_request_of_more_bytes_than_it_may_have_is_not_passed_on() -> None:
+    """A parser that keeps headers keeps them all: one connection filled its process's memory."""
+    async with listening(dataclasses.replace(LIMITS, request_bytes=100)) as listener:
+        client = await listener.client()
+        for _ in range(3):
+            client.say(b"x" * 60 + b"\n")
+            assert await client.line() == b"answer\n"
+        client.say(b"x" * 60)
+        client.say(b"x" * 60 + b"\n")
+        assert await client.line() == b""
+        assert len(listener.door) == 0

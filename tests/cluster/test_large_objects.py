@@ -1,12 +1,14 @@
 """Objects that etcd takes, and that are much larger as the API server writes them: '<' is one byte, or six."""
 
 import asyncio
+import json
 import time
 from typing import Any, Final
 
 import pytest
 
 from cluster.tenants import Tenant
+from cluster.test_hostile_objects import raw
 from cluster.workloads import CONTAINER, Workspace
 from cotenant_e2e import client as clients
 from cotenant_e2e.client import Json
@@ -14,6 +16,8 @@ from cotenant_extender import steps
 from cotenant_extender.kube import client, http, watches
 
 STORED_BYTES: Final = 1_300_000
+LEVELS: Final = 5000
+"""The API server takes twice as many; decoders of Python take 1,000."""
 OTHERS_GATE: Final = "example.org/waits"
 
 
@@ -34,6 +38,20 @@ def test_pods_that_are_large_as_json_hide_nobody_elses(tenant: Tenant, honest: W
         honest.pod(f"after-{number}", 5)
         honest.bound_pod(f"before-{number}")
         honest.bound_pod(f"after-{number}")
+
+
+def test_a_pod_of_deep_managed_fields_hides_nobody_elses(tenant: Tenant, honest: Workspace) -> None:
+    path = clients.path_of("pods", namespace=tenant.workspace.namespace)
+    entry = {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": "deep"}
+    spec = {"schedulingGates": [{"name": OTHERS_GATE}], "containers": [CONTAINER]}
+    honest.pod("before", 5)
+    for number in range(2):
+        metadata = {"name": f"deep-{number}", "managedFields": [entry]}
+        body = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        raw(tenant, "POST", path, body.replace('"deep"', '{"f:a":' * LEVELS + "{}" + "}" * LEVELS))
+        honest.pod(f"after-{number}", 5)
+    for name in ("before", "after-0", "after-1"):
+        honest.bound_pod(name)
 
 
 class _Names:

@@ -13,7 +13,12 @@ from cotenant_dashboard.watching import rates, reviews
 from cotenant_dashboard.watching.reviews import Verdict
 from kubernetes import client
 
-ALL = {("get", "cotenant.dev", "gpunodes"), ("list", "", "pods")}
+ALL = {
+    ("get", "cotenant.dev", "gpunodes"),
+    ("list", "", "pods"),
+    ("list", "cotenant.dev", "dljobs"),
+    ("get", "cotenant.dev", "packingpolicies"),
+}
 USER = {"username": "ann", "uid": "7", "groups": ["admins"], "extra": {"scopes": ["all"]}}
 
 
@@ -45,9 +50,14 @@ class Server:
     def said(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The status."""
         if "token" in spec:
+            if spec["token"].startswith("other"):
+                return {"authenticated": True, "user": USER | {"username": "bob"}}
             return {"authenticated": True, "user": USER} if spec["token"] == "good" else {"error": "unknown"}
         wanted = spec["resourceAttributes"]
-        return {"allowed": (wanted["verb"], wanted.get("group", ""), wanted["resource"]) in self.rights}
+        return {
+            "allowed": spec["user"] == "ann"
+            and (wanted["verb"], wanted.get("group", ""), wanted["resource"]) in self.rights
+        }
 
 
 @pytest.fixture
@@ -157,6 +167,20 @@ def test_a_flood_from_many_addresses_asks_for_few_and_keeps_nobody_out_who_was_l
     asked = reviewed(server)
     assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
     assert reviewed(server) == asked + 1
+
+
+def test_a_flood_of_tokens_of_the_cluster_that_may_not_look_pushes_out_none_that_may(
+    server: Server, verdict_of: Callable[[str, str], Verdict], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may edit a namespace has as many tokens as he likes."""
+    monkeypatch.setattr(reviews, "KNOWN_LIMIT", 20)
+    assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
+    said = [verdict_of(f"other-{number}", f"10.1.{number}.1") for number in range(40)]
+    assert set(said) == {Verdict.FORBIDDEN}
+    clock[0] += reviews.KNOWN_SECONDS
+    for number in range(100):
+        verdict_of(f"other-again-{number}", f"10.2.{number}.1")
+    assert verdict_of("good", "10.0.0.1") is Verdict.ALLOWED
 
 
 def test_a_token_that_is_none_is_asked_about_once_a_minute(

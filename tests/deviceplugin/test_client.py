@@ -256,6 +256,23 @@ async def test_an_event_that_is_too_long_hides_none_behind_it(connect: Connect) 
     assert (await watched(api))[1:] == [("ADDED", pod)]
 
 
+DEEP = '{"f:a":' * 5000 + "1" + "}" * 5000
+"""Anybody may write 10,000 levels into an object's managed fields."""
+
+
+async def test_an_object_that_is_nested_too_deep_is_read_without_that(connect: Connect) -> None:
+    deep = f'{{"metadata": {{"name": "p", "resourceVersion": "8", "managedFields": [{{"fieldsV1": {DEEP}}}]}}}}'
+    api = await connect(streaming(f'{{"type": "ADDED", "object": {deep}}}\n'.encode()))
+    ((_, _), (kind, found)) = await watched(api)
+    assert (kind, found["metadata"]["name"]) == ("ADDED", "p")
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text=f'{{"metadata": {{"resourceVersion": "7"}}, "items": [{deep}]}}')
+
+    listed = await (await connect(answer)).list(PODS)
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["p"]
+
+
 async def test_a_token_file_is_read_for_each_request(connect: Connect, tmp_path: Path) -> None:
     seen: list[str] = []
 

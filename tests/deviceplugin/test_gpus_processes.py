@@ -80,6 +80,17 @@ def test_processes_are_sorted_by_owner(tmp_path: Path) -> None:
     assert owned == processes.Owned({10: PodUID(UID)}, frozenset({11}), frozenset({13}))
 
 
+def test_a_cgroup_that_a_container_named_by_any_bytes_is_read(tmp_path: Path) -> None:
+    (tmp_path / "10").mkdir()
+    (tmp_path / "10" / "cgroup").write_bytes(f"0::/kubepods/pod{UID}/{ID}/".encode() + b"\xff\n")
+    assert processes.Processes(proc=tmp_path).pod_of(10) == UID
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_name_with_what_ends_lines_elsewhere_is_one_line(mark: str) -> None:
+    assert processes.pod_in(f"0::/kubepods/pod{UID}/{ID}/a{mark}0::/kubepods/pod{OTHER}/{ID}\n") == UID
+
+
 def test_one_process_is_asked_for(tmp_path: Path) -> None:
     process(tmp_path, 10, f"0::/kubepods/pod{UID}/{ID}\n")
     process(tmp_path, 11, "0::/\n")

@@ -273,3 +273,11 @@ def test_a_gang_of_which_one_pod_gets_no_place_in_the_end_is_promised_nothing(mo
     monkeypatch.setattr(seating, "seats", lambda *_, **__: found_seats)
     assert lifted(source) == []
     assert booked(source) == {}
+
+
+def test_a_gang_that_more_pods_have_joined_than_the_policy_lets_one_have_is_refused() -> None:
+    source = builders.cluster(nodes=2, queue={"maxGangSize": 2})
+    builders.put(source, *(builders.pod(name, 10, annotations=builders.gang("g", 2)) for name in "abc"))
+    assert lifted(source) == []
+    _, message = told(source, "a")
+    assert "metadata.annotations[cotenant.dev/gang]: 3 pods are of this gang, above queue.maxGangSize" in message

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
+from cotenant_api.names import PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records
-from cotenant_extender.queue import preempting, preemption, scene
+from cotenant_extender.queue import preempting, preemption, roster, scene
 from extender import builders
 from extender.builders import NOW
 from extender.queueing import booked, end, evicted, held, leaving, lift, lifted, member, run, runs, words
@@ -337,3 +338,30 @@ def test_however_many_wait_for_pods_that_are_leaving_a_job_of_a_higher_priority_
     assert [name for step in range(20, 30) for name in evicted(source, now=NOW + step)] == []
     builders.put(source, builders.pod("urgent", 100, priority=2, **there))
     assert [name for step in range(30, 40) for name in evicted(source, now=NOW + step)] == [f"low{count}"]
+
+
+def test_a_namespace_whose_jobs_wait_for_pods_that_take_a_day_to_leave_keeps_none_of_another_waiting() -> None:
+    """All of the priority that they had waited for a day, for the price of as many hundredths."""
+    count = preempting.LIMIT
+    source, last = builders.cluster(nodes=count // 2 + 1, gpus=2), f"n{count // 2}"
+    source.node(records.node_record(builders.node(last, gpus=2, labels={"pool": "b"})))
+    for number in range(count + 2):
+        runs(source, f"low{number}", 100, f"GPU-n{number // 2}-{number % 2}", started=NOW - 100 - number)
+    for number in range(count):
+        leaving(source, f"low{number}", until=NOW + 200)
+    builders.put(source, *(builders.pod(f"waits{number}", 100, priority=1) for number in range(count)))
+    assert [name for step in range(count) for name in evicted(source, now=NOW + step / 4)] == []
+    equal = builders.pod("equal", 100, priority=1, nodeSelector={"pool": "b"})
+    equal["metadata"]["namespace"] = "honest"
+    builders.put(source, equal)
+    assert [name for step in range(20, 30) for name in evicted(source, now=NOW + step)] == [f"low{count}"]
+
+
+def test_a_gang_of_more_pods_than_the_policy_lets_one_have_protects_nobody() -> None:
+    """Each says that the gang has two; more join it while it runs."""
+    source = builders.cluster(gpus=4, queue={"maxGangSize": 2})
+    for number in range(3):
+        notes = builders.gang("g", 2)
+        runs(source, f"m{number}", 100, f"GPU-n0-{number}", started=NOW - 100 - number, annotations=notes)
+    uid = PodUID("uid-m0")
+    assert roster.together(source, uid) == [uid]

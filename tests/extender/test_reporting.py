@@ -158,9 +158,9 @@ def test_another_cause_is_told_far_back_in_the_queue_when_some_minutes_have_pass
 def test_among_thousands_another_cause_is_told_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each report is up to three writes: those of seven thousand pods, each some minutes, kept the API server busy."""
     source, reporter = reworded(*(f"a{number:02}" for number in range(reporting.FRONT + 1)))
-    monkeypatch.setattr(reporting, "POD_SECONDS", 100.0)
+    monkeypatch.setattr(reporting, "POD_SECONDS", 50.0)
     last = (f"a{reporting.FRONT}", PackedReason.INSUFFICIENT_SHARE)
-    waits = 100 * (reporting.FRONT + 1)
+    waits = 50 * (reporting.FRONT + 1)
     assert last not in due(reporter, source, now=NOW + 31 + reporting.WORDS_SECONDS)
     assert last not in due(reporter, source, now=NOW + 25 + waits)
     assert last in due(reporter, source, now=NOW + 31 + waits)

@@ -349,3 +349,46 @@ async def test_an_object_that_is_too_large_alone_hides_no_other(caplog: pytest.L
         await watch.listed()
         assert set(sink.known) == {"n0", "n2"}
     assert "/n1 is too large and left out" in caplog.text
+
+
+DEEP = '{"f:a":' * 5000 + "1" + "}" * 5000
+"""Anybody may write 10,000 levels into an object's managed fields."""
+
+
+class _Deep:
+    """A list and a watch with an object that is nested too deep to be decoded, and others."""
+
+    async def request(self, _request: transport.Request) -> transport.Answer:
+        await asyncio.sleep(0)
+        return transport.Answer(
+            200, {}, f'{{"metadata":{{"resourceVersion":"7"}},"items":[{_named("a", 6)}]}}'.encode()
+        )
+
+    @asynccontextmanager
+    async def stream(self, _request: transport.Request) -> AsyncIterator[transport.Stream]:
+        yield _Endless(
+            *(f'{{"type":"ADDED","object":{_named(name, at)}}}\n'.encode() for name, at in (("b", 8), ("c", 9)))
+        )
+
+
+class _Endless(_Lines):
+    """Given lines, and then none."""
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        async for line in super().lines():
+            yield line
+        await asyncio.Event().wait()
+
+
+def _named(name: str, version: int) -> str:
+    deep = f'"managedFields":[{{"fieldsV1":{DEEP}}}]' if name != "c" else '"labels":{}'
+    return f'{{"metadata":{{"name":"{name}","resourceVersion":"{version}",{deep}}}}}'
+
+
+@virtual.time
+async def test_an_object_that_is_nested_too_deep_hides_no_other() -> None:
+    async with watching(_Deep()) as (watch, sink):
+        await watch.listed()
+        assert set(sink.known) == {"a"}
+        await until(lambda: set(sink.known) == {"a", "b", "c"}, "delivered")
+        assert sink.lists == 1

@@ -67,3 +67,20 @@ def test_the_dljobs_of_a_namespace_are_counted_as_they_come_change_and_go() -> N
     assert siblings() == 2
     source.remove(Kind.DLJOB, "another")
     assert siblings() == 1
+
+
+def test_dljobs_that_are_over_do_not_count() -> None:
+    source, over = store.Store(), made("b", version=3)
+    done = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "Done",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    over["status"] = {"conditions": [done]}
+    for value in (made("a"), made("b"), over):
+        source.put(Kind.DLJOB, value)
+    found = source.observe(Key("team", "a"), outcome=None, refusal=None)
+    assert found is not None
+    assert found.siblings == 1

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant_api import errors, names, pod, rootless
+from cotenant_api.names import GPUModel
 from cotenant_predictor import devices
 from cotenant_predictor.serving import command, deployment, families, sizing, speed
 from predictor.serving_logs import LLAMA_8B
@@ -17,7 +18,7 @@ LOAD = speed.load_of(requests=1, prompt=500, answer=200, token_milliseconds=60)
 def made(words: list[str], *, gpu: str = "NVIDIA-L40S", load: Any = LOAD, name: str | None = None) -> dict[str, Any]:
     server = command.read(words)
     model = families.read(LLAMA_8B, source="config.json")
-    size = sizing.size(model, server, devices.load()[gpu], load=load)
+    size = sizing.size(model, server, devices.load()[GPUModel(gpu)], load=load)
     return deployment.deployment(size, server, words, image="registry.example/server:1", name=name)
 
 
@@ -56,7 +57,8 @@ def test_its_pods_ask_for_what_was_sized_and_are_not_root() -> None:
         "spec": {**template["spec"], "schedulerName": names.SCHEDULER_NAME},
     }
     demand = pod.demand(raw)
-    assert (demand.gpu_models, demand.workload_type) == ({"NVIDIA-L40S"}, pod.WorkloadType.INFERENCE)
+    assert demand.gpu_models == frozenset({GPUModel("NVIDIA-L40S")})
+    assert demand.workload_type is pod.WorkloadType.INFERENCE
     assert demand.memory_mib is not None
     assert 16_000 < demand.memory_mib < 24_000
     assert 0 < demand.share <= 100

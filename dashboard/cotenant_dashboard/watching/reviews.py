@@ -20,7 +20,7 @@ from kubernetes import client
 KNOWN_SECONDS: Final = 60.0
 """A right that is taken away ends so much later."""
 KNOWN_LIMIT: Final = 1024
-"""Of tokens of the cluster, and as many of others: a flood of the latter pushes out none of the former."""
+"""Of tokens that are allowed, and as many of others: a flood of the latter pushes out none of the former."""
 SOURCE_RATE: Final = Rate(burst=10, per_second=0.5)
 """Of reviews of tokens that were not allowed before, by source."""
 WHOLE_RATE: Final = Rate(burst=60, per_second=5)
@@ -28,7 +28,12 @@ WHOLE_RATE: Final = Rate(burst=60, per_second=5)
 SOURCES: Final = 4096
 MAX_TOKEN_BYTES: Final = 16 * 1024
 TIMEOUT_SECONDS: Final = 10.0
-RIGHTS: Final = (("get", names.GROUP, "gpunodes"), ("list", "", "pods"))
+RIGHTS: Final = (
+    ("get", names.GROUP, "gpunodes"),
+    ("list", "", "pods"),
+    ("list", names.GROUP, "dljobs"),
+    ("get", names.GROUP, "packingpolicies"),
+)
 """What the page shows: verb, group, resource, of the whole cluster."""
 
 
@@ -64,7 +69,7 @@ class Reviews:
     def __init__(self, api: client.ApiClient, *, clock: Callable[[], float]) -> None:
         self._tokens, self._rights = client.AuthenticationV1Api(api), client.AuthorizationV1Api(api)
         self._clock, self._lock = clock, threading.Lock()
-        self._known, self._unknown = _Verdicts(), _Verdicts()
+        self._allowed, self._others = _Verdicts(), _Verdicts()
         self._by_source = rates.Buckets(SOURCE_RATE, sources=SOURCES)
         self._whole = rates.Buckets(WHOLE_RATE, sources=1)
 
@@ -79,7 +84,7 @@ class Reviews:
         digest = hashlib.sha256(token.encode()).digest()
         now = self._clock()
         with self._lock:
-            when, verdict = self._known.get(digest) or self._unknown.get(digest) or (float("-inf"), Verdict.UNKNOWN)
+            when, verdict = self._allowed.get(digest) or self._others.get(digest) or (float("-inf"), Verdict.UNKNOWN)
             if now - when < KNOWN_SECONDS:
                 return verdict
             # Whoever was allowed before is not kept out by others who try tokens.
@@ -90,9 +95,9 @@ class Reviews:
         except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             raise errors.TemporaryError(f"no answer about a token: {error}", delay_seconds=1) from error
         with self._lock:
-            self._known.pop(digest, None)
-            self._unknown.pop(digest, None)
-            (self._unknown if verdict is Verdict.UNKNOWN else self._known).keep(digest, (self._clock(), verdict))
+            self._allowed.pop(digest, None)
+            self._others.pop(digest, None)
+            (self._allowed if verdict is Verdict.ALLOWED else self._others).keep(digest, (self._clock(), verdict))
         return verdict
 
     def _may_ask(self, source: str, now: float) -> bool:

@@ -21,7 +21,7 @@ from cotenant_dashboard.watching.live import Live
 LOG = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS: Final = 3
-LIMITS: Final = listeners.Limits(connections=512)
+LIMITS: Final = listeners.Limits(connections=512, request_bytes=listeners.BRIEF_BYTES)
 """Of readers; each has a stream open."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 

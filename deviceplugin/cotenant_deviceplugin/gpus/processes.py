@@ -71,7 +71,8 @@ class Processes:
 
     def _cgroup(self, pid: int) -> str | None:
         try:
-            return (self._proc / str(pid) / "cgroup").read_text()
+            # A container may give its own cgroups names of any bytes.
+            return (self._proc / str(pid) / "cgroup").read_bytes().decode(errors="surrogateescape")
         except (FileNotFoundError, ProcessLookupError):
             # The latter (ESRCH): it ended while its file was open.
             return None
@@ -83,7 +84,7 @@ def pod_in(text: str) -> PodUID | None:
     Lines are `HIERARCHY:CONTROLLERS:PATH`, one in cgroup v2, one for each hierarchy in v1 (cgroups(7)). Of nested pods
     the outermost counts: below its own cgroup a container may make cgroups of any name.
     """
-    paths = (line.split(":", 2)[2] for line in text.splitlines() if line.count(":") >= 2)
+    paths = (line.split(":", 2)[2] for line in text.split("\n") if line.count(":") >= 2)
     found = {uid for path in paths if (uid := _outermost(path)) is not None}
     return found.pop() if len(found) == 1 else None
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from cotenant_api import errors, lines
+from cotenant_api import errors, lines, nesting
 from cotenant_deviceplugin.kube import access, cluster, transport
 
 LOG = logging.getLogger(__name__)
@@ -260,11 +260,19 @@ def _refusal(request: transport.Request, head: transport.Head, reply: cluster.Ob
 
 def _object(text: bytes) -> cluster.Object:
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = _decoded(text)
+    except (ValueError, RecursionError) as error:
         message = f"the API server's answer is no JSON: {errors.shortened(text)}"
         raise errors.TemporaryError(message, delay_seconds=RETRY_SECONDS) from error
     return value if isinstance(value, Mapping) else {}
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        # Anybody may write 10,000 levels into an object's managed fields.
+        return json.loads(nesting.bounded(text))
 
 
 def _object_or_empty(text: bytes) -> cluster.Object:

@@ -292,7 +292,7 @@ def kill(server: int) -> None:
     except ProcessLookupError:
         return
     try:
-        if Path(f"/proc/{server}/comm").read_text().strip() == SERVER[:_COMM_LENGTH]:
+        if Path(f"/proc/{server}/comm").read_bytes().strip() == SERVER[:_COMM_LENGTH].encode():
             signal.pidfd_send_signal(handle, signal.SIGKILL)
     except (FileNotFoundError, ProcessLookupError):
         return

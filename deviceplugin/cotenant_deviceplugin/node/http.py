@@ -11,7 +11,7 @@ import prometheus_client
 from cotenant_api import errors, exposition, listeners
 
 READ_BYTES = 16 * 1024
-LIMITS = listeners.Limits(connections=64)
+LIMITS = listeners.Limits(connections=64, request_bytes=listeners.BRIEF_BYTES)
 """kubelet, a few Prometheus servers, and people."""
 
 Fault = Callable[[], Awaitable[str | None]]

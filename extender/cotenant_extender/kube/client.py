@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import orjson
 
-from cotenant_api import errors
+from cotenant_api import errors, nesting
 from cotenant_extender.kube import transport
 
 Object = dict[str, Any]
 Sleep = Callable[[float], Awaitable[None]]
 
+AT_ONCE_BYTES = 64 * 1024
+"""Of what is looked through in one turn of the event loop."""
 ATTEMPTS = 4
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 10.0
@@ -131,7 +133,7 @@ class Client:
             raise BudgetError(f"{answer.status}: {message_of(answer)}", delay_seconds=FIRST_DELAY_SECONDS, budget="")
         if answer.status >= 500:
             raise transport.UnansweredError(f"{answer.status}: {message_of(answer)}")
-        return result(answer)
+        return await _result(answer)
 
     async def _retried(self, request: transport.Request) -> Object:
         delay = FIRST_DELAY_SECONDS
@@ -144,12 +146,25 @@ class Client:
                 await self.sleep(delay)
             else:
                 if (answer.status != 429 and answer.status < 500) or _refusing_budget(answer) is not None:
-                    return result(answer)
+                    return await _result(answer)
                 if attempt == ATTEMPTS:
                     raise BusyError(f"{answer.status}: {message_of(answer)}", delay_seconds=MAX_DELAY_SECONDS)
                 await self.sleep(_retry_after(answer) or delay)
             delay = min(2 * delay, MAX_DELAY_SECONDS)
         raise errors.PermanentError("no attempt was made")
+
+
+async def _result(answer: transport.Answer) -> Object:
+    """As `result`; what is nested too deep to be decoded is left out of it."""
+    try:
+        return result(answer)
+    except transport.UndecodedError:
+        return result(answer._replace(body=await shallow(answer.body)))
+
+
+async def shallow(body: bytes) -> bytes:
+    """Return JSON without what is nested too deep: anybody may write 10,000 levels into an object's managed fields."""
+    return nesting.bounded(body) if len(body) <= AT_ONCE_BYTES else await asyncio.to_thread(nesting.bounded, body)
 
 
 def result(answer: transport.Answer) -> Object:
@@ -170,12 +185,12 @@ def decoded(body: bytes) -> Object:
     """Return a JSON object.
 
     Raises:
-        UnansweredError: it was cut, or is none.
+        UndecodedError: it was cut, or is none, or is nested too deep.
     """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise transport.UnansweredError(f"no JSON: {error}") from error
+        raise transport.UndecodedError(f"no JSON: {error}") from error
     if not isinstance(value, dict):
         raise transport.UnansweredError("no JSON object")
     return value

@@ -20,6 +20,10 @@ class UnansweredError(errors.TemporaryError):
         super().__init__(message, delay_seconds=1.0)
 
 
+class UndecodedError(UnansweredError):
+    """An answer is no JSON, or nested deeper than is decoded."""
+
+
 class TooLargeError(errors.PermanentError):
     """What was read has more bytes than are read at once."""
 

@@ -256,10 +256,18 @@ def _content(item: Object) -> Object:
 async def _events(stream: transport.Stream) -> AsyncIterator[object]:
     async for line in stream.lines():
         if line.strip():
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                if line.endswith(b"\n"):
-                    # It is whole, and would be no other the next time.
-                    raise errors.TemporaryError(f"a watch sent what is no JSON: {error}", delay_seconds=0) from error
-                raise transport.UnansweredError(f"a watch was cut: {error}") from error
+            yield await _decoded(line)
+
+
+async def _decoded(line: bytes) -> object:
+    """Return the event of a line; what is nested too deep is left out of it."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        if not line.endswith(b"\n"):
+            raise transport.UnansweredError(f"a watch was cut: {error}") from error
+    try:
+        return orjson.loads(await client.shallow(line))
+    except orjson.JSONDecodeError as error:
+        # It is whole, and would be no other the next time.
+        raise errors.TemporaryError(f"a watch sent what is no JSON: {error}", delay_seconds=0) from error

@@ -332,7 +332,7 @@ class Queue:
         lowest, priorities = next(iter(self._roster.levels(2**31)), None), self._memory.columns.priority
         above = [] if lowest is None else self.line.entries[: int((priorities > lowest).sum())]
         self.questions.keep(above)
-        above = above[: int((priorities > self.preemptions.crowded()).sum())]
+        above = list(self.preemptions.admits(above))
         if not above or this.cut or self._searches.rests(now=this.now):
             return
         if this.lifts and self._searches.gives_way(now=this.now):

@@ -11,7 +11,8 @@ includes that period. One that has no deletion timestamp is stuck `GONE_SECONDS`
 
 import enum
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant_api.names import NodeName, PodUID
@@ -33,6 +34,8 @@ STUCK_SECONDS = 1800.0
 """How long a victim that is stuck is not counted on."""
 LIMIT = 64
 """Jobs of a priority, or a higher one, that may wait for victims at a time."""
+ROOM = LIMIT // 8
+"""Of a namespace so many may in any case, however long those of another wait for pods that are leaving."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,14 @@ class Preemptions:
         """
         priorities = sorted((live.hold.priority for live in self._live.values()), reverse=True)
         return priorities[LIMIT - 1] if len(priorities) >= LIMIT else -math.inf
+
+    def admits(self, entries: Sequence[order.Entry]) -> Sequence[order.Entry]:
+        """Return those of these jobs that may begin; see `crowded` and `ROOM`."""
+        least = self.crowded()
+        if least == -math.inf:
+            return entries
+        begun = Counter(live.hold.namespace for live in self._live.values())
+        return [one for one in entries if one.priority > least or begun[one.members[0].namespace] < ROOM]
 
     def staying(self, source: ledger.Ledger, *, now: float) -> set[PodUID]:
         """Pods that are not to be asked to leave now."""

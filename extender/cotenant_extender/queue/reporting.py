@@ -26,6 +26,8 @@ INTERVAL_SECONDS = 30.0
 EVENT_SECONDS = 10.0
 WORDS_SECONDS = 300.0
 POD_SECONDS = 0.5
+MOST_SECONDS = 900.0
+"""However many wait."""
 FRONT = 10
 STEP_SECONDS = 300.0
 """An expected start that has moved by less is not told again, nor one that has by less than a quarter of the rest."""
@@ -131,7 +133,7 @@ class Reporter:
         )
         due.sort(key=lambda pod: self._told[pod.record.uid].again)
         limit, events, waited = teller.asked + TALLIES, 0, False
-        crowd = POD_SECONDS * len(source.index.pending)
+        crowd = min(POD_SECONDS * len(source.index.pending), MOST_SECONDS)
         for pod in due[:LOOKED_AT]:
             if teller.asked >= limit:
                 break

@@ -243,9 +243,11 @@ def together(source: ledger.Ledger, uid: PodUID) -> list[PodUID]:
 def _mates(source: ledger.Ledger, record: records.Pod) -> Collection[records.Pod]:
     """Return the pods of a pod's gang, if the policy lets gangs be as large; else the pod alone."""
     alone, gang = [record], record.gang
-    if gang is None or source.policy is None or gang.size > source.policy.spec.queue.max_gang_size:
+    if gang is None or source.policy is None:
         return alone
-    return source.index.gangs.get(gang, {record.uid: record}).values()
+    mates, most = source.index.gangs.get(gang, {record.uid: record}).values(), source.policy.spec.queue.max_gang_size
+    # Anybody may make more pods than the size that each of them says.
+    return alone if max(gang.size, len(mates)) > most else mates
 
 
 def _begun(source: ledger.Ledger, uid: PodUID, last: records.Pod | None) -> float:

@@ -78,7 +78,7 @@ class Observed:
         failed_creation: why pods of the current Job cannot be made; None where it was not asked for.
         defaults: what the LimitRanges of its namespace put into containers, where that was asked for.
         overused: of evicted pods that had used more GPU memory than was booked: whether their agent had wanted that.
-        siblings: how many DLJobs its namespace has.
+        siblings: how many DLJobs of its namespace are not over.
         idle: since when those of its pods that do no work have done none, by the operator's clock.
     """
 

@@ -244,7 +244,7 @@ class Store:
     def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
         job = reading.dl_job(value)
         before = self._dljobs.get(job.meta.key)
-        self._siblings[job.meta.key.namespace] += before is None
+        self._siblings[job.meta.key.namespace] += _is_unfinished(job) - _is_unfinished(before)
         try:
             self._count(job.meta, (job.meta, job.text))
         except errors.InvalidInputError as error:
@@ -258,8 +258,7 @@ class Store:
 
     def _drop_dljob(self, uid: str, key: Key) -> Keys:
         if key in self._dljobs and self._dljobs[key].meta.uid == uid:
-            del self._dljobs[key]
-            self._siblings[key.namespace] -= 1
+            self._siblings[key.namespace] -= _is_unfinished(self._dljobs.pop(key))
             if not self._siblings[key.namespace]:
                 del self._siblings[key.namespace]
         return frozenset([key])
@@ -393,6 +392,10 @@ def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
     """Return the key under which an object is kept: its DLJob's, or its own."""
     metadata = value["metadata"]
     return _owner(value) if kind in (Kind.JOB, Kind.POD) else Key(metadata.get("namespace", ""), metadata["name"])
+
+
+def _is_unfinished(job: views.DLJob | None) -> bool:
+    return job is not None and job.finished is None
 
 
 def _owner(value: Mapping[str, Any]) -> Key:
