@@ -1,5 +1,6 @@
 """What the cluster tests submit and ask: a namespace with DLJobs, pods and graphs in it."""
 
+import functools
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from cotenant_api import graph, names, rootless
+from cotenant_api import errors, graph, names, rootless
 from cotenant_api.dljob import Phase
 from cotenant_e2e import client as clients
 from cotenant_e2e import waiting
@@ -79,10 +80,18 @@ class Workspace:
     def remove(self) -> None:
         """Delete everything; returns when no pod is left."""
         for path in (self.dljobs(), self.jobs(), self.deployments()):
-            self.client.delete(path, propagationPolicy="Foreground")
-        self.client.delete(self.pods())
+            waiting.wait_until(functools.partial(self._emptied, path, propagationPolicy="Foreground"), path, SECONDS)
+        waiting.wait_until(functools.partial(self._emptied, self.pods()), self.pods(), SECONDS)
         waiting.wait_until(lambda: not self.client.items(self.pods()), f"no pods in {self.namespace}", SECONDS)
         self.client.delete(clients.path_of("namespaces", name=self.namespace))
+
+    def _emptied(self, path: str, **query: str) -> bool:
+        """Return whether a deletion of many was answered in time: they may be large."""
+        try:
+            self.client.delete(path, **query)
+        except errors.TemporaryError:
+            return False
+        return True
 
     def dljob(self, name: str, **spec: Any) -> Json:
         """Create a DLJob; without `template` it is one that runs for a second."""
