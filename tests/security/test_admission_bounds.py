@@ -99,7 +99,7 @@ def holder(request: pytest.FixtureRequest, tenant: Tenant) -> Tenant:
         tenant.workspace.client.patch(path, {"metadata": {"labels": labels}})
         waiting.wait_until(lambda: lets_in_privileged(tenant.workspace), "a namespace without rules", SECONDS)
     tenant.grant("pods/ephemeralcontainers", "patch")
-    annotations = {f"example.org/{number}": "a" * 2000 for number in range(100)}
+    annotations = {f"example.org/{number}": "\N{ROCKET}" * 450 for number in range(100)}
     held = pod_object("p", schedulingGates=[{"name": "example.org/hold"}], annotations=annotations)
     tenant.client.create(tenant.workspace.pods(), held)
     return tenant
