@@ -22,7 +22,7 @@ class _Source:
         return 200, {"items": []}
 
 
-def test_a_page_that_is_too_large_is_asked_for_in_halves() -> None:
+def test_a_page_that_is_too_large_is_asked_for_in_parts() -> None:
     source = _Source(100)
     status, _, limit = pages.page(source, "/x", [("a", "b")], following="next", limit=500)
     assert (status, limit) == (200, 62)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import urllib3.exceptions
 import yaml
 
-from cotenant_api import errors, lines, names, nesting
+from cotenant_api import errors, lines, names, nesting, paging
 from cotenant_cli.reading import pages
 from kubernetes import client, config
 
@@ -159,6 +159,7 @@ class Lists:
             if status != http.client.OK:
                 raise errors.PermanentError(refusal(path, status, answer))
             found += [one for raw in answer.get("items") or () if (one := read(raw)) is not None]
+            limit = paging.larger(limit, self._page)
             following = (answer.get("metadata") or {}).get("continue") or ""
             if not following:
                 return found

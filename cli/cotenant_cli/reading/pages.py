@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from cotenant_api import errors
+from cotenant_api import errors, paging
 
 Query = Sequence[tuple[str, str]]
 
@@ -34,4 +34,4 @@ def page(source: Source, path: str, query: Query, *, following: str, limit: int)
         except TooLargeError:
             if limit == 1:
                 raise
-            limit //= 2
+            limit = paging.smaller(limit)

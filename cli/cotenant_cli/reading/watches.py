@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from cotenant_api import errors, nesting
+from cotenant_api import errors, nesting, paging
 from cotenant_cli.reading import pages
 
 Object = Mapping[str, Any]
@@ -111,6 +111,7 @@ class Watch(Generic[Read]):
                 one = self._read(raw)
                 if one is not None:
                     found[_key(raw)] = one
+            limit = paging.larger(limit, PAGE)
             metadata = page.get("metadata") or {}
             following = metadata.get("continue") or ""
             if not following:

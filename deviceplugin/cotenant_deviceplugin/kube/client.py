@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from cotenant_api import errors, lines, nesting
+from cotenant_api import errors, lines, nesting, paging
 from cotenant_deviceplugin.kube import access, cluster, transport
 
 LOG = logging.getLogger(__name__)
@@ -87,8 +87,9 @@ class KubernetesCluster:
         while True:
             page = await self._page(selection, token, limit)
             if page is None:
-                limit //= 2
+                limit = paging.smaller(limit)
                 continue
+            limit = paging.larger(limit, PAGE)
             items.extend(filter(selection.is_of_use, page.get("items") or ()))
             token = page["metadata"].get("continue") or ""
             if not token:

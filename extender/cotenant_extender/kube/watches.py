@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import orjson
 
-from cotenant_api import errors
+from cotenant_api import errors, paging
 from cotenant_extender import steps
 from cotenant_extender.kube import client, transport
 
@@ -132,9 +132,9 @@ class Watch:
         while True:
             page = await self._page(token, limit)
             if page is None:
-                limit //= 2
+                limit = paging.smaller(limit)
                 continue
-            limit = min(limit + limit // 4 + 1, PAGE)
+            limit = paging.larger(limit, PAGE)
             for count, item in enumerate(page.pop("items", None) or (), start=1):
                 items.append(self._read(item))
                 if count % READ_PER_STEP == 0:

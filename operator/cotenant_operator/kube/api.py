@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from cotenant_api import errors, names
+from cotenant_api import errors, names, paging
 from cotenant_operator import labels
 from cotenant_operator.state.kinds import LABELLED, Kind
 from cotenant_operator.state.views import Key
@@ -122,7 +122,7 @@ class API:
     ) -> AsyncIterator[list[Json]]:
         """Every object of a kind, as of now or later, page by page: all at once would be large.
 
-        A page of large objects is asked for again in halves; an object that is too large by itself is left out.
+        A page of large objects is asked for again in parts; an object that is too large by itself is left out.
 
         Args:
             kind: whose.
@@ -142,7 +142,7 @@ class API:
                 if limit == 1 and metadata_only:
                     raise
                 if limit > 1:
-                    limit //= 2
+                    limit = paging.smaller(limit)
                     continue
                 page = await self._without(Request(method="GET", path=path, query=dict(query), metadata_only=True))
             # Not kept here while the next one is decoded.
@@ -151,7 +151,7 @@ class API:
             if not following:
                 return
             query["continue"] = following
-            limit = min(limit + limit // 4 + 1, PAGE)
+            limit = paging.larger(limit, PAGE)
 
     async def _without(self, request: Request) -> Json:
         """Return a page of one object that is too large to be read: nothing but where the next one begins."""
