@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 REQUEST_SECONDS: Final = 30.0
 """Longer than any request of ours may take to be answered: the slowest wait for the API server."""
@@ -45,6 +45,26 @@ class Limits:
     request_bytes: int | None = None
 
 
+class Holder(Protocol):
+    """What holds a connection.
+
+    Attributes:
+        address: of the client.
+        opened: when it was accepted.
+        since: when the state `asking` began; a write renews it.
+        asking: whether something was received that has not begun to be answered.
+    """
+
+    address: str
+    opened: float
+    since: float
+    asking: bool
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be sent."""
+        ...
+
+
 class Door:
     """The connections of one listener.
 
@@ -54,7 +74,7 @@ class Door:
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] | None = None) -> None:
         self._limits, self._given = limits, clock
-        self._open: set[_Connection] = set()
+        self._open: set[Holder] = set()
         self._sweeping: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -73,7 +93,7 @@ class Door:
         """Return the time of the clock."""
         return asyncio.get_running_loop().time() if self._given is None else self._given()
 
-    def enter(self, connection: "_Connection") -> None:
+    def enter(self, connection: Holder) -> None:
         """Count a new connection; where there are too many, close another."""
         self._make_room(1)
         self._open.add(connection)
@@ -84,7 +104,7 @@ class Door:
         """Return whether a request may have so many bytes."""
         return self._limits.request_bytes is None or size <= self._limits.request_bytes
 
-    def leave(self, connection: "_Connection") -> None:
+    def leave(self, connection: Holder) -> None:
         """Forget a connection that is closed."""
         self._open.discard(connection)
 
@@ -95,7 +115,7 @@ class Door:
             self._close(connection)
         self._make_room(0)
 
-    def _allowed(self, connection: "_Connection") -> float:
+    def _allowed(self, connection: Holder) -> float:
         return self._limits.request_seconds if connection.asking else self._limits.idle_seconds
 
     def _make_room(self, coming: int) -> None:
@@ -108,7 +128,7 @@ class Door:
             held = Counter(each.address for each in self._open)
             self._close(min(closable, key=lambda each: (-held[each.address], each.since)))
 
-    def _close(self, connection: "_Connection") -> None:
+    def _close(self, connection: Holder) -> None:
         self._open.discard(connection)
         connection.abort()
 
@@ -123,14 +143,7 @@ class Door:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: passes everything on and notes when a request began and when its answer did.
-
-    Attributes:
-        address: of the client.
-        opened: when it was accepted.
-        since: when the state `asking` began; a write renews it.
-        asking: whether something was received that has not begun to be answered.
-    """
+    """One connection: passes everything on and notes when a request began and when its answer did; see `Holder`."""
 
     def __init__(self, door: Door, inner: asyncio.Protocol) -> None:
         self._door, self._inner = door, inner
@@ -140,7 +153,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.address = str((transport.get_extra_info("peername") or ("",))[0])
+        self.address = address_of(transport)
         self.opened = self.since = self._door.now()
         self._door.enter(self)
         self._inner.connection_made(cast("asyncio.Transport", Answering(self._transport, self._answered)))
@@ -168,12 +181,16 @@ class _Connection(asyncio.Protocol):
         self._inner.resume_writing()
 
     def abort(self) -> None:
-        """Close at once, whatever is still to be sent."""
         if self._transport is not None:
             self._transport.abort()
 
     def _answered(self) -> None:
         self.since, self.asking = self._door.now(), False
+
+
+def address_of(transport: asyncio.BaseTransport) -> str:
+    """Return the address of the client; empty where it is not known any more."""
+    return str((transport.get_extra_info("peername") or ("",))[0])
 
 
 class Answering:

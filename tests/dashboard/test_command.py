@@ -34,6 +34,7 @@ def test_an_address_is_in_digits(address: str) -> None:
     [
         (["--address", EVERYWHERE], "--address: '0.0.0.0': others can reach it there: add --authenticate"),
         (["--tls-key", "k.pem"], "goes with --tls-certificate"),
+        (["--tls-certificate", "/nowhere", "--tls-key", "k.pem"], "--tls-certificate: '/nowhere': give files in PEM"),
         (["--kubeconfig", "/nowhere"], "name a readable kubeconfig"),
     ],
 )

@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import datetime as dt
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import fastapi
 import pytest
@@ -12,6 +15,7 @@ import uvicorn
 from cotenant_api import listeners
 from cotenant_dashboard.web import serving as dashboard
 from cotenant_deviceplugin.node import http as agent
+from cotenant_e2e import certificates
 from cotenant_extender import serve as extender
 from cotenant_operator import probes as operator
 
@@ -61,9 +65,9 @@ async def of_the_extender(door: listeners.Door) -> AsyncIterator[int]:
 
 
 @contextlib.asynccontextmanager
-async def of_the_dashboard(door: listeners.Door) -> AsyncIterator[int]:
+async def of_the_dashboard(door: listeners.Door, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     with bound() as listening:
-        where = dashboard.Door(address="127.0.0.1", port=0)
+        where = dashboard.Door(address="127.0.0.1", port=0, tls=tls)
         server = uvicorn.Server(dashboard.configuration(application(), where, door))
         serving = asyncio.create_task(server._serve(sockets=[listening]))
         try:
@@ -168,5 +172,21 @@ async def test_a_probe_is_answered_while_somebody_holds_every_connection(name: s
         probe = await Client.to(port, WHOLE)
         assert (await probe.read()).endswith(b"200")
         assert len(door) <= LIMITS.connections + LIMITS.burst
+        for each in (*attackers, probe):
+            each.close()
+
+
+async def test_https_is_answered_while_somebody_begins_handshakes_and_finishes_none(tmp_path: Path) -> None:
+    certificates.write(tmp_path, addresses=["127.0.0.1"], now=dt.datetime.now(dt.UTC))
+    serving = of_the_dashboard(listeners.Door(LIMITS), dashboard.tls(tmp_path / "server.crt", tmp_path / "server.key"))
+    trusting = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+    async with serving as port:
+        attackers = [await Client.to(port, b"\x16", "127.0.0.2") for _ in range(ATTACKERS)]
+        async with asyncio.timeout(SECONDS):
+            probe = Client(await asyncio.open_connection("127.0.0.1", port, ssl=trusting))
+        probe._writer.write(WHOLE)
+        assert (await probe.read()).endswith(b"200")
+        # The first of many that began has made room for the probe.
+        await attackers[0].closed()
         for each in (*attackers, probe):
             each.close()

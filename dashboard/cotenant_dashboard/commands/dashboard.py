@@ -83,9 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     from cotenant_dashboard.web import app, serving, sources
 
     logs.configure(arguments.logging_format)
-    door = serving.Door(
-        address=arguments.address, port=arguments.port, certificate=arguments.tls_certificate, key=arguments.tls_key
-    )
+    tls = arguments.tls_certificate and serving.tls(arguments.tls_certificate, arguments.tls_key)
+    door = serving.Door(address=arguments.address, port=arguments.port, tls=tls)
     connection = kube.Connection(arguments.kubeconfig, arguments.context)
     asking = reviews.Reviews(connection.client, clock=time.monotonic) if arguments.authenticate else None
     settings = app.Settings(

@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cotenant_api import errors, listeners
+from cotenant_api import errors, handshakes, listeners
 from cotenant_dashboard.watching.live import Live
 
 LOG = logging.getLogger(__name__)
@@ -26,14 +27,28 @@ LIMITS: Final = listeners.Limits(connections=512, request_bytes=listeners.BRIEF_
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
+def tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return what HTTPS is served with.
+
+    Raises:
+        InvalidInputError: the files are no certificate and its key, or cannot be read.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        remedy = f"give files in PEM: the certificate with its chain, and its key with --tls-key ({error})"
+        raise errors.InvalidInputError("--tls-certificate", str(certificate), remedy) from error
+    return context
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """Where it is asked: an address in digits, a port (0: any that is free), and files for TLS."""
+    """Where it is asked: an address in digits, a port (0: any that is free), and by HTTPS with `tls` alone."""
 
     address: str
     port: int
-    certificate: Path | None = None
-    key: Path | None = None
+    tls: ssl.SSLContext | None = None
 
     def listening(self) -> socket.socket:
         """Return the socket, bound.
@@ -52,9 +67,14 @@ class Door:
             raise errors.InvalidInputError("--port", self.port, remedy) from error
         return listening
 
+    def guard(self, limited: listeners.Door) -> Callable[..., asyncio.Protocol]:
+        """Return the protocol of its connections: HTTP, within TLS where there is a certificate."""
+        protocol = limited.guard(H11Protocol)
+        return protocol if self.tls is None else handshakes.Handshakes(self.tls).guard(protocol)
+
     def url(self, listening: socket.socket) -> str:
         """Where a browser finds it."""
-        scheme = "http" if self.certificate is None else "https"
+        scheme = "http" if self.tls is None else "https"
         host = f"[{self.address}]" if ":" in self.address else self.address
         return f"{scheme}://{host}:{listening.getsockname()[1]}/"
 
@@ -93,7 +113,7 @@ def configuration(application: ASGIApp, door: Door, limited: listeners.Door | No
     limited = listeners.Door(LIMITS) if limited is None else limited
     return uvicorn.Config(
         application,
-        http=cast("type[asyncio.Protocol]", limited.guard(H11Protocol)),
+        http=cast("type[asyncio.Protocol]", door.guard(limited)),
         ws="none",
         access_log=False,
         log_config=None,
@@ -102,8 +122,6 @@ def configuration(application: ASGIApp, door: Door, limited: listeners.Door | No
         # Who asks, and whether over HTTPS, is what the connection says, and no header.
         proxy_headers=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        ssl_certfile=door.certificate,
-        ssl_keyfile=door.key,
     )
 
 
