@@ -144,6 +144,14 @@ DLJOBS: Final = (
     ),
     dljob("cpu-as-word", "resources.limits.cpu", '"lots"', container={"resources": {"limits": {"cpu": "lots"}}}),
     dljob("annotation-of-a-pod", "gpuMemory", "for plain pods", metadata={"annotations": {names.GPU_MEMORY: "5Gi"}}),
+    dljob("label-of-the-operators", "labels of cotenant.dev", "remove", metadata={"labels": {names.DLJOB_LABEL: "x"}}),
+    dljob(
+        "onnx-outside-of-its-volume",
+        "spec.model.onnx.path",
+        "must not lead through '..'",
+        batchSize=1,
+        model={"onnx": {"path": "../m.onnx", "claimName": "models"}},
+    ),
     dljob(
         "prediction-of-ones-own", "remove it", "the operator alone", metadata={"annotations": {names.PREDICTION: "{}"}}
     ),

@@ -197,6 +197,12 @@ DLJOB = Refinement(
                 "claimName must be that of a PersistentVolumeClaim: lower case letters, digits, '-' and '.'",
                 ".claimName",
             ),
+            Rule(
+                "!self.path.matches('(^|/)[.][.](/|$)')",
+                "path must not lead through '..': write where the file is, in the container or in the volume of "
+                "claimName",
+                ".path",
+            ),
         ),
         "spec.template.metadata": (
             *(
@@ -213,6 +219,12 @@ DLJOB = Refinement(
                 f"annotations of {names.GROUP} are for plain pods: remove them, and use the DLJob's fields (gpuMemory, "
                 "gpuModels, processesPerGPU, minimumRunSeconds)",
                 ".annotations",
+                "FieldValueForbidden",
+            ),
+            Rule(
+                f"!has(self.labels) || !self.labels.exists(k, k.startsWith('{names.GROUP}/'))",
+                f"labels of {names.GROUP} are written by the operator alone, which finds its pods by them: remove them",
+                ".labels",
                 "FieldValueForbidden",
             ),
         ),

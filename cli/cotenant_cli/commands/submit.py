@@ -1,17 +1,20 @@
 """`cotenant submit`: from a model to an applied DLJob; `--dry-run`: what it will need, and cost."""
 
 import argparse
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cotenant_api import errors
 from cotenant_api.choices import Sharing, WorkloadType
 from cotenant_cli.commands import output
-from cotenant_cli.submitting import graphs
+from cotenant_cli.submitting import graphs, scripts
 
 if TYPE_CHECKING:
     from cotenant_api.graph import Graph
     from cotenant_cli.reading import cluster, kube
+    from cotenant_cli.submitting import objects
 
 SUMMARY = "submit a model as a DLJob; with --dry-run, say what it will need and cost"
 EXTRA = "submit"
@@ -21,11 +24,15 @@ examples: cotenant submit my_models:resnet --batch-size 64 --image registry.exam
           cotenant submit resnet50.json -f dljob.yaml
           cotenant submit my_models:resnet --batch-size 64 --image registry.example/train:1 --dry-run \\
               --steps 100000 --prices prices.yaml
+          cotenant submit train.py --image registry.example/train:1 --follow -- --epochs 3
 
 MODEL is what `cotenant extract` takes (MODULE:CALLABLE, a Hugging Face folder, FILE.onnx), or a graph that it wrote
 (.json, .json.gz). The callable runs in this process, on PyTorch's meta device: no weights, no GPU.
+It may be a script (train.py), too: nothing is predicted, and the PackingPolicy says what a job without prediction gets.
+The script goes into a ConfigMap with the modules beside it that it imports, and python runs it.
 
-Words after -- are the container's command; with --command WORD.., its arguments.
+Words after -- are the container's command; with --command WORD.., its arguments; of a script, the
+script's: --command names what runs it (torchrun).
 prices.yaml names the price of one hour of a whole GPU for each GPU model: NVIDIA-H200: 3.5
 """
 
@@ -46,14 +53,27 @@ _ONLY_WITHOUT_FILE: Final = (
     ("--sharing", "sharing"),
     ("--", "rest"),
 )
+_ONLY_OF_A_MODEL: Final = (
+    (_FILE, "filename"),
+    ("--steps", "steps"),
+    ("--prices", "prices"),
+    ("--batch-size", "batch_size"),
+)
+_NOT_PREDICTED: Final = (
+    "nothing is predicted of a script: the PackingPolicy's queue.onMissingPrediction says what it gets "
+    "(-o yaml shows the DLJob)\n"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("target", metavar="MODEL", help="MODULE:CALLABLE, FOLDER, FILE.onnx, or a graph; see below")
+    parser.add_argument(
+        "target", metavar="MODEL", help="MODULE:CALLABLE, FOLDER, FILE.onnx, a graph, or a script; see below"
+    )
     parser.add_argument("-n", "--namespace", metavar="NS", help="default: that of the file, else of the context")
     _configure_job(parser)
     _configure_trial(parser)
+    parser.add_argument("--follow", action="store_true", help="tell where it stands and what it prints, until it ends")
     parser.add_argument("--force-conflicts", action="store_true", help="take fields over that others have applied")
     output.configure(parser)
     graphs.configure(parser)
@@ -71,6 +91,11 @@ def _configure_job(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="WORD",
         help="of the container; default: words after --",
+    )
+    job.add_argument(
+        "--code",
+        choices=scripts.PLACES,
+        help="where a script is: sent in a ConfigMap (default), or in the image, at that path",
     )
     job.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="a variable of the container")
     job.add_argument("--user", type=_user, metavar="UID", help="of the container, by number; default: the image's")
@@ -103,28 +128,37 @@ def _configure_trial(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Extract, then apply, or say what it will need."""
+    """Extract or read, then apply, or say what it will need."""
     from cotenant_cli.submitting import objects
 
     _require_consistent(arguments)
+    is_script = scripts.is_script(arguments.target)
     offline = arguments.dry_run == CLIENT
     connection = None if offline and arguments.gpu_model else _connection(arguments, needed=not offline)
     namespace = arguments.namespace and output.require_name("--namespace", arguments.namespace)
     default = connection.namespace if connection is not None else "default"
-    job = _job(arguments, namespace, default)
-    arguments.workload_type = objects.spec_of(job).workload_type
-    graph = graphs.read(arguments)
-    names = {"namespace": job["metadata"]["namespace"], "name": job["metadata"]["name"]}
-    wanted = [objects.config_map(graph, **names), job]
+    graph = None
+    if is_script:
+        wanted = _script(arguments, namespace or default)
+        job = wanted[-1]
+    else:
+        job = _job(arguments, namespace, default)
+        arguments.workload_type = objects.spec_of(job).workload_type
+        graph = graphs.read(arguments)
+        names = {"namespace": job["metadata"]["namespace"], "name": job["metadata"]["name"]}
+        wanted = [objects.config_map(graph, **names), job]
     if arguments.dry_run is None and connection is not None:
         _show(arguments, _applied(connection, wanted, force=arguments.force_conflicts))
-        return 0
+        return _follow(connection, job) if arguments.follow else 0
     if arguments.dry_run == SERVER and connection is not None:
         wanted = _sent(connection, wanted, force=arguments.force_conflicts, dry_run=True)
     if arguments.output in (output.JSON, output.YAML):
         _show(arguments, wanted)
         return 0
-    _tell(arguments, graph, job, None if connection is None else _lists(arguments))
+    if graph is None:
+        output.write(_NOT_PREDICTED)
+    else:
+        _tell(arguments, graph, job, None if connection is None else _lists(arguments))
     return 0
 
 
@@ -137,12 +171,25 @@ def _require_consistent(arguments: argparse.Namespace) -> None:
             if getattr(arguments, field) not in (None, []):
                 remedy = f"is not for {_FILE}: write it into {arguments.filename}"
                 raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
+    _require_consistent_with_target(arguments)
     if arguments.dry_run is None:
         for option, field in (("--steps", "steps"), ("--prices", "prices"), ("--gpu-model", "gpu_model")):
             if getattr(arguments, field) not in (None, []):
                 raise errors.InvalidInputError(option, getattr(arguments, field), "needs --dry-run")
     if arguments.steps is not None and arguments.steps < 1:
         raise errors.InvalidInputError("--steps", arguments.steps, "must be 1 or more")
+
+
+def _require_consistent_with_target(arguments: argparse.Namespace) -> None:
+    if scripts.is_script(arguments.target):
+        for option, field in _ONLY_OF_A_MODEL:
+            if getattr(arguments, field) not in (None, []):
+                remedy = "is not for a script, of which nothing is predicted: leave it out"
+                raise errors.InvalidInputError(option, getattr(arguments, field), remedy)
+    elif arguments.code is not None:
+        raise errors.InvalidInputError("--code", arguments.code, "is for a script (train.py): leave it out")
+    if arguments.follow and (arguments.dry_run is not None or arguments.output in (output.JSON, output.YAML)):
+        raise errors.InvalidInputError("--follow", True, "does not go with --dry-run, nor with -o json or yaml")
 
 
 def _connection(arguments: argparse.Namespace, *, needed: bool) -> "kube.Connection | None":
@@ -170,11 +217,26 @@ def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> 
         text = _text(_FILE, arguments.filename)
         return objects.from_file(text, source=str(arguments.filename), namespace=namespace, default=default)
     command, rest = arguments.container_command, arguments.rest
+    options = _options(arguments, command=command or rest, args=rest if command else ())
+    return objects.job(options, namespace=namespace or default, name=objects.name_of(arguments.name, arguments.target))
+
+
+def _script(arguments: argparse.Namespace, namespace: str) -> list[dict[str, Any]]:
+    from cotenant_cli.submitting import objects
+
+    code = scripts.read(arguments.target, arguments.code or scripts.CONFIG_MAP)
+    options = _options(arguments, command=arguments.container_command, args=arguments.rest)
+    return objects.of_script(code, options, namespace=namespace, name=objects.name_of(arguments.name, arguments.target))
+
+
+def _options(arguments: argparse.Namespace, *, command: list[str], args: Sequence[str]) -> "objects.Options":
+    from cotenant_cli.submitting import objects
+
     models = [one.strip() for one in (arguments.gpu_models or "").split(",") if one.strip()]
-    options = objects.Options(
+    return objects.Options(
         image=arguments.image,
-        command=command or rest,
-        args=rest if command else (),
+        command=command,
+        args=args,
         environment=dict(_variable(one) for one in arguments.env),
         user=arguments.user,
         workload_type=arguments.workload_type or WorkloadType.TRAINING,
@@ -184,8 +246,6 @@ def _job(arguments: argparse.Namespace, namespace: str | None, default: str) -> 
         gpu_memory=arguments.gpu_memory,
         sharing=arguments.sharing,
     )
-    name = objects.name_of(arguments.name, arguments.target)
-    return objects.job(options, namespace=namespace or default, name=name)
 
 
 def _user(text: str) -> int:
@@ -229,16 +289,31 @@ def _sent(
 def _applied(connection: "kube.Connection", wanted: list[dict[str, Any]], *, force: bool) -> list[dict[str, Any]]:
     """Return the objects as the server has them.
 
-    The graph first, so that the operator finds it, then as the DLJob's own.
+    What the DLJob, which is the last, needs comes first, so that it is found, and then as the DLJob's own.
     """
     from cotenant_cli.submitting import objects
 
-    config_map, job = wanted
-    # A DLJob that is refused should leave no graph behind.
+    *needed, job = wanted
+    # A DLJob that is refused should leave nothing behind.
     _sent(connection, [job], force=force, dry_run=True)
-    _, made = _sent(connection, [config_map, job], force=force)
-    (kept,) = _sent(connection, [objects.owned(config_map, made)], force=force)
-    return [kept, made]
+    *_, made = _sent(connection, wanted, force=force)
+    return [*_sent(connection, [objects.owned(one, made) for one in needed], force=force), made]
+
+
+def _follow(connection: "kube.Connection", job: dict[str, Any]) -> int:
+    """Return 0 if it succeeds, else 1."""
+    from cotenant_cli.submitting import following
+
+    metadata = job["metadata"]
+    follower = following.Follower(
+        source=connection,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        container=job["spec"].get("container") or job["spec"]["template"]["spec"]["containers"][0]["name"],
+        tell=lambda line: output.write(f"{line}\n"),
+        wait=time.sleep,
+    )
+    return 0 if follower.run() else 1
 
 
 def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
@@ -247,10 +322,10 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     if arguments.output in (output.JSON, output.YAML):
         output.write(output.of_object(objects.listed(found), arguments.output))
         return
-    config_map, job = (one["metadata"] for one in found)
+    *needed, job = (one["metadata"] for one in found)
     output.write(
-        f"configmap/{config_map['name']} serverside-applied\n"
-        f"dljob.cotenant.dev/{job['name']} serverside-applied\n"
+        "".join(f"configmap/{one['name']} serverside-applied\n" for one in needed)
+        + f"dljob.cotenant.dev/{job['name']} serverside-applied\n"
         f"where it stands: cotenant why {job['namespace']}/{job['name']}\n"
     )
 

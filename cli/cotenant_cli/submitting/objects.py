@@ -2,21 +2,28 @@
 
 import base64
 import copy
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import yaml
 
 from cotenant_api import dljob, documents, errors, graph, names, pod, quantity, rootless
+from cotenant_cli.submitting import scripts
 
 Object = dict[str, Any]
 
 KEY: Final = "graph.json.gz"
 MANAGED_BY: Final = "cotenant-submit"
 CONTAINER: Final = "main"
-_LABELS: Final = {"app.kubernetes.io/managed-by": MANAGED_BY}
+LABELS: Final = {"app.kubernetes.io/managed-by": MANAGED_BY}
+_VOLUME: Final = "code"
+_PYTHON: Final = ("python",)
+_UNBUFFERED: Final = "PYTHONUNBUFFERED"
+"""So that a line is in the log when it is printed."""
+_DIGEST_CHARACTERS: Final = 8
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _SOURCE: Final = "--filename"
 
@@ -73,7 +80,7 @@ def config_map(found: graph.Graph, *, namespace: str, name: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": _config_map_name(name), "namespace": namespace, "labels": dict(_LABELS)},
+        "metadata": {"name": _config_map_name(name), "namespace": namespace, "labels": dict(LABELS)},
         "binaryData": {KEY: base64.b64encode(packed).decode()},
     }
 
@@ -91,7 +98,16 @@ def owned(found: Object, owner: Mapping[str, Any]) -> Object:
 
 
 def job(options: Options, *, namespace: str, name: str) -> Object:
-    """Return the DLJob.
+    """Return the DLJob, with the graph's ConfigMap as its model.
+
+    Raises:
+        InvalidInputError: a value is out of its bounds.
+    """
+    return _modelled(plain_job(options, namespace=namespace, name=name))
+
+
+def plain_job(options: Options, *, namespace: str, name: str) -> Object:
+    """Return the DLJob without a model.
 
     Raises:
         InvalidInputError: a value is out of its bounds.
@@ -110,11 +126,42 @@ def job(options: Options, *, namespace: str, name: str) -> Object:
         "sharing": None if options.sharing is None else options.sharing.value,
     }
     spec = {key: value for key, value in wanted.items() if value is not None}
-    metadata = {"name": name, "namespace": namespace, "labels": dict(_LABELS)}
+    metadata = {"name": name, "namespace": namespace, "labels": dict(LABELS)}
     template = {"spec": {"containers": [container]}}
-    return _modelled(
-        {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": metadata, "spec": spec | {"template": template}}
+    made = {
+        "apiVersion": names.API_VERSION,
+        "kind": "DLJob",
+        "metadata": metadata,
+        "spec": spec | {"template": template},
+    }
+    spec_of(made)
+    return made
+
+
+def of_script(code: scripts.Code, options: Options, *, namespace: str, name: str) -> list[Object]:
+    """Return the ConfigMap of a script, where it has one, and the DLJob that runs it.
+
+    The words of `options.command` run the script (default: python), and its `args` are the script's.
+
+    Raises:
+        InvalidInputError: a value is out of its bounds.
+    """
+    changed = replace(
+        options,
+        command=options.command or _PYTHON,
+        args=(code.path, *options.args),
+        environment={_UNBUFFERED: "1"} | dict(options.environment or {}),
     )
+    made = plain_job(changed, namespace=namespace, name=name)
+    if not code.files:
+        return [made]
+    # Named by what it holds: a job never runs other code than it was submitted with.
+    digest = hashlib.sha256(repr(sorted(code.files.items())).encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    metadata = {"name": f"{name}-code-{digest}", "namespace": namespace, "labels": dict(LABELS)}
+    inner = made["spec"]["template"]["spec"]
+    inner["volumes"] = [{"name": _VOLUME, "configMap": {"name": metadata["name"]}}]
+    inner["containers"][0]["volumeMounts"] = [{"name": _VOLUME, "mountPath": scripts.FOLDER, "readOnly": True}]
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(code.files)}, made]
 
 
 def _security(options: Options) -> Object:
@@ -188,7 +235,7 @@ def _config_map_name(name: str) -> str:
 def _derived(target: str) -> str:
     """`my_models:resnet` -> resnet, `models/BERT_base.onnx` -> bert-base."""
     last = target.rstrip("/").rpartition("/")[2].rpartition(":")[2]
-    stem = re.sub(r"\.(json|onnx)?(\.gz)?$", "", last)
+    stem = re.sub(r"\.(json|onnx|py)?(\.gz)?$", "", last)
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[: dljob.MAX_NAME].rstrip("-")
 
 
