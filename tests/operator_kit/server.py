@@ -16,6 +16,7 @@ import orjson
 from cotenant_api import conditions, errors
 from cotenant_operator import labels
 from cotenant_operator.kube import api
+from operator_kit import rights
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -169,6 +170,9 @@ class Server:
 
     def _answer(self, request: api.Request) -> tuple[int, Any]:
         plural, namespace, name, subresource = parts(request.path)
+        lacking = rights.lacking(request, plural=plural, name=name, subresource=subresource)
+        if lacking is not None:
+            return 403, {"message": f"{plural} {name} is forbidden: User cannot {lacking}"}
         found = self._objects.get((plural, namespace, name))
         match request.method:
             case "GET" if not name:
