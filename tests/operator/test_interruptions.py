@@ -112,3 +112,20 @@ async def test_the_next_attempt_knows_what_the_one_that_was_taken_away_had_learn
     carried = (cluster.server.find("jobs", "train-3") or {})["metadata"]["annotations"][labels.CARRIED]
     assert json.loads(carried)["outOfMemory"] == 1
     await finish(cluster, attempt=3)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_a_job_that_is_resumed_while_its_pods_still_end_is_not_done_by_them(
+    cluster: Cluster, replicas: int
+) -> None:
+    cluster.apply(objects.dljob(replicas=replicas))
+    await cluster.run(*RUN)
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await cluster.run("stop_suspended")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=False))
+    await cluster.advance(60)
+    (job,) = cluster.attempts()
+    assert job["spec"]["suspend"]
+    await cluster.run("leave")
+    assert cluster.dljob()["status"]["phase"] != "Succeeded"
+    await finish(cluster, attempt=2)

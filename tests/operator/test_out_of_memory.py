@@ -2,11 +2,12 @@
 
 import json
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from cotenant_api import names
+from cotenant_api import conditions, names
 from cotenant_api.names import GPUUID
 from cotenant_operator import labels
 from operator_kit import ends, faults, objects
@@ -63,6 +64,15 @@ async def test_the_next_attempt_gets_what_was_booked_times_the_growth(cluster: C
     assert cluster.events() == ["Created", "AttemptFailed", "Created"]
     await cluster.run(*START, "succeed")
     assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_clocks_of_the_control_plane_that_differ_hide_no_pod(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    later = conditions.timestamp(cluster.time.now() + timedelta(seconds=2))
+    cluster.server.change("jobs", "train-1", lambda job: job.setdefault("status", {}).update(startTime=later))
+    await cluster.run("place", "run_pods", "run_out_of_memory", *END)
+    assert memory(cluster, "train-2") == f"{math.ceil(BOOKED * 1.5)}Mi"
 
 
 async def test_the_event_says_what_happened_and_what_the_next_attempt_gets(cluster: Cluster) -> None:

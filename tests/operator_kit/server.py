@@ -169,10 +169,14 @@ class Server:
         ]
 
     def _answer(self, request: api.Request) -> tuple[int, Any]:
-        plural, namespace, name, subresource = parts(request.path)
+        plural, _, name, subresource = parts(request.path)
         lacking = rights.lacking(request, plural=plural, name=name, subresource=subresource)
         if lacking is not None:
             return 403, {"message": f"{plural} {name} is forbidden: User cannot {lacking}"}
+        return self._served(request)
+
+    def _served(self, request: api.Request) -> tuple[int, Any]:
+        plural, namespace, name, subresource = parts(request.path)
         found = self._objects.get((plural, namespace, name))
         match request.method:
             case "GET" if not name:

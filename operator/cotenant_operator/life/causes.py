@@ -24,6 +24,8 @@ STRENGTH: Final = (
     Cause.FAILED,
 )
 """Which of several pods' causes is the attempt's: what drags others down comes before what is only seen in its wake."""
+_SKEW: Final = timedelta(seconds=5)
+"""By which the clocks of two components of the control plane may differ; times in objects are whole seconds."""
 REFUSED_SECONDS: Final = 90
 """So long a bound pod that its node agent refuses for good may wait for somebody else to take it away."""
 
@@ -61,10 +63,13 @@ def findings(observed: Observed, current: views.Job) -> tuple[Finding, ...]:
 
 
 def pods_of(observed: Observed, current: views.Job) -> tuple[views.Pod, ...]:
-    """Return the Job's pods since it was started last: those of before a suspension were stopped, and say nothing."""
+    """Return the Job's pods since it was started last: those of before a suspension were stopped, and say nothing.
+
+    The start is by the clock of kube-controller-manager, and a pod's creation by that of the API server.
+    """
     began = current.start_time
     own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
-    return tuple(pod for pod in own if began is None or pod.meta.created >= began)
+    return tuple(pod for pod in own if began is None or not pod.meta.deleting or pod.meta.created + _SKEW >= began)
 
 
 def of_pod(observed: Observed, pod: views.Pod) -> Finding | None:

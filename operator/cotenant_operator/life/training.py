@@ -247,6 +247,8 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         change = attempts.end_early(current, ended)
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
     hold = holding.look(observed, spec, current, now)
+    if hold.why is None and current.suspended:
+        hold = replace(hold, why=_pods_that_end(observed, current))
     changes: dict[str, object] = {}
     if _is_to_be_switched(spec, current, hold):
         changes |= places.resumption(observed, current, now) if current.suspended else {"suspend": True}
@@ -279,6 +281,18 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         notes=(*_untold(observed, spec, current), *editing.told(observed, outdated)),
         retry_at=min(times, default=None),
     )
+
+
+def _pods_that_end(observed: Observed, current: views.Job) -> Blocked | None:
+    """Keep a Job suspended while pods that its suspension stopped are there; None: there are none.
+
+    One that then ended well, as after a checkpoint, would be the success of a Job that goes on.
+    """
+    living = [pod.meta.key.name for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and not pod.ended]
+    if not living:
+        return None
+    message = f"waiting for pods that were stopped to end: {', '.join(sorted(living)[:8])}"
+    return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
 
 
 def _is_to_be_switched(spec: dljob.Spec, current: views.Job, hold: holding.Hold) -> bool:
