@@ -183,3 +183,26 @@ async def test_a_service_whose_change_cannot_be_made_goes_on_and_says_so(cluster
     edit(cluster, "serve", model={"configMapRef": {"name": "toy"}})
     await cluster.advance(60)
     assert cluster.condition("Current", name="serve")["status"] == "True"
+
+
+async def test_an_edit_after_the_end_is_told_once_and_seen_by_tools_that_wait(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "succeed")
+    ended = cluster.dljob()["status"]
+    edit(cluster, backoffLimit=7)
+    await cluster.settle()
+    await cluster.advance(3600)
+    status = cluster.dljob()["status"]
+    assert status["observedGeneration"] == cluster.dljob()["metadata"]["generation"] > ended["observedGeneration"]
+    assert (status["phase"], status["conditions"]) == ("Succeeded", ended["conditions"])
+    assert cluster.events().count("SpecChangeIgnored") == 1
+
+
+async def test_a_time_to_live_beyond_all_calendars_is_for_ever(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "succeed")
+    edit(cluster, ttlSecondsAfterFinished=999999999999)
+    await cluster.settle()
+    await cluster.advance(86400)
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+    assert cluster.dljob()["status"]["observedGeneration"] == cluster.dljob()["metadata"]["generation"]

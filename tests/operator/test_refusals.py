@@ -44,7 +44,7 @@ def limits(cluster: Cluster) -> Json:
     return found
 
 
-async def test_refused_template_is_told_with_the_servers_words_and_not_tried_again(cluster: Cluster) -> None:
+async def test_refused_template_is_told_once_with_the_servers_words_and_rarely_tried_again(cluster: Cluster) -> None:
     creation_fails(cluster, INVALID)
     cluster.apply(objects.dljob())
     await cluster.settle()
@@ -52,9 +52,35 @@ async def test_refused_template_is_told_with_the_servers_words_and_not_tried_aga
     assert (queued["status"], queued["reason"]) == ("False", "InvalidTemplate")
     assert "image: Required value" in queued["message"]
     assert cluster.dljob()["status"]["phase"] == "Pending"
-    await cluster.advance(3600)
-    assert creations(cluster) == 1
+    for _ in range(12):
+        await cluster.advance(300)
+    assert creations(cluster) <= 13
     assert cluster.events() == ["InvalidTemplate"]
+
+
+async def test_what_a_policy_refused_is_made_when_the_policy_lets_it(cluster: Cluster) -> None:
+    creation_fails(cluster, INVALID)
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    recover(cluster)
+    await cluster.advance(301)
+    assert job(cluster)
+
+
+async def test_a_job_that_its_former_dljob_leaves_behind_is_waited_for_and_is_no_failure(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    old = job(cluster)
+    cluster.server.delete("dljobs", "train")
+    left = {**old, "metadata": {**old["metadata"], "deletionTimestamp": cluster.time.text()}}
+    cluster.server.put("jobs", left)
+    cluster.apply(objects.dljob())
+    await cluster.settle()
+    queued = cluster.condition("Queued")
+    assert (queued["reason"], cluster.condition("Stalled")) == ("PreviousPodsEnding", {})
+    cluster.server.delete("jobs", "train-1")
+    await cluster.advance(3)
+    assert job(cluster)["metadata"]["uid"] != old["metadata"]["uid"]
 
 
 async def test_refused_template_is_tried_again_when_the_spec_changes(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from cotenant_operator import reasons
 from cotenant_operator.life import attempts, creation, extracting, serving, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
+from cotenant_operator.state import views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.telling import happenings, status
@@ -68,16 +69,35 @@ def _stage(observed: Observed, now: datetime) -> Stage:
 
 def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetime) -> Plan:
     """Nothing starts again; the DLJob goes when its time is over."""
-    left = (*extracting.after_the_end(observed), *training.stale(observed, former_to=None))
+    left = (*extracting.after_the_end(observed), *training.stale(observed, former_to=None), *_edited_late(observed.job))
     seconds = observed.job.ttl_seconds
     if seconds is None:
         return Plan(actions=left)
-    due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=seconds)
+    due = datetime.fromisoformat(ended.last_transition_time) + timedelta(seconds=min(seconds, dljob.MAX_SECONDS))
     if now < due:
         return Plan(actions=left, retry_at=due)
     meta = observed.job.meta
     gone = actions.Delete(kind=Kind.DLJOB, name=meta.key.name, uid=meta.uid, version=meta.version)
     return Plan(actions=(gone,))
+
+
+def _edited_late(job: views.DLJob) -> tuple[actions.EmitEvent | actions.PatchStatus, ...]:
+    """Tell of an edit that comes after the end, and that it was seen: tools wait for that."""
+    generation = job.meta.generation
+    if job.observed_generation in (None, generation):
+        return ()
+    message = (
+        "it has ended, and the change applies to nothing: delete the DLJob and create it again to run it once more"
+    )
+    told = actions.EmitEvent(
+        uid=job.meta.uid,
+        type="Warning",
+        reason=reasons.SPEC_CHANGE_IGNORED,
+        message=message,
+        identity=f"{job.meta.uid}/{reasons.SPEC_CHANGE_IGNORED}/{generation}",
+    )
+    seen = {"observedGeneration": generation}
+    return told, actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status=seen, urgent=True)
 
 
 def _write(observed: Observed, new: dljob.Status) -> actions.PatchStatus:

@@ -350,8 +350,8 @@ class Controller:
         """Count what an action that was done means."""
         if isinstance(action, actions.Create) and action.after is not None:
             self.metrics.restarts.labels(action.after.value).inc()
-        elif isinstance(action, actions.PatchStatus):
-            # A status is written with the end, and none after it.
+        elif isinstance(action, actions.PatchStatus) and "conditions" in action.status:
+            # Conditions are written with the end, and none after it.
             job = self.store.dljob(key)
             if job is not None and job.finished is not None:
                 self.metrics.finished.labels(job.finished.reason).inc()

@@ -25,6 +25,8 @@ from cotenant_operator.state.views import Key, Meta
 _LOGGER = logging.getLogger(__name__)
 
 QUOTA_RETRY_SECONDS: Final = 30.0
+INVALID_RETRY_SECONDS: Final = 300.0
+LEAVING_RETRY_SECONDS: Final = 2.0
 _TERMINATING: Final = "being terminated"
 
 
@@ -162,6 +164,9 @@ class Executor:
         found = await self._api.get(kind, name)
         owner = manifest["metadata"]["ownerReferences"][0]["uid"]
         if reading.meta(found).owner_uid != owner:
+            if _is_leaving(found, manifest):
+                message = f"waiting for {kind.value} {name.name} of a former DLJob of this name to be deleted"
+                raise Refused(reasons.PREVIOUS_PODS_ENDING, message, retry_seconds=LEAVING_RETRY_SECONDS)
             message = f"{kind.value} {name.name} exists and belongs to another owner: delete it, or rename the DLJob"
             raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
         if kind is Kind.SERVICE and found["spec"].get("selector") != manifest["spec"]["selector"]:
@@ -192,12 +197,24 @@ def _as_it_was(uid: str, version: int) -> dict[str, str]:
     return {"uid": uid, "resourceVersion": str(version)}
 
 
+def _is_leaving(found: api.Json, manifest: actions.Manifest) -> bool:
+    """Return whether an object is being deleted, or is to be: its DLJob had this name, and is another one."""
+    if "deletionTimestamp" in found["metadata"]:
+        return True
+    wanted = manifest["metadata"]["ownerReferences"][0]
+    owners = (one for one in found["metadata"].get("ownerReferences") or () if one.get("controller"))
+    return any(all(one.get(key) == wanted[key] for key in ("apiVersion", "kind", "name")) for one in owners)
+
+
 def refused(error: api.APIError) -> Refused:
     """Return what a refusal means: another template is needed, or patience."""
     message = str(error)
     if isinstance(error, api.InvalidError):
         return Refused(
-            reasons.INVALID_TEMPLATE, f"the API server refuses it: {message}: correct the DLJob", retry_seconds=None
+            reasons.INVALID_TEMPLATE,
+            f"the API server refuses it: {message}: correct the DLJob",
+            # A policy or a webhook may have said so, and may be changed.
+            retry_seconds=INVALID_RETRY_SECONDS,
         )
     if setbacks.is_of_quota(message):
         return Refused(reasons.QUOTA_EXCEEDED, message, retry_seconds=QUOTA_RETRY_SECONDS)
