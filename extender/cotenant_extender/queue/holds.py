@@ -35,6 +35,8 @@ from cotenant_extender.queue import bounds, ends, forecast, order, roster, short
 
 HOPELESS_SECONDS = 30.0
 """A job that is not expected to start anywhere is looked at again after this."""
+WAITS_FOR_ANOTHER_LOOK_SECONDS = 600.0
+"""So long it may then wait for that look, until all others were tried."""
 REVIEW_SECONDS = 10.0
 """A better place is looked for, and the expected start worked out again, this often at most."""
 GAIN = 2
@@ -150,6 +152,10 @@ class Reservation:
         """Return whether a job was not expected to start anywhere when it was looked at last."""
         return self._hopeless.get(name, (now, ""))[0] > now
 
+    def may_wait(self, name: order.Name, *, now: float) -> bool:
+        """Return whether a job was not expected to start anywhere, and may wait until it is looked at again."""
+        return self._hopeless.get(name, (-math.inf, ""))[0] > now - WAITS_FOR_ANOTHER_LOOK_SECONDS
+
     def why_none(self, name: order.Name, *, now: float) -> str:
         """Say why no GPU is held for a job that has waited too long; empty: some may be, or it was not looked at."""
         return self._hopeless[name][1] if self.hopeless(name, now=now) else ""
@@ -186,7 +192,8 @@ class Reservation:
 
     def _give_up(self, entry: order.Entry, seconds: float, why: str, *, now: float) -> None:
         """Nothing is held for a job for so long."""
-        self._hopeless = {name: known for name, known in self._hopeless.items() if known[0] > now}
+        kept = now - WAITS_FOR_ANOTHER_LOOK_SECONDS
+        self._hopeless = {name: known for name, known in self._hopeless.items() if known[0] > kept}
         self._hopeless[entry.name] = now + seconds, why
 
     def _pauses(self, source: ledger.Ledger, held: roster.Roster, *, now: float) -> float | None:

@@ -72,6 +72,7 @@ class _Pass:
         late: whether it has taken so long that others are to get their turn.
         catches_up: whether it leaves out what changed since earlier passes were cut: see `memory`.
         tried_all: whether all that may fit were tried in it.
+        looked_at_before: places in the line of those that were expected to start nowhere, and may be by now.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class _Pass:
         self.unheard: list[records.Pod] = []
         self.lifted: set[order.Name] = set()
         self.unsuited: set[int] = set()
+        self.looked_at_before: list[int] = []
         self.cells, self.hurry = 0, False
         self.cut = self.reserved = self.more_guests = self.catches_up = self.tried_all = False
 
@@ -221,6 +223,8 @@ class Queue:
         if this.tried_all:
             found.caught_up()
             self._reserve(this, aged, before=len(self.line.entries))
+        if this.tried_all and not this.cut and not this.late(steps.BEGIN):
+            self._reserve(this, this.looked_at_before, before=len(self.line.entries), again=True)
         if not this.cut:
             self._let_in(this)
 
@@ -289,16 +293,23 @@ class Queue:
         this.cut |= fits and this.late(1.0) and (before is None or before[0] != entry.name)
         return fits
 
-    def _reserve(self, this: _Pass, aged: list[int], *, before: int) -> None:
-        """Hold GPUs for the first of these places in the line that did not fit, before anybody after it is tried."""
+    def _reserve(self, this: _Pass, aged: list[int], *, before: int, again: bool = False) -> None:
+        """Hold GPUs for the first of these places in the line that did not fit, before anybody after it is tried.
+
+        Those that were expected to start nowhere are left for later, unless it is looked `again`.
+        """
         while aged and aged[0] < before and not this.reserved:
             place, as_of = aged.pop(0), this.source.version
             entry, kind = self.line.entries[place], int(self._memory.columns.kind[place])
             if kind in this.unsuited or not (self._stuck(this, entry) or self._pauses(this, entry)):
                 continue
             hopeless = self.reservation.hopeless(entry.name, now=this.now)
+            if not hopeless and not again and self.reservation.may_wait(entry.name, now=this.now):
+                # Its next look comes when all were tried: many such jobs would keep all behind them waiting.
+                this.looked_at_before.append(place)
+                continue
             if not hopeless and (this.may_end(steps.BEGIN) or not self._roster.update(this.source, this.source.seen())):
-                this.cut = True
+                this.cut |= not again
                 return
             if not hopeless and self.reservation.keep(this.source, self._roster, entry, now=this.now, late=this.late):
                 this.reserved = True
