@@ -8,7 +8,8 @@ import pytest
 
 from cotenant_api import errors
 from cotenant_api.names import NodeName
-from cotenant_extender.packing import constraints, nodeset
+from cotenant_extender.packing import constraints, judging, nodeset
+from extender import builders
 
 Object = dict[str, Any]
 
@@ -25,8 +26,10 @@ def expression(key: str, operator: str, *values: str) -> Object:
 
 
 def allowed(spec: Object, taints: list[Object] | None = None) -> bool:
-    found = constraints.taints({"taints": taints or []})
-    return constraints.of_pod(spec).allow("n1", LABELS, found)
+    (node,) = builders.cluster(nodes=1).seen().nodes
+    host = replace(node.host, labels=LABELS, taints=constraints.taints({"taints": taints or []}))
+    judge = judging.Judge([replace(node, name=NodeName("n1"), host=host)])
+    return bool(judge.allowed(constraints.of_pod(spec))[0])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Which nodes a pod may go to at all: node selector, required node affinity, taints and tolerations, volumes.
 
 Follows kube-scheduler's NodeAffinity, TaintToleration and VolumeBinding plugins; an operator that is not known
-excludes the node. The queue asks it before it earmarks. What only kube-scheduler evaluates (affinity between pods,
-topology spread, host ports, other extended resources) is known by the nodes that it refused when it tried the pod.
+excludes the node. `judging` judges by them; the queue asks it before it earmarks. What only kube-scheduler evaluates
+(affinity between pods, topology spread, host ports, other extended resources) is known by the nodes that it refused
+when it tried the pod.
 """
 
 from collections.abc import Mapping
@@ -81,19 +82,13 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One node selector term: all of its expressions must match; an empty term matches no node."""
+    """One node selector term: all of its expressions must match, and the only field is `metadata.name`.
+
+    An empty one matches no node.
+    """
 
     expressions: tuple[Expression, ...]
     fields: tuple[Expression, ...]
-
-    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Return whether a node meets it; the only field is `metadata.name`."""
-        if not self.expressions and not self.fields:
-            return False
-        named = {"metadata.name": name}
-        return all(e.matches(labels) for e in self.expressions) and all(
-            f.key in named and f.matches(named) for f in self.fields
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,19 +112,6 @@ class Constraints:
     def of_spec(self) -> "Constraints":
         """These constraints without those that do not stand in the pod's spec."""
         return replace(self, volumes=(), refused=None) if self.volumes or self.refused is not None else self
-
-    def reach(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Return whether all of the pod's volumes can be used on a node."""
-        return all(any(term.matches(name, labels) for term in terms) for terms in self.volumes)
-
-    def allow(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
-        """Return whether the pod's spec allows a node."""
-        if any(labels.get(key) != value for key, value in self.selector):
-            return False
-        if self.terms is not None and not any(term.matches(name, labels) for term in self.terms):
-            return False
-        blocking = (taint for taint in taints if taint.effect in BLOCKING_EFFECTS)
-        return all(any(t.tolerates(taint) for t in self.tolerations) for taint in blocking)
 
 
 def of_pod(spec: Object) -> Constraints:

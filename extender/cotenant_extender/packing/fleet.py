@@ -7,7 +7,7 @@ changed node rewrites one row. Whoever keeps a fleet puts nodes into it; rules a
 import bisect
 import copy
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeAlias
 
@@ -18,7 +18,18 @@ from numpy.typing import NDArray
 from cotenant_api import packingpolicy
 from cotenant_api.names import HUNDREDTHS, GPUModel, Namespace, NodeName
 from cotenant_extender import steps
-from cotenant_extender.packing import causes, circles, constraints, holding, nodeset, policies, spaces, suspicion, view
+from cotenant_extender.packing import (
+    causes,
+    circles,
+    constraints,
+    holding,
+    judging,
+    nodeset,
+    policies,
+    spaces,
+    suspicion,
+    view,
+)
 
 Array: TypeAlias = NDArray[Any]
 
@@ -28,7 +39,6 @@ MIXED = -2
 """Tenancy of a GPU whose tenants do not belong together: nobody may join them."""
 EMPTY = 0
 
-_MEMO_LIMIT = 256
 _CROWDED = 1000
 _ROWS_PER_STEP = 20
 _OF_NODES: dict[str, Any] = {
@@ -141,7 +151,7 @@ class Fleet:
         self.admits: frozenset[NodeName] | None = frozenset()
         self.released = 0
         self.accused: dict[str, int] = {}
-        self._allowed: dict[Hashable, Array] = {}
+        self._judge = judging.Judge(self.nodes)
         self.clock = 0
         self._allocate(0, 1)
 
@@ -155,6 +165,7 @@ class Fleet:
         """Make what `of` returns, in steps."""
         made = cls(policy)
         made.nodes = list(nodes)
+        made._judge = judging.Judge(made.nodes)
         made.rows = {node.name: row for row, node in enumerate(nodes)}
         made._allocate(len(nodes), max((len(node.gpus) for node in nodes), default=1) or 1)
         for row, node in enumerate(nodes):
@@ -234,7 +245,7 @@ class Fleet:
         made = copy.copy(self)
         made.nodes = [self.nodes[row] for row in rows.tolist()]
         made.rows = {node.name: row for row, node in enumerate(made.nodes)}
-        made._allowed = {}
+        made._judge = judging.Judge(made.nodes)
         made.absent = None
         for field in FIELDS:
             setattr(made, field, getattr(self, field)[rows])
@@ -299,25 +310,15 @@ class Fleet:
 
     def selected(self, wanted: constraints.Constraints) -> Array:
         """Which nodes the selectors, affinity and tolerations of a pod allow, shape (N,)."""
-        return self._judged(wanted.of_spec, lambda node: wanted.allow(node.name, node.host.labels, node.host.taints))
+        return self._judge.allowed(wanted)
 
     def reached(self, wanted: constraints.Constraints) -> Array:
         """Which nodes can use all volumes of a pod, shape (N,)."""
-        return self._judged(wanted.volumes, lambda node: wanted.reach(node.name, node.host.labels))
+        return self._judge.reached(wanted.volumes)
 
     def refused(self, by: nodeset.NodeSet) -> Array:
         """Which nodes kube-scheduler refused, shape (N,)."""
         return by.mask() if by.rows is self.rows else by.among([node.name for node in self.nodes])
-
-    def _judged(self, key: Hashable, allows: Callable[[view.Node], bool]) -> Array:
-        """Remember a verdict on each node until their labels or taints change."""
-        found = self._allowed.get(key)
-        if found is None:
-            found = np.fromiter(map(allows, self.nodes), dtype=np.bool_, count=len(self.nodes))
-            if len(self._allowed) >= _MEMO_LIMIT:
-                self._allowed.clear()
-            self._allowed[key] = found
-        return found
 
     def circles(self, request: view.Request) -> tuple[int, ...]:
         """Codes of the tenancies that a pod belongs to, one for each kind of tenancy."""
@@ -340,13 +341,13 @@ class Fleet:
 
     def _reindex(self) -> None:
         self.rows = {node.name: row for row, node in enumerate(self.nodes)}
-        self._allowed.clear()
+        self._judge.clear()
 
     def _note_host(self, before: view.Host, now: view.Host) -> None:
         if before.labels is now.labels and before.taints is now.taints:
             return
         if before.labels != now.labels or before.taints != now.taints:
-            self._allowed.clear()
+            self._judge.clear()
 
     def _replace(self, row: int, node: view.Node) -> None:
         """Another value of a node. A GPU that is the same object is not written again."""
