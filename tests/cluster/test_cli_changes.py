@@ -76,6 +76,25 @@ def test_a_graph_becomes_a_job_that_runs_on_what_the_trial_said(workspace: Works
     assert {one["manager"] for one in config_map["metadata"]["managedFields"]} == {"cotenant-submit"}
 
 
+def test_a_script_becomes_a_job_and_is_followed_to_its_end(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import helper\n")
+    (tmp_path / "helper.py").write_text("")
+    kubeconfig = str(workspace.installation.cluster.kubeconfig())
+    words = ["submit", str(tmp_path / "train.py"), "-n", workspace.namespace, "--image", IMAGE, "--user", "1000"]
+    words += ["--follow", "--kubeconfig", kubeconfig, "--", "--epochs", "3"]
+    command = Path(sys.executable).with_name("cotenant")
+    with subprocess.Popen([command, *words], stdout=subprocess.PIPE, text=True) as followed:
+        (replica,) = workspace.wait_for_phase("train", Phase.RUNNING)["replicas"]
+        (job,) = workspace.client.items(workspace.jobs())
+        workspace.end_pods("train")
+        said, _ = followed.communicate(timeout=SECONDS)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert [*container["command"], *container["args"]][-2:] == ["--epochs", "3"]
+    assert followed.returncode == 0
+    assert f"on {replica['node']}: 100 % of GPU {replica['gpus'][0]['uuid']}" in said
+    assert said.splitlines()[-1].startswith("Succeeded")
+
+
 def test_fields_of_others_are_left_to_them_unless_forced(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     path = tmp_path / "small.json"
     path.write_text(graph_document().to_json())
