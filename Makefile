@@ -84,7 +84,7 @@ soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs 
 	@COTENANT_NODE_PAIRS=200 scripts/test-node $(VENV) -k never_swap
 
 soak-hostile: $(VENV)/.wheel ## a hostile namespace beside an honest one on a real control plane, more than an hour (MINUTES=60)
-	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e soak-hostile --dir $(RUN_DIR)/soak-hostile $(MINUTES:%=--minutes %)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e soak-hostile --dir $(RUN_DIR)/soak-hostile $(MINUTES:%=--minutes %) --write docs/operations/security.md
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
