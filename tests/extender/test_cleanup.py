@@ -56,17 +56,6 @@ def test_a_gang_that_is_bound_in_part_is_evicted_whole_after_a_minute() -> None:
     assert due(cleaner, source, now=NOW + 60) == [("a", True), ("b", True)]
 
 
-def test_a_gang_whose_last_pod_waits_for_a_slow_volume_is_evicted_when_its_promise_has_ended() -> None:
-    source, cleaner = builders.cluster(), cleanup.Cleaner()
-    builders.put(source, bound_part("a"), part("b"))
-    (waiting,) = (record for record in source.pods.values() if record.name == "b")
-    source.earmark(waiting.uid, builders.place(source, waiting), now=NOW)
-    for second in range(0, 600, 10):
-        assert due(cleaner, source, now=NOW + second) == []
-    source.earmarks.drop(waiting.uid)
-    assert due(cleaner, source, now=NOW + 630) == [("a", True), ("b", True)]
-
-
 def test_a_gang_that_became_whole_in_time_stays() -> None:
     source, cleaner = builders.cluster(), cleanup.Cleaner()
     builders.put(source, bound_part("a"), part("b"))

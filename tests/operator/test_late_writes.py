@@ -54,6 +54,7 @@ async def test_a_suspension_that_arrives_after_the_job_was_resumed_is_refused(cl
     await cluster.deliver()
     await given_up_and_tried_again(cluster)
     assert suspended(cluster) == [True]
+    await cluster.run("stop_suspended", "reap")
     suspend(cluster, wanted=False)
     await cluster.settle()
     assert suspended(cluster) == [False]

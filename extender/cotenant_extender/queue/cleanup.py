@@ -3,10 +3,9 @@
 A node agent asks in its GPUNode; it is heard of pods that are placed on its own node, and of no others.
 
 A bound pod without valid placement that has not started is deleted after `GRACE_SECONDS`. A gang of which some pods
-are bound and others are not is evicted whole after `GRACE_SECONDS`, as soon as not all of these are promised their
-GPUs: a promise ends by itself. Not so one that was whole before: it has lost a pod, and what replaces that pod may
-wait for a node as long as it takes. A pod that is behind its gate stays there: nothing has to start again. A gang was
-whole before
+are bound and others are not is evicted whole after `GRACE_SECONDS`, unless it was whole before: then it has lost a pod,
+and what replaces that pod may wait for a node as long as it takes. A pod that is behind its gate stays there: nothing
+has to start again. A gang was whole before
 
 - if the leader saw all of its pods bound or succeeded, and one of those that were bound still runs; or
 - if each of its pods that wait was created more than `SETTLED_SECONDS` after another of its pods was bound. All pods of
@@ -64,8 +63,7 @@ class Cleaner:
             found.append(removal)
         split = self._split_gangs(source.index.gangs)
         for key in _overdue(self._split, split, now=now):
-            if not _binds(source, split[key]):
-                found.extend(_evictions(key, split[key].values()))
+            found.extend(_evictions(key, split[key].values()))
         asked = {removal.record.uid: removal for removal in _asked_for(source)}
         found.extend(asked[uid] for uid in _overdue(self._asked, asked, now=now, grace=0))
         return found
@@ -90,12 +88,6 @@ class Cleaner:
         bound_since = min((record.scheduled for record in alive if record.scheduled is not None), default=math.inf)
         waiting = (record.created or 0.0 for record in alive if record.node is None)
         return min(waiting) - bound_since > SETTLED_SECONDS
-
-
-def _binds(source: ledger.Ledger, members: index.Members) -> bool:
-    """Return whether each pod of a gang that is not bound has its GPUs promised: a volume of it may be slow to come."""
-    waiting = (record for record in _alive(members.values()) if record.node is None)
-    return all(record.uid in source.reserved or source.earmarks.get(record.uid) is not None for record in waiting)
 
 
 def _asked_for(source: ledger.Ledger) -> Iterator[Removal]:
