@@ -109,7 +109,6 @@ def test_no_account_may_reach_beyond_its_work(cluster: Cluster, account: str, ve
         (OPERATOR, "create", "daemonsets.apps"),
         (OPERATOR, "delete", "deployments.apps"),
         (OPERATOR, "patch", "events"),
-        (OPERATOR, "get", "pods"),
         (OPERATOR, "list", "namespaces"),
         (OPERATOR, "patch", "nodes"),
         (AGENT, "patch", "packingpolicies.cotenant.dev/status"),
