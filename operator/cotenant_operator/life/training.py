@@ -1,5 +1,6 @@
 """A training job's attempts: one Job at a time, and the next only when the last one's pods have ended. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -76,10 +77,9 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
     if taken_over.failures > builders.backoff_limit(spec):
         message = f"{taken_over.failures} failures: backoffLimit {builders.backoff_limit(spec)} is used up"
         return Stage(attempt=known, finished=_ended(dljob.FAILED, reasons.BACKOFF_LIMIT_EXCEEDED, message))
-    alive = [pod.meta.key.name for pod in observed.pods if not pod.ended]
-    if alive:
-        message = f"waiting for pods of a former Job to end: {', '.join(sorted(alive)[:8])}"
-        return Stage(attempt=known, blocked=Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message))
+    blocked = _until_ended("of a former Job", observed.pods)
+    if blocked is not None:
+        return Stage(attempt=known, blocked=blocked)
     decision = creation.granted(observed, spec, now, taken_over)
     if isinstance(decision, Stage):
         return replace(decision, attempt=known)
@@ -248,7 +248,8 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
     hold = holding.look(observed, spec, current, now)
     if hold.why is None and current.suspended:
-        hold = replace(hold, why=_pods_that_end(observed, current))
+        own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
+        hold = replace(hold, why=_until_ended("that were stopped", own))
     changes: dict[str, object] = {}
     if _is_to_be_switched(spec, current, hold):
         changes |= places.resumption(observed, current, now) if current.suspended else {"suspend": True}
@@ -283,15 +284,15 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     )
 
 
-def _pods_that_end(observed: Observed, current: views.Job) -> Blocked | None:
-    """Keep a Job suspended while pods that its suspension stopped are there; None: there are none.
+def _until_ended(which: str, pods: Iterable[views.Pod]) -> Blocked | None:
+    """Wait for pods to end; None: all have.
 
-    One that then ended well, as after a checkpoint, would be the success of a Job that goes on.
+    One of a suspended Job that ended well after that, as with a checkpoint, would be the success of a Job that goes on.
     """
-    living = [pod.meta.key.name for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and not pod.ended]
+    living = sorted(pod.meta.key.name for pod in pods if not pod.ended)
     if not living:
         return None
-    message = f"waiting for pods that were stopped to end: {', '.join(sorted(living)[:8])}"
+    message = f"waiting for pods {which} to end: {', '.join(living[:8])}"
     return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
 
 

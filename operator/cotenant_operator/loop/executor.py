@@ -33,7 +33,7 @@ _TERMINATING: Final = "being terminated"
 class Refused(api.APIError):
     """A workload is refused; the DLJob's conditions will say so."""
 
-    def __init__(self, reason: str, message: str, *, retry_seconds: float | None) -> None:
+    def __init__(self, reason: str, message: str, *, retry_seconds: float) -> None:
         self.reason, self.retry_seconds = reason, retry_seconds
         super().__init__(message)
 
@@ -223,8 +223,7 @@ def refused(error: api.APIError) -> Refused:
 
 def refusal(error: Refused, *, generation: int, now: datetime) -> Refusal:
     """Return the refusal as the next decision sees it."""
-    seconds = error.retry_seconds
-    retry_at = None if seconds is None else now + timedelta(seconds=seconds)
+    retry_at = now + timedelta(seconds=error.retry_seconds)
     return Refusal(generation=generation, reason=error.reason, message=str(error), retry_at=retry_at)
 
 
