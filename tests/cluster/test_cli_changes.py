@@ -84,10 +84,14 @@ def test_a_script_becomes_a_job_and_is_followed_to_its_end(workspace: Workspace,
     words += ["--follow", "--kubeconfig", kubeconfig, "--", "--epochs", "3"]
     command = Path(sys.executable).with_name("cotenant")
     with subprocess.Popen([command, *words], stdout=subprocess.PIPE, text=True) as followed:
-        (replica,) = workspace.wait_for_phase("train", Phase.RUNNING)["replicas"]
-        (job,) = workspace.client.items(workspace.jobs())
-        workspace.end_pods("train")
-        said, _ = followed.communicate(timeout=SECONDS)
+        try:
+            waiting.wait_until(lambda: workspace.client.find(workspace.dljobs("train")), "a DLJob", SECONDS)
+            (replica,) = workspace.wait_for_phase("train", Phase.RUNNING)["replicas"]
+            (job,) = workspace.client.items(workspace.jobs())
+            workspace.end_pods("train")
+            said, _ = followed.communicate(timeout=SECONDS)
+        finally:
+            followed.kill()
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert [*container["command"], *container["args"]][-2:] == ["--epochs", "3"]
     assert followed.returncode == 0
