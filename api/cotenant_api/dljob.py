@@ -61,6 +61,13 @@ def _text(value: object) -> object:
 Quantity = Annotated[str, BeforeValidator(_text), Field(json_schema_extra={"x-cotenant-quantity": True})]
 
 
+class ManagedBy(enum.StrEnum):
+    """Who runs a Job: those controllers that JobSet and TrainJob may be left to."""
+
+    JOB_CONTROLLER = "kubernetes.io/job-controller"
+    MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+
+
 class ConfigMapRef(documents.Model):
     """A graph document in a ConfigMap: `data`, or gzipped in `binaryData` where the key ends in `.gz`."""
 
@@ -183,8 +190,8 @@ class Spec(documents.Model):
     minimum_run_seconds: Annotated[int, Field(ge=0)] | None = None
     """Time that a pod is left to run before a job of higher priority may take its GPU: long enough to reach a
     checkpoint. At most the policy's `queue.maxMinimumRunSeconds`."""
-    managed_by: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """Controller that runs the Job instead of Kubernetes' own, as `managedBy` of batch/v1."""
+    managed_by: ManagedBy | None = None
+    """Controller that runs the Job, as `managedBy` of batch/v1: Kubernetes' own, which is the default, or MultiKueue's."""
     template: dict[str, Any]
     """A PodTemplateSpec, as of a Job."""
 

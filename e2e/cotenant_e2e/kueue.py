@@ -30,8 +30,10 @@ READY_SECONDS: Final = 60
 _PREFIX: Final = "loopback-"
 """Not the names under which Kueue looks for webhooks to write its own authority into."""
 _PORTS: Final = ("webhooks", "health")
-_KINDS: Final = ("job", "workload", "clusterqueue", "resourceflavor", "cohort")
+_KINDS: Final = ("job", "deployment", "pod", "workload", "clusterqueue", "resourceflavor", "cohort")
 """Of the other kinds that Kueue manages there are none here."""
+_MANAGED: Final = {"kueue": "managed"}
+"""Label of the namespaces in which Kueue manages all Jobs, those that name no queue included."""
 _CRDS: Final = Path("components/crd")
 _WEBHOOKS: Final = Path("components/webhook/manifests.yaml")
 
@@ -82,6 +84,7 @@ def create_queue(cluster: Cluster, namespace: str, *, quota: dict[str, str]) -> 
     groups = [{"coveredResources": list(quota), "flavors": flavors}]
     spec = {"namespaceSelector": {}, "resourceGroups": groups}
     cluster.client.create(path("clusterqueues"), _object("ClusterQueue", namespace, spec))
+    cluster.client.patch(clients.path_of("namespaces", name=namespace), {"metadata": {"labels": _MANAGED}})
     queue = _object("LocalQueue", namespace, {"clusterQueue": namespace})
     cluster.client.create(path("localqueues", namespace=namespace), queue)
 
@@ -92,7 +95,7 @@ def path(plural: str, *, namespace: str = "", name: str = "") -> str:
 
 
 def configuration(ports: dict[str, int], *, certificates: Path) -> Json:
-    """Kueue's configuration: Jobs alone, no leader, nothing served but webhooks and health."""
+    """Kueue's configuration: Jobs, Deployments and pods; no leader, nothing served but webhooks and health."""
     return {
         "apiVersion": f"config.{GROUP}/{VERSION}",
         "kind": "Configuration",
@@ -103,7 +106,9 @@ def configuration(ports: dict[str, int], *, certificates: Path) -> Json:
         "leaderElection": {"leaderElect": False},
         # Without its own management it reads certificates of the metrics that are not served, from /etc.
         "internalCertManagement": {"enable": True, "webhookSecretName": CERTIFICATE},
-        "integrations": {"frameworks": ["batch/job"]},
+        "integrations": {"frameworks": ["batch/job", "deployment", "pod"]},
+        "manageJobsWithoutQueueName": True,
+        "managedJobsNamespaceSelector": {"matchLabels": _MANAGED},
         "featureGates": {"VisibilityOnDemand": False},
     }
 

@@ -1,5 +1,6 @@
 """Labels and annotations that the operator alone writes and reads, on what it makes."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from cotenant_api import names
@@ -33,13 +34,24 @@ EXTRACTION_NUMBER: Final = f"{names.GROUP}/extraction-number"
 """On the Job of an extraction: which try it is, from 1."""
 QUOTA_SETBACK: Final = f"{names.GROUP}/quota-setback"
 """On the Job of a gang: how often its quota did not take all its pods, and when it last did not."""
+SUSPEND: Final = f"{names.GROUP}/suspend"
+"""On the Job of an attempt: what the operator last wrote into `spec.suspend`, which others write, too."""
+REPLICAS: Final = f"{names.GROUP}/replicas"
+"""On Deployments: what the operator last wrote into `spec.replicas`, which autoscalers write, too."""
 FENCE: Final = f"{names.GROUP}/fence"
 """On Jobs and Deployments: the version over which a fence was written, so that no fence is without effect."""
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 KUEUE: Final = "kueue.x-k8s.io/"
-"""Labels of Kueue on a DLJob go to its Job, which Kueue then starts and stops."""
+"""Labels of Kueue on a DLJob go to its Job, which Kueue then starts and stops, or to its Deployment."""
+
+KUEUE_QUEUE: Final = f"{KUEUE}queue-name"
 
 
 def is_kept(label: str) -> bool:
     """Return whether a label is needed after an object was read."""
     return label == names.DLJOB_LABEL or label.startswith(KUEUE)
+
+
+def of_kueue(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels by which Kueue manages what has them."""
+    return {key: text for key, text in found.items() if key.startswith(KUEUE)}

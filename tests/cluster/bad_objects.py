@@ -211,7 +211,7 @@ DLJOBS: Final = (
         "container-in-capitals", "containers[0].name", '"Main"', reason="InvalidTemplate", container={"name": "Main"}
     ),
     dljob("label-with-a-blank", '"bad label"', reason="InvalidTemplate", metadata={"labels": {"bad label": "x"}}),
-    dljob("managed-by-a-word", "spec.managedBy", '"me"', "acme.io/foo", reason="InvalidTemplate", managedBy="me"),
+    dljob("managed-by-a-word", "spec.managedBy", '"me"', "kueue.x-k8s.io/multikueue", managedBy="me"),
     dljob(
         "priority-that-is-not-there",
         "no PriorityClass with name nope",

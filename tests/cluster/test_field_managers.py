@@ -1,4 +1,4 @@
-"""Who wrote what of an object says its `managedFields`: our field manager, on every kind that the operator writes."""
+"""Who wrote what of an object says its `managedFields`; and what others write there, too, stands."""
 
 from typing import Final
 
@@ -88,3 +88,31 @@ def wait_for_environment(workspace: Workspace, path: str, wanted: list[str]) -> 
 def test_the_policys_status_names_the_operator(workspace: Workspace) -> None:
     path = clients.path_of("packingpolicies", group=names.GROUP, version=names.VERSION, name="default")
     assert (OURS, "Update", "status") in writers(workspace.client.get(path))
+
+
+def test_a_number_of_replicas_that_an_autoscaler_chose_stands_until_the_dljob_names_another(
+    workspace: Workspace,
+) -> None:
+    workspace.dljob("serve", model=workspace.graph("graph"), workloadType="Inference", template=template(run_for=""))
+    workspace.wait_for_phase("serve", Phase.RUNNING)
+    path = clients.path_of("deployments", group="apps", namespace=workspace.namespace, name="serve")
+    autoscalers = clients.path_of(
+        "horizontalpodautoscalers", group="autoscaling", version="v2", namespace=workspace.namespace
+    )
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "serve"}
+    scaling = {"scaleTargetRef": target, "minReplicas": 3, "maxReplicas": 5}
+    workspace.client.create(autoscalers, {"metadata": {"name": "serve"}, "spec": scaling})
+    waiting.wait_until(lambda: workspace.client.get(path)["spec"]["replicas"] == 3, "three replicas", SECONDS)
+    waiting.wait_until(lambda: len(workspace.status("serve")["replicas"]) == 3, "three placed", SECONDS)
+    scaled = workspace.client.get(path)["metadata"]["generation"]
+    # A roll keeps the number.
+    workspace.client.patch(
+        workspace.dljobs("serve"), {"spec": {"template": template(run_for="", terminationGracePeriodSeconds=1)}}
+    )
+    waiting.wait_until(lambda: workspace.client.get(path)["metadata"]["generation"] > scaled, "a roll", SECONDS)
+    rolled = workspace.wait_for_condition("serve", "Ready", "True", "PodsReady")
+    deployment = workspace.client.get(path)
+    assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (3, scaled + 1)
+    assert rolled["message"] == "3 of 3 replicas ready"
+    workspace.client.patch(workspace.dljobs("serve"), {"spec": {"replicas": 4}})
+    waiting.wait_until(lambda: workspace.client.get(path)["spec"]["replicas"] == 4, "four replicas", SECONDS)

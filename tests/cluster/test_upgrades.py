@@ -67,7 +67,7 @@ def wait_until_renewed(workspace: Workspace) -> None:
     def renewed() -> bool:
         for each in workloads(workspace):
             owner = workspace.client.get(workspace.dljobs(each["metadata"]["ownerReferences"][0]["name"]))
-            wanted = digests.annotations(dljob.Spec.model_validate(owner["spec"]))
+            wanted = digests.annotations(dljob.Spec.model_validate(owner["spec"]), {})
             if not wanted.items() <= each["metadata"]["annotations"].items():
                 return False
         return True

@@ -42,9 +42,9 @@ def test_crds_get_the_conversion_that_kueue_patches_in(tmp_path: Path, plural: s
     assert found["spec"].get("conversion", {}).get("strategy") == strategy
 
 
-def test_only_jobs_are_managed_and_nothing_is_served_outside(tmp_path: Path) -> None:
+def test_what_runs_dljobs_is_managed_and_nothing_is_served_outside(tmp_path: Path) -> None:
     found = kueue.configuration({"webhooks": 1, "health": 2}, certificates=tmp_path)
-    assert found["integrations"] == {"frameworks": ["batch/job"]}
+    assert found["integrations"] == {"frameworks": ["batch/job", "deployment", "pod"]}
     assert found["metrics"] == {"bindAddress": "0"}
     assert found["webhook"]["host"] == "127.0.0.1"
     assert found["health"] == {"healthProbeBindAddress": "127.0.0.1:2"}

@@ -60,6 +60,7 @@ def notes(manifest: Json) -> Json:
 def test_the_job_of_a_plain_training_job_is_exactly_this() -> None:
     manifest = job_of()
     digests = manifest["metadata"].pop("annotations")
+    assert digests.pop("cotenant.dev/suspend") == "false"
     assert set(digests) == {"cotenant.dev/made-from", "cotenant.dev/spec-digest", "cotenant.dev/model-digest"}
     labels = {
         "cotenant.dev/dljob": "train",
@@ -153,7 +154,7 @@ def test_a_gang_has_no_retries_of_its_own_and_knows_its_ranks() -> None:
 
 def test_a_gang_finds_its_first_member_by_the_service_of_its_name() -> None:
     job = owner(replicas=4)
-    service = builders.headless_service(job, spec_of(job))
+    service = builders.headless_service(job)
     manifest = job_of(replicas=4, attempt=2)
     environment = {item["name"]: item.get("value") for item in container(manifest)["env"]}
     labels = manifest["spec"]["template"]["metadata"]["labels"]
@@ -166,7 +167,7 @@ def test_a_gang_finds_its_first_member_by_the_service_of_its_name() -> None:
 
 def test_a_service_has_no_name_that_others_give_to_theirs() -> None:
     value = reading.dl_job({**objects.dljob("7b", replicas=2), "metadata": {**META, "name": "7b"}})
-    assert builders.headless_service(value, spec_of(value))["metadata"]["name"] == "gang-7b"
+    assert builders.headless_service(value)["metadata"]["name"] == "gang-7b"
 
 
 def test_a_subdomain_that_the_user_set_stands_and_needs_no_service_of_ours() -> None:

@@ -20,6 +20,7 @@ Json = dict[str, Any]
 
 LIFE = ("create_pods", "place", "run_pods", "fail", "create_pods", "place", "run_pods", "succeed")
 PROGRAMS = ("create_pods", "stop_suspended", "roll_out", "place", "run_pods", "succeed", "fail", "reap", "count_quota")
+NEIGHBOURS = ("admit", "hold", "autoscale")
 LABELS = ("take_labels", "put_labels", "surge", "retire")
 ENDS = (
     "hinder",
@@ -41,6 +42,10 @@ STEPS = st.one_of(
     st.sampled_from(ENDS).map(lambda name: ("program", name)),
     st.sampled_from(MEMORY).map(lambda name: ("program", name)),
     st.sampled_from(LABELS).map(lambda name: ("program", name)),
+    st.sampled_from(NEIGHBOURS).map(lambda name: ("program", name)),
+    st.tuples(st.sampled_from(("train", "gang", "serve")), st.sampled_from(("a", "b", None))).map(
+        lambda part: ("queue", part)
+    ),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
     st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
@@ -95,6 +100,8 @@ class History(steps.Befallen):
             self._edit(*self._edited(kind, value))
         elif kind == "delete job":
             cluster.server.delete("jobs", value)
+        elif kind == "queue":
+            cluster.name_queue(*value)
         elif kind == "policy":
             self._set_policy(value)
         elif kind == "quota":
@@ -231,7 +238,7 @@ class History(steps.Befallen):
             await self.cluster.advance(400)
             await self.cluster.run("stop_suspended", "enforce_deadlines", "roll_out", "reap", "count_quota")
             self.check_edits()
-            await self.cluster.run("create_pods", "place", "run_pods", "succeed")
+            await self.cluster.run("admit", "autoscale", "create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 
     async def check_settled(self) -> None:

@@ -77,7 +77,7 @@ def test_a_field_that_release_010_does_not_know_is_a_change_of_what_it_made() ->
     origin = origins.read(spec=STORED["release010"]["spec"], model=STORED["release010"]["model"], made_from=None)
     later = releases.Spec.model_validate({**STORED["spec"], "urgency": "High"})
     assert not digests.is_of_spec(origin, later)
-    assert digests.renewed(origin, later) == {}
+    assert digests.renewed(origin, later, {}) == {}
 
 
 def test_digests_that_are_older_than_the_workload_count_for_nothing() -> None:
@@ -87,11 +87,11 @@ def test_digests_that_are_older_than_the_workload_count_for_nothing() -> None:
     origin = origins.read(
         spec=former_digests.of_spec(after),
         model=former_digests.of_model(after),
-        made_from=digests.annotations(before)[labels.MADE_FROM],
+        made_from=digests.annotations(before, {})[labels.MADE_FROM],
     )
     assert digests.is_of_spec(origin, after)
     assert not digests.is_of_spec(origin, before)
-    assert digests.renewed(origin, after) == digests.annotations(after)
+    assert digests.renewed(origin, after, {}) == digests.annotations(after, {})
 
 
 @pytest.mark.parametrize("fields", [{}, {"model": ENTRYPOINT, "batchSize": 8}])
@@ -158,7 +158,7 @@ async def test_what_another_release_made_goes_on_and_carries_the_digests_of_both
     after = cluster.server.find(plural, workload) or {}
     assert (after["metadata"]["uid"], after["spec"]) == (before["metadata"]["uid"], before["spec"])
     assert (cluster.events(), cluster.condition(dljob.CURRENT, name="work")) == (told, {})
-    wanted = digests.annotations(dljob.Spec.model_validate(known["spec"]))
+    wanted = digests.annotations(dljob.Spec.model_validate(known["spec"]), {})
     # Release 0.1.0 finds it unchanged, too, should it come back.
     assert wanted.items() > by_release_010(known).items()
     assert after["metadata"]["annotations"].items() >= wanted.items()

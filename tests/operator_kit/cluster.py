@@ -11,7 +11,7 @@ from cotenant_operator.loop import controller
 from cotenant_operator.state.kinds import LABELLED, Kind
 from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync
-from operator_kit import ends, objects, parsing, quotas
+from operator_kit import ends, neighbours, objects, parsing, quotas
 from operator_kit.server import Crashed, Server, Time, Watched
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-class Cluster(ends.Ends):
+class Cluster(ends.Ends, neighbours.Neighbours):
     """A control plane in memory and one operator.
 
     Attributes:

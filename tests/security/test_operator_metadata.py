@@ -55,11 +55,13 @@ def test_it_writes_what_is_its_own_beside_what_is_others(operator: Client, works
     operator.patch(path, {"metadata": {"annotations": {labels.FENCE: "1"}, "labels": {names.ATTEMPT_LABEL: "2"}}})
 
 
-def test_a_job_has_kueues_labels_and_a_deployment_has_none(
-    operator: Client, workspace: Workspace, refused: Refused
-) -> None:
+@pytest.mark.parametrize("plural", ["jobs", "deployments"])
+def test_jobs_and_deployments_have_kueues_labels(operator: Client, workspace: Workspace, plural: str) -> None:
     queue = {f"{labels.KUEUE}queue-name": "team"}
-    operator.patch(standing(operator, workspace, "jobs"), {"metadata": {"labels": queue}})
-    found = made("deployments", workspace)
-    found["metadata"]["labels"] = found["metadata"]["labels"] | queue
-    assert "metadata.labels: " in refused(lambda: try_out(operator, "deployments", workspace.namespace, found))
+    operator.patch(standing(operator, workspace, plural), {"metadata": {"labels": queue}})
+
+
+def test_a_service_has_no_label_of_kueue(operator: Client, workspace: Workspace, refused: Refused) -> None:
+    found = made("services", workspace)
+    found["metadata"]["labels"] = found["metadata"]["labels"] | {f"{labels.KUEUE}queue-name": "team"}
+    assert "metadata.labels: " in refused(lambda: try_out(operator, "services", workspace.namespace, found))

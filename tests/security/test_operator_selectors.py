@@ -50,8 +50,12 @@ def test_no_pod_of_its_stays_for_somebody_who_takes_a_finalizer_off(
     assert "spec.template.metadata.finalizers: " in message
 
 
-def test_its_jobs_are_left_to_kubernetes(operator: Client, workspace: Workspace, refused: Refused) -> None:
+def test_its_jobs_are_left_to_kubernetes_and_multikueue(
+    operator: Client, workspace: Workspace, refused: Refused
+) -> None:
     found = made("jobs", workspace)
+    found["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    try_out(operator, "jobs", workspace.namespace, found)
     found["spec"]["managedBy"] = "example.org/controller"
     message = refused(lambda: try_out(operator, "jobs", workspace.namespace, found))
-    assert "spec.managedBy: the operator leaves its Jobs to Kubernetes" in message
+    assert "spec.managedBy: the operator leaves its Jobs to Kubernetes and MultiKueue" in message

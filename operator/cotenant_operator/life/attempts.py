@@ -200,6 +200,7 @@ _WORDS: Final = {
     Cause.DISRUPTED: "was disrupted",
     Cause.PROFILED: "was profiled",
     Cause.CORRECTED: "was ended to be placed anew",
+    Cause.SUSPENDED: "was suspended",
 }
 
 

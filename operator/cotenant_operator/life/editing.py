@@ -5,7 +5,8 @@ its place in the queue and what counts against `backoffLimit` stay. What runs is
 """
 
 from cotenant_api import dljob
-from cotenant_operator import reasons
+from cotenant_operator import labels, reasons
+from cotenant_operator.life import switching
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, views
@@ -14,9 +15,9 @@ from cotenant_operator.state.observed import Observed
 from cotenant_operator.workloads import digests
 
 
-def is_outdated(spec: dljob.Spec, current: views.Job) -> bool:
-    """Return whether the Job was made from another spec."""
-    return not digests.is_of_spec(current.origin, spec)
+def is_outdated(observed: Observed, spec: dljob.Spec, current: views.Job) -> bool:
+    """Return whether the Job was made from another spec, or for another queue of Kueue."""
+    return not digests.is_current(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
 
 
 def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job, *, failures: int) -> bool:
@@ -28,24 +29,40 @@ def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job
         current: the Job.
         failures: of all attempts until now: with the Job, only what the status says of them is left.
     """
-    if spec.suspend or not is_outdated(spec, current) or not _is_at_rest(observed, current):
+    if spec.suspend or not is_outdated(observed, spec, current) or not _is_at_rest(observed, current):
         return False
-    return (observed.job.status.failures or 0) >= failures and _may_be_forgotten(observed, current)
+    return _may_be_forgotten(observed, current, failures)
+
+
+def leaves_the_queue(observed: Observed, spec: dljob.Spec, current: views.Job, *, failures: int) -> bool:
+    """Return whether the Job of a suspended DLJob goes, so that Kueue does not admit it.
+
+    Args:
+        observed: what there is.
+        spec: what the DLJob says.
+        current: the Job.
+        failures: of all attempts until now.
+    """
+    if not (spec.suspend and current.suspended and switching.is_queued(current)):
+        return False
+    return _is_at_rest(observed, current) and _may_be_forgotten(observed, current, failures)
+
+
+def withdrawn(current: views.Job) -> Stage:
+    """Return the stage of a Job that goes, because its DLJob is suspended: it is made again when that goes on."""
+    return Stage(actions=(_gone(current),), attempt=current.attempt)
 
 
 def made_again(current: views.Job) -> Stage:
     """Return the stage of a Job that goes, because it is to be made from another spec."""
-    meta = current.meta
-    # With its version: one that arrives late takes no Job away that was found to be as the spec says meanwhile.
-    gone = actions.Delete(kind=Kind.JOB, name=meta.key.name, uid=meta.uid, version=meta.version)
-    message = f"the spec was changed before a pod had its GPUs: Job {meta.key.name} is made again"
+    message = f"the spec was changed before a pod had its GPUs: Job {current.meta.key.name} is made again"
     blocked = Blocked(reason=reasons.SPEC_CHANGED, message=message)
-    return Stage(actions=(gone,), attempt=current.attempt, blocked=blocked)
+    return Stage(actions=(_gone(current),), attempt=current.attempt, blocked=blocked)
 
 
-def ignored(spec: dljob.Spec, current: views.Job) -> str | None:
+def ignored(observed: Observed, spec: dljob.Spec, current: views.Job) -> str | None:
     """Why what runs is not what the spec says, and what to do; None: it is."""
-    if not is_outdated(spec, current):
+    if not is_outdated(observed, spec, current):
         return None
     name = current.meta.key.name
     if spec.suspend:
@@ -64,6 +81,15 @@ def told(observed: Observed, message: str | None) -> tuple[Note, ...]:
     return (Note(warning=True, reason=reasons.SPEC_CHANGE_IGNORED, message=message),)
 
 
+def _gone(current: views.Job) -> actions.Delete:
+    """Return the deletion of the Job as it is.
+
+    With its version: one that arrives late takes no Job away that is as the spec says meanwhile.
+    """
+    meta = current.meta
+    return actions.Delete(kind=Kind.JOB, name=meta.key.name, uid=meta.uid, version=meta.version)
+
+
 def _is_at_rest(observed: Observed, current: views.Job) -> bool:
     """Return whether no pod of the Job has its GPUs, and its end is not decided."""
     if current.meta.deleting or current.ending or current.ended is not None or current.problem is not None:
@@ -72,13 +98,19 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
     return all(pod.node is None or pod.phase == "Failed" for pod in own)
 
 
-def _may_be_forgotten(observed: Observed, current: views.Job) -> bool:
+def _may_be_forgotten(observed: Observed, current: views.Job, failures: int) -> bool:
     """Return whether the attempt's memory is elsewhere, too.
 
     It follows from the Job before it, or there is nothing in it.
 
-    What counts against `backoffLimit` is in the status. A count of waits may be forgotten.
+    Args:
+        observed: what there is.
+        current: the Job.
+        failures: of all attempts until now: with the Job, only what the status says of them is left. A count of waits
+            may be forgotten.
     """
+    if (observed.job.status.failures or 0) < failures:
+        return False
     if any(job.attempt == current.attempt - 1 and job.failed is not None for job in observed.jobs):
         return True
     kept = current.carried.model_copy(update={"failures": 0, "uncounted": 0, "profile": False})

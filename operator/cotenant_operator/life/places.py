@@ -21,7 +21,7 @@ CREDIT_SECONDS: Final = 900
 def of_attempt(observed: Observed, spec: dljob.Spec, now: datetime) -> datetime:
     """Return since when the pods of an attempt that is made now count as waiting."""
     former, begun = observed.current_job, observed.job.meta.created
-    kept = None if former is None or editing.is_outdated(spec, former) else former.queued_since
+    kept = None if former is None or editing.is_outdated(observed, spec, former) else former.queued_since
     if former is None or kept is None or not _ended_lately(former, now):
         kept = max(begun, now - timedelta(seconds=CREDIT_SECONDS))
     return max(kept, _resumed(observed, now) or kept)

@@ -17,6 +17,7 @@ from cotenant_operator.life import granting
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.measured import Alone, Measured
 from cotenant_operator.state.observed import GPU, Observed
+from cotenant_operator.workloads import scaling
 
 SECONDS: Final = gpunode.MEASURED_SECONDS
 NOMINAL_STEP_MILLISECONDS: Final = 100.0
@@ -71,7 +72,9 @@ def begins(spec: dljob.Spec, policy: packingpolicy.Spec, outcome: outcomes.Outco
 def complete(observed: Observed, spec: dljob.Spec, pods: Iterable[views.Pod]) -> Measured | None:
     """Return what was measured, once every replica has been; None before."""
     living = [each for each in pods if not each.ended and not each.meta.deleting]
-    if len(living) < spec.replicas or not all(each.placement is not None and _rows(observed, each) for each in living):
+    if len(living) < scaling.replicas(observed, spec) or not all(
+        each.placement is not None and _rows(observed, each) for each in living
+    ):
         return None
     return seen(observed, living)
 

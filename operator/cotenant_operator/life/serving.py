@@ -1,6 +1,8 @@
 """An inference job's Deployment: made once, rolled when the spec changes, scaled to zero while suspended. Pure."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import labels, reasons
@@ -21,7 +23,7 @@ from cotenant_operator.state import shortages, views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.shortages import Lessons, Shortage
-from cotenant_operator.workloads import builders, digests
+from cotenant_operator.workloads import builders, digests, scaling
 
 
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
@@ -34,12 +36,15 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
     if current.meta.deleting:
         return Stage(workload=True)
-    if is_to_be_rolled(observed, spec, current, now):
+    stops = spec.suspend and current.replicas > 0
+    # What Kueue manages may change its queue when its pods are gone.
+    if not stops and is_to_be_rolled(observed, spec, current, now):
         return _roll(observed, spec, now, current=current)
     shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
-    scaled = current.replicas != builders.wanted_replicas(spec)
-    if scaled or shortage != current.shortage or digests.renewed(current.origin, spec):
-        return Stage(actions=(*_told(observed, current, shortage), _adapt(spec, current, shortage)), workload=True)
+    renewed = digests.renewed(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
+    if renewed or shortage != current.shortage or scaling.is_due(spec, current):
+        adapted = _adapt(spec, current, shortage, renewed)
+        return Stage(actions=(*_told(observed, current, shortage), adapted), workload=True)
     return _going_on(observed, current, now)
 
 
@@ -55,16 +60,16 @@ def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> S
     return Stage(workload=True, held=hold.why, rolling=words, notes=_untold(observed, current), retry_at=retry_at)
 
 
-def _adapt(spec: dljob.Spec, current: views.Deployment, shortage: Shortage) -> actions.Change:
+def _adapt(
+    spec: dljob.Spec, current: views.Deployment, shortage: Shortage, renewed: Mapping[str, str]
+) -> actions.Change:
     """Return what may change without new pods.
 
     The template stays as it is, whatever this release would make of the spec.
     """
     known = None if shortage == shortages.NONE else shortage.to_json()
-    patch = {
-        "metadata": {"annotations": {labels.SHORTAGE: known, **digests.renewed(current.origin, spec)}},
-        "spec": {"replicas": builders.wanted_replicas(spec)},
-    }
+    patch: dict[str, Any] = {"metadata": {"annotations": {labels.SHORTAGE: known, **renewed}}}
+    builders.scaled(patch, scaling.wanted(spec, current), written=builders.wanted_replicas(spec))
     name, uid, version = current.meta.key.name, current.meta.uid, current.meta.version
     return actions.Change(kind=Kind.DEPLOYMENT, name=name, uid=uid, version=version, patch=patch)
 
@@ -79,7 +84,7 @@ def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:
 def is_to_be_rolled(observed: Observed, spec: dljob.Spec, current: views.Deployment, now: datetime) -> bool:
     """Return whether its pods are to be made anew: from another spec, or placed by what they have shown."""
     return (
-        not is_current(current, spec)
+        not is_current(observed, spec, current)
         or is_measured(observed, spec)
         or outgrowing.asks(observed, spec, current)
         or suspecting.fault(observed, current) is not None
@@ -94,9 +99,9 @@ def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shor
     return shortage.model_copy(update={"at": conditions.timestamp(now)})
 
 
-def is_current(current: views.Deployment, spec: dljob.Spec) -> bool:
-    """Return whether the Deployment was made from this spec, replicas aside."""
-    return digests.is_of_spec(current.origin, spec)
+def is_current(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> bool:
+    """Return whether the Deployment was made from this spec, replicas aside, and for this queue of Kueue."""
+    return digests.is_current(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
 
 
 def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
@@ -105,7 +110,7 @@ def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
     They are rolled once.
     """
     current, policy = observed.deployment, observed.policy
-    if current is None or current.grant is None or policy is None or spec.suspend or not spec.replicas:
+    if current is None or current.grant is None or policy is None or not scaling.wanted(spec, current):
         return False
     whole = current.grant.prediction is None and not current.grant.observed_only
     if current.shortage.exclusive:
@@ -133,13 +138,14 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     decision = creation.granted(observed, spec, now, lessons.taken_over)
     if isinstance(decision, Stage):
         # The pods of the former spec go on; the condition Predicted says what is missing.
-        why = None if decision.blocked is None or is_current(current, spec) else decision.blocked.message
+        why = None if decision.blocked is None or is_current(observed, spec, current) else decision.blocked.message
         outdated = None if why is None else f"the pods of the former spec go on: {why}"
         return Stage(workload=True, retry_at=decision.retry_at, blocked=decision.blocked, outdated=outdated)
     bound = any(pod.node is not None and not pod.ended for pod in observed.pods)
     grant = granting.renewed(current.grant, decision, bound=bound)
     revision = current.revision + 1
     manifest = builders.deployment(observed.job, spec, grant, revision=revision, lessons=lessons)
+    builders.scaled(manifest, scaling.wanted(spec, current), written=builders.wanted_replicas(spec))
     name = f"Deployment {manifest['metadata']['name']}"
     text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)

@@ -6,14 +6,25 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_api import conditions, dljob
-from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, editing, holding, interruptions, places, profiling
+from cotenant_operator import labels, reasons
+from cotenant_operator.life import (
+    adapting,
+    attempts,
+    creation,
+    deadlines,
+    editing,
+    holding,
+    places,
+    profiling,
+    switching,
+)
+from cotenant_operator.life.switching import Turn
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, grants, views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.workloads import builders, digests
+from cotenant_operator.workloads import builders
 
 KEPT_JOBS: Final = 3
 """So many Jobs of former attempts are kept, with their pods and logs."""
@@ -59,14 +70,6 @@ def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: view
     return _running(observed, spec, now, current=current)
 
 
-def deadline(observed: Observed, spec: dljob.Spec) -> datetime | None:
-    """When the job has to be over; None before it was first placed, or without a deadline."""
-    started = observed.job.status.start_time
-    if spec.active_deadline_seconds is None or started is None:
-        return None
-    return datetime.fromisoformat(started) + timedelta(seconds=spec.active_deadline_seconds)
-
-
 def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: carried.Carried | None = None) -> Stage:
     """Start an attempt, unless something speaks against it: the one after `current_job`, else the latest again."""
     known, current = observed.known_attempts, observed.current_job
@@ -87,11 +90,12 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
     manifest = builders.job(observed.job, spec, decision, attempt=attempt, taken_over=taken_over)
     builders.queued(manifest, since=places.of_attempt(observed, spec, now))
     if holding.is_gated(observed, spec, manifest):
-        manifest["spec"]["suspend"] = True
+        builders.suspended(manifest, suspend=True)
     return Stage(
         actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
         workload=True,
+        held=switching.ADMISSION if labels.of_kueue(observed.job.meta.labels) else None,
         failures=taken_over.failures,
         notes=(begin("Job", manifest["metadata"]["name"], decision, attempt=attempt),),
     )
@@ -120,7 +124,7 @@ def _service(observed: Observed, spec: dljob.Spec) -> tuple[actions.Create, ...]
     """Return what the members of a gang find one another by; made before they are, and again where it is gone."""
     if not builders.needs_service(spec):
         return ()
-    return (actions.Create(kind=Kind.SERVICE, manifest=builders.headless_service(observed.job, spec)),)
+    return (actions.Create(kind=Kind.SERVICE, manifest=builders.headless_service(observed.job)),)
 
 
 def _outdated(observed: Observed) -> tuple[actions.Delete, ...]:
@@ -152,7 +156,7 @@ def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, curre
     if current.problem is not None:
         message = f"Job {current.meta.key.name}: {current.problem}: what its attempt came to is not known"
         return _failed(current, reasons.ATTEMPT_UNREADABLE, message)
-    due = deadline(observed, spec)
+    due = deadlines.due(observed, spec)
     late = due is not None and now >= due
     if late or (current.ended is None and failed.reason == reasons.DEADLINE_EXCEEDED):
         message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
@@ -164,7 +168,7 @@ def _after_interruption(
     observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job, ended: carried.Ended
 ) -> Stage:
     """Return the next attempt after one whose pods ended well because they were asked to end."""
-    due = deadline(observed, spec)
+    due = deadlines.due(observed, spec)
     if due is not None and now >= due:
         message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
         return _failed(current, reasons.DEADLINE_EXCEEDED, message)
@@ -179,7 +183,7 @@ def _next(
     following = attempts.following(observed, spec, current, ended)
     final = current.failed or current.complete
     ended_at = "" if final is None else final.last_transition_time
-    failed_at, due = datetime.fromisoformat(ended_at or conditions.timestamp(now)), deadline(observed, spec)
+    failed_at, due = datetime.fromisoformat(ended_at or conditions.timestamp(now)), deadlines.due(observed, spec)
     if isinstance(following, attempts.Over):
         told_by = failed_at + timedelta(seconds=attempts.EVIDENCE_SECONDS)
         if now < told_by and attempts.may_be_a_victim(observed, current, ended):
@@ -212,6 +216,9 @@ def _told(observed: Observed, former: views.Job, ended: carried.Ended, words: st
     queued = conditions.find(observed.job.status.conditions, dljob.QUEUED)
     if ended.cause not in carried.AT_ONCE and queued is not None and queued.reason == reasons.RESTART_BACKOFF:
         return ()
+    if ended.cause is carried.Cause.SUSPENDED:
+        # The condition Suspended says so.
+        return ()
     if ended.cause is carried.Cause.PROFILED:
         return (Note(warning=False, reason=reasons.PROFILED, message=words, attempt=former.attempt),)
     return (Note(warning=True, reason=reasons.ATTEMPT_FAILED, message=words, attempt=former.attempt),)
@@ -239,8 +246,11 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     """Keep the Job as the spec wants it: suspended or not, and over in time, or when its attempt is."""
     if current.meta.deleting:
         return Stage(attempt=current.attempt, workload=True)
-    if editing.is_to_be_made_again(observed, spec, current, failures=attempts.counted(observed, spec, current)):
+    failures = attempts.counted(observed, spec, current)
+    if editing.is_to_be_made_again(observed, spec, current, failures=failures):
         return editing.made_again(current)
+    if editing.leaves_the_queue(observed, spec, current, failures=failures):
+        return editing.withdrawn(current)
     goes_on = current.deadline_seconds is None and not current.suspended and not spec.suspend
     ended, look_again = attempts.early(observed, spec, current, now) if goes_on else (None, None)
     if ended is not None and current.problem is None:
@@ -250,34 +260,19 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
     if hold.why is None and current.suspended:
         own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
         hold = replace(hold, why=_until_ended("that were stopped", own))
-    changes: dict[str, object] = {}
-    if _is_to_be_switched(spec, current, hold):
-        changes |= places.resumption(observed, current, now) if current.suspended else {"suspend": True}
-    if current.problem is None and current.backoff_limit not in (None, builders.restarts(spec, current.carried)):
-        changes["backoffLimit"] = builders.restarts(spec, current.carried)
-    due = deadline(observed, spec)
-    late = due is not None and now >= due
-    stays_suspended = current.suspended and "suspend" not in changes
-    if late and current.deadline_seconds is None and not stays_suspended:
-        changes["activeDeadlineSeconds"] = attempts.ENFORCED_DEADLINE_SECONDS
-    elif not late and current.deadline_seconds is not None and current.suspended and current.ended is None:
-        # It has not been enforced, and is not to be any more.
-        changes["activeDeadlineSeconds"] = None
-    outdated = editing.ignored(spec, current)
-    notes = interruptions.note(observed, spec, current) | digests.renewed(current.origin, spec)
-    if hold.setback is not None:
-        notes |= holding.annotations(hold.setback)
-    patch = {"spec": changes, **({"metadata": {"annotations": notes}} if notes else {})}
-    change = actions.Change(
-        kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
-    )
-    times = [time for time in (due, look_again, hold.retry_at) if time is not None and now < time]
+    if switching.turn(spec, current, hold) is Turn.END and current.problem is None:
+        over = attempts.ending(observed, spec, current, cause=carried.Cause.SUSPENDED, message="spec.suspend is true")
+        change = attempts.end_early(current, over)
+        return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
+    adapted = adapting.change(observed, spec, current, hold, now=now)
+    outdated = editing.ignored(observed, spec, current)
+    times = [time for time in (deadlines.due(observed, spec), look_again, hold.retry_at) if time and now < time]
     return Stage(
-        actions=(change,) if changes or notes else (),
+        actions=() if adapted is None else (adapted,),
         attempt=current.attempt,
         workload=True,
-        held=hold.why,
-        ending=changes.get("activeDeadlineSeconds", current.ending) not in (False, None),
+        held=switching.waits(current) or hold.why,
+        ending=adapting.is_ending(current, adapted),
         outdated=outdated,
         notes=(*_untold(observed, spec, current), *editing.told(observed, outdated)),
         retry_at=min(times, default=None),
@@ -294,16 +289,6 @@ def _until_ended(which: str, pods: Iterable[views.Pod]) -> Blocked | None:
         return None
     message = f"waiting for pods {which} to end: {', '.join(living[:8])}"
     return Blocked(reason=reasons.PREVIOUS_PODS_ENDING, message=message)
-
-
-def _is_to_be_switched(spec: dljob.Spec, current: views.Job, hold: holding.Hold) -> bool:
-    """Return whether the Job is to be suspended, or resumed."""
-    if spec.suspend:
-        # One whose attempt is being ended is let go: its deadline would stand still, and no pod of it stays anyway.
-        return not current.suspended and current.ended is None
-    if current.suspended:
-        return not current.external and hold.why is None
-    return hold.setback is not None
 
 
 def _failed(current: views.Job, reason: str, message: str) -> Stage:

@@ -35,14 +35,16 @@ class Cause(enum.StrEnum):
     """It has been measured alone for long enough."""
     CORRECTED = "Corrected"
     """What was measured alone says that it is to be placed differently."""
+    SUSPENDED = "Suspended"
+    """The DLJob was suspended, and another controller would have resumed its Job."""
     FAILED = "Failed"
     """By its own doing."""
 
 
 UNCOUNTED: Final = frozenset(Cause) - {Cause.FAILED, Cause.HOST_OUT_OF_MEMORY}
 """Causes that do not count against `backoffLimit`."""
-AT_ONCE: Final = frozenset({Cause.OUT_OF_MEMORY, Cause.PROFILED, Cause.CORRECTED})
-"""Causes that the next attempt remedies: nothing is gained by waiting."""
+AT_ONCE: Final = frozenset({Cause.OUT_OF_MEMORY, Cause.PROFILED, Cause.CORRECTED, Cause.SUSPENDED})
+"""Causes that the next attempt remedies, or that are none: nothing is gained by waiting."""
 
 
 class Carried(documents.Document):

@@ -26,6 +26,8 @@ class MadeFrom(documents.Document):
 
     Release 0.1.0 writes that annotation and leaves this one. Where the two differ, this one is older than the workload.
     """
+    queue: Digest | None = None
+    """Of the DLJob's labels that are Kueue's; None: written by a build that did not look at them again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ MAX_DIGITS: Final = 18
 _TOO_LARGE: Final = "cotenant.dev/bytes"
 """In the place of a spec that is too large: its size. The API server leaves no such key in a DLJob."""
 _MAX_UID: Final = 64
+_BOOLEANS: Final = {"true": True, "false": False}
 _DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
 MAX_SPEC_BYTES: Final = 128 * 1024
 """Of a DLJob's spec as JSON, a graph inline included."""
@@ -94,11 +95,12 @@ def job(value: views.Object) -> views.Job:
     taken_over, ended, problem = _memory(value, attempt=attempt)
     size, over = spec.get("completions") or 1, complete is not None or failed is not None
     disrupted = _annotation(value, labels.DISRUPTED)
-    done = complete is not None and disrupted is None and not spec.get("suspend")
+    suspended, written = bool(spec.get("suspend")), _BOOLEANS.get(_annotation(value, labels.SUSPEND) or "")
+    done = complete is not None and disrupted is None and not suspended
     return views.Job(
         meta=meta(value),
         attempt=attempt,
-        suspended=bool(spec.get("suspend")),
+        suspended=suspended,
         deadline_seconds=spec.get("activeDeadlineSeconds"),
         terminating=status.get("terminating") or 0,
         start_time=_time(status.get("startTime")),
@@ -107,7 +109,7 @@ def job(value: views.Object) -> views.Job:
         ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
         origin=_origin(value),
         grant=None if done else grants.read(spec["template"]),
-        external=any(key.startswith(labels.KUEUE) for key in value["metadata"].get("labels") or {}),
+        external=bool(labels.of_kueue(value["metadata"].get("labels") or {})) or (suspended and written is False),
         backoff_limit=spec.get("backoffLimit"),
         failures=status.get("failed") or 0,
         graph=_graph(value),
@@ -120,6 +122,7 @@ def job(value: views.Object) -> views.Job:
         disrupted=disrupted[:_MAX_UID] if disrupted else None,
         queued_since=_queued_since(spec["template"]),
         settled="Suspended" in ends and not status.get("active"),
+        suspend_written=written,
     )
 
 
@@ -137,12 +140,18 @@ def deployment(value: views.Object) -> views.Deployment:
         rolled_out=caught_up and updated >= replicas and (status.get("replicas") or 0) <= updated,
         origin=_origin(value),
         grant=_of_graph(grants.read(spec["template"]), _graph(value)),
+        replicas_written=_replicas_written(value),
         failed_creation=setbacks.of_deployment(value),
         revision=_revision(spec["template"]),
         shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
         suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),
         surges=surge not in (0, "0", "0%"),
     )
+
+
+def _replicas_written(value: views.Object) -> int | None:
+    text = _annotation(value, labels.REPLICAS)
+    return None if text is None else number(text)
 
 
 def pod(value: views.Object) -> views.Pod:

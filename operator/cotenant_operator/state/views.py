@@ -108,7 +108,7 @@ class Job:
         ending: the Job controller is ending its pods, or will at once.
         origin: digests of the spec that it was made from.
         grant: what its pods ask for; None where it is complete.
-        external: another controller (Kueue) decides when it runs.
+        external: another decides when it runs: Kueue by its label, or whoever has suspended it since we last wrote.
         backoff_limit: how many failures the Job controller restarts its pods after.
         failures: pods that the Job controller has counted as failed.
         graph: what its pods compute, where it is known.
@@ -121,6 +121,7 @@ class Job:
         disrupted: UID of a single replica's pod that was taken away, where no other followed it.
         queued_since: since when its pods count as waiting, where its template says so.
         settled: it is suspended, and its pods are gone.
+        suspend_written: what the operator last wrote into `suspended`, where that is known.
     """
 
     meta: Meta
@@ -147,6 +148,7 @@ class Job:
     disrupted: str | None = None
     queued_since: datetime | None = None
     settled: bool = False
+    suspend_written: bool | None = None
 
     @property
     def finished(self) -> bool:
@@ -159,6 +161,7 @@ class Deployment:
     """An owned Deployment.
 
     Attributes:
+        replicas_written: what the operator last wrote into `replicas`, where that is known.
         failed_creation: why pods of it cannot be made.
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
@@ -172,6 +175,7 @@ class Deployment:
     rolled_out: bool
     origin: Origin
     grant: grants.Grant | None
+    replicas_written: int | None = None
     failed_creation: FailedCreation | None = None
     revision: int = 0
     shortage: Shortage = NONE

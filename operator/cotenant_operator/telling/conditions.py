@@ -48,20 +48,18 @@ class Verdict:
         )
 
 
-def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Counts, *, external: bool) -> Verdict:
+def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Counts) -> Verdict:
     """Return whether some replica waits for its GPU; the extender's own words where it has spoken."""
-    idle = _idle(stage, spec)
+    idle = _idle(stage, spec, counts)
     if idle is not None:
         return Verdict(dljob.QUEUED, False, *idle)
     if counts.placed >= counts.wanted:
         if counts.hindrance is not None:
             return Verdict(dljob.QUEUED, False, reasons.PODS_NOT_STARTING, counts.hindrance)
         return Verdict(dljob.QUEUED, False, reasons.PLACED, _progress(counts, counts.placed, "placed"))
-    if external:
-        message = "the Job is suspended until the controller that manages it admits it"
-        return Verdict(dljob.QUEUED, True, reasons.WAITING_FOR_ADMISSION, message)
     if stage.held is not None:
-        return Verdict(dljob.QUEUED, False, stage.held.reason, stage.held.message)
+        waits = stage.held.reason == reasons.WAITING_FOR_ADMISSION
+        return Verdict(dljob.QUEUED, waits, stage.held.reason, stage.held.message)
     return Verdict(dljob.QUEUED, True, *_waiting_for(pods, counts))
 
 
@@ -74,7 +72,7 @@ def placed(stage: Stage, spec: dljob.Spec, counts: Counts, *, before: conditions
         if stage.finished.type == dljob.COMPLETE:
             return Verdict(dljob.PLACED, True, reasons.PLACED, _progress(counts, counts.wanted, "placed"))
         return None if before is not None else Verdict(dljob.PLACED, False, stage.finished.reason, "never placed")
-    idle = _idle(stage, spec)
+    idle = _idle(stage, spec, counts)
     if idle is not None:
         return Verdict(dljob.PLACED, False, idle[0], _SEE_QUEUED)
     return Verdict(dljob.PLACED, False, reasons.WAITING_FOR_PLACEMENT, _progress(counts, counts.placed, "placed"))
@@ -87,7 +85,7 @@ def ready(
 
     `short`: that a Deployment's pods ran out of GPU memory.
     """
-    idle = _idle(stage, spec)
+    idle = _idle(stage, spec, counts)
     if idle is not None:
         complete = stage.finished is not None and stage.finished.type == dljob.COMPLETE
         holds = complete or idle[0] == reasons.SCALED_TO_ZERO
@@ -140,7 +138,7 @@ def current(stage: Stage, *, before: conditions.Condition | None) -> Verdict | N
     return Verdict(dljob.CURRENT, True, reasons.SPEC_APPLIED, "what runs, or is made next, is as the spec says")
 
 
-def _idle(stage: Stage, spec: dljob.Spec) -> tuple[str, str] | None:
+def _idle(stage: Stage, spec: dljob.Spec, counts: Counts) -> tuple[str, str] | None:
     """Reason and message of a job that has no pods to wait for."""
     if stage.finished is not None:
         return stage.finished.reason, stage.finished.message
@@ -148,8 +146,8 @@ def _idle(stage: Stage, spec: dljob.Spec) -> tuple[str, str] | None:
         return reasons.SUSPENDED, "spec.suspend is true"
     if stage.blocked is not None and not stage.workload:
         return stage.blocked.reason, stage.blocked.message
-    if spec.replicas == 0:
-        return reasons.SCALED_TO_ZERO, "spec.replicas is 0"
+    if counts.wanted == 0:
+        return reasons.SCALED_TO_ZERO, "scaled to 0 replicas"
     return None
 
 

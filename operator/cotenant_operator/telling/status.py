@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from cotenant_api import conditions, dljob, documents, places, pod, prediction
-from cotenant_operator import labels, reasons
+from cotenant_operator import reasons
 from cotenant_operator.graphs import sources
 from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import grants, views
@@ -13,6 +13,7 @@ from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.outcomes import Predicted
 from cotenant_operator.telling import replicas, shortfall, shown
 from cotenant_operator.telling.conditions import Verdict, current, placed, queued, ready, stalled, suspended
+from cotenant_operator.workloads import scaling
 
 
 def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
@@ -22,7 +23,8 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         return _unreadable(observed, stage, now)
     grant = current_grant(observed)
     pods = current_pods(observed, spec, stage)
-    counts = replicas.counts(pods, wanted=spec.replicas, observed_only=grant is not None and grant.observed_only)
+    wanted = scaling.replicas(observed, spec)
+    counts = replicas.counts(pods, wanted=wanted, observed_only=grant is not None and grant.observed_only)
     known = shown.document(observed, grant)
     predicted = _predicted(observed, has_document=known is not None)
     found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
@@ -51,7 +53,7 @@ def _verdicts(
         return ()
     before = {item.type: item for item in job.status.conditions}
     place = None if stage.ending else placed(stage, spec, counts, before=before.get(dljob.PLACED))
-    queue = None if stage.ending else queued(stage, spec, pods, counts, external=_external(observed, stage))
+    queue = None if stage.ending else queued(stage, spec, pods, counts)
     return (
         queue,
         place,
@@ -190,14 +192,6 @@ def _queue_position(found: Sequence[conditions.Condition]) -> int | None:
     queue = conditions.find(found, dljob.QUEUED)
     waits = queue is not None and queue.status is conditions.Status.TRUE
     return places.position(queue.message) if queue is not None and waits else None
-
-
-def _external(observed: Observed, stage: Stage) -> bool:
-    """Return whether another controller keeps the Job suspended."""
-    current = observed.current_job
-    if current is None:
-        return stage.workload and any(key.startswith(labels.KUEUE) for key in observed.job.meta.labels)
-    return current.suspended and current.external
 
 
 def _updated(

@@ -30,9 +30,7 @@ def job(
     """Return the Indexed Job of one attempt. A gang's ends when one member fails; the operator starts the next."""
     gang = spec.replicas > 1
     name = job_name(owner, attempt)
-    metadata = _metadata(owner, spec, name=name, attempt=attempt)
-    kueue = {key: text for key, text in owner.meta.labels.items() if key.startswith(labels.KUEUE)}
-    metadata["labels"].update(kueue)
+    metadata = _managed(owner, spec, name=name, attempt=attempt)
     metadata["annotations"] |= _graph(grant)
     if attempt > 1 or taken_over != carried.FIRST:
         metadata["annotations"][labels.CARRIED] = taken_over.to_json()
@@ -45,17 +43,31 @@ def job(
         "podFailurePolicy": {
             "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
         },
-        "suspend": bool(kueue),
         "template": template.pod_template(owner, spec, grant, attempt=attempt, gang=name if gang else None),
     }
     if spec.managed_by is not None:
-        content["managedBy"] = spec.managed_by
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
+        content["managedBy"] = spec.managed_by.value
+    made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
+    return suspended(made, suspend=bool(labels.of_kueue(owner.meta.labels)))
+
+
+def suspended(change: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
+    """Let a Job, or a patch of one, suspend it or not, and note that this was written."""
+    change.setdefault("spec", {})["suspend"] = suspend
+    change.setdefault("metadata", {}).setdefault("annotations", {})[labels.SUSPEND] = str(suspend).lower()
+    return change
+
+
+def scaled(change: dict[str, Any], replicas: int, *, written: int) -> dict[str, Any]:
+    """Let a Deployment, or a patch of one, have so many replicas, and note how many the DLJob wants."""
+    change.setdefault("spec", {})["replicas"] = replicas
+    change.setdefault("metadata", {}).setdefault("annotations", {})[labels.REPLICAS] = str(written)
+    return change
 
 
 def queued(manifest: dict[str, Any], *, since: datetime) -> dict[str, Any]:
     """Let the pods of a Job count as waiting since then, unless Kueue decides when there are any."""
-    if not any(key.startswith(labels.KUEUE) for key in manifest["metadata"]["labels"]):
+    if not labels.of_kueue(manifest["metadata"]["labels"]):
         manifest["spec"]["template"]["metadata"]["annotations"][names.QUEUED_SINCE] = conditions.timestamp(since)
     return manifest
 
@@ -68,10 +80,9 @@ def needs_service(spec: dljob.Spec) -> bool:
     return spec.replicas > 1 and "subdomain" not in spec.template.get("spec", {})
 
 
-def headless_service(owner: views.DLJob, spec: dljob.Spec) -> dict[str, Any]:
+def headless_service(owner: views.DLJob) -> dict[str, Any]:
     """Return a Service by which a gang's pods find one another: `<dljob>-<attempt>-<index>.gang-<dljob>`."""
-    metadata = _metadata(owner, spec, name=template.service_name(owner), attempt=0)
-    del metadata["annotations"]
+    metadata = _metadata(owner, name=template.service_name(owner), attempt=0)
     content = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -101,12 +112,12 @@ def deployment(
     made = template.pod_template(owner, spec, grant, attempt=0, gang=None)
     if revision:
         made["metadata"]["annotations"][labels.REVISION] = str(revision)
-    content = {
-        "replicas": wanted_replicas(spec),
+    wanted = wanted_replicas(spec)
+    content: dict[str, Any] = {
         "selector": {"matchLabels": selector},
         "template": made,
     }
-    metadata = _metadata(owner, spec, name=owner.meta.key.name, attempt=0)
+    metadata = _managed(owner, spec, name=owner.meta.key.name, attempt=0)
     metadata["annotations"] |= _graph(grant)
     if lessons.shortage != shortages.NONE:
         metadata["annotations"][labels.SHORTAGE] = lessons.shortage.to_json()
@@ -114,7 +125,8 @@ def deployment(
         metadata["annotations"][labels.SUSPICION] = lessons.suspicion.to_json()
         # A pod of before would go on among new neighbours, no suspect, until one of these can start.
         content["strategy"] = FORMER_FIRST
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": content}
+    return scaled(manifest, wanted, written=wanted)
 
 
 def owner_reference(owner: views.DLJob) -> dict[str, Any]:
@@ -151,11 +163,17 @@ def _graph(grant: grants.Grant) -> dict[str, str]:
     return {} if grant.graph is None else {labels.GRAPH: str(grant.graph)}
 
 
-def _metadata(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) -> dict[str, Any]:
+def _managed(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) -> dict[str, Any]:
+    """Return the metadata of a Job or Deployment, with the labels by which Kueue manages it."""
+    metadata, kueue = _metadata(owner, name=name, attempt=attempt), labels.of_kueue(owner.meta.labels)
+    metadata["labels"].update(kueue)
+    return {**metadata, "annotations": digests.annotations(spec, kueue)}
+
+
+def _metadata(owner: views.DLJob, *, name: str, attempt: int) -> dict[str, Any]:
     return {
         "name": name,
         "namespace": owner.meta.key.namespace,
         "labels": template.workload_labels(owner, attempt=attempt),
-        "annotations": digests.annotations(spec),
         "ownerReferences": [owner_reference(owner)],
     }

@@ -8,7 +8,7 @@ Workloads carry the digests of release 0.1.0, too, by which that release finds t
 carries no others was made by 0.1.0, or by a build after it that wrote the present digests in their place.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from cotenant_api import dljob
@@ -50,15 +50,26 @@ def of_work(spec: dljob.Spec) -> str:
     return hashing.digest(_written(spec, _WORK))
 
 
-def annotations(spec: dljob.Spec) -> dict[str, str]:
-    """Return the annotations of a workload that is made from this spec."""
+def of_queue(kueue: Mapping[str, str]) -> str:
+    """Of the labels by which Kueue manages a workload."""
+    return hashing.digest(dict(kueue))
+
+
+def annotations(spec: dljob.Spec, kueue: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations of a workload that is made from this spec, with these labels of Kueue."""
     former = former_digests.of_spec(spec)
-    made_from = MadeFrom(spec=of_spec(spec), model=of_model(spec), beside=former)
+    made_from = MadeFrom(spec=of_spec(spec), model=of_model(spec), beside=former, queue=of_queue(kueue))
     return {
         labels.SPEC_DIGEST: former,
         labels.MODEL_DIGEST: former_digests.of_model(spec),
         labels.MADE_FROM: made_from.to_json(),
     }
+
+
+def is_current(origin: Origin, spec: dljob.Spec, kueue: Mapping[str, str]) -> bool:
+    """Return whether a workload was made from this spec, and for this queue of Kueue where that is known."""
+    queue = None if origin.own is None else origin.own.queue
+    return is_of_spec(origin, spec) and queue in (None, of_queue(kueue))
 
 
 def is_of_spec(origin: Origin, spec: dljob.Spec) -> bool:
@@ -80,18 +91,18 @@ def is_of_work(digest: str, spec: dljob.Spec) -> bool:
     return _is_either(digest, spec, of_work, former_digests.of_work)
 
 
-def renewed(origin: Origin, spec: dljob.Spec) -> dict[str, str]:
+def renewed(origin: Origin, spec: dljob.Spec, kueue: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations to write on a workload of this spec whose own are another release's, or of an older edit.
 
     They belong to the workload alone, not to its pods: nothing is restarted.
     """
-    wanted = annotations(spec)
+    wanted = annotations(spec, kueue)
     there = {
         labels.SPEC_DIGEST: origin.spec,
         labels.MODEL_DIGEST: origin.model,
         labels.MADE_FROM: None if origin.made_from is None else origin.made_from.to_json(),
     }
-    return {} if there == wanted or not is_of_spec(origin, spec) else wanted
+    return {} if there == wanted or not is_current(origin, spec, kueue) else wanted
 
 
 def _written(spec: dljob.Spec, fields: Collection[str]) -> dict[str, Any]:
