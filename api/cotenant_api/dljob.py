@@ -191,7 +191,7 @@ class Spec(documents.Model):
     """Time that a pod is left to run before a job of higher priority may take its GPU: long enough to reach a
     checkpoint. At most the policy's `queue.maxMinimumRunSeconds`."""
     managed_by: ManagedBy | None = None
-    """Controller that runs the Job, as `managedBy` of batch/v1: Kubernetes' own, which is the default, or MultiKueue's."""
+    """Controller that runs the Job, as `managedBy` of batch/v1: Kubernetes' own, the default, or MultiKueue's."""
     template: dict[str, Any]
     """A PodTemplateSpec, as of a Job."""
 

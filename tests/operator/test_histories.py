@@ -100,8 +100,13 @@ class History(steps.Befallen):
             self._edit(*self._edited(kind, value))
         elif kind == "delete job":
             cluster.server.delete("jobs", value)
-        elif kind == "queue":
-            cluster.name_queue(*value)
+        else:
+            await self._around(kind, value)
+
+    async def _around(self, kind: str, value: Any) -> None:
+        """What befalls a DLJob from around it, or the operator."""
+        if kind == "queue":
+            self.cluster.name_queue(*value)
         elif kind == "policy":
             self._set_policy(value)
         elif kind == "quota":

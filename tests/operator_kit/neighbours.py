@@ -1,4 +1,4 @@
-"""Other controllers that write the fields of our Jobs and Deployments that they are there for: Kueue and autoscalers."""
+"""Other controllers that write into our Jobs and Deployments what they are there for: Kueue and autoscalers."""
 
 from typing import Any
 
