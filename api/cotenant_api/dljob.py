@@ -183,8 +183,8 @@ class Spec(documents.Model):
     """Failures that the job survives; the next one makes it Failed. Default 6. What is not the job's own fault is
     not counted."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
-    """Time from `status.startTime`, when the job first had all its GPUs, to its end; then it is Failed. Waiting
-    before that does not count. Everything after it does: suspension, backoff, and waiting for GPUs again."""
+    """How long the job may have all its GPUs, all attempts together; then it is Failed. Waiting for them does not
+    count, the first time or again, nor do suspension and backoff."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=MAX_SECONDS)] | None = None
     """Time from its end to the deletion of the DLJob with all that it owns; default: never."""
     minimum_run_seconds: Annotated[int, Field(ge=0)] | None = None
@@ -286,6 +286,8 @@ class Status(documents.Model):
     """Failures so far that count against `backoffLimit`; absent before the first attempt."""
     start_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     """When the job first had all its GPUs; it stays."""
+    placed_seconds: Annotated[int, Field(ge=0)] | None = None
+    """How long the job had all its GPUs until it last lost one; `activeDeadlineSeconds` counts from there."""
     completion_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     """When the job ended, well or not."""
     prediction: PredictionStatus | None = None

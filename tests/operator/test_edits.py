@@ -129,17 +129,51 @@ async def test_a_deletion_that_arrives_late_takes_no_job_that_is_wanted_again(cl
     assert jobs(cluster) == ["train-1"]
 
 
-async def test_a_deadline_that_passed_while_suspended_and_was_raised_ends_nothing(cluster: Cluster) -> None:
+async def test_a_deadline_stands_still_while_the_job_has_no_gpus(cluster: Cluster) -> None:
     cluster.apply(objects.dljob(activeDeadlineSeconds=100))
     await cluster.run(*RUN)
+    await cluster.advance(60)
     edit(cluster, suspend=True)
     await cluster.run("stop_suspended", "reap")
     await cluster.advance(200)
-    edit(cluster, activeDeadlineSeconds=86400)
-    await cluster.settle()
     edit(cluster, suspend=False)
-    await cluster.run("create_pods", "enforce_deadlines", "place", "run_pods", "succeed")
-    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+    await cluster.run("create_pods", "enforce_deadlines")
+    await cluster.advance(200)
+    assert cluster.dljob()["status"]["placedSeconds"] == 60
+    await cluster.run("place", "run_pods")
+    await cluster.advance(39)
+    await cluster.run("enforce_deadlines")
+    assert cluster.dljob()["status"]["phase"] == "Running"
+    await cluster.advance(1)
+    await cluster.run("enforce_deadlines", "reap")
+    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
+
+
+async def test_a_deadline_counts_all_attempts_together(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=100))
+    await cluster.run(*RUN)
+    await cluster.advance(70)
+    await cluster.run("run_out_of_memory", "enforce_deadlines", "reap", "create_pods")
+    await cluster.advance(500)
+    assert jobs(cluster) == ["train-1", "train-2"]
+    await cluster.run("place", "run_pods")
+    await cluster.advance(30)
+    await cluster.run("enforce_deadlines", "reap")
+    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
+
+
+async def test_a_deadline_that_is_lowered_while_suspended_ends_the_job_when_it_goes_on(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=1000))
+    await cluster.run(*RUN)
+    await cluster.advance(60)
+    edit(cluster, suspend=True)
+    await cluster.run("stop_suspended", "reap")
+    edit(cluster, activeDeadlineSeconds=50)
+    await cluster.settle()
+    assert cluster.dljob()["status"]["phase"] == "Suspended"
+    edit(cluster, suspend=False)
+    await cluster.run("create_pods", "enforce_deadlines", "reap")
+    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
 
 
 async def test_a_deadline_that_a_suspended_job_has_already_is_taken_back(cluster: Cluster) -> None:

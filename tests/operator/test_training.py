@@ -176,29 +176,6 @@ async def test_deadline_counts_from_the_first_placement(cluster: Cluster) -> Non
     assert "100 s" in failed["message"]
 
 
-async def test_a_deadline_goes_on_while_the_job_is_suspended(cluster: Cluster) -> None:
-    cluster.apply(objects.dljob(activeDeadlineSeconds=100))
-    await cluster.run("create_pods", "place", "run_pods")
-    set_spec(cluster, suspend=True)
-    await cluster.run("stop_suspended", "reap")
-    await cluster.advance(100)
-    assert cluster.dljob()["status"]["phase"] == "Suspended"
-    set_spec(cluster, suspend=False)
-    await cluster.run("enforce_deadlines")
-    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
-
-
-async def test_a_deadline_goes_on_while_an_attempt_waits_for_gpus_again(cluster: Cluster) -> None:
-    cluster.apply(objects.dljob(replicas=2, activeDeadlineSeconds=100))
-    await cluster.run("create_pods", "place", "run_pods", "fail")
-    await cluster.advance(50)
-    await cluster.run("create_pods")
-    assert cluster.dljob()["status"]["phase"] == "Queued"
-    await cluster.advance(50)
-    await cluster.run("enforce_deadlines", "reap")
-    assert cluster.condition("Failed")["reason"] == "DeadlineExceeded"
-
-
 async def test_finished_job_is_deleted_when_its_time_is_over(cluster: Cluster) -> None:
     cluster.apply(objects.dljob(ttlSecondsAfterFinished=60))
     await cluster.run("create_pods", "place", "run_pods", "succeed")

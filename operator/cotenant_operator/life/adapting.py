@@ -51,8 +51,7 @@ def change(
 def _deadline(
     observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime, *, turn: Turn
 ) -> dict[str, int | None]:
-    due, stays_suspended = deadlines.due(observed, spec), current.suspended and turn is not Turn.RESUME
-    late = due is not None and now >= due
+    late, stays_suspended = deadlines.is_over(observed, spec, now), current.suspended and turn is not Turn.RESUME
     if current.deadline_seconds is None:
         enforced = turn is Turn.END or (late and not stays_suspended)
         return {"activeDeadlineSeconds": attempts.ENFORCED_DEADLINE_SECONDS} if enforced else {}

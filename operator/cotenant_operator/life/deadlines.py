@@ -1,14 +1,38 @@
-"""When a training job has to be over. Pure."""
+"""How long a training job may still have its GPUs: its deadline stands still while it has not all of them. Pure."""
 
 from datetime import datetime, timedelta
 
-from cotenant_api import dljob
+from cotenant_api import conditions, dljob
 from cotenant_operator.state.observed import Observed
 
 
 def due(observed: Observed, spec: dljob.Spec) -> datetime | None:
-    """When the job has to be over; None before it was first placed, or without a deadline."""
-    started = observed.job.status.start_time
-    if spec.active_deadline_seconds is None or started is None:
+    """When the job has to be over, if it keeps its GPUs; None: it has not all of them, or no deadline."""
+    limit, since = spec.active_deadline_seconds, _placed_since(observed)
+    if limit is None or since is None:
         return None
-    return datetime.fromisoformat(started) + timedelta(seconds=spec.active_deadline_seconds)
+    return since + timedelta(seconds=limit - _before(observed))
+
+
+def is_over(observed: Observed, spec: dljob.Spec, now: datetime) -> bool:
+    """Return whether the job has had its GPUs for as long as it may."""
+    if spec.active_deadline_seconds is None:
+        return False
+    until = due(observed, spec)
+    return _before(observed) >= spec.active_deadline_seconds if until is None else now >= until
+
+
+def words(spec: dljob.Spec) -> str:
+    """Return why a job that is not over in time has failed."""
+    return f"the job was not over in {spec.active_deadline_seconds} s with all its GPUs"
+
+
+def _placed_since(observed: Observed) -> datetime | None:
+    found = conditions.find(observed.job.status.conditions, dljob.PLACED)
+    if found is None or found.status is not conditions.Status.TRUE:
+        return None
+    return datetime.fromisoformat(found.last_transition_time)
+
+
+def _before(observed: Observed) -> int:
+    return observed.job.status.placed_seconds or 0

@@ -156,11 +156,9 @@ def _after_failure(observed: Observed, spec: dljob.Spec, now: datetime, *, curre
     if current.problem is not None:
         message = f"Job {current.meta.key.name}: {current.problem}: what its attempt came to is not known"
         return _failed(current, reasons.ATTEMPT_UNREADABLE, message)
-    due = deadlines.due(observed, spec)
-    late = due is not None and now >= due
+    late = deadlines.is_over(observed, spec, now)
     if late or (current.ended is None and failed.reason == reasons.DEADLINE_EXCEEDED):
-        message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
-        return _failed(current, reasons.DEADLINE_EXCEEDED, message)
+        return _failed(current, reasons.DEADLINE_EXCEEDED, deadlines.words(spec))
     return _next(observed, spec, now, current=current)
 
 
@@ -168,10 +166,8 @@ def _after_interruption(
     observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Job, ended: carried.Ended
 ) -> Stage:
     """Return the next attempt after one whose pods ended well because they were asked to end."""
-    due = deadlines.due(observed, spec)
-    if due is not None and now >= due:
-        message = f"the job was not over {spec.active_deadline_seconds} s after it was first placed"
-        return _failed(current, reasons.DEADLINE_EXCEEDED, message)
+    if deadlines.is_over(observed, spec, now):
+        return _failed(current, reasons.DEADLINE_EXCEEDED, deadlines.words(spec))
     return _next(observed, spec, now, current=current, ended=ended)
 
 
@@ -183,7 +179,7 @@ def _next(
     following = attempts.following(observed, spec, current, ended)
     final = current.failed or current.complete
     ended_at = "" if final is None else final.last_transition_time
-    failed_at, due = datetime.fromisoformat(ended_at or conditions.timestamp(now)), deadlines.due(observed, spec)
+    failed_at = datetime.fromisoformat(ended_at or conditions.timestamp(now))
     if isinstance(following, attempts.Over):
         told_by = failed_at + timedelta(seconds=attempts.EVIDENCE_SECONDS)
         if now < told_by and attempts.may_be_a_victim(observed, current, ended):
@@ -194,7 +190,7 @@ def _next(
     begins = failed_at + timedelta(seconds=attempts.wait_seconds(ended, following))
     if now < begins and not spec.suspend:
         blocked = Blocked(reason=reasons.RESTART_BACKOFF, message=words)
-        return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=min(begins, due or begins))
+        return Stage(actions=recorded, attempt=current.attempt, blocked=blocked, retry_at=begins)
     stage = _create(observed, spec, now, taken_over=following)
     told = _told(observed, current, ended, words) if stage.workload else ()
     made = (_following(action, ended) for action in stage.actions)

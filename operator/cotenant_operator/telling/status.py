@@ -36,6 +36,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         attempts=max(stage.attempt, job.status.attempts or 0) or None,
         failures=job.status.failures if stage.failures is None else stage.failures,
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
+        placed_seconds=_placed_seconds(job, found, now),
         completion_time=_completion_time(job, found),
         prediction=_prediction(observed, stage, known, pods),
         refused_graph=_refused_graph(observed),
@@ -218,6 +219,15 @@ def _start_time(
     current = observed.current_job
     fallback = current.start_time if ended and current is not None and current.start_time is not None else now
     return conditions.timestamp(max(bound, default=fallback))
+
+
+def _placed_seconds(job: views.DLJob, found: Sequence[conditions.Condition], now: datetime) -> int | None:
+    """Return how long it had all its GPUs, the stretch that ends now included."""
+    before, known = conditions.find(job.status.conditions, dljob.PLACED), job.status.placed_seconds
+    if before is None or before.status is not conditions.Status.TRUE or conditions.is_true(found, dljob.PLACED):
+        return known
+    stretch = now - datetime.fromisoformat(before.last_transition_time)
+    return (known or 0) + max(int(stretch.total_seconds()), 0)
 
 
 def _completion_time(job: views.DLJob, found: Sequence[conditions.Condition]) -> str | None:
