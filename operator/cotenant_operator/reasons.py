@@ -24,6 +24,8 @@ PLACED: Final = "Placed"
 PODS_READY: Final = "PodsReady"
 PODS_NOT_READY: Final = "PodsNotReady"
 PODS_NOT_STARTING: Final = "PodsNotStarting"
+PODS_STARTING: Final = "PodsStarting"
+PODS_LOST: Final = "PodsLost"
 ROLLING_OUT: Final = "RollingOut"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 

@@ -49,7 +49,7 @@ async def test_a_fault_that_nobody_foresaw_stops_no_other_dljob(cluster: Cluster
     cluster.server.fault = fail_for_one
     cluster.apply(objects.dljob("poison"))
     cluster.apply(objects.dljob("train"))
-    await cluster.run("create_pods", "place")
+    await cluster.run("create_pods", "place", "run_pods")
     assert cluster.dljob("train")["status"]["phase"] == "Running"
     assert cluster.work.queued == 1
     cluster.server.fault = lambda _: None

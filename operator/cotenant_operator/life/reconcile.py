@@ -13,7 +13,7 @@ from cotenant_operator.plans.stages import Blocked, Plan, Stage
 from cotenant_operator.state import views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.telling import happenings, status
+from cotenant_operator.telling import happenings, hindrances, status
 
 
 def wants_prediction(observed: Observed, now: datetime) -> bool:
@@ -52,7 +52,8 @@ def reconcile(observed: Observed, now: datetime) -> Plan:
     if status.written(new) != job.written:
         todo += happenings.events(observed, stage, new)
         todo.append(_write(observed, new))
-    times = [time for time in (_retry_at(observed, stage, now), extracted.retry_at) if time is not None]
+    late = hindrances.next_look(observed.pods, now)
+    times = [time for time in (_retry_at(observed, stage, now), extracted.retry_at, late) if time is not None]
     return Plan(actions=tuple(todo), retry_at=min(times, default=None))
 
 

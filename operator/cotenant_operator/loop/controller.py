@@ -102,6 +102,7 @@ class Controller:
         self.metrics = metrics.Metrics()
         self._unobserved = waits.Waits(waits.unobserved)
         self._not_started = waits.Waits(waits.not_started, pauses=waits.is_not_ready)
+        self._lost = waits.Waits(waits.lost)
         self._idling = idling.Idling()
         self._client, self._clock, self._leads = client, clock, options.leads
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
@@ -128,6 +129,7 @@ class Controller:
                 due=lambda: self._queue.count_due(clock.monotonic()),
                 unobserved=lambda: self._unobserved.longest(now=clock.monotonic()),
                 not_started=lambda: self._not_started.longest(now=clock.monotonic()),
+                lost=lambda: self._lost.longest(now=clock.monotonic()),
                 unread=store.count_unread,
                 phases=lambda: store.phases() if options.leads() else {},
                 leading=options.leads,
@@ -201,7 +203,7 @@ class Controller:
     def _note(self, key: Key, *, now: float) -> None:
         """Take in what a DLJob waits for."""
         job = self.store.dljob(key)
-        for kept in (self._unobserved, self._not_started):
+        for kept in (self._unobserved, self._not_started, self._lost):
             kept.note(key, job, now=now)
 
     async def _result_of(self, key: Key) -> metrics.Result:

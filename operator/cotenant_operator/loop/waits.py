@@ -1,8 +1,9 @@
-"""Since when DLJobs wait: to be seen by the operator, and to start on the GPUs that they have. Pure."""
+"""Since when DLJobs wait: to be seen by the operator, to start on the GPUs that they have, to be heard of. Pure."""
 
 from collections.abc import Callable, Hashable
 
-from cotenant_api import dljob
+from cotenant_api import conditions, dljob
+from cotenant_operator import reasons
 from cotenant_operator.state import views
 from cotenant_operator.state.views import Key
 
@@ -48,6 +49,14 @@ def unobserved(job: views.DLJob) -> Hashable | None:
 def not_started(job: views.DLJob) -> Hashable | None:
     """Return the DLJob whose container fails to start on the GPUs that it has."""
     return job.meta.uid if job.phase is dljob.Phase.STARTING and not job.meta.deleting else None
+
+
+def lost(job: views.DLJob) -> Hashable | None:
+    """Return the DLJob of which pods are on a node that does not answer."""
+    if job.finished is not None or job.ready or job.meta.deleting:
+        return None
+    found = conditions.find(job.status.conditions, dljob.READY)
+    return job.meta.uid if found is not None and found.reason == reasons.PODS_LOST else None
 
 
 def is_not_ready(job: views.DLJob) -> bool:

@@ -180,6 +180,8 @@ def pod(value: views.Object) -> views.Pod:
         revision=_revision(value),
         ran_out=endings.ran_out(status),
         hindrance=starts.hindrance(status),
+        silent=starts.is_silent(spec, found),
+        gone_by=_time(value["metadata"].get("deletionTimestamp")),
         idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )
 

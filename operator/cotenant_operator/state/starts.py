@@ -5,7 +5,8 @@ is about to; every other one names a failure that kubelet tries again, such as `
 `CreateContainerConfigError`. A volume that cannot be mounted is told by events alone.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from cotenant_operator.state import endings, exhaustion, views
 
@@ -24,6 +25,20 @@ def hindrance(status: views.Object) -> str | None:
             text = f"container {container.get('name', '')}: {reason}"
             return f"{text}: {said}" if said else text
     return None
+
+
+def is_silent(spec: views.Object, conditions: Mapping[str, Any]) -> bool:
+    """Return whether nothing is heard of a pod's node any more.
+
+    kubelet writes `Ready` and `ContainersReady` together, and they differ only by the pod's readiness gates. The node
+    controller takes `Ready` alone away when a node has not renewed its Lease.
+
+    Args:
+        spec: the pod's.
+        conditions: of its status, by type.
+    """
+    ready, containers = (conditions.get(one, {}).get("status") for one in ("Ready", "ContainersReady"))
+    return ready == "False" and containers == "True" and not spec.get("readinessGates")
 
 
 def idle(spec: views.Object, status: views.Object, *, container: str | None) -> str | None:

@@ -217,6 +217,8 @@ class Pod:
         revision: of a Deployment's: number of the template that it was made from.
         ran_out: the line in which a container that has ended, and may run again, said that the GPU had no memory left.
         hindrance: which of its containers fails to start, and why.
+        silent: the node controller says that nothing is heard of it.
+        gone_by: when it is to be gone, of one that is being deleted.
         idle: tells this stretch on its node without any work from others; None: it works, or is on no node.
     """
 
@@ -236,6 +238,8 @@ class Pod:
     revision: int = 0
     ran_out: str | None = None
     hindrance: str | None = None
+    silent: bool = False
+    gone_by: datetime | None = None
     idle: str | None = None
 
     @property

@@ -55,7 +55,7 @@ def queued(stage: Stage, spec: dljob.Spec, pods: Sequence[views.Pod], counts: Co
         return Verdict(dljob.QUEUED, False, *idle)
     if counts.placed >= counts.wanted:
         if counts.hindrance is not None:
-            return Verdict(dljob.QUEUED, False, reasons.PODS_NOT_STARTING, counts.hindrance)
+            return Verdict(dljob.QUEUED, False, counts.hindrance.reason, counts.hindrance.message)
         return Verdict(dljob.QUEUED, False, reasons.PLACED, _progress(counts, counts.placed, "placed"))
     if stage.held is not None:
         waits = stage.held.reason == reasons.WAITING_FOR_ADMISSION
@@ -94,12 +94,13 @@ def ready(
     done = (deployment.available if deployment is not None else 0) if serving else counts.ready
     rolled_out = not serving or (deployment is not None and deployment.rolled_out)
     message = _progress(counts, min(done, counts.wanted), "ready")
-    if done >= counts.wanted and rolled_out:
+    lost = counts.hindrance is not None and counts.hindrance.reason == reasons.PODS_LOST
+    if done >= counts.wanted and rolled_out and not lost:
         return Verdict(dljob.READY, True, reasons.PODS_READY, message)
     if short is not None:
         return Verdict(dljob.READY, False, reasons.OUT_OF_MEMORY, short)
     if counts.hindrance is not None:
-        return Verdict(dljob.READY, False, reasons.PODS_NOT_STARTING, counts.hindrance)
+        return Verdict(dljob.READY, False, counts.hindrance.reason, counts.hindrance.message)
     if stage.rolling is not None:
         return Verdict(dljob.READY, False, reasons.ROLLING_OUT, stage.rolling)
     return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)

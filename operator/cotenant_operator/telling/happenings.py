@@ -37,7 +37,7 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
         attempt = stage.attempt if queued.reason == reasons.RESTART_BACKOFF else None
         told.append(Note(warning=True, reason=_BLOCKED[queued.reason], message=queued.message, attempt=attempt))
     ready = _flipped(old, new, dljob.READY)
-    if ready is not None and ready.reason == reasons.PODS_NOT_STARTING:
+    if ready is not None and ready.reason in (reasons.PODS_NOT_STARTING, reasons.PODS_LOST):
         told.append(Note(warning=True, reason=ready.reason, message=ready.message))
     suspended = _flipped(old, new, dljob.SUSPENDED)
     if suspended is not None:

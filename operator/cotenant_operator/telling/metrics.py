@@ -33,11 +33,12 @@ class Result(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Who knows what stands now. `unobserved`, `not_started`: seconds."""
+    """Who knows what stands now. `unobserved`, `not_started`, `lost`: seconds."""
 
     due: Callable[[], float]
     unobserved: Callable[[], float]
     not_started: Callable[[], float]
+    lost: Callable[[], float]
     unread: Callable[[], float]
     phases: Callable[[], Mapping[dljob.Phase, int]]
     leading: Callable[[], bool]
@@ -65,6 +66,9 @@ class Metrics:
         self.not_started_seconds = self._gauge(
             "not_started_seconds", "How long the DLJob has had its GPUs whose container fails to start for longest."
         )
+        self.lost_seconds = self._gauge(
+            "lost_seconds", "How long the DLJob has been on a node that does not answer for longest."
+        )
         self.unread_objects = self._gauge(
             "unread_objects", "Objects of DLJobs that cannot be read or kept, so that their DLJobs are held."
         )
@@ -81,6 +85,7 @@ class Metrics:
         self.queue_due.set_function(sources.due)
         self.unobserved_seconds.set_function(sources.unobserved)
         self.not_started_seconds.set_function(sources.not_started)
+        self.lost_seconds.set_function(sources.lost)
         self.unread_objects.set_function(sources.unread)
         self.leading.set_function(sources.leading)
 

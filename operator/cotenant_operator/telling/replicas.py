@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from cotenant_api import dljob
 from cotenant_api.names import GPUUID
 from cotenant_operator.state import views
 from cotenant_operator.state.observed import GPU
+from cotenant_operator.telling import hindrances
+from cotenant_operator.telling.hindrances import Hindrance
 
 MAX_CO_TENANTS = 64
 
@@ -20,14 +23,14 @@ class Counts:
         seen: have a pod.
         placed: have, or had until they succeeded, a GPU.
         ready: are ready, or have succeeded.
-        hindrance: what keeps the first that has its GPUs, and does not start, from starting.
+        hindrance: what keeps the first that has its GPUs from starting, or from being heard of.
     """
 
     wanted: int
     seen: int
     placed: int
     ready: int
-    hindrance: str | None = None
+    hindrance: Hindrance | None = None
 
 
 def of_attempt(pods: Sequence[views.Pod], attempt: int) -> tuple[views.Pod, ...]:
@@ -48,28 +51,23 @@ def of_deployment(pods: Sequence[views.Pod]) -> tuple[views.Pod, ...]:
     return tuple(sorted(living, key=lambda pod: (pod.meta.created, pod.meta.key.name)))
 
 
-def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool) -> Counts:
+def counts(pods: Sequence[views.Pod], *, wanted: int, observed_only: bool, now: datetime) -> Counts:
     """Return how far these pods are. A pod that failed counts as placed until there is one in its stead.
 
     Args:
         pods: one a replica.
         wanted: how many replicas there are to be.
         observed_only: mode Observe: bound is placed, there is no placement.
+        now: the time.
     """
+    placed = [pod for pod in pods if is_placed(pod, observed_only=observed_only)]
     return Counts(
         wanted=wanted,
         seen=len(pods),
-        placed=sum(is_placed(pod, observed_only=observed_only) for pod in pods),
+        placed=len(placed),
         ready=sum(pod.ready or pod.phase == "Succeeded" for pod in pods),
-        hindrance=next((text for pod in pods if (text := _hindrance(pod, observed_only=observed_only))), None),
+        hindrance=hindrances.first(placed, now),
     )
-
-
-def _hindrance(pod: views.Pod, *, observed_only: bool) -> str | None:
-    """Return what keeps a pod from starting that has its GPUs."""
-    if pod.hindrance is None or not is_placed(pod, observed_only=observed_only):
-        return None
-    return f"pod {pod.meta.key.name} on node {pod.node}: {pod.hindrance}"
 
 
 def is_placed(pod: views.Pod, *, observed_only: bool) -> bool:

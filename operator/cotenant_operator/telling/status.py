@@ -24,7 +24,8 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     grant = current_grant(observed)
     pods = current_pods(observed, spec, stage)
     wanted = scaling.replicas(observed, spec)
-    counts = replicas.counts(pods, wanted=wanted, observed_only=grant is not None and grant.observed_only)
+    observed_only = grant is not None and grant.observed_only
+    counts = replicas.counts(pods, wanted=wanted, observed_only=observed_only, now=now)
     known = shown.document(observed, grant)
     predicted = _predicted(observed, has_document=known is not None)
     found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
@@ -90,7 +91,8 @@ def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: 
         return dljob.Phase.SUSPENDED
     serving = spec.workload_type is pod.WorkloadType.INFERENCE and counts.placed > 0
     if conditions.is_true(found, dljob.PLACED) or serving:
-        starting = counts.hindrance is not None and not (serving and counts.ready)
+        waits = counts.hindrance is not None and counts.hindrance.reason != reasons.PODS_LOST
+        starting = waits and not (serving and counts.ready)
         return dljob.Phase.STARTING if starting else dljob.Phase.RUNNING
     return dljob.Phase.QUEUED if conditions.is_true(found, dljob.QUEUED) else dljob.Phase.PENDING
 
