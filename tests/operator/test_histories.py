@@ -32,6 +32,7 @@ ENDS = (
     "fault_of_unknown_cause",
     "evict",
     "disrupt",
+    "remove_pods",
     "leave",
     "enforce_deadlines",
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant_operator import labels
+from cotenant_operator.state import endings
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 
@@ -43,6 +44,23 @@ async def test_a_pod_that_was_taken_away_and_exits_with_0_is_not_done(
     assert cluster.dljob()["status"]["phase"] == "Queued" or cluster.condition("Queued")["reason"] == "RestartBackoff"
     await finish(cluster, attempt=2)
     assert cluster.events().count("AttemptFailed") == 1
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_a_pod_that_somebody_deleted_and_that_exits_with_0_is_not_done(cluster: Cluster, replicas: int) -> None:
+    cluster.apply(objects.dljob(replicas=replicas, backoffLimit=0))
+    await cluster.run(*RUN, "remove_pods", "leave", "enforce_deadlines")
+    assert cluster.condition("Queued")["reason"] == "RestartBackoff"
+    await finish(cluster, attempt=2)
+
+
+@pytest.mark.parametrize(("finished", "told"), [("2026-01-01T00:00:29Z", False), ("2026-01-01T00:00:30Z", True)])
+def test_a_pod_that_is_deleted_after_it_has_ended_was_not_told_to(finished: str, told: bool) -> None:
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": finished}}}
+    metadata = {"deletionTimestamp": "2026-01-01T00:01:00Z", "deletionGracePeriodSeconds": 30}
+    status = {"phase": "Succeeded", "containerStatuses": [ended]}
+    assert endings.was_told_to_end(metadata, status) is told
+    assert not endings.was_told_to_end({}, status)
 
 
 async def test_why_is_told(cluster: Cluster) -> None:

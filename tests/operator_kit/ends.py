@@ -53,6 +53,12 @@ class Ends:
                 self.server.change("pods", pod["metadata"]["name"], _with_condition(target))
                 self.server.delete("pods", pod["metadata"]["name"])
 
+    def remove_pods(self) -> None:
+        """Somebody deletes every running pod of a Job: no condition says so, and it runs until it has ended."""
+        for pod in self._jobs_pods():
+            if _running(pod):
+                self.server.delete("pods", pod["metadata"]["name"])
+
     def leave(self) -> None:
         """Every pod of a Job that was asked to end does so with 0, is counted as done, and goes."""
         for job in self.attempts():

@@ -84,8 +84,8 @@ def early(
         return None, None
     found = [finding for finding in causes.findings(observed, current) if _ends_early(finding, spec)]
     late, due = causes.not_started(observed, current, now)
-    if not found and late is not None and not any(pod.phase == "Failed" for pod in causes.pods_of(observed, current)):
-        found = [late]
+    if not found and not any(pod.phase == "Failed" for pod in causes.pods_of(observed, current)):
+        found = [late] if late is not None else _deleted(observed, spec, current)
     if not found:
         profiled = _profiled(observed, spec, current)
         return profiled, None if profiled is not None else due
@@ -94,6 +94,18 @@ def early(
         # A restarted pod that runs is worth more than a count that is right at once.
         return None, due
     return _ended(observed, spec, current, found[0], at=now), None
+
+
+def _deleted(observed: Observed, spec: dljob.Spec, current: views.Job) -> list[causes.Finding]:
+    """Return the members of a gang that somebody has deleted, where none has failed.
+
+    The Job controller deletes the others of one that has. Of a single replica the Job controller makes another.
+    """
+    if spec.replicas == 1:
+        return []
+    told = (pod for pod in causes.pods_of(observed, current) if pod.told_to_end)
+    words = "pod {} was deleted while it ran"
+    return [causes.Finding(cause=Cause.DISRUPTED, pod=pod, message=words.format(pod.meta.key.name)) for pod in told]
 
 
 def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended | None:

@@ -36,13 +36,15 @@ def why(observed: Observed, current: views.Job) -> str | None:
         return "its Job was suspended, and its pods ended well after that"
     own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
     taken = next((pod for pod in own if _is_taken_away(pod)), None)
-    if taken is not None and taken.end is not None:
-        return f"pod {taken.meta.key.name} was taken away ({taken.end.disrupted}) and ended well after that"
+    if taken is not None:
+        how = "was deleted" if taken.end is None else f"was taken away ({taken.end.disrupted})"
+        return f"pod {taken.meta.key.name} {how} and ended well after that"
     if current.disrupted is None or any(pod.meta.uid != current.disrupted for pod in own):
         return None
     return "its pod was taken away and ended well after that"
 
 
 def _is_taken_away(pod: views.Pod) -> bool:
-    """Return whether it was disrupted, and has not failed for it: the Job controller replaces one that has."""
-    return pod.end is not None and pod.end.disrupted is not None and pod.phase != "Failed"
+    """Return whether it was disrupted or deleted, and has not failed: the Job controller replaces one that has."""
+    disrupted = pod.end is not None and pod.end.disrupted is not None
+    return (disrupted or pod.told_to_end) and pod.phase != "Failed"

@@ -6,6 +6,7 @@ Kubernetes 1.36: kubelet writes a pod that it does not admit as Failed with a re
 """
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Final
 
 from cotenant_operator.state import exhaustion, views
@@ -46,6 +47,22 @@ def ran_out(status: views.Object) -> str | None:
             if said is not None and ended.get("reason") != _HOST_KILLED:
                 return said
     return None
+
+
+def was_told_to_end(metadata: views.Object, status: views.Object) -> bool:
+    """Return whether a pod was deleted before it had ended: that it ends well then need not mean that it was done.
+
+    Its time of deletion is when its grace period ends.
+    """
+    gone_by = metadata.get("deletionTimestamp")
+    if gone_by is None or status.get("phase") not in ("Running", "Succeeded"):
+        return False
+    if status["phase"] == "Running":
+        return True
+    ends = [datetime.fromisoformat(ended["finishedAt"]) for _, ended in _ends(status) if ended.get("finishedAt")]
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    asked: datetime = datetime.fromisoformat(gone_by) - grace
+    return bool(ends) and max(ends) >= asked
 
 
 def why(status: views.Object) -> str | None:

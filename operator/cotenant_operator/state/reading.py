@@ -182,6 +182,7 @@ def pod(value: views.Object) -> views.Pod:
         hindrance=starts.hindrance(status),
         silent=starts.is_silent(spec, found),
         gone_by=_time(value["metadata"].get("deletionTimestamp")),
+        told_to_end=endings.was_told_to_end(value["metadata"], status),
         idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )
 

@@ -219,6 +219,7 @@ class Pod:
         hindrance: which of its containers fails to start, and why.
         silent: the node controller says that nothing is heard of it.
         gone_by: when it is to be gone, of one that is being deleted.
+        told_to_end: somebody deleted it before it had ended.
         idle: tells this stretch on its node without any work from others; None: it works, or is on no node.
     """
 
@@ -240,6 +241,7 @@ class Pod:
     hindrance: str | None = None
     silent: bool = False
     gone_by: datetime | None = None
+    told_to_end: bool = False
     idle: str | None = None
 
     @property
