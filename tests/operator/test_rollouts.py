@@ -1,12 +1,14 @@
 """Rollouts end, also where all GPUs are in use, and the status says how far they are. Against a cluster in memory."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operator_kit import objects, steps
+from operator_kit import objects, quotas, steps
 from operator_kit.cluster import Cluster
 
 Json = dict[str, Any]
@@ -59,6 +61,49 @@ async def test_what_a_rollout_waits_for_is_told(cluster: Cluster) -> None:
     assert "finds no room (no GPU has 100 left)" in ready["message"]
     await cluster.advance(40)
     assert "those of the former template go first" in cluster.condition("Ready", name="serve")["message"]
+
+
+async def test_a_rollout_ends_where_a_quota_is_used_up(cluster: Cluster) -> None:
+    await serve(cluster)
+    cluster.apply(quotas.quota(gpu_share="200"), plural="resourcequotas")
+    cluster.room = 3
+    cluster.count_quota()
+    edit(cluster, "busybox:2")
+    for _ in range(8):
+        await cluster.run(*ROLL, "count_quota")
+        await cluster.advance(40)
+    assert images(cluster) == ["busybox:2", "busybox:2"]
+    assert cluster.condition("Ready", name="serve")["status"] == "True"
+
+
+@pytest.mark.parametrize("mode", ["Observe", "Enforce"])
+async def test_a_rollout_ends_where_the_scheduler_or_kueue_has_no_room(cluster: Cluster, mode: str) -> None:
+    cluster.set_policy(mode=mode)
+    await serve(cluster)
+    edit(cluster, "busybox:2")
+    for _ in range(5):
+        await cluster.run("surge", "retire", "reap", "surge")
+        for pod in cluster.server.all("pods"):
+            if not pod["spec"].get("nodeName"):
+                cluster.server.change("pods", pod["metadata"]["name"], no_room(mode))
+        await cluster.advance(40)
+        await cluster.run(*(() if surge(cluster) is None else ("place", "run_pods")))
+    assert surge(cluster) == 0
+    assert images(cluster) == ["busybox:2", "busybox:2"]
+
+
+def no_room(mode: str) -> Callable[[Json], None]:
+    """What kube-scheduler writes into a pod that fits nowhere, and the gate of one that Kueue does not admit."""
+
+    def edit(pod: Json) -> None:
+        if mode == "Observe":
+            said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+            pod["status"] = {**pod["status"], "conditions": [said]}
+        else:
+            gates = [*pod["spec"].get("schedulingGates", ()), {"name": "kueue.x-k8s.io/admission"}]
+            pod["spec"] = {**pod["spec"], "schedulingGates": gates}
+
+    return edit
 
 
 async def test_former_pods_stay_until_the_new_ones_run_where_there_is_room(cluster: Cluster) -> None:

@@ -214,8 +214,10 @@ class Cluster(ends.Ends, neighbours.Neighbours):
             replicas, pods = deployment["spec"]["replicas"], self._pods_of(deployment)
             present = sum(_is_of_template(pod, deployment) for pod in pods)
             room = replicas + _strategy(deployment)[0] - len(pods)
-            for _ in range(max(min(replicas - present, room), 0)):
-                self._make_pod(deployment, None)
+            refusals = [self._make_pod(deployment, None) for _ in range(min(replicas - present, room))]
+            if refusals:
+                refusal = next((words for words in refusals if words is not None), None)
+                quotas.fail_replicas(self.server, deployment, refusal, time=self.time.text())
 
     def retire(self) -> None:
         """And take former ones away, as far as enough are available."""
