@@ -32,6 +32,7 @@ SCALED_TO_ZERO: Final = "ScaledToZero"
 # Current
 SPEC_APPLIED: Final = "SpecApplied"
 SPEC_CHANGE_IGNORED: Final = "SpecChangeIgnored"
+DRIFTED: Final = "Drifted"
 
 # Nothing is created
 PREDICTION_PENDING: Final = "PredictionPending"

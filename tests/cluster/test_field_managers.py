@@ -116,3 +116,20 @@ def test_a_number_of_replicas_that_an_autoscaler_chose_stands_until_the_dljob_na
     assert rolled["message"] == "3 of 3 replicas ready"
     workspace.client.patch(workspace.dljobs("serve"), {"spec": {"replicas": 4}})
     waiting.wait_until(lambda: workspace.client.get(path)["spec"]["replicas"] == 4, "four replicas", SECONDS)
+
+
+def test_a_template_that_somebody_changed_is_told_and_put_right_by_the_next_edit(workspace: Workspace) -> None:
+    workspace.dljob("serve", model=workspace.graph("graph"), workloadType="Inference", template=template(run_for=""))
+    workspace.wait_for_phase("serve", Phase.RUNNING)
+    cluster, where = workspace.installation.cluster, ("--namespace", workspace.namespace)
+    cluster.kubectl("rollout", "restart", "deployment/serve", *where)
+    workspace.wait_for_condition("serve", "Ready", "True", "PodsReady")
+    assert workspace.condition("serve", "Current") == {}
+    cluster.kubectl("set", "image", "deployment/serve", "main=registry.example/other:1", *where)
+    told = workspace.wait_for_condition("serve", "Current", "False", "Drifted")
+    assert "was changed by kubectl-set" in told["message"]
+    workspace.client.patch(workspace.dljobs("serve"), {"spec": {"gpuMemory": "2Gi"}})
+    workspace.wait_for_condition("serve", "Current", "True", "SpecApplied")
+    path = clients.path_of("deployments", group="apps", namespace=workspace.namespace, name="serve")
+    (container,) = workspace.client.get(path)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/train:1"

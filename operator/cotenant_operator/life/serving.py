@@ -1,6 +1,7 @@
 """An inference job's Deployment: made once, rolled when the spec changes, scaled to zero while suspended. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +32,12 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     current = observed.deployment
     if current is None:
         return _create(observed, spec, now)
+    found = _stage(observed, spec, now, current=current)
+    rolled = any(isinstance(action, actions.ApplyDeployment) for action in found.actions)
+    return found if rolled or not found.workload else replace(found, drifted=_drifted(current))
+
+
+def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment) -> Stage:
     if current.meta.owner_uid != observed.job.meta.uid:
         message = f"Deployment {current.meta.key.name} belongs to another owner: delete it, or rename the DLJob"
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
@@ -58,6 +65,16 @@ def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> S
     looks = (hold.retry_at, suspecting.share_again(observed, current), room_at)
     retry_at = min((time for time in looks if time is not None), default=None)
     return Stage(workload=True, held=hold.why, rolling=words, notes=_untold(observed, current), retry_at=retry_at)
+
+
+def _drifted(current: views.Deployment) -> str | None:
+    """Tell that another has changed the pod template: nobody fights him for it."""
+    if current.changed_by is None:
+        return None
+    return (
+        f"the pod template of Deployment {current.meta.key.name} was changed by {current.changed_by}: that goes with "
+        "the next change of the DLJob; to keep it, write it into spec.template"
+    )
 
 
 def _adapt(

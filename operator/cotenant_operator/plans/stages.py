@@ -43,6 +43,7 @@ class Stage:
         ending: its pods are being ended for good: that they go says nothing any more.
         finished: the condition Complete or Failed, and nothing follows.
         outdated: what runs was made from a former spec: why that is left as it is, and what to do.
+        drifted: what runs was changed by another: who, and what to do.
         rolling: how far a rollout is, and what it waits for.
         failures: so far, that count against `backoffLimit`; None: as was written.
         retry_at: when to look again although nothing changed.
@@ -56,6 +57,7 @@ class Stage:
     ending: bool = False
     finished: conditions.Condition | None = None
     outdated: str | None = None
+    drifted: str | None = None
     rolling: str | None = None
     failures: int | None = None
     notes: tuple[Note, ...] = ()

@@ -16,6 +16,7 @@ from cotenant_operator import labels
 from cotenant_operator.state import (
     carried,
     demand,
+    drift,
     endings,
     grants,
     origins,
@@ -146,6 +147,7 @@ def deployment(value: views.Object) -> views.Deployment:
         shortage=shortages.read(_annotation(value, labels.SHORTAGE)),
         suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),
         surges=surge not in (0, "0", "0%"),
+        changed_by=drift.writer(value),
     )
 
 

@@ -166,6 +166,7 @@ class Deployment:
         revision: number of its pod template, from 0.
         shortage: what running out of GPU memory has taught.
         suspicion: what is held against it.
+        changed_by: who else has written into its pod template.
         surges: whether a rollout makes a new pod before it takes a former one away.
     """
 
@@ -181,6 +182,7 @@ class Deployment:
     shortage: Shortage = NONE
     suspicion: Suspicion | None = None
     surges: bool = True
+    changed_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -134,6 +134,8 @@ def current(stage: Stage, *, before: conditions.Condition | None) -> Verdict | N
     """Return whether what runs was made from the spec as it stands; absent where that was never otherwise."""
     if stage.outdated is not None:
         return Verdict(dljob.CURRENT, False, reasons.SPEC_CHANGE_IGNORED, stage.outdated)
+    if stage.drifted is not None:
+        return Verdict(dljob.CURRENT, False, reasons.DRIFTED, stage.drifted)
     if before is None or stage.finished is not None:
         return None
     return Verdict(dljob.CURRENT, True, reasons.SPEC_APPLIED, "what runs, or is made next, is as the spec says")

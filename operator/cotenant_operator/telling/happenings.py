@@ -39,6 +39,9 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
     ready = _flipped(old, new, dljob.READY)
     if ready is not None and ready.reason in (reasons.PODS_NOT_STARTING, reasons.PODS_LOST):
         told.append(Note(warning=True, reason=ready.reason, message=ready.message))
+    current = _flipped(old, new, dljob.CURRENT)
+    if current is not None and current.reason == reasons.DRIFTED:
+        told.append(Note(warning=True, reason=current.reason, message=current.message))
     suspended = _flipped(old, new, dljob.SUSPENDED)
     if suspended is not None:
         told.append(Note(warning=False, reason=suspended.reason, message=suspended.message))
