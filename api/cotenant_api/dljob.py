@@ -247,7 +247,7 @@ class Replica(documents.Model):
     node: ShortName | None = None
     """Node that the pod is bound to."""
     gpus: Annotated[tuple[PlacedGPU, ...], Field(max_length=64)] = ()
-    """GPUs that it has."""
+    """GPUs that it has; of a job with more than 2,048, those of its first replicas."""
     co_tenants: Annotated[tuple[ShortName, ...], Field(max_length=64)] = ()
     """Pods of others on the same GPUs: `namespace/pod`."""
 

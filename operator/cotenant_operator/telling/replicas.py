@@ -1,17 +1,21 @@
 """Which pod stands for which replica, and where it is. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from cotenant_api import dljob
-from cotenant_api.names import GPUUID
+from cotenant_api.names import GPUUID, PodUID
 from cotenant_operator.state import views
 from cotenant_operator.state.observed import GPU
 from cotenant_operator.telling import hindrances
 from cotenant_operator.telling.hindrances import Hindrance
 
-MAX_CO_TENANTS = 64
+MAX_CO_TENANTS: Final = 64
+MAX_GPUS: Final = 2048
+MAX_NAMES: Final = 1024
+"""Of all replicas together: a status with so many stays below 1 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,17 +80,13 @@ def is_placed(pod: views.Pod, *, observed_only: bool) -> bool:
 
 
 def listed(pods: Sequence[views.Pod], gpus: Mapping[GPUUID, GPU]) -> tuple[dljob.Replica, ...]:
-    """Return the replicas as the status shows them."""
+    """Return the replicas as the status shows them: as many GPUs and neighbours in all as an object can hold."""
     own = {views.pod_uid(pod) for pod in pods}
-    found = []
+    found, places, names = [], MAX_GPUS, MAX_NAMES
     for position, pod in enumerate(pods):
-        booked = pod.placement.gpus if pod.placement is not None else ()
-        others = {
-            name
-            for gpu in booked
-            for uid, name in (gpus[gpu.uuid].holders.items() if gpu.uuid in gpus and not pod.ended else ())
-            if uid not in own
-        }
+        booked = () if pod.placement is None or len(pod.placement.gpus) > places else pod.placement.gpus
+        others = sorted(_co_tenants(pod, gpus, own))[: min(MAX_CO_TENANTS, names)]
+        places, names = places - len(booked), names - len(others)
         found.append(
             dljob.Replica(
                 index=position if pod.index is None else pod.index,
@@ -101,10 +101,17 @@ def listed(pods: Sequence[views.Pod], gpus: Mapping[GPUUID, GPU]) -> tuple[dljob
                     )
                     for gpu in booked
                 ),
-                co_tenants=tuple(sorted(others)[:MAX_CO_TENANTS]),
+                co_tenants=tuple(others),
             )
         )
     return tuple(found)
+
+
+def _co_tenants(pod: views.Pod, gpus: Mapping[GPUUID, GPU], own: Collection[PodUID]) -> set[str]:
+    """Return the pods of others on the pod's GPUs."""
+    booked = () if pod.placement is None or pod.ended else pod.placement.gpus
+    holders = (gpus[gpu.uuid].holders.items() for gpu in booked if gpu.uuid in gpus)
+    return {name for held in holders for uid, name in held if uid not in own}
 
 
 def _rank(pod: views.Pod) -> tuple[bool, bool, str, str]:
