@@ -288,6 +288,8 @@ class Status(documents.Model):
     """When the job first had all its GPUs; it stays."""
     placed_seconds: Annotated[int, Field(ge=0)] | None = None
     """How long the job had all its GPUs until it last lost one; `activeDeadlineSeconds` counts from there."""
+    placed_since: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """Since when it has all its GPUs; absent while it lacks one, and after its end."""
     completion_time: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     """When the job ended, well or not."""
     prediction: PredictionStatus | None = None

@@ -45,6 +45,7 @@ KUEUE: Final = "kueue.x-k8s.io/"
 """Labels of Kueue on a DLJob go to its Job, which Kueue then starts and stops, or to its Deployment."""
 
 KUEUE_QUEUE: Final = f"{KUEUE}queue-name"
+"""The one of them that puts it into a queue."""
 
 
 def is_kept(label: str) -> bool:

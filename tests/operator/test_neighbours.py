@@ -1,5 +1,6 @@
 """Fields that Kueue, autoscalers and people write, too: each writes once, and nobody undoes the other."""
 
+import json
 from typing import Any
 
 import pytest
@@ -180,3 +181,137 @@ async def test_a_note_that_somebody_spoilt_is_written_again(cluster: Cluster, sp
     await cluster.settle()
     assert deployment(cluster)["metadata"]["annotations"][labels.REPLICAS] == "1"
     assert deployment(cluster)["spec"]["replicas"] == 1
+
+
+async def test_a_gang_that_is_resumed_before_its_stopped_pods_have_ended_is_not_done_by_them(cluster: Cluster) -> None:
+    await queued(cluster, replicas=2, backoffLimit=0)
+    await cluster.run("admit", *RUN, "hold", "stop_suspended")
+    await cluster.run("admit", "leave", "enforce_deadlines", "reap")
+    await cluster.advance(60)
+    assert cluster.dljob()["status"]["phase"] != "Succeeded"
+    await cluster.run("admit", *RUN, "succeed")
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"], status["failures"]) == ("Succeeded", 2, 0)
+
+
+async def test_a_gang_of_which_one_member_ended_well_when_it_was_stopped_is_run_again_whole(cluster: Cluster) -> None:
+    await queued(cluster, replicas=2, backoffLimit=0)
+    await cluster.run("admit", *RUN, "hold", "stop_suspended")
+    cluster.server.change("jobs", "train-1", lambda value: value["status"].update(succeeded=1, completedIndexes=["0"]))
+    await cluster.run("reap")
+    await cluster.run("admit", "create_pods", "enforce_deadlines", "reap")
+    await cluster.advance(60)
+    await cluster.run("admit", *RUN, "succeed")
+    status = cluster.dljob()["status"]
+    assert (status["phase"], status["attempts"], status["failures"]) == ("Succeeded", 2, 0)
+
+
+async def test_a_number_is_followed_although_a_change_of_the_template_cannot_be_made(cluster: Cluster) -> None:
+    cluster.set_policy(queue={"onMissingPrediction": "Hold"})
+    await serve(cluster)
+    missing = {"configMapRef": {"name": "gone", "key": "graph.json"}}
+    edit(cluster, "serve", model=missing, replicas=4)
+    await cluster.advance(100)
+    assert deployment(cluster)["spec"]["replicas"] == 4
+    assert cluster.condition("Current", name="serve")["status"] == "False"
+    for suspend, wanted in ((True, 0), (False, 4)):
+        edit(cluster, "serve", suspend=suspend)
+        await cluster.run("stop_suspended")
+        assert deployment(cluster)["spec"]["replicas"] == wanted
+
+
+async def test_a_deployment_of_another_says_nothing_of_a_training_job(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    metadata = {"name": "train", "namespace": "team", "labels": {"cotenant.dev/dljob": "train"}}
+    template = {"metadata": {"annotations": {}, "labels": {}}, "spec": {"containers": [{"name": "main"}]}}
+    spec = {"replicas": 7, "template": template, "selector": {}}
+    noted = {**metadata, "annotations": {labels.REPLICAS: "1"}}
+    value = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": noted, "spec": spec}
+    cluster.apply(value, plural="deployments")
+    await cluster.settle()
+    assert cluster.condition("Placed")["message"] == "1 of 1 replicas placed"
+
+
+async def test_a_dljob_with_a_priority_of_kueue_and_no_queue_runs(cluster: Cluster) -> None:
+    value = objects.dljob()
+    value["metadata"]["labels"] = {"kueue.x-k8s.io/priority-class": "high"}
+    cluster.apply(value)
+    await cluster.settle()
+    (job,) = cluster.attempts()
+    assert not job["spec"]["suspend"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "high"
+
+
+async def test_a_queue_that_was_named_before_this_release_is_found(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods")
+    cluster.server.change("jobs", "train-1", former)
+    cluster.name_queue("train", "team")
+    cluster.restart()
+    await cluster.start()
+    await cluster.run("reap")
+    (job,) = cluster.attempts()
+    assert job["metadata"]["labels"][QUEUE] == "team"
+
+
+async def test_what_stands_in_a_job_of_the_release_before_is_noted_as_its_writing(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    cluster.server.change("jobs", "train-1", former)
+    await cluster.settle()
+    await cluster.run("hold", "stop_suspended", "reap")
+    assert jobs(cluster) == {"train-1": True}
+
+
+def former(job: Json) -> None:
+    """As the release before made it."""
+    notes = job["metadata"]["annotations"]
+    made_from = {key: text for key, text in json.loads(notes[labels.MADE_FROM]).items() if key != "queue"}
+    notes[labels.MADE_FROM] = json.dumps(made_from)
+    del notes[labels.SUSPEND]
+
+
+def running_elsewhere(job: Json) -> None:
+    job["status"] = {"active": 1, "startTime": "2026-01-01T00:00:00Z"}
+
+
+async def remote(cluster: Cluster) -> None:
+    """A Job that MultiKueue runs in another cluster: here it is suspended, and has no pods."""
+    await queued(cluster, managedBy="kueue.x-k8s.io/multikueue")
+    cluster.server.change("jobs", "train-1", running_elsewhere)
+    await cluster.settle()
+
+
+async def test_a_job_that_runs_elsewhere_is_deleted_when_its_dljob_is_suspended(cluster: Cluster) -> None:
+    await remote(cluster)
+    edit(cluster, suspend=True)
+    await cluster.settle()
+    assert (jobs(cluster), cluster.dljob()["status"]["phase"]) == ({}, "Suspended")
+
+
+async def test_a_job_that_runs_elsewhere_is_left_as_it_is_when_its_dljob_is_edited(cluster: Cluster) -> None:
+    await remote(cluster)
+    before = cluster.attempts()[0]["metadata"]["uid"]
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    assert cluster.attempts()[0]["metadata"]["uid"] == before
+    assert cluster.condition("Current")["status"] == "False"
+
+
+async def test_a_job_that_ends_well_elsewhere_is_done(cluster: Cluster) -> None:
+    await remote(cluster)
+    cluster.end_job("train-1", "Complete", reason="CompletionsReached")
+    await cluster.settle()
+    assert cluster.dljob()["status"]["phase"] == "Succeeded"
+
+
+async def test_the_backoff_of_the_job_controller_counts_against_no_deadline(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(activeDeadlineSeconds=100))
+    await cluster.run(*RUN)
+    await cluster.advance(30)
+    await cluster.run("crash")
+    await cluster.advance(300)
+    await cluster.run("create_pods", "place", "run_pods")
+    assert cluster.dljob()["status"]["phase"] == "Running"
+    assert cluster.dljob()["status"]["placedSeconds"] <= 31

@@ -15,7 +15,9 @@ from cotenant_operator.state.observed import GPU, Observed
 
 SECONDS: Final = gpunode.MEASURED_SECONDS
 UNKNOWN: Final = "unknown"
-_NO_OUTCOME: Final = frozenset({Cause.NEVER_STARTED, Cause.DISRUPTED, Cause.VICTIM_OF_FAULT, Cause.HOST_OUT_OF_MEMORY})
+_NO_OUTCOME: Final = frozenset(
+    {Cause.NEVER_STARTED, Cause.DISRUPTED, Cause.SUSPENDED, Cause.VICTIM_OF_FAULT, Cause.HOST_OUT_OF_MEMORY}
+)
 """Ends of an attempt that say nothing about the job on a GPU."""
 _NOT_SEEN: Final = "no agent sees it"
 _NOT_ALONE: Final = f"not {SECONDS} s alone on the GPU"

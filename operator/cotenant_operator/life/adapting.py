@@ -5,7 +5,7 @@ from typing import Any
 
 from cotenant_api import dljob
 from cotenant_operator import labels
-from cotenant_operator.life import attempts, deadlines, holding, interruptions, places, switching
+from cotenant_operator.life import attempts, deadlines, editing, holding, interruptions, places, switching
 from cotenant_operator.life.switching import Turn
 from cotenant_operator.plans import actions
 from cotenant_operator.state import views
@@ -27,9 +27,9 @@ def change(
         now: the time.
     """
     turn = switching.turn(spec, current, hold)
-    kueue = labels.of_kueue(observed.job.meta.labels)
     notes: dict[str, str | None] = {**interruptions.note(observed, spec, current)}
-    notes |= digests.renewed(current.origin, spec, kueue)
+    if not editing.is_outdated(observed, spec, current):
+        notes |= digests.renewed(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
     if hold.setback is not None:
         notes |= holding.annotations(hold.setback)
     wanted: dict[str, Any] = {}
@@ -37,12 +37,15 @@ def change(
         wanted["backoffLimit"] = builders.restarts(spec, current.carried)
     wanted |= _deadline(observed, spec, current, now, turn=turn)
     patch: dict[str, Any] = {"spec": wanted, **({"metadata": {"annotations": notes}} if notes else {})}
+    if turn is Turn.STAYS and current.suspend_written is None and not current.external:
+        # Made by a release that did not note it: what stands is what it wrote.
+        patch.setdefault("metadata", {}).setdefault("annotations", {})[labels.SUSPEND] = str(current.suspended).lower()
     if turn is Turn.SUSPEND:
         builders.suspended(patch, suspend=True)
     elif turn is Turn.RESUME:
         wanted |= places.resumption(observed, current, now)
         builders.suspended(patch, suspend=False)
-    if not wanted and not notes:
+    if patch == {"spec": {}}:
         return None
     meta = current.meta
     return actions.Change(kind=Kind.JOB, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
@@ -64,4 +67,7 @@ def _deadline(
 def is_ending(current: views.Job, changed: actions.Change | None) -> bool:
     """Return whether a Job's pods are being ended for good, once it has been changed so."""
     wanted = {} if changed is None else changed.patch["spec"]
+    if current.suspended and "suspend" not in wanted:
+        # Its deadline stands still, and no pod of it is there.
+        return False
     return wanted["activeDeadlineSeconds"] is not None if "activeDeadlineSeconds" in wanted else current.ending

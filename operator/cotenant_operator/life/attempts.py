@@ -81,7 +81,11 @@ def early(
     """Why a running attempt is to be ended now, and else when to look again."""
     if current.start_time is None:
         # Just resumed: the pods that are there are of before.
-        return None, None
+        told = _deleted(observed, spec, current)
+        return (_ended(observed, spec, current, told[0], at=now) if told else None), None
+    broken = interruptions.of_gang(current)
+    if broken is not None:
+        return ending(observed, spec, current, cause=Cause.DISRUPTED, message=broken), None
     found = [finding for finding in causes.findings(observed, current) if _ends_early(finding, spec)]
     late, due = causes.not_started(observed, current, now)
     if not found and not any(pod.phase == "Failed" for pod in causes.pods_of(observed, current)):
@@ -103,7 +107,8 @@ def _deleted(observed: Observed, spec: dljob.Spec, current: views.Job) -> list[c
     """
     if spec.replicas == 1:
         return []
-    told = (pod for pod in causes.pods_of(observed, current) if pod.told_to_end)
+    # Also those of before it was resumed: whoever did so did not wait for their end.
+    told = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.told_to_end)
     words = "pod {} was deleted while it ran"
     return [causes.Finding(cause=Cause.DISRUPTED, pod=pod, message=words.format(pod.meta.key.name)) for pod in told]
 

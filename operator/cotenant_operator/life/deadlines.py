@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from cotenant_api import conditions, dljob
+from cotenant_api import dljob
 from cotenant_operator.state.observed import Observed
 
 
@@ -28,10 +28,8 @@ def words(spec: dljob.Spec) -> str:
 
 
 def _placed_since(observed: Observed) -> datetime | None:
-    found = conditions.find(observed.job.status.conditions, dljob.PLACED)
-    if found is None or found.status is not conditions.Status.TRUE:
-        return None
-    return datetime.fromisoformat(found.last_transition_time)
+    found = observed.job.status.placed_since
+    return None if found is None else datetime.fromisoformat(found)
 
 
 def _before(observed: Observed) -> int:

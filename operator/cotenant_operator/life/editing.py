@@ -17,7 +17,10 @@ from cotenant_operator.workloads import digests
 
 def is_outdated(observed: Observed, spec: dljob.Spec, current: views.Job) -> bool:
     """Return whether the Job was made from another spec, or for another queue of Kueue."""
-    return not digests.is_current(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
+    kueue = labels.of_kueue(observed.job.meta.labels)
+    return not (
+        digests.is_of_spec(current.origin, spec) and digests.is_of_queue(current.origin, kueue, current.meta.labels)
+    )
 
 
 def is_to_be_made_again(observed: Observed, spec: dljob.Spec, current: views.Job, *, failures: int) -> bool:
@@ -43,7 +46,12 @@ def leaves_the_queue(observed: Observed, spec: dljob.Spec, current: views.Job, *
         current: the Job.
         failures: of all attempts until now.
     """
-    if not (spec.suspend and current.suspended and switching.is_queued(current)):
+    if not spec.suspend or current.meta.deleting:
+        return False
+    if current.remote:
+        # There is nothing here that could be suspended.
+        return True
+    if not (current.suspended and switching.is_queued(current)):
         return False
     return _is_at_rest(observed, current) and _may_be_forgotten(observed, current, failures)
 
@@ -93,6 +101,8 @@ def _gone(current: views.Job) -> actions.Delete:
 def _is_at_rest(observed: Observed, current: views.Job) -> bool:
     """Return whether no pod of the Job has its GPUs, and its end is not decided."""
     if current.meta.deleting or current.ending or current.ended is not None or current.problem is not None:
+        return False
+    if current.remote and (current.active or current.start_time is not None):
         return False
     own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
     return all(pod.node is None or pod.phase == "Failed" for pod in own)

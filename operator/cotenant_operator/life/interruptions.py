@@ -6,6 +6,9 @@ uncounted, and one that had nothing left to do ends at once. The pod is gone by 
 its Job before it ends.
 """
 
+from collections.abc import Iterable
+from typing import Final
+
 from cotenant_api import dljob
 from cotenant_operator import labels
 from cotenant_operator.state import views
@@ -14,12 +17,15 @@ from cotenant_operator.state.observed import Observed
 
 
 def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, str | None]:
-    """Annotations to be changed on the Job of a single replica, so that they name its pod that is being taken away.
+    """Annotations to be changed on a Job, so that they name its pod that is being taken away.
 
-    A gang's attempt is ended when one of its members is taken away.
+    Of a gang: a member that ended well when it was stopped. The Job controller counts it as done, and would make the
+    others alone again.
     """
     pods = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
-    if spec.replicas > 1 or not pods:
+    if spec.replicas > 1:
+        return {} if current.disrupted or not _has_lost_a_member(current, pods) else {labels.DISRUPTED: _STOPPED}
+    if not pods:
         return {}
     latest = max(pods, key=lambda pod: (pod.meta.created, pod.meta.version))
     wanted = latest.meta.uid if _is_taken_away(latest) else None
@@ -30,10 +36,15 @@ def why(observed: Observed, current: views.Job) -> str | None:
     """Why a Job that is complete is not done; None: it is."""
     if current.complete is None:
         return None
-    if current.ended is not None and current.ended.cause is Cause.DISRUPTED:
+    if current.ended is not None and current.ended.cause in (Cause.DISRUPTED, Cause.SUSPENDED):
         return current.ended.message
-    if current.suspended:
+    # What runs elsewhere is suspended here.
+    if current.suspended and not current.remote:
         return "its Job was suspended, and its pods ended well after that"
+    return of_gang(current) or _why_of_pods(observed, current)
+
+
+def _why_of_pods(observed: Observed, current: views.Job) -> str | None:
     own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
     taken = next((pod for pod in own if _is_taken_away(pod)), None)
     if taken is not None:
@@ -42,6 +53,21 @@ def why(observed: Observed, current: views.Job) -> str | None:
     if current.disrupted is None or any(pod.meta.uid != current.disrupted for pod in own):
         return None
     return "its pod was taken away and ended well after that"
+
+
+def of_gang(current: views.Job) -> str | None:
+    """Why a gang that runs cannot go on whole; None: it can."""
+    return _MEMBER if current.disrupted and current.size > 1 else None
+
+
+def _has_lost_a_member(current: views.Job, pods: Iterable[views.Pod]) -> bool:
+    """Return whether a member was stopped, and ended well."""
+    stopped = any(pod.told_to_end and pod.phase == "Succeeded" for pod in pods)
+    return stopped or (current.suspended and not current.remote and current.succeeded > 0)
+
+
+_STOPPED: Final = "a-member"
+_MEMBER: Final = "it was suspended, and a member ended well after that: the others cannot go on without it"
 
 
 def _is_taken_away(pod: views.Pod) -> bool:

@@ -45,9 +45,22 @@ def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: view
         return Stage(workload=True)
     stops = spec.suspend and current.replicas > 0
     # What Kueue manages may change its queue when its pods are gone.
-    if not stops and is_to_be_rolled(observed, spec, current, now):
-        return _roll(observed, spec, now, current=current)
-    shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
+    if stops or not is_to_be_rolled(observed, spec, current, now):
+        shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
+        return _kept(observed, spec, now, current=current, shortage=shortage)
+    rolled = _roll(observed, spec, now, current=current)
+    if rolled.actions:
+        return rolled
+    # What may change without new pods changes meanwhile.
+    kept = _kept(observed, spec, now, current=current, shortage=current.shortage)
+    times = [time for time in (rolled.retry_at, kept.retry_at) if time is not None]
+    return replace(kept, blocked=rolled.blocked, outdated=rolled.outdated, retry_at=min(times, default=None))
+
+
+def _kept(
+    observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment, shortage: Shortage
+) -> Stage:
+    """Return the stage of a Deployment whose template stays."""
     renewed = digests.renewed(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
     if renewed or shortage != current.shortage or scaling.is_due(spec, current):
         adapted = _adapt(spec, current, shortage, renewed)
@@ -117,8 +130,13 @@ def _dated(shortage: Shortage, current: views.Deployment, now: datetime) -> Shor
 
 
 def is_current(observed: Observed, spec: dljob.Spec, current: views.Deployment) -> bool:
-    """Return whether the Deployment was made from this spec, replicas aside, and for this queue of Kueue."""
-    return digests.is_current(current.origin, spec, labels.of_kueue(observed.job.meta.labels))
+    """Return whether the Deployment was made from this spec, replicas aside, and for this queue of Kueue.
+
+    Kueue lets no Deployment leave its queue, and one that was made before this was looked at is left where it is.
+    """
+    kueue, own = labels.of_kueue(observed.job.meta.labels), current.origin.own
+    stays = own is None or own.queue is None or kueue.items() <= current.meta.labels.items()
+    return digests.is_of_spec(current.origin, spec) and stays
 
 
 def is_measured(observed: Observed, spec: dljob.Spec) -> bool:
@@ -163,6 +181,7 @@ def _roll(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views
     revision = current.revision + 1
     manifest = builders.deployment(observed.job, spec, grant, revision=revision, lessons=lessons)
     builders.scaled(manifest, scaling.wanted(spec, current), written=builders.wanted_replicas(spec))
+    manifest["metadata"]["labels"] = {**labels.of_kueue(current.meta.labels), **manifest["metadata"]["labels"]}
     name = f"Deployment {manifest['metadata']['name']}"
     text = training.created(name, grant).replace("created", "updated", 1)
     note = Note(warning=False, reason=reasons.UPDATED, message=text)

@@ -56,7 +56,7 @@ def waits(current: views.Job) -> Blocked | None:
 
 def is_queued(current: views.Job) -> bool:
     """Return whether the Job is in a queue of Kueue."""
-    return bool(labels.of_kueue(current.meta.labels))
+    return labels.KUEUE_QUEUE in current.meta.labels
 
 
 def _suspended(current: views.Job) -> Turn:

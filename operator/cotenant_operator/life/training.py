@@ -95,7 +95,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         actions=(*_service(observed, spec), actions.Create(kind=Kind.JOB, manifest=manifest), *_outdated(observed)),
         attempt=attempt,
         workload=True,
-        held=switching.ADMISSION if labels.of_kueue(observed.job.meta.labels) else None,
+        held=switching.ADMISSION if labels.KUEUE_QUEUE in observed.job.meta.labels else None,
         failures=taken_over.failures,
         notes=(begin("Job", manifest["metadata"]["name"], decision, attempt=attempt),),
     )

@@ -59,10 +59,16 @@ def was_told_to_end(metadata: views.Object, status: views.Object) -> bool:
         return False
     if status["phase"] == "Running":
         return True
-    ends = [datetime.fromisoformat(ended["finishedAt"]) for _, ended in _ends(status) if ended.get("finishedAt")]
-    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
-    asked: datetime = datetime.fromisoformat(gone_by) - grace
-    return bool(ends) and max(ends) >= asked
+    end, grace = ended_at(status), timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    return end is not None and end >= datetime.fromisoformat(gone_by) - grace
+
+
+def ended_at(status: views.Object) -> datetime | None:
+    """Return when the last container of a pod that has ended did."""
+    if status.get("phase") not in ("Failed", "Succeeded"):
+        return None
+    ends = (datetime.fromisoformat(ended["finishedAt"]) for _, ended in _ends(status) if ended.get("finishedAt"))
+    return max(ends, default=None)
 
 
 def why(status: views.Object) -> str | None:

@@ -110,7 +110,7 @@ def job(value: views.Object) -> views.Job:
         ending="FailureTarget" in ends or "SuccessCriteriaMet" in ends or "activeDeadlineSeconds" in spec,
         origin=_origin(value),
         grant=None if done else grants.read(spec["template"]),
-        external=bool(labels.of_kueue(value["metadata"].get("labels") or {})) or (suspended and written is False),
+        external=label(value, labels.KUEUE_QUEUE) != "" or (suspended and written is False),
         backoff_limit=spec.get("backoffLimit"),
         failures=status.get("failed") or 0,
         graph=_graph(value),
@@ -124,6 +124,10 @@ def job(value: views.Object) -> views.Job:
         queued_since=_queued_since(spec["template"]),
         settled="Suspended" in ends and not status.get("active"),
         suspend_written=written,
+        suspended_at=_time((ends.get("Suspended") or {}).get("lastTransitionTime")) if suspended else None,
+        succeeded=status.get("succeeded") or 0,
+        active=status.get("active") or 0,
+        remote=spec.get("managedBy") == dljob.ManagedBy.MULTIKUEUE,
     )
 
 
@@ -184,6 +188,7 @@ def pod(value: views.Object) -> views.Pod:
         hindrance=starts.hindrance(status),
         silent=starts.is_silent(spec, found),
         gone_by=_time(value["metadata"].get("deletionTimestamp")),
+        ended_at=endings.ended_at(status),
         told_to_end=endings.was_told_to_end(value["metadata"], status),
         idle=starts.idle(spec, status, container=None if placed is None else placed.container) if bound else None,
     )

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from cotenant_api import errors, gpunode, names, packingpolicy
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
+from cotenant_api.pod import WorkloadType
 from cotenant_operator.state import budget, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
@@ -199,11 +200,13 @@ class Store:
             job = replace(job, text=None, problem=problem)
         uid = job.meta.uid
         pods = tuple(pod for pod in self._pods.get(key, {}).values() if pod.dljob_uid == uid)
+        # Of a training job none is made: one of its name is another's.
+        training = job.spec is not None and job.spec.workload_type is WorkloadType.TRAINING
         owned = (found for found in self._jobs.get(key, {}).values() if found.meta.owner_uid == uid)
         return Observed(
             job=job,
             jobs=tuple(sorted(owned, key=lambda found: found.attempt)),
-            deployment=self._deployments.get(key),
+            deployment=None if training else self._deployments.get(key),
             pods=pods,
             policy=self.policy(),
             outcome=outcome,

@@ -118,9 +118,14 @@ class Job:
         size: how many pods it has.
         demand: what a gang asks of the quotas of its namespace; None where it is no gang, or over.
         setback: how a quota stopped it before.
-        disrupted: UID of a single replica's pod that was taken away, where no other followed it.
+        disrupted: UID of a single replica's pod that was taken away, where no other followed it; of a gang, a word that
+            a member ended well when it was stopped.
         queued_since: since when its pods count as waiting, where its template says so.
         settled: it is suspended, and its pods are gone.
+        suspended_at: when it was suspended, of one that is.
+        succeeded: pods that the Job controller has counted as done.
+        active: pods of it, wherever they are.
+        remote: MultiKueue runs it in another cluster.
         suspend_written: what the operator last wrote into `suspended`, where that is known.
     """
 
@@ -148,6 +153,10 @@ class Job:
     disrupted: str | None = None
     queued_since: datetime | None = None
     settled: bool = False
+    suspended_at: datetime | None = None
+    succeeded: int = 0
+    active: int = 0
+    remote: bool = False
     suspend_written: bool | None = None
 
     @property
@@ -221,6 +230,7 @@ class Pod:
         hindrance: which of its containers fails to start, and why.
         silent: the node controller says that nothing is heard of it.
         gone_by: when it is to be gone, of one that is being deleted.
+        ended_at: when the last of its containers ended.
         told_to_end: somebody deleted it before it had ended.
         idle: tells this stretch on its node without any work from others; None: it works, or is on no node.
     """
@@ -244,6 +254,7 @@ class Pod:
     silent: bool = False
     gone_by: datetime | None = None
     told_to_end: bool = False
+    ended_at: datetime | None = None
     idle: str | None = None
 
     @property

@@ -11,8 +11,9 @@ from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import grants, views
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.outcomes import Predicted
-from cotenant_operator.telling import replicas, shortfall, shown
+from cotenant_operator.telling import replicas, shortfall, shown, stretches
 from cotenant_operator.telling.conditions import Verdict, current, placed, queued, ready, stalled, suspended
+from cotenant_operator.telling.stretches import Stretches
 from cotenant_operator.workloads import scaling
 
 
@@ -26,6 +27,8 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     wanted = scaling.replicas(observed, spec)
     observed_only = grant is not None and grant.observed_only
     counts = replicas.counts(pods, wanted=wanted, observed_only=observed_only, now=now)
+    whole = stage.finished is None and 0 < counts.wanted <= counts.placed
+    had = _stretches(observed, pods, whole=whole, now=now)
     known = shown.document(observed, grant)
     predicted = _predicted(observed, has_document=known is not None)
     found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
@@ -37,7 +40,8 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         attempts=max(stage.attempt, job.status.attempts or 0) or None,
         failures=job.status.failures if stage.failures is None else stage.failures,
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
-        placed_seconds=_placed_seconds(job, found, now),
+        placed_seconds=had.seconds,
+        placed_since=None if had.since is None else conditions.timestamp(had.since),
         completion_time=_completion_time(job, found),
         prediction=_prediction(observed, stage, known, pods),
         refused_graph=_refused_graph(observed),
@@ -223,13 +227,12 @@ def _start_time(
     return conditions.timestamp(max(bound, default=fallback))
 
 
-def _placed_seconds(job: views.DLJob, found: Sequence[conditions.Condition], now: datetime) -> int | None:
-    """Return how long it had all its GPUs, the stretch that ends now included."""
-    before, known = conditions.find(job.status.conditions, dljob.PLACED), job.status.placed_seconds
-    if before is None or before.status is not conditions.Status.TRUE or conditions.is_true(found, dljob.PLACED):
-        return known
-    stretch = now - datetime.fromisoformat(before.last_transition_time)
-    return (known or 0) + max(int(stretch.total_seconds()), 0)
+def _stretches(observed: Observed, pods: Sequence[views.Pod], *, whole: bool, now: datetime) -> Stretches:
+    """Return for how long it has had all its GPUs."""
+    before, current = observed.job.status, observed.current_job
+    since = None if before.placed_since is None else datetime.fromisoformat(before.placed_since)
+    stopped = now if current is None or current.suspended_at is None else current.suspended_at
+    return stretches.updated(Stretches(before.placed_seconds, since), pods, whole=whole, stopped=stopped)
 
 
 def _completion_time(job: views.DLJob, found: Sequence[conditions.Condition]) -> str | None:

@@ -48,7 +48,7 @@ def job(
     if spec.managed_by is not None:
         content["managedBy"] = spec.managed_by.value
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
-    return suspended(made, suspend=bool(labels.of_kueue(owner.meta.labels)))
+    return suspended(made, suspend=labels.KUEUE_QUEUE in owner.meta.labels)
 
 
 def suspended(change: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def scaled(change: dict[str, Any], replicas: int, *, written: int) -> dict[str, 
 
 def queued(manifest: dict[str, Any], *, since: datetime) -> dict[str, Any]:
     """Let the pods of a Job count as waiting since then, unless Kueue decides when there are any."""
-    if not labels.of_kueue(manifest["metadata"]["labels"]):
+    if labels.KUEUE_QUEUE not in manifest["metadata"]["labels"]:
         manifest["spec"]["template"]["metadata"]["annotations"][names.QUEUED_SINCE] = conditions.timestamp(since)
     return manifest
 

@@ -66,10 +66,16 @@ def annotations(spec: dljob.Spec, kueue: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def is_current(origin: Origin, spec: dljob.Spec, kueue: Mapping[str, str]) -> bool:
-    """Return whether a workload was made from this spec, and for this queue of Kueue where that is known."""
+def is_of_queue(origin: Origin, kueue: Mapping[str, str], there: Mapping[str, str]) -> bool:
+    """Return whether a workload was made with these labels of Kueue, or has them.
+
+    Args:
+        origin: what it says that it was made from.
+        kueue: the DLJob's labels that are Kueue's.
+        there: the workload's own; Kueue may have added some.
+    """
     queue = None if origin.own is None else origin.own.queue
-    return is_of_spec(origin, spec) and queue in (None, of_queue(kueue))
+    return kueue.items() <= there.items() if queue is None else queue == of_queue(kueue)
 
 
 def is_of_spec(origin: Origin, spec: dljob.Spec) -> bool:
@@ -102,7 +108,7 @@ def renewed(origin: Origin, spec: dljob.Spec, kueue: Mapping[str, str]) -> dict[
         labels.MODEL_DIGEST: origin.model,
         labels.MADE_FROM: None if origin.made_from is None else origin.made_from.to_json(),
     }
-    return {} if there == wanted or not is_current(origin, spec, kueue) else wanted
+    return {} if there == wanted or not is_of_spec(origin, spec) else wanted
 
 
 def _written(spec: dljob.Spec, fields: Collection[str]) -> dict[str, Any]:

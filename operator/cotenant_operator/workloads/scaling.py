@@ -26,4 +26,5 @@ def is_due(spec: dljob.Spec, current: views.Deployment) -> bool:
 def replicas(observed: Observed, spec: dljob.Spec) -> int:
     """Return how many replicas the DLJob has when it goes on."""
     current = observed.deployment
-    return spec.replicas if current is None or spec.suspend else wanted(spec, current)
+    foreign = current is None or current.meta.owner_uid != observed.job.meta.uid
+    return spec.replicas if foreign or current is None or spec.suspend else wanted(spec, current)
