@@ -66,6 +66,14 @@ _RETRAINING: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Lines of these manifests, and what a value makes of them."""
 
+_VALUED: Final[Mapping[str, Mapping[str, str]]] = {
+    "operator-writes.yaml": {
+        '  - name: foreign\n    expression: "[]"\n': "  - name: foreign\n"
+        "    expression: {{ .Values.operator.foreignMetadata | toJson | quote }}\n"
+    }
+}
+"""The same of manifests that hold in every release."""
+
 
 def rendered(chart: Path = CHART) -> dict[str, str]:
     """Path in a chart -> text of every file that is generated, and of the schema with its generated part.
@@ -119,7 +127,7 @@ def definition(text: str) -> str:
 
 def template(text: str, *, name: str) -> str:
     """Return a manifest for whatever namespace the chart is installed in, with the labels of the release."""
-    found = _anywhere(text, name=name)
+    found = _with_values(_anywhere(text, name=name), name=name, values=_VALUED.get(name, {}))
     return "\n---\n".join(map(_labelled, found.split("\n---\n")))
 
 
@@ -144,11 +152,17 @@ def _labelled(document: str) -> str:
 def retraining(text: str, *, name: str) -> str:
     """Return a manifest of the job that learns, where the values want it, with what they say of it."""
     made = template(text, name=f"retraining/{name}")
-    for there, instead in _RETRAINING.get(name, {}).items():
-        if there not in made:
-            raise errors.InvalidInputError(f"manifests/retraining/{name}", made, f"keep {there!r}")
-        made = made.replace(there, instead)
+    made = _with_values(made, name=f"retraining/{name}", values=_RETRAINING.get(name, {}))
     return f"{{{{- if .Values.retraining.enabled }}}}\n{made}{{{{- end }}}}\n"
+
+
+def _with_values(text: str, *, name: str, values: Mapping[str, str]) -> str:
+    """Return a manifest in which lines are what values make of them."""
+    for there, instead in values.items():
+        if there not in text:
+            raise errors.InvalidInputError(f"manifests/{name}", text, f"keep {there!r}")
+        text = text.replace(there, instead)
+    return text
 
 
 def scheduler_configuration(text: str) -> str:

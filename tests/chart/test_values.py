@@ -10,6 +10,12 @@ from chart.rendering import Object
 from cotenant_e2e import charts
 
 
+def test_labels_that_others_add_are_named_to_the_operators_policy() -> None:
+    policy = rendering.one("everything", "ValidatingAdmissionPolicy", "cotenant-operator-writes")
+    (foreign,) = [one for one in policy["spec"]["variables"] if one["name"] == "foreign"]
+    assert foreign["expression"] == '["cost-center","policies.example.com/"]'
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -21,6 +27,7 @@ from cotenant_e2e import charts
             "operator.podLabels: app.kubernetes.io/name is the chart's own",
         ),
         ("node.mps.podAnnotations.cotenant\\.dev/a=b", "node.mps.podAnnotations: cotenant.dev/a is the chart's own;"),
+        ("operator.foreignMetadata[0]=a b", "at '/operator/foreignMetadata/0': 'a b' does not match pattern"),
         ("operator.extraEnv[0].value=a", "at '/operator/extraEnv/0': missing property 'name'"),
         ("image.pullSecrets[0].secret=a", "at '/image/pullSecrets/0'"),
         ("scheduler.serviceAccount.name=a", "at '/scheduler/serviceAccount': additional properties 'name' not allowed"),
