@@ -114,6 +114,35 @@ def test_who_reads_no_more_is_told_no_more() -> None:
     assert followed(Server(QUEUED, RUNNING), reader_leaves_after=1) == (["Queued: 2 go first"], False)
 
 
+def test_a_line_of_kubelets_own_is_told_and_loses_nothing_of_what_follows() -> None:
+    first = (b"2026-01-01T00:00:01.1Z a", b"failed to create fsnotify watcher: too many open files")
+    server = Server(RUNNING, RUNNING, DONE, logs=[first, [b"2026-01-01T00:00:02Z b"], []])
+    told, _ = followed(server)
+    assert told[1:4] == ["a", "failed to create fsnotify watcher: too many open files", "b"]
+    assert server.asked[1]["sinceTime"] == "2026-01-01T00:00:01.1Z"
+
+
+def test_lines_are_in_order_by_what_their_times_mean() -> None:
+    before, after = b"2026-10-25T02:59:59.9+02:00 summer", b"2026-10-25T02:00:00.1+01:00 winter"
+    told, _ = followed(Server(RUNNING, DONE, logs=[[before, after], []]))
+    assert told[1:3] == ["summer", "winter"]
+
+
+@pytest.mark.parametrize("code", [429, 500, 503, 504])
+def test_an_api_server_that_has_no_answer_now_is_asked_again(code: int) -> None:
+    told, succeeded = followed(Server(QUEUED, {"code": code}, DONE))
+    assert succeeded
+    assert len(told) == 2
+
+
+def test_another_dljob_of_the_name_is_not_followed() -> None:
+    follower = following.Follower(
+        source=Server(RUNNING), namespace="t", name="n", container="main", tell=bool, wait=lambda _: None, uid="former"
+    )
+    with pytest.raises(errors.PermanentError, match="another made in its stead"):
+        follower.run()
+
+
 def test_a_job_that_is_gone_is_told() -> None:
     with pytest.raises(errors.PermanentError, match="team/train: 404: 'gone'"):
         followed(Server(QUEUED, {"code": 404}))

@@ -120,3 +120,33 @@ def test_what_does_not_go_with_a_script_is_one_line(
 def test_a_trial_says_that_nothing_is_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["submit", written(tmp_path, train=""), "--image", "i", *OFFLINE]) == 0
     assert "queue.onMissingPrediction" in capsys.readouterr().out
+
+
+def test_a_script_that_is_a_link_has_the_modules_beside_the_file_itself(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    written(tmp_path / "real", go="import helper", helper="")
+    (tmp_path / "helper.py").write_text("raise SystemExit")
+    (tmp_path / "train.py").symlink_to(tmp_path / "real" / "go.py")
+    assert scripts.read(str(tmp_path / "train.py"), scripts.CONFIG_MAP).files == {
+        "train.py": "import helper",
+        "helper.py": "",
+    }
+
+
+def test_a_script_that_begins_with_a_byte_order_mark_is_python(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_bytes(b"\xef\xbb\xbfimport os\n")
+    assert scripts.read(str(tmp_path / "train.py"), scripts.CONFIG_MAP).files == {"train.py": "\ufeffimport os\n"}
+
+
+@pytest.mark.parametrize(("name", "refused"), [("utils_of_mine", True), ("json", False)])
+def test_a_folder_without_init_is_refused_unless_a_package_of_its_name_is_installed(
+    tmp_path: Path, name: str, refused: bool
+) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "data.py").write_text("")
+    (tmp_path / "train.py").write_text(f"import {name}.data")
+    if refused:
+        with pytest.raises(errors.InvalidInputError, match=f"from the folder {name}/"):
+            scripts.read(str(tmp_path / "train.py"), scripts.CONFIG_MAP)
+    else:
+        assert list(scripts.read(str(tmp_path / "train.py"), scripts.CONFIG_MAP).files) == ["train.py"]

@@ -97,6 +97,10 @@ def test_a_script_becomes_a_job_and_is_followed_to_its_end(workspace: Workspace,
     assert followed.returncode == 0
     assert f"on {replica['node']}: 100 % of GPU {replica['gpus'][0]['uuid']}" in said
     assert said.splitlines()[-1].startswith("Succeeded")
+    # What has ended runs no more, whatever is sent.
+    again = subprocess.run([command, *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert again.returncode == 1
+    assert "has ended (Succeeded) and does not run again: choose another --name" in again.stderr
 
 
 def test_fields_of_others_are_left_to_them_unless_forced(workspace: Workspace, run: Run, tmp_path: Path) -> None:

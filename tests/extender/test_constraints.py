@@ -109,3 +109,20 @@ def test_what_stands_in_the_spec_is_neither_volumes_nor_what_was_refused(volumes
 def test_constraints_that_cannot_be_judged_in_time_are_refused_by_their_field(spec: Object, field: str) -> None:
     with pytest.raises(errors.InvalidInputError, match=rf"{field}: .*may be {constraints.MAX_PARTS} in all"):
         constraints.of_pod(spec)
+
+
+@pytest.mark.parametrize(
+    ("label", "operator", "value", "matches"),
+    [
+        ("+7", "Gt", "-5", True),
+        ("1_000", "Gt", "500", False),
+        ("20", "Gt", "1_0", False),
+        (" 7", "Gt", "5", False),
+        ("99999999999999999999", "Gt", "1", False),
+        ("5", "Lt", "18446744073709551616", False),
+        ("9223372036854775807", "Gt", "9223372036854775806", True),
+        ("٣", "Gt", "1", False),
+    ],
+)
+def test_numbers_are_those_that_kube_scheduler_reads(label: str, operator: str, value: str, matches: bool) -> None:
+    assert constraints.Expression("k", operator, (value,)).matches({"k": label}) is matches

@@ -295,9 +295,26 @@ def _applied(connection: "kube.Connection", wanted: list[dict[str, Any]], *, for
 
     *needed, job = wanted
     # A DLJob that is refused should leave nothing behind.
-    _sent(connection, [job], force=force, dry_run=True)
+    (tried,) = _sent(connection, [job], force=force, dry_run=True)
+    _refuse_what_has_ended(tried)
     *_, made = _sent(connection, wanted, force=force)
     return [*_sent(connection, [objects.owned(one, made) for one in needed], force=force), made]
+
+
+def _refuse_what_has_ended(job: dict[str, Any]) -> None:
+    """Refuse a DLJob of which nothing runs any more, whatever is written into it.
+
+    Raises:
+        PermanentError: it has ended.
+    """
+    status, metadata = job.get("status") or {}, job["metadata"]
+    ended = [one for one in status.get("conditions") or () if one["type"] in ("Complete", "Failed")]
+    if any(one["status"] == "True" for one in ended):
+        where = f"{metadata['namespace']}/{metadata['name']}"
+        remedy = (
+            f"choose another --name, or delete it: kubectl delete dljob {metadata['name']} -n {metadata['namespace']}"
+        )
+        raise errors.PermanentError(f"{where} has ended ({status.get('phase')}) and does not run again: {remedy}")
 
 
 def _follow(connection: "kube.Connection", job: dict[str, Any]) -> int:
@@ -309,6 +326,7 @@ def _follow(connection: "kube.Connection", job: dict[str, Any]) -> int:
         source=connection,
         namespace=metadata["namespace"],
         name=metadata["name"],
+        uid=metadata["uid"],
         container=job["spec"].get("container") or job["spec"]["template"]["spec"]["containers"][0]["name"],
         tell=lambda line: output.write(f"{line}\n"),
         wait=time.sleep,

@@ -2,8 +2,10 @@
 
 import contextlib
 import http.client
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from cotenant_api import errors, names, printable
@@ -13,6 +15,9 @@ POLL_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 30.0
 """Of a log, until it is looked whether its pod is there still."""
 ENDS: Final = frozenset({Phase.SUCCEEDED.value, Phase.FAILED.value})
+_NOT_NOW: Final = frozenset({429, 500, 502, 503, 504})
+"""Answers of an API server that has others to give later."""
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 _RUNS: Final = Phase.RUNNING.value
 
 Query = Sequence[tuple[str, str]]
@@ -44,6 +49,7 @@ class Follower:
         source: of its status and of its pods' logs.
         namespace, name: of the DLJob.
         container: whose log it is.
+        uid: of the DLJob; empty: whichever has the name.
         tell: takes a line; False: nobody reads them any more.
         wait: waits so many seconds.
     """
@@ -54,6 +60,7 @@ class Follower:
     container: str
     tell: Callable[[str], bool]
     wait: Callable[[float], None]
+    uid: str = ""
     _told: str = field(default="", init=False)
     _log: "Log | None" = field(default=None, init=False)
 
@@ -90,9 +97,13 @@ class Follower:
             code, found = self.source.get(path, ())
         except errors.TemporaryError:
             return None
+        if code in _NOT_NOW:
+            return None
         if code != http.client.OK:
             said = errors.shortened(str(found.get("message", "")))
             raise errors.PermanentError(f"{self.namespace}/{self.name}: {code}: {said}")
+        if self.uid and found.get("metadata", {}).get("uid") != self.uid:
+            raise errors.PermanentError(f"{self.namespace}/{self.name}: was deleted, and another made in its stead")
         return dict(found.get("status") or {})
 
     def _tell(self, status: Mapping[str, Any]) -> None:
@@ -153,10 +164,29 @@ class Log:
                         follower.say(f"no log: {code}: ask for the right to get pods/log")
                     return
                 for line in found:
-                    time, _, text = line.decode(errors="replace").partition(" ")
-                    # From that second on: those of it that were told are not told again.
-                    if time > self.last:
-                        self.last = time
-                        follower.say(text)
+                    self._tell(line.decode(errors="replace"), follower)
         except errors.TemporaryError:
             return
+
+    def _tell(self, line: str, follower: Follower) -> None:
+        time, _, text = line.partition(" ")
+        at = _instant(time)
+        if at is None:
+            # A line of kubelet's own.
+            follower.say(line)
+        elif (before := _instant(self.last)) is None or at > before:
+            # From that second on: those of it that were told are not told again.
+            self.last = time
+            follower.say(text)
+
+
+def _instant(time: str) -> tuple[datetime, int] | None:
+    """Return a time of a log, to the nanosecond, for comparison; None: it is none."""
+    found = _TIME.fullmatch(time)
+    if found is None:
+        return None
+    second, fraction, zone = found.groups()
+    try:
+        return datetime.fromisoformat(f"{second}{zone}"), int((fraction or "").ljust(9, "0"))
+    except ValueError:
+        return None

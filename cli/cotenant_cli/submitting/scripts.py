@@ -1,6 +1,7 @@
 """Reads a script that is to run as a job, with the modules beside it that it imports. Sends nothing."""
 
 import ast
+import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -53,13 +54,15 @@ def read(target: str, place: str) -> Code:
     if place == IMAGE:
         return Code(target, {})
     script = Path(target)
+    # Python looks for modules beside the file itself where the script is a link.
+    folder = script.resolve().parent
     files: dict[str, str] = {}
     wanted = [script]
     while wanted:
         path = wanted.pop()
         if path.name not in files:
             files[path.name] = _text(path)
-            wanted.extend(_beside(path, files[path.name]))
+            wanted.extend(_beside(folder, path, files[path.name]))
     size = sum(len(text.encode()) for text in files.values())
     if size > MAX_BYTES:
         remedy = f"is {size} bytes with what it imports, and may be {MAX_BYTES}: {_IN_THE_IMAGE}"
@@ -77,19 +80,31 @@ def _text(path: Path) -> str:
         raise errors.InvalidInputError("MODEL", str(path), remedy) from error
 
 
-def _beside(path: Path, text: str) -> Iterator[Path]:
-    """Yield the modules that a file imports and that stand beside it: Python looks there first."""
+def _beside(folder: Path, path: Path, text: str) -> Iterator[Path]:
+    """Yield the modules that a file imports and that stand in the script's folder: Python looks there first."""
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text.removeprefix("\ufeff"))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise errors.InvalidInputError("MODEL", str(path), f"is no Python of this version: {error}") from error
     for module in sorted(_imported(tree)):
-        if (path.parent / module / "__init__.py").is_file():
+        if (folder / module / "__init__.py").is_file():
             remedy = f"imports the package {module}/, and a ConfigMap holds no folders: {_IN_THE_IMAGE}"
             raise errors.InvalidInputError("MODEL", str(path), remedy)
-        found = path.parent / f"{module}{_SUFFIX}"
+        found = folder / f"{module}{_SUFFIX}"
         if found.is_file():
             yield found
+        elif any((folder / module).glob(f"*{_SUFFIX}")) and not _is_installed(module):
+            remedy = f"imports from the folder {module}/, and a ConfigMap holds no folders: {_IN_THE_IMAGE}"
+            raise errors.InvalidInputError("MODEL", str(path), remedy)
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether Python takes an installed package before a folder without `__init__.py`."""
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return found is not None and found.origin is not None
 
 
 def _imported(tree: ast.AST) -> set[str]:

@@ -6,6 +6,7 @@ excludes the node. `judging` judges by them; the queue asks it before it earmark
 when it tried the pod.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,6 +17,9 @@ from cotenant_extender.packing import nodeset
 Object = Mapping[str, Any]
 
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_MAX_DIGITS: Final = 63
+"""Of a number in a label: no value is longer."""
 MAX_PARTS: Final = 1000
 """Terms, expressions and values of a pod's constraint, or a selector, at most: each is looked at for each node."""
 
@@ -73,11 +77,18 @@ class Expression:
                 return False
 
     def _compares(self, value: str | None) -> bool:
-        try:
-            left, right = int(value or ""), int(self.values[0])
-        except (ValueError, IndexError):
+        left, right = _number(value), _number(self.values[0] if self.values else None)
+        if left is None or right is None:
             return False
         return left > right if self.operator == "Gt" else left < right
+
+
+def _number(text: str | None) -> int | None:
+    """Return a number as kube-scheduler reads it (Go's `ParseInt` with base 10 and 64 bits); None: it is none."""
+    if text is None or len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
+        return None
+    found = int(text)
+    return found if -(2**63) <= found < 2**63 else None
 
 
 @dataclass(frozen=True, slots=True)
