@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Final, cast
 
 import cotenant_api
-from cotenant_api import errors, printable
+from cotenant_api import descriptors, errors, printable
 from cotenant_api.command import Command
 
 GROUP = "cotenant.commands"
@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     2: the arguments, or files that they name, cannot be used. 1: another CotenantError. Both are told in one line.
     """
+    descriptors.raise_limit()
     words = list(sys.argv[1:] if argv is None else argv)
     commands = entries()
     # A process that stays for long should not hold what the other commands import.

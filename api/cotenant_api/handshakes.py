@@ -73,7 +73,9 @@ class _Handshake(asyncio.Protocol):
     async def run(self) -> None:
         """Do the handshake, then hand the connection over; one that fails is closed."""
         loop, early, context = asyncio.get_running_loop(), _Early(), self._all.context
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
+            # To begin one on a connection that is gone would leave it without anybody who ends it.
+            self._all.door.leave(self)
             return
         try:
             secured = await loop.start_tls(

@@ -19,8 +19,10 @@ SETTLE_SECONDS: Final = 0.1
 """Longer than a request that arrives with its connection takes to be read and answered."""
 BRIEF_BYTES: Final = 64 * 1024
 """Of a request without a body: a parser that keeps headers keeps them all."""
+BACKLOG: Final = 100
+"""So many connections wait to be accepted, and asyncio accepts as many in one turn of its loop."""
 BURST: Final = 128
-"""More than asyncio accepts in one turn of its loop (100): none of them has been read yet."""
+"""More than that: none of them has been read yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,14 +121,19 @@ class Door:
         return self._limits.request_seconds if connection.asking else self._limits.idle_seconds
 
     def _make_room(self, coming: int) -> None:
-        """Close connections until there are few enough: whoever holds the most loses the one that waited longest."""
+        """Close connections until there are few enough: whoever holds the most loses the one that waited longest.
+
+        Nobody else loses one for his, also while all of his are new.
+        """
         while (more := len(self._open) + coming - self._limits.connections) > 0:
             settled = self.now() - self._limits.settle_seconds
-            closable = [each for each in self._open if more > self._limits.burst or each.opened <= settled]
+            held = Counter(each.address for each in self._open)
+            most = max(held.values())
+            his = (each for each in self._open if held[each.address] == most)
+            closable = [each for each in his if more > self._limits.burst or each.opened <= settled]
             if not closable:
                 return
-            held = Counter(each.address for each in self._open)
-            self._close(min(closable, key=lambda each: (-held[each.address], each.since)))
+            self._close(min(closable, key=lambda each: each.since))
 
     def _close(self, connection: Holder) -> None:
         self._open.discard(connection)

@@ -56,7 +56,9 @@ async def serving(
     door = listeners.Door(LIMITS) if door is None else door
     server = web.Server(functools.partial(_answer, answers), access_log=None)
     try:
-        listening = await asyncio.get_running_loop().create_server(door.guard(server), HOST, port)
+        listening = await asyncio.get_running_loop().create_server(
+            door.guard(server), HOST, port, backlog=listeners.BACKLOG
+        )
     except OSError as error:
         text = f"port {port} cannot be used: {error.strerror}: choose another with --liveness-port"
         raise errors.PermanentError(text) from error

@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
+import gc
+import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,3 +140,30 @@ async def test_somebody_who_begins_many_keeps_nobody_from_finishing(
         await ended(many[0][0])
         for _, writer in many:
             writer.close()
+
+
+async def test_no_handshake_begins_on_a_connection_that_was_closed_before_it(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    few = dataclasses.replace(LIMITS, connections=1, burst=0)
+    begun = handshakes.Handshakes(contexts[0], limits=few)
+    loop, transports = asyncio.get_running_loop(), []
+
+    def made() -> asyncio.Protocol:
+        protocol = begun.guard(Echo)()
+        transports.append(protocol)
+        return protocol
+
+    server = await loop.create_server(made, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        # All are there before the loop accepts the first.
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        async with asyncio.timeout(SECONDS):
+            while len(transports) < len(clients):
+                await asyncio.to_thread(bool)
+            await asyncio.to_thread(bool)
+        alive = [one for one in gc.get_objects() if isinstance(one, sslproto.SSLProtocol)]
+        for client in clients:
+            client.close()
+        assert len(alive) <= 1

@@ -173,6 +173,15 @@ async def test_connections_that_come_in_one_turn_do_not_close_each_other(listene
     assert await crowd[-1].answered()
 
 
+async def test_a_burst_from_one_address_closes_no_connection_of_another(listener: Listener) -> None:
+    honest = await listener.client()
+    listener.clock[0] += 1
+    for _ in range(6):
+        await listener.client("127.0.0.2")
+    assert await honest.answered()
+    assert len(listener.door) == 7
+
+
 async def test_more_young_connections_than_a_burst_close_each_other() -> None:
     async with listening(listeners.Limits(connections=3, burst=2, sweep_seconds=3600)) as listener:
         clients = []

@@ -121,6 +121,7 @@ def configuration(application: ASGIApp, door: Door, limited: listeners.Door | No
         server_header=False,
         # Who asks, and whether over HTTPS, is what the connection says, and no header.
         proxy_headers=False,
+        backlog=listeners.BACKLOG,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
 

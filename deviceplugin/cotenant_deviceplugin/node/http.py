@@ -68,7 +68,7 @@ async def serving(
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), accept, loop=loop)
 
     try:
-        server = await loop.create_server(door.guard(stream), address.host, address.port)
+        server = await loop.create_server(door.guard(stream), address.host, address.port, backlog=listeners.BACKLOG)
     except OSError as error:
         message = f"--metrics-address: {address.host}:{address.port}: {error.strerror}"
         raise errors.PermanentError(message) from error
