@@ -69,6 +69,10 @@ def generations(workspace: Workspace) -> dict[str, int]:
     return {job["metadata"]["name"]: job["metadata"]["generation"] for job in found}
 
 
+def bound(workspace: Workspace) -> list[Any]:
+    return [pod for pod in workspace.client.items(workspace.pods()) if pod["spec"].get("nodeName")]
+
+
 def settled(workspace: Workspace, *, another: str) -> None:
     """Have another DLJob go the whole way: time enough for a fight to show."""
     submit(workspace, another, run_for="3s")
@@ -154,11 +158,10 @@ def test_a_queue_that_is_named_later_is_the_one_that_the_job_waits_in(queue: Wor
 def test_pods_that_serve_hold_no_more_than_the_queue_has(queue: Workspace) -> None:
     submit(queue, "serve", replicas=3, run_for="", workloadType="Inference")
     waiting.wait_until(lambda: admitted(queue) == 2, "two admitted pods", SECONDS)
-    queue.wait_for_phase("serve", Phase.RUNNING)
-    settled_pods = queue.client.items(queue.pods())
-    bound = [pod for pod in settled_pods if pod["spec"].get("nodeName")]
-    assert (len(settled_pods), len(bound)) == (3, 2)
-    told = queue.condition("serve", "Queued")
+    waiting.wait_until(lambda: len(bound(queue)) == 2, "two pods on nodes", SECONDS)
+    assert len(queue.client.items(queue.pods())) == 3
+    told = queue.wait_for_condition("serve", "Queued", "True")
     assert "kueue.x-k8s.io/admission" in told["message"]
+    assert len(bound(queue)) == 2
     edit(queue, "serve", {"spec": {"suspend": True}})
     waiting.wait_until(lambda: admitted(queue) == 0, "no admitted pods", SECONDS)

@@ -62,12 +62,14 @@ def wait_until_followed(workspace: Workspace, replicas: int) -> None:
 
 
 def wait_until_renewed(workspace: Workspace) -> None:
-    """Return when every workload carries the digests of both releases."""
+    """Return when every workload carries the digests of both releases, and the number that its DLJob wants."""
 
     def renewed() -> bool:
         for each in workloads(workspace):
             owner = workspace.client.get(workspace.dljobs(each["metadata"]["ownerReferences"][0]["name"]))
             wanted = digests.annotations(dljob.Spec.model_validate(owner["spec"]), {})
+            if "replicas" in each["spec"]:
+                wanted[labels.REPLICAS] = str(owner["spec"]["replicas"])
             if not wanted.items() <= each["metadata"]["annotations"].items():
                 return False
         return True
@@ -89,8 +91,8 @@ def test_an_upgrade_from_release_010_its_rollback_and_the_next_upgrade_make_noth
     with former.operator(cluster, release):
         wait_until_followed(workspace, 4)
         assert (templates(workspace), pods(workspace) >= began) == (made, True)
-    wait_until_followed(workspace, 3)
     wait_until_renewed(workspace)
+    wait_until_followed(workspace, 3)
     assert templates(workspace) == made
     told = {event["reason"] for event in workspace.events()}
     assert not told & {"Updated", "SpecChangeIgnored", "SpecChanged"}

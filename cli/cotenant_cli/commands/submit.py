@@ -148,8 +148,9 @@ def run(arguments: argparse.Namespace) -> int:
         names = {"namespace": job["metadata"]["namespace"], "name": job["metadata"]["name"]}
         wanted = [objects.config_map(graph, **names), job]
     if arguments.dry_run is None and connection is not None:
-        _show(arguments, _applied(connection, wanted, force=arguments.force_conflicts))
-        return _follow(connection, job) if arguments.follow else 0
+        made = _applied(connection, wanted, force=arguments.force_conflicts)
+        _show(arguments, made)
+        return _follow(connection, made[-1]) if arguments.follow else 0
     if arguments.dry_run == SERVER and connection is not None:
         wanted = _sent(connection, wanted, force=arguments.force_conflicts, dry_run=True)
     if arguments.output in (output.JSON, output.YAML):
