@@ -43,7 +43,6 @@ FENCE: Final = f"{names.GROUP}/fence"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 KUEUE: Final = "kueue.x-k8s.io/"
 """Labels of Kueue on a DLJob go to its Job, which Kueue then starts and stops, or to its Deployment."""
-
 KUEUE_QUEUE: Final = f"{KUEUE}queue-name"
 """The one of them that puts it into a queue."""
 

@@ -39,7 +39,7 @@ def change(
     patch: dict[str, Any] = {"spec": wanted, **({"metadata": {"annotations": notes}} if notes else {})}
     if turn is Turn.STAYS and current.suspend_written is None and not current.external:
         # Made by a release that did not note it: what stands is what it wrote.
-        patch.setdefault("metadata", {}).setdefault("annotations", {})[labels.SUSPEND] = str(current.suspended).lower()
+        builders.noted(patch, suspend=current.suspended)
     if turn is Turn.SUSPEND:
         builders.suspended(patch, suspend=True)
     elif turn is Turn.RESUME:

@@ -54,6 +54,11 @@ def job(
 def suspended(change: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
     """Let a Job, or a patch of one, suspend it or not, and note that this was written."""
     change.setdefault("spec", {})["suspend"] = suspend
+    return noted(change, suspend=suspend)
+
+
+def noted(change: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
+    """Note on a Job, or in a patch of one, that this is what was last written into `suspend`."""
     change.setdefault("metadata", {}).setdefault("annotations", {})[labels.SUSPEND] = str(suspend).lower()
     return change
 
