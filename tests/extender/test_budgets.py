@@ -47,6 +47,17 @@ def test_who_is_kept_by_a_budget_is_named_to_whom_it_keeps_waiting_and_asked_aga
     assert evicted(source, now=NOW + budgets.BACKOFF_SECONDS + 2) != []
 
 
+def test_a_budget_of_another_namespace_is_not_named() -> None:
+    source = builders.cluster(gpus=1)
+    runs(source, "guarded", 80, labels={"app": "kept"})
+    builders.put(source, builders.pod("high", 60, priority=5, namespace="others"))
+    queue(source).refused(source, source.pods[PodUID("uid-guarded")], guard(app="kept"), now=NOW)
+    run(source)
+    told = words(source, "high")[1]
+    assert "; pods of lower priority are kept by PodDisruptionBudgets of other namespaces;" in told
+    assert "guard" not in told
+
+
 def test_each_refusal_is_waited_for_twice_as_long_as_the_last() -> None:
     assert [budgets.delay(count) for count in (1, 2, 3, 5, 6, 99)] == [10, 20, 40, 160, 300, 300]
 

@@ -56,6 +56,27 @@ def test_a_gang_that_is_bound_in_part_is_evicted_whole_after_a_minute() -> None:
     assert due(cleaner, source, now=NOW + 60) == [("a", True), ("b", True)]
 
 
+def test_a_gang_whose_last_pod_waits_for_a_slow_volume_stays_until_kube_scheduler_gives_that_up() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, bound_part("a"), part("b"))
+    (waiting,) = (record for record in source.pods.values() if record.name == "b")
+    source.earmark(waiting.uid, builders.place(source, waiting), now=NOW)
+    source.earmarks.tried(waiting.uid)
+    assert [removed for second in range(0, 600, 10) for removed in due(cleaner, source, now=NOW + second)] == []
+    source.earmarks.fail(waiting.uid, now=NOW + 600)
+    assert due(cleaner, source, now=NOW + 610) == []
+    assert due(cleaner, source, now=NOW + 670) == [("a", True), ("b", True)]
+
+
+def test_a_gang_whose_last_pod_kube_scheduler_never_tries_is_evicted_after_a_minute() -> None:
+    source, cleaner = builders.cluster(), cleanup.Cleaner()
+    builders.put(source, bound_part("a"), part("b"))
+    (waiting,) = (record for record in source.pods.values() if record.name == "b")
+    source.earmark(waiting.uid, builders.place(source, waiting), now=NOW)
+    assert due(cleaner, source, now=NOW) == []
+    assert due(cleaner, source, now=NOW + 60) == [("a", True), ("b", True)]
+
+
 def test_a_gang_that_became_whole_in_time_stays() -> None:
     source, cleaner = builders.cluster(), cleanup.Cleaner()
     builders.put(source, bound_part("a"), part("b"))

@@ -10,7 +10,7 @@ from cotenant_api.names import NodeName, PodUID
 from cotenant_api.pod import PackedReason
 from cotenant_extender import records, steps
 from cotenant_extender.ledger import ledger
-from cotenant_extender.queue import planning, scaleup, showing
+from cotenant_extender.queue import newnodes, planning, scaleup, showing
 from extender import builders
 from extender.builders import H200, NOW, T4
 from extender.queueing import end, full, lifted, member, run, told, words
@@ -373,6 +373,54 @@ def test_a_gang_counts_with_all_of_its_pods() -> None:
     builders.put(source, *(member(f"g{number}", 60, size=size, created=NOW - 90) for number in range(size)))
     builders.put(source, *(waits(f"p{number}") for number in range(3)))
     assert len(shown(source)) == size + 1
+
+
+def grown_over(count: int, **labels: Any) -> scaleup.Growth:
+    """What new nodes there may be in a cluster of so many nodes; each label's values by the node's number."""
+    growth, source = scaleup.Growth(), full(nodes=count)
+    for number in range(count):
+        own = {key.replace("_", "/"): str(value(number)) for key, value in labels.items()}
+        memory = {"memory": f"{250 * 1024 * 1024 + 37 * number}Ki"}
+        source.node(records.node_record(builders.node(f"n{number}", labels=own, allocatable=memory)))
+    assert source.policy is not None
+    growth.refresh(source, source.policy, now=NOW)
+    return growth
+
+
+def in_memory(raw: Object, size: str) -> Object:
+    """A pod that requests so much memory of its host."""
+    raw["spec"]["containers"][0]["resources"]["requests"]["memory"] = size
+    return raw
+
+
+def test_nodes_that_differ_in_what_names_them_and_in_a_little_memory_are_of_one_kind() -> None:
+    stamps = {"nvidia_gfd.timestamp": lambda number: 1_700_000_000 + number}
+    assert grown_over(20, **stamps).count == 1
+    assert grown_over(20, zone=lambda number: f"z{number % 3}", **stamps).count == 3
+
+
+def test_labels_of_few_values_tell_kinds_of_nodes_apart_even_if_each_is_of_one_node() -> None:
+    assert grown_over(newnodes.FEW_VALUES, group=str).count == newnodes.FEW_VALUES
+
+
+def test_a_new_node_of_a_kind_has_no_more_memory_than_the_smallest_that_there_is() -> None:
+    source = full(nodes=2)
+    for name, memory in (("n0", "251Gi"), ("n1", "250Gi")):
+        source.node(records.node_record(builders.node(name, allocatable={"memory": memory})))
+    builders.put(source, *(in_memory(waits(f"of{size}"), f"{size}Gi") for size in (250, 251)))
+    assert shown(source) == ["of250"]
+
+
+def test_a_label_is_counted_anew_when_nodes_come_change_and_go() -> None:
+    bearers = newnodes.Bearers()
+    for number in range(20):
+        bearers.see(NodeName(f"n{number}"), {"stamp": f"{number}"})
+    assert "stamp" in bearers.naming()
+    for number in range(20):
+        bearers.see(NodeName(f"n{number}"), {"stamp": f"{number % 2}"})
+    assert "stamp" not in bearers.naming()
+    bearers.retain(set())
+    assert bearers.naming() == newnodes.Bearers().naming()
 
 
 def test_nodes_are_looked_at_in_steps_and_again_only_when_that_is_due() -> None:

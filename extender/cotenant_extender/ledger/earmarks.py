@@ -141,6 +141,13 @@ class Earmarks:
         self.untried.discard(uid)
         return found
 
+    def under_way(self, uid: PodUID) -> bool:
+        """Return whether kube-scheduler has tried a pod since it was promised GPUs, and has not reported that in vain.
+
+        It may wait for a volume, for up to its `bindTimeoutSeconds` of 10 minutes.
+        """
+        return uid in self._live and uid not in self._unasked
+
     def left_alone(self, *, now: float) -> list[PodUID]:
         """Return the pods that kube-scheduler has left alone for so long that their earmarks end."""
         return [uid for uid in self._unasked if now - self._live[uid].made >= self._patience(uid)]

@@ -20,7 +20,9 @@ BACKOFF_SECONDS = 10.0
 BACKOFF_LIMIT_SECONDS = 300.0
 
 
-_UNKNOWN: Final = -1, frozenset[tuple[Namespace, str]]()
+Key = tuple[Namespace, str]
+"""Namespace and name."""
+_UNKNOWN: Final = -1, frozenset[Key]()
 
 
 class Budget(NamedTuple):
@@ -78,8 +80,8 @@ class Budgets:
     """The refusals that count."""
 
     def __init__(self) -> None:
-        self._refusals: dict[tuple[Namespace, str], _Refusal] = {}
-        self._keeping: tuple[int, frozenset[tuple[Namespace, str]]] = _UNKNOWN
+        self._refusals: dict[Key, _Refusal] = {}
+        self._keeping: tuple[int, frozenset[Key]] = _UNKNOWN
 
     def refused(self, budget: Budget, victim: records.Pod, *, now: float) -> None:
         """Note that a budget refused the eviction of a pod."""
@@ -101,17 +103,17 @@ class Budgets:
         if standing:
             yield from (record.uid for record in _held(source) if any(budget.covers(record) for budget in standing))
 
-    def against(self, source: ledger.Ledger, priority: int) -> list[str]:
+    def against(self, source: ledger.Ledger, priority: int) -> list[Key]:
         """Return the budgets that refused the eviction of pods below a priority when they were last asked.
 
-        Those whose pods have all gone are not named.
+        Those whose pods have all gone are left out.
         """
         found = [key for key, refusal in self._refusals.items() if refusal.priority < priority]
         if found and self._keeping[0] != source.version:
             self._keeping = source.version, self._covering(source)
-        return sorted(f"{namespace}/{name}" for namespace, name in self._keeping[1].intersection(found))
+        return sorted(self._keeping[1].intersection(found))
 
-    def _covering(self, source: ledger.Ledger) -> frozenset[tuple[Namespace, str]]:
+    def _covering(self, source: ledger.Ledger) -> frozenset[Key]:
         """Budgets of which pods hold GPUs."""
         held = list(_held(source))
         covering = ((key, refusal.budget.covers) for key, refusal in self._refusals.items())

@@ -3,9 +3,9 @@
 A node agent asks in its GPUNode; it is heard of pods that are placed on its own node, and of no others.
 
 A bound pod without valid placement that has not started is deleted after `GRACE_SECONDS`. A gang of which some pods
-are bound and others are not is evicted whole after `GRACE_SECONDS`, unless it was whole before: then it has lost a pod,
-and what replaces that pod may wait for a node as long as it takes. A pod that is behind its gate stays there: nothing
-has to start again. A gang was whole before
+are bound and others are not is evicted whole after `GRACE_SECONDS`, but not while kube-scheduler binds all of these: it
+may wait for a volume. Nor if it was whole before: then it has lost a pod, and what replaces that pod may wait for a
+node as long as it takes. A pod that is behind its gate stays there: nothing has to start again. A gang was whole before
 
 - if the leader saw all of its pods bound or succeeded, and one of those that were bound still runs; or
 - if each of its pods that wait was created more than `SETTLED_SECONDS` after another of its pods was bound. All pods of
@@ -61,15 +61,16 @@ class Cleaner:
             message = "bound without a valid placement: it cannot start"
             removal = Removal(record=unplaced[uid], evict=False, reason="NoPlacement", message=message)
             found.append(removal)
-        split = self._split_gangs(source.index.gangs)
+        split = self._split_gangs(source)
         for key in _overdue(self._split, split, now=now):
             found.extend(_evictions(key, split[key].values()))
         asked = {removal.record.uid: removal for removal in _asked_for(source)}
         found.extend(asked[uid] for uid in _overdue(self._asked, asked, now=now, grace=0))
         return found
 
-    def _split_gangs(self, gangs: Mapping[index.GangKey, index.Members]) -> dict[index.GangKey, index.Members]:
-        """Return the gangs that are bound in part and were never whole; note those that are whole."""
+    def _split_gangs(self, source: ledger.Ledger) -> dict[index.GangKey, index.Members]:
+        """Return the gangs that are bound in part, not about to be whole and never were; note those that are whole."""
+        gangs = source.index.gangs
         self._whole = {key: uids for key, uids in self._whole.items() if key in gangs}
         split = {}
         for key, members in gangs.items():
@@ -77,7 +78,7 @@ class Cleaner:
             bound = [record for record in alive if record.node is not None]
             if len(bound) + _succeeded(members.values()) >= _size(members.values()):
                 self._whole[key] = frozenset(record.uid for record in bound)
-            elif 0 < len(bound) < len(alive) and not self._was_whole(key, alive):
+            elif 0 < len(bound) < len(alive) and not (self._was_whole(key, alive) or _is_being_bound(source, alive)):
                 split[key] = members
         return split
 
@@ -88,6 +89,12 @@ class Cleaner:
         bound_since = min((record.scheduled for record in alive if record.scheduled is not None), default=math.inf)
         waiting = (record.created or 0.0 for record in alive if record.node is None)
         return min(waiting) - bound_since > SETTLED_SECONDS
+
+
+def _is_being_bound(source: ledger.Ledger, alive: Iterable[records.Pod]) -> bool:
+    """Return whether kube-scheduler binds all pods that are not bound, or waits for their volumes."""
+    waiting = (record.uid for record in alive if record.node is None)
+    return all(uid in source.reserved or source.earmarks.under_way(uid) for uid in waiting)
 
 
 def _asked_for(source: ledger.Ledger) -> Iterator[Removal]:

@@ -16,6 +16,7 @@ that are new are tried on every row.
 
 import bisect
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -30,7 +31,7 @@ FEW = 4
 ENTRIES_PER_STEP = 100
 """A step takes about two milliseconds: filter waits for it."""
 LOOKS = 8
-"""So often kinds are screened at once, by when they failed; those that failed longest ago are screened together."""
+"""So often kinds, and gangs, are screened at once, by when they failed; those that failed longest ago together."""
 _NONE = -1
 
 
@@ -255,9 +256,7 @@ class Memory:
             may = by_hold.get(seen.holds.get(hold, _NONE))
             if may is not None:
                 self._help(seen, hold, may)
-        gangs: dict[int, rules.Array] = {}
-        for place in np.flatnonzero(~self._single):
-            self._worth[place] = self._gang_may(seen, kinds, self._entries[place], gangs)
+        self._screen_gangs(seen, kinds)
 
     def _may_fit(self, seen: fleet.Fleet, kinds: screen.Kinds, *, held: bool) -> dict[int, rules.Array]:
         """By code of the hold; on the rows that were written since each kind failed, and on those that are held."""
@@ -302,19 +301,23 @@ class Memory:
             place += 1
         return place
 
-    def _gang_may(
-        self, seen: fleet.Fleet, kinds: screen.Kinds, entry: order.Entry, cached: dict[int, rules.Array]
-    ) -> bool:
-        clock = self._gangs.get(entry.name, _NONE)
-        if clock < 0:
-            return True
-        if clock not in cached:
-            changed = np.flatnonzero(self._changed(seen, clock))
-            cached[clock] = np.zeros(len(kinds), dtype=np.bool_)
-            if len(changed):
-                for may in screen.may_fit(seen, kinds, changed).values():
-                    cached[clock] |= may
-        return bool(cached[clock][self._gang_kinds[entry.name]].any())
+    def _screen_gangs(self, seen: fleet.Fleet, kinds: screen.Kinds) -> None:
+        """Which gangs are new, or may have a pod that fits on a row that was written since they failed."""
+        failed: dict[int, int] = {}
+        for place in np.flatnonzero(~self._single).tolist():
+            clock = self._gangs.get(self._entries[place].name, _NONE)
+            self._worth[place] = clock < 0
+            if clock >= 0:
+                failed[place] = clock
+        clocks = sorted(set(failed.values()))
+        for begin, end in itertools.pairwise([*clocks[:1], *clocks[1:][1 - LOOKS :], math.inf]):
+            changed = np.flatnonzero(self._changed(seen, int(begin)))
+            if not len(changed):
+                continue
+            may = np.logical_or.reduce(list(screen.may_fit(seen, kinds, changed).values()))
+            for place, clock in failed.items():
+                if begin <= clock < end:
+                    self._worth[place] = bool(may[self._gang_kinds[self._entries[place].name]].any())
 
 
 def _bounds_namespaces(seen: fleet.Fleet) -> bool:

@@ -125,7 +125,7 @@ class Preemptions:
             self._budgets.covered(source, now=now)
         )
 
-    def guarded(self, source: ledger.Ledger, entry: order.Entry) -> list[str]:
+    def guarded(self, source: ledger.Ledger, entry: order.Entry) -> list[budgets.Key]:
         """Return the PodDisruptionBudgets that keep pods of lower priority than a job's, as far as is known."""
         return self._budgets.against(source, entry.priority) if all(member.preempts for member in entry.members) else []
 

@@ -95,20 +95,20 @@ def choose(field: Field, requests: Sequence[view.Request]) -> Choice | None:
     """Return how a job of these pods gets room; None where it cannot, or where nobody has to leave."""
     if len(requests) > PODS:
         return None
-    soon = field.now + SOON_SECONDS
-    found = _chosen(_Search(field, requests[0].priority, awaits=soon), field, requests)
+    soon, keeping = field.now + SOON_SECONDS, blocking.Blocking(field.source)
+    found = _chosen(_Search(field, requests[0].priority, keeping, awaits=soon), field, requests)
     gone = field.now + max((victim.tenure.grace_seconds for victim in found.evict), default=0.0) if found else 0.0
     if found is None or gone <= soon:
         return found
     just = math.nextafter(soon, math.inf)
-    sooner = _chosen(_Search(field, requests[0].priority, awaits=soon, evicts=just), field, requests)
+    sooner = _chosen(_Search(field, requests[0].priority, keeping, awaits=soon, evicts=just), field, requests)
     if sooner is not None and _loss(sooner) <= _loss(found):
         return sooner
-    waiting = _chosen(_Search(field, requests[0].priority, awaits=gone, evicts=-math.inf), field, requests)
+    waiting = _chosen(_Search(field, requests[0].priority, keeping, awaits=gone, evicts=-math.inf), field, requests)
     if waiting is None:
         return found
     leaves = (record.tenure.leaves or 0.0 for uid in waiting.awaited if (record := field.source.pods.get(uid)))
-    search = _Search(field, requests[0].priority, awaits=soon, evicts=max(leaves, default=field.now))
+    search = _Search(field, requests[0].priority, keeping, awaits=soon, evicts=max(leaves, default=field.now))
     return _chosen(search, field, requests) or waiting
 
 
@@ -116,7 +116,8 @@ def awaited(field: Field, requests: Sequence[view.Request]) -> Choice | None:
     """Return how a job gets room with nobody evicted; None where it cannot so, or where nobody has to leave."""
     if len(requests) > PODS:
         return None
-    search = _Search(field, requests[0].priority, awaits=field.now + SOON_SECONDS, evicts=-math.inf)
+    keeping = blocking.Blocking(field.source)
+    search = _Search(field, requests[0].priority, keeping, awaits=field.now + SOON_SECONDS, evicts=-math.inf)
     return _chosen(search, field, requests)
 
 
@@ -146,12 +147,15 @@ class _Search:
     `evicts`.
     """
 
-    def __init__(self, field: Field, priority: int, *, awaits: float, evicts: float = math.inf) -> None:
+    def __init__(
+        self, field: Field, priority: int, keeping: blocking.Blocking, *, awaits: float, evicts: float = math.inf
+    ) -> None:
         self._field, self._priority, self._evicts = field, priority, evicts
         self._scene = self._begun()
         self._leavers: set[PodUID] = set()
         self._failed: set[Hashable] = set()
         self._emptier: set[NodeName] = set()
+        self._blocking = keeping
         self._blockers: dict[PodUID, blocking.Blockers] = {}
         self._placed: list[tuple[view.Request, int, tuple[int, ...]]] = []
         self._ways: dict[Hashable, Iterator[ways.Way]] = {}
@@ -218,7 +222,7 @@ class _Search:
         """Return a request that also takes the nodes which only pods that may leave keep it away from."""
         uid = request.demand.uid
         if uid not in self._blockers:
-            self._blockers[uid] = blocking.blockers(self._field.source, request)
+            self._blockers[uid] = self._blocking.blockers(request)
         open_to = [name for name, uids in self._blockers[uid].items() if all(self._may_leave(uid) for uid in uids)]
         verdict = request.constraints.refused
         if verdict is None or not open_to:

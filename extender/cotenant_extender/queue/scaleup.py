@@ -1,8 +1,6 @@
 """Which new nodes would take a job: another node of a kind there is, or one with a GPU model of which there is none.
 
-A kind is a node as it would be if it were new: its own labels but the host name, its taints but those that Kubernetes
-or Cotenant set while it starts, its GPUs healthy and empty, and nothing on its host: what daemons take there, the
-autoscaler knows.
+A kind is a node as it would be if it were new (see `newnodes`).
 
 Where the cluster has no node with a model that a job may use, a node group may be scaled to zero: the models that the
 job names are a kind of node then. They are not where neither a GPUNode nor the PackingPolicy ever named one of them.
@@ -11,34 +9,20 @@ Pure; node groups and the autoscaler are not known here. An autoscaler knows nod
 """
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
-from cotenant_api import gpunode
-from cotenant_api.names import HUNDREDTHS, GPUModel, NodeName
-from cotenant_extender import records
+from cotenant_api.names import GPUModel, NodeName
 from cotenant_extender.ledger import ledger, nodes
 from cotenant_extender.packing import fleet, policies, rules, view
-from cotenant_extender.queue import order
+from cotenant_extender.queue import newnodes, order
 from cotenant_extender.steps import Steps
 
 REFRESH_SECONDS = 10.0
 NODES_PER_STEP = 50
 """A step takes about two milliseconds: filter waits for it."""
-_HOST_NAME = "kubernetes.io/hostname"
-_PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "cotenant.dev/")
-
-
-class _Kind(NamedTuple):
-    """A node as it would be if it were new, and what all of its kind have in common."""
-
-    key: Hashable
-    node: view.Node
-
-
-_Look = tuple[object, object, _Kind | None]
 _NONE: Final[rules.Array] = np.zeros(0, dtype=np.int64)
 _SPARE: Final = 1000
 """So many kinds that are no more may have a number."""
@@ -61,8 +45,9 @@ class Growth:
         self._models: set[GPUModel] = set()
         self._fits: dict[object, rules.Array] = {}
         self._served: dict[order.Name, tuple[order.Entry, rules.Array]] = {}
-        self._known: dict[NodeName, _Look] = {}
-        self._looks: dict[NodeName, _Look] = {}
+        self._bearers = newnodes.Bearers()
+        self._known: dict[NodeName, newnodes.Look] = {}
+        self._looks: dict[NodeName, newnodes.Look] = {}
         self._grown: dict[int, float] = {}
 
     @property
@@ -76,8 +61,15 @@ class Growth:
             return
         for count, name in enumerate(list(source.order), start=1):
             state = source.nodes.get(name)
+            if state is not None and state.record is not None:
+                self._bearers.see(name, state.record.labels)
+            if count % NODES_PER_STEP == 0:
+                yield
+        naming = self._bearers.naming()
+        for count, name in enumerate(list(source.order), start=1):
+            state = source.nodes.get(name)
             if state is not None:
-                self._looks[name] = self._looked_at(state)
+                self._looks[name] = self._looked_at(state, naming)
             if count % NODES_PER_STEP == 0:
                 yield
         self.refresh(source, policy, now=now)
@@ -95,9 +87,12 @@ class Growth:
             self._count_namespaces(source, policy)
             return
         self._as_of = source.equipment
-        before, self._known = self._known, {name: self._looked_at(source.nodes[name]) for name in source.order}
+        before, self._known = self._known, self._all_looked_at(source)
         self._looks.clear()
-        found = {kind.key: kind.node for *_, kind in reversed(self._known.values()) if kind is not None}
+        found: dict[Hashable, view.Node] = {}
+        for one in self._known.values():
+            if one.node is not None:
+                found[one.key] = newnodes.least(found.get(one.key, one.node), one.node)
         if len(self._numbers) > 2 * len(found) + _SPARE:
             self._numbers, self._grown = {}, {}
             self.numbering += 1
@@ -156,21 +151,25 @@ class Growth:
     def _number(self, kind: Hashable) -> int:
         return self._numbers.setdefault(kind, len(self._numbers))
 
-    def _looked_at(self, state: nodes.NodeState) -> _Look:
-        known = self._looks.get(state.name) or self._known.get(state.name)
-        gpus = None if state.agent is None else state.agent.gpus
-        if known is not None and known[0] is state.record and known[1] is gpus:
-            return known
-        node = _as_new(state)
-        return state.record, gpus, None if node is None else _Kind(_key(node), node)
+    def _all_looked_at(self, source: ledger.Ledger) -> dict[NodeName, newnodes.Look]:
+        states = {name: source.nodes[name] for name in source.order}
+        self._bearers.retain(states)
+        for name, state in states.items():
+            if state.record is not None:
+                self._bearers.see(name, state.record.labels)
+        naming = self._bearers.naming()
+        return {name: self._looked_at(state, naming) for name, state in states.items()}
+
+    def _looked_at(self, state: nodes.NodeState, naming: frozenset[str]) -> newnodes.Look:
+        return newnodes.look(state, naming, self._looks.get(state.name) or self._known.get(state.name))
 
 
-def _joined(before: Mapping[NodeName, _Look], after: Mapping[NodeName, _Look]) -> Iterator[Hashable]:
+def _joined(before: Mapping[NodeName, newnodes.Look], after: Mapping[NodeName, newnodes.Look]) -> Iterator[Hashable]:
     """Yield the kinds of which there is a node that was not there, or was of another kind."""
-    for name, (*_, kind) in after.items():
+    for name, one in after.items():
         known = before.get(name)
-        if kind is not None and (known is None or known[2] is None or known[2].key != kind.key):
-            yield kind.key
+        if one.node is not None and (known is None or known.key != one.key):
+            yield one.key
 
 
 def wanted_models(request: view.Request) -> set[GPUModel]:
@@ -180,56 +179,3 @@ def wanted_models(request: view.Request) -> set[GPUModel]:
     if not demand.gpu_models:
         return predicted
     return set(demand.gpu_models & predicted) if predicted else set(demand.gpu_models)
-
-
-def _as_new(state: nodes.NodeState) -> view.Node | None:
-    """Return a node as another of its kind would be; None where it is not known what it offers."""
-    record, agent = state.record, state.agent
-    if record is None or agent is None:
-        return None
-    gpus = tuple(_new_gpu(gpu) for gpu in agent.gpus if gpu.mode in (gpunode.Mode.SHARED, gpunode.Mode.WHOLE))
-    return view.Node(
-        name=NodeName(""),
-        gpus=gpus,
-        closed=None,
-        host=view.Host(
-            free_share=HUNDREDTHS * len(gpus),
-            free_cpu_millis=record.cpu_millis,
-            free_memory_bytes=record.memory_bytes,
-            free_pods=record.pods,
-            cpu_millis=record.cpu_millis,
-            memory_bytes=record.memory_bytes,
-            pods=record.pods,
-            schedulable=True,
-            labels={key: value for key, value in record.labels.items() if key != _HOST_NAME},
-            taints=tuple(taint for taint in record.taints if not str(taint.key).startswith(_PASSING_TAINTS)),
-        ),
-    )
-
-
-def _new_gpu(gpu: records.GPU) -> view.GPU:
-    return view.GPU(
-        uuid=gpu.uuid,
-        index=gpu.index,
-        model=gpu.model,
-        memory_mib=gpu.memory_mib,
-        closed=None,
-        tenants=(),
-        share=0,
-        booked_mib=0,
-        hold=None,
-    )
-
-
-def _key(node: view.Node) -> object:
-    host = node.host
-    offered = host.free_share, host.free_cpu_millis, host.free_memory_bytes, host.free_pods
-    return _gpus(node.gpus), offered, _items(host.labels), str(host.taints)
-
-
-def _gpus(gpus: Iterable[view.GPU]) -> tuple[tuple[GPUModel, int], ...]:
-    return tuple((gpu.model, gpu.memory_mib) for gpu in gpus)
-
-
-def _items(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    return frozenset((key, str(value)) for key, value in labels.items())

@@ -113,13 +113,20 @@ class Teller:
         return place.start
 
     def _guarded(self, source: ledger.Ledger, entry: order.Entry) -> str:
-        """Say which budgets keep pods of lower priority than an entry; empty: none is known."""
+        """Say which budgets keep pods of lower priority than an entry; empty: none is known.
+
+        What other namespaces have is nobody else's to know by name.
+        """
         found = self.queue.preemptions.guarded(source, entry)
-        if not found:
-            return ""
-        kind = "PodDisruptionBudget" if len(found) == 1 else "PodDisruptionBudgets"
-        rest = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
-        return f"; pods of lower priority are kept by {kind} {', '.join(found[:MAX_NAMED])}{rest}"
+        own = [f"{namespace}/{name}" for namespace, name in found if namespace == entry.members[0].namespace]
+        kept = []
+        if own:
+            kind = "PodDisruptionBudget" if len(own) == 1 else "PodDisruptionBudgets"
+            rest = f" and {len(own) - MAX_NAMED} more" if len(own) > MAX_NAMED else ""
+            kept.append(f"{kind} {', '.join(own[:MAX_NAMED])}{rest}")
+        if len(own) < len(found):
+            kept.append("PodDisruptionBudgets of other namespaces")
+        return f"; pods of lower priority are kept by {', and by '.join(kept)}" if kept else ""
 
     def _outlook(self, source: ledger.Ledger, entry: order.Entry, *, now: float) -> str:
         """Return what is expected of an entry that has waited so long that GPUs are to be held for it."""
