@@ -248,9 +248,16 @@ DEFECTS: Final = (
     Defect(
         "a split gang stays",
         "queue/cleanup.py",
-        "elif 0 < len(bound) < len(alive) and not self._was_whole(key, alive):",
+        "elif 0 < len(bound) < len(alive) and not (self._was_whole(key, alive) or _is_being_bound(source, alive)):",
         "elif len(bound) < 0:",
         "a gang that was bound in part starts again",
+    ),
+    Defect(
+        "a gang is split up while a volume comes",
+        "queue/cleanup.py",
+        "not (self._was_whole(key, alive) or _is_being_bound(source, alive))",
+        "not self._was_whole(key, alive)",
+        "a gang that kube-scheduler is binding is left alone",
     ),
     Defect(
         "an eviction refused is asked again at once",

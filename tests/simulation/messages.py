@@ -33,7 +33,11 @@ _NO_HOLD = (
     "that it needs"
 )
 _OUTLOOK = rf"(; ({_HELD}|no GPU is held for it, as ({_NO_HOLD})))?"
-_GUARDED = r"(; pods of lower priority are kept by PodDisruptionBudgets? \S+(, \S+)*( and \d+ more)?)?"
+_OF_OTHERS = "PodDisruptionBudgets of other namespaces"
+_GUARDED = (
+    rf"(; pods of lower priority are kept by ({_OF_OTHERS}"
+    rf"|PodDisruptionBudgets? [^\s;,]+(, [^\s;,]+)*( and \d+ more)?(, and by {_OF_OTHERS})?))?"
+)
 _UNTRIED = (
     r"(; evicts nobody before \d{4}-\d\d-\d\d \d\d:\d\d UTC, as pods left in vain for such jobs)?"
     r"(; evicts nobody before kube-scheduler has said which nodes it accepts)?"
