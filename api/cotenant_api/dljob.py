@@ -11,6 +11,10 @@ from cotenant_api.names import GPUUID, GPUModel
 
 MAX_NAME = 52
 """A name becomes a Job's (with its attempt) and a pod's: 63 characters in all."""
+MAX_RUNS: Final = 1024
+"""Runs of a sweep."""
+MAX_SWEEP_NAME: Final = MAX_NAME - len(f"-{MAX_RUNS - 1}")
+"""The names of the runs of a sweep are made from its own."""
 
 PREDICTED = "Predicted"
 QUEUED = "Queued"
@@ -152,6 +156,11 @@ class Spec(documents.Model):
     replicas: Annotated[int, Field(ge=0, le=1024)] = 1
     """Pods of the job. More than one of a training job are a gang: they start together, and one that fails
     ends the attempt. A gang has at most the policy's `queue.maxGangSize` of them."""
+    completions: Annotated[int, Field(ge=1, le=MAX_RUNS)] | None = None
+    """Runs of a sweep: each is a DLJob `NAME-INDEX` of its own, with `replicas` pods, that fails, is packed and is
+    resubmitted by itself. Its index, from 0, is in COTENANT_COMPLETION_INDEX. Without it the DLJob is one run."""
+    parallelism: Annotated[int, Field(ge=1, le=MAX_RUNS)] | None = None
+    """Runs of a sweep that are under way at the same time, waiting ones included; default: all."""
     gpus_per_replica: Annotated[int, Field(ge=1, le=64)] = 1
     """GPUs of each pod; more than one are whole GPUs of one node, without co-tenants."""
     processes_per_gpu: Annotated[int, Field(ge=1, le=16)] = Field(default=1, alias="processesPerGPU")
@@ -178,7 +187,7 @@ class Spec(documents.Model):
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
     """What happens when the job runs out of GPU memory."""
     suspend: bool = False
-    """True: no pod runs; those that do are ended, uncounted. False: they start (again)."""
+    """True: no pod runs; those that do are ended, uncounted. False: they start (again). Of a sweep: of all runs."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Failures that the job survives; the next one makes it Failed. Default 6. What is not the job's own fault is
     not counted."""
@@ -300,6 +309,16 @@ class Status(documents.Model):
     """Where each replica is."""
     observed: Observed | None = None
     """What was measured."""
+    active: Annotated[int, Field(ge=0)] | None = None
+    """Runs of a sweep that are under way, as `active` of batch/v1."""
+    succeeded: Annotated[int, Field(ge=0)] | None = None
+    """Runs of a sweep that have ended well."""
+    failed: Annotated[int, Field(ge=0)] | None = None
+    """Runs of a sweep that have failed."""
+    completed_indexes: Annotated[str, Field(max_length=8192)] | None = None
+    """Indexes of the runs that have ended well, as batch/v1 writes them: `0-3,7`."""
+    failed_indexes: Annotated[str, Field(max_length=8192)] | None = None
+    """Indexes of the runs that have failed."""
 
 
 def contradiction(spec: Spec) -> str | None:

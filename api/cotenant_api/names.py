@@ -58,6 +58,8 @@ DLJOB_LABEL: Final = f"{GROUP}/dljob"
 DLJOB_UID_LABEL: Final = f"{GROUP}/dljob-uid"
 """On pods: a DLJob made again under the same name does not take over the pods of the old one."""
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+COMPLETION_INDEX_LABEL: Final = f"{GROUP}/completion-index"
+"""On the DLJob of a run of a sweep: its index, from 0."""
 ASKS_LABEL: Final = f"{GROUP}/asks"
 """On every pod that asks for a share, by admission: `gpu-share`. Policies with a parameter select by it."""
 

@@ -49,6 +49,10 @@ CREATION_FORBIDDEN: Final = "CreationForbidden"
 POD_CREATION_FAILED: Final = "PodCreationFailed"
 NAME_TAKEN: Final = "NameTaken"
 
+# Queued, Ready and the end of a sweep
+RUNS_UNDER_WAY: Final = "RunsUnderWay"
+RUNS_FAILED: Final = "RunsFailed"
+
 # Suspended
 SUSPENDED: Final = "Suspended"
 RESUMED: Final = "Resumed"

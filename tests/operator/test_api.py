@@ -107,7 +107,7 @@ def told(message: str = "m", identity: str = "i") -> actions.EmitEvent:
 
 
 async def test_event_told_twice_is_one_event(cluster: Cluster) -> None:
-    work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now)
+    work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now, tell=cluster.work.enqueue)
     for message in (told(), told(), told(identity="other")):
         await work.emit(TRAIN, message)
     assert cluster.events() == ["Created", "Created"]
@@ -127,7 +127,7 @@ async def test_status_of_a_changed_dljob_is_not_overwritten(cluster: Cluster) ->
     job = cluster.store.dljob(TRAIN)
     assert job is not None
     cluster.server.change("dljobs", "train", lambda value: value.update(spec={**value["spec"], "suspend": True}))
-    work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now)
+    work = executor.Executor(cluster.client, cluster.store, now=cluster.time.now, tell=cluster.work.enqueue)
     action = actions.PatchStatus(uid=job.meta.uid, version=job.meta.version, status={"attempts": 9}, urgent=True)
     with pytest.raises(api.ConflictError):
         await work.execute(TRAIN, action)
@@ -228,7 +228,7 @@ async def test_what_may_be_discarded_is_read_page_by_page_and_of_the_dljob_alone
         item = {"metadata": {**metadata, "creationTimestamp": "2026-01-01T00:00:00Z"}}
         return 200, {"items": [item], "metadata": {"continue": "" if number == 3 else "more"}}
 
-    work = executor.Executor(api.API(send), cluster.store, now=cluster.time.now)
+    work = executor.Executor(api.API(send), cluster.store, now=cluster.time.now, tell=cluster.work.enqueue)
     await work.execute(TRAIN, actions.Discard(kind=Kind.CONFIG_MAP, selector="a=b", owner_uid="u1", renew=None))
     *listed, deleted = asked
     assert [(one.query["limit"], one.query["labelSelector"], one.metadata_only) for one in listed] == [

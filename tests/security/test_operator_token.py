@@ -26,7 +26,7 @@ EXTRACTION = {
 LABELS = {names.DLJOB_LABEL: "train"}
 SELECTOR = LABELS | {f"{names.GROUP}/dljob-uid": "u"}
 GRAPH = "train-graph-0a1b2c3d"
-NAMES = {"jobs": "train-1", "services": "gang-train", "configmaps": GRAPH}
+NAMES = {"jobs": "train-1", "dljobs": "train-0", "services": "gang-train", "configmaps": GRAPH}
 EXTRACTED = LABELS | {f"{names.GROUP}/extraction": "0a1b2c3d"}
 OURS = ("kube-system", "kube-public", "kube-node-lease", names.RELEASE_NAMESPACE)
 KINDS = {
@@ -37,11 +37,13 @@ KINDS = {
     "serviceaccounts": "",
     "roles": RBAC,
     "rolebindings": RBAC,
+    "dljobs": names.GROUP,
 }
 
 
 def path_of(plural: str, namespace: str, name: str = "") -> str:
-    return clients.path_of(plural, group=KINDS[plural], namespace=namespace, name=name)
+    version = names.VERSION if plural == "dljobs" else "v1"
+    return clients.path_of(plural, group=KINDS[plural], version=version, namespace=namespace, name=name)
 
 
 def body(plural: str, *, owners: list[Json] | None = None, labels: Json | None = None, **more: Any) -> Json:
@@ -54,6 +56,11 @@ def body(plural: str, *, owners: list[Json] | None = None, labels: Json | None =
         "jobs": {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}},
         "deployments": {"spec": {"replicas": 0, "selector": {"matchLabels": selector}, "template": pod}},
         "services": {"spec": {"clusterIP": "None", "selector": SELECTOR}},
+        "dljobs": {
+            "apiVersion": names.API_VERSION,
+            "kind": "DLJob",
+            "spec": {"template": {"spec": {"containers": [CONTAINER]}}},
+        },
         "configmaps": {"data": {"a": "b"}},
         "serviceaccounts": {},
         "roles": {"rules": [rule]},
@@ -406,6 +413,14 @@ def test_its_templates_have_nothing_beyond_baseline(
     assert "privileged" in message or "immutable" in message
 
 
-def test_it_changes_no_dljob(operator: Client, workspace: Workspace, refused: Refused) -> None:
-    workspace.dljob("train", template=template())
-    assert "cannot patch" in refused(lambda: operator.patch(workspace.dljobs("train"), {"spec": {"suspend": True}}))
+def test_it_changes_no_dljob_but_the_runs_of_a_sweep(operator: Client, workspace: Workspace, refused: Refused) -> None:
+    owner = DLJOB | {"uid": workspace.dljob("train", template=template(), suspend=True)["metadata"]["uid"]}
+    message = refused(lambda: operator.patch(workspace.dljobs("train"), {"spec": {"suspend": False}}))
+    assert "this is controlled by nobody" in message
+    operator.create(path_of("dljobs", workspace.namespace), made("dljobs", workspace, owners=[owner]))
+    run = f"{workspace.dljobs('train-0')}?dryRun=All"
+    operator.patch(run, {"spec": {"suspend": True}})
+    change = {"spec": {"template": {"spec": {"containers": [{**CONTAINER, "image": "other"}]}}}}
+    assert "changes nothing else of them" in refused(lambda: operator.patch(run, change))
+    adopted = {"metadata": {"ownerReferences": [{**owner, "uid": "another"}]}}
+    assert "may not give an object another controller" in refused(lambda: operator.patch(run, adopted))

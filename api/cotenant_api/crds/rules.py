@@ -75,6 +75,15 @@ def _only_with_extraction(name: str) -> Rule:
     return Rule(rule, message, f".{name}", "FieldValueForbidden")
 
 
+def _not_in_a_sweep(name: str) -> Rule:
+    rule = f"!has(self.completions) || !has(self.model) || !has(self.model.{name})"
+    message = (
+        f"a sweep has no model.{name}: each run would extract the same graph; extract it once with `cotenant extract`, "
+        "and name it in model.configMapRef"
+    )
+    return Rule(rule, message, f".model.{name}", "FieldValueForbidden")
+
+
 def _fixed_for_training(name: str) -> Rule:
     message = f"{name} of a training job is immutable: delete the DLJob and create it again"
     return Rule(f"self.workloadType != 'Training' || self.{name} == oldSelf.{name}", message, f".{name}")
@@ -118,6 +127,10 @@ DLJOB = Refinement(
                 "metadata.name of a training job must have no '.', as names of pods have none: use '-'",
                 only_new=True,
             ),
+            Rule(
+                f"!has(self.spec.completions) || size(self.metadata.name) <= {dljob.MAX_SWEEP_NAME}",
+                f"metadata.name of a sweep must be at most {dljob.MAX_SWEEP_NAME} characters: its runs are NAME-INDEX",
+            ),
         ),
         "spec": (
             Rule(
@@ -133,8 +146,27 @@ DLJOB = Refinement(
             *(_fixed_for_training(name) for name in ("replicas", "gpusPerReplica", "processesPerGPU")),
             *(
                 _only_training(name)
-                for name in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "managedBy")
+                for name in (
+                    "backoffLimit",
+                    "activeDeadlineSeconds",
+                    "ttlSecondsAfterFinished",
+                    "managedBy",
+                    "completions",
+                )
             ),
+            Rule(
+                "has(self.completions) == has(oldSelf.completions) && "
+                "(!has(self.completions) || self.completions == oldSelf.completions)",
+                "completions is immutable: delete the DLJob and create it again",
+                ".completions",
+            ),
+            Rule(
+                "!has(self.parallelism) || has(self.completions)",
+                "parallelism belongs to a sweep: set completions, the number of its runs; replicas are pods of one run",
+                ".parallelism",
+                "FieldValueForbidden",
+            ),
+            *(_not_in_a_sweep(name) for name in ("onnx", "entrypoint")),
             *(_only_with_extraction(name) for name in ("batchSize", "precision", "inputShapes")),
             Rule(
                 "!has(self.model) || !(has(self.model.onnx) || has(self.model.entrypoint)) || has(self.batchSize)",

@@ -7,19 +7,21 @@ from datetime import datetime, timedelta
 
 from cotenant_api import conditions, dljob, pod
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, extracting, serving, training
+from cotenant_operator.life import attempts, creation, extracting, serving, sweeping, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
 from cotenant_operator.state import views
 from cotenant_operator.state.kinds import Kind
 from cotenant_operator.state.observed import Observed
-from cotenant_operator.telling import happenings, hindrances, status
+from cotenant_operator.telling import happenings, hindrances, status, sweep_status
 
 
 def wants_prediction(observed: Observed, now: datetime) -> bool:
     """Return whether the decision rests on a prediction that no workload carries yet."""
     job = observed.job
     if job.meta.deleting or job.finished is not None or job.spec is None or job.status_problem is not None:
+        return False
+    if job.spec.completions is not None:
         return False
     if conditions.find(job.status.conditions, dljob.PREDICTED) is None:
         return True
@@ -46,7 +48,7 @@ def reconcile(observed: Observed, now: datetime) -> Plan:
     extracted = extracting.look(observed, now)
     observed = creation.remembered(extracted.observed)
     stage = _stage(observed, now)
-    new = status.derive(observed, stage, now)
+    new = _status(observed, stage, now)
     extractions = extracted.todo if stage.finished is None else extracting.at_the_end(observed)
     todo = [*extractions, *stage.actions]
     if status.written(new) != job.written:
@@ -63,14 +65,28 @@ def _stage(observed: Observed, now: datetime) -> Stage:
         message = f"{observed.job.problem}: correct it"
         blocked = Blocked(reason=reasons.INVALID_SPEC, message=message)
         return Stage(blocked=blocked, attempt=observed.known_attempts)
+    if spec.completions is not None:
+        return sweeping.stage(observed, spec, now)
     if spec.workload_type is pod.WorkloadType.INFERENCE:
         return serving.stage(observed, spec, now)
     return training.stage(observed, spec, now)
 
 
+def _status(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
+    spec = observed.job.spec
+    if spec is not None and spec.completions is not None:
+        return sweep_status.derive(observed, spec, stage, now)
+    return status.derive(observed, stage, now)
+
+
 def _after_the_end(observed: Observed, ended: conditions.Condition, now: datetime) -> Plan:
     """Nothing starts again; the DLJob goes when its time is over."""
-    left = (*extracting.after_the_end(observed), *training.stale(observed, former_to=None), *_edited_late(observed.job))
+    left = (
+        *extracting.after_the_end(observed),
+        *training.stale(observed, former_to=None),
+        *sweeping.stale(observed),
+        *_edited_late(observed.job),
+    )
     seconds = observed.job.ttl_seconds
     if seconds is None:
         return Plan(actions=left)

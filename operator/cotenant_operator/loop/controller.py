@@ -106,7 +106,7 @@ class Controller:
         self._idling = idling.Idling()
         self._client, self._clock, self._leads = client, clock, options.leads
         self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
-        self._executor = executor.Executor(client, store, now=clock.now)
+        self._executor = executor.Executor(client, store, now=clock.now, tell=self.enqueue)
         self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
         self._overuses, self._reads = overuses.Overuses(client), reads.Reads(client, store)
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)

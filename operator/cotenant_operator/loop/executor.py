@@ -19,7 +19,7 @@ from cotenant_operator.plans import actions
 from cotenant_operator.state import reading, setbacks
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import Refusal
-from cotenant_operator.state.store import Store
+from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key, Meta
 
 _LOGGER = logging.getLogger(__name__)
@@ -41,12 +41,20 @@ class Refused(api.APIError):
 class Executor:
     """Does actions for one DLJob after another.
 
+    Args:
+        client: asks the API server.
+        store: takes in what it answers.
+        now: tells the time of day.
+        tell: has other DLJobs looked at that an answer concerns: the watch, which tells it again, names them no more.
+
     Attributes:
         fences: which workloads no earlier patch can change any more.
     """
 
-    def __init__(self, client: api.API, store: Store, *, now: Callable[[], datetime]) -> None:
-        self._api, self._store, self._now = client, store, now
+    def __init__(
+        self, client: api.API, store: Store, *, now: Callable[[], datetime], tell: Callable[[Keys], None]
+    ) -> None:
+        self._api, self._store, self._now, self._tell = client, store, now, tell
         self.fences = fences.Fences()
 
     async def execute(self, key: Key, action: actions.Action) -> None:
@@ -89,7 +97,7 @@ class Executor:
         # Whoever took it away: what the operator writes carries it, and is watched by it.
         metadata["labels"] = {names.DLJOB_LABEL: key.name}
         patch = {**action.patch, "metadata": metadata}
-        self._keep(action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
+        self._keep(key, action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
 
     async def _delete(self, key: Key, action: actions.Delete) -> None:
         name = Key(key.namespace, action.name)
@@ -109,11 +117,13 @@ class Executor:
             raise refused(error) from error
         else:
             self.fences.answered(key, made["metadata"]["uid"])
-        self._keep(action.kind, made)
+        self._keep(key, action.kind, made)
 
-    def _keep(self, kind: Kind, value: api.Json) -> None:
+    def _keep(self, key: Key, kind: Kind, value: api.Json) -> None:
+        """Take in what the API server has now; the watch has the DLJob looked at whose it is."""
         if kind in WATCHED:
-            self._store.put(kind, value)
+            own = reading.meta(value).key if kind is Kind.DLJOB else key
+            self._tell(self._store.put(kind, value) - {own})
 
     async def _discard(self, key: Key, action: actions.Discard) -> None:
         for seen in await self._owned(key.namespace, action):
@@ -157,7 +167,7 @@ class Executor:
             deployment = await self._api.apply(Kind.DEPLOYMENT, manifest, uid=action.uid, version=version)
         except (api.InvalidError, api.ForbiddenError, api.NotFoundError) as error:
             raise refused(error) from error
-        self._store.put(Kind.DEPLOYMENT, deployment)
+        self._keep(key, Kind.DEPLOYMENT, deployment)
 
     async def _taken(self, kind: Kind, name: Key, manifest: actions.Manifest) -> api.Json:
         """Return the object that has the name already: ours from before a restart, or somebody else's."""
@@ -189,7 +199,7 @@ class Executor:
     async def _patch_status(self, key: Key, action: actions.PatchStatus) -> None:
         patch = {"metadata": _as_it_was(action.uid, action.version), "status": dict(action.status)}
         written = await self._api.merge(Kind.DLJOB, key, patch, subresource="status")
-        self._store.put(Kind.DLJOB, written)
+        self._keep(key, Kind.DLJOB, written)
 
 
 def _as_it_was(uid: str, version: int) -> dict[str, str]:

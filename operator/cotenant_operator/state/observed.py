@@ -80,6 +80,7 @@ class Observed:
         overused: of evicted pods that had used more GPU memory than was booked: whether their agent had wanted that.
         siblings: how many DLJobs of its namespace are not over.
         idle: since when those of its pods that do no work have done none, by the operator's clock.
+        runs: of a sweep: the DLJobs that it controls.
     """
 
     job: views.DLJob
@@ -103,6 +104,7 @@ class Observed:
     overused: Mapping[PodUID, bool] = field(default_factory=dict)
     siblings: int = 1
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
+    runs: tuple[views.DLJob, ...] = ()
 
     @property
     def current_job(self) -> views.Job | None:

@@ -84,6 +84,7 @@ def dl_job(value: views.Object) -> views.DLJob:
         phase=None if status is None else status.phase,
         observed_generation=None if status is None else status.observed_generation,
         ready=status is not None and conditions.is_true(status.conditions, dljob.READY),
+        suspend_written=_BOOLEANS.get(_annotation(value, labels.SUSPEND) or ""),
     )
 
 

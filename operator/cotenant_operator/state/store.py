@@ -15,7 +15,7 @@ from cotenant_api import errors, gpunode, names, packingpolicy
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
 from cotenant_api.pod import WorkloadType
-from cotenant_operator.state import budget, gangs, reading, unread, views
+from cotenant_operator.state import budget, gangs, reading, sweeps, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import GPU, Observed, Refusal
@@ -47,6 +47,7 @@ class Store:
     def __init__(self, *, room: budget.Budget | None = None) -> None:
         self._dljobs: dict[Key, views.DLJob] = {}
         self._siblings: Counter[str] = Counter()
+        self._runs: dict[Key, set[Key]] = {}
         self._jobs: dict[Key, dict[str, views.Job]] = {}
         self._deployments: dict[Key, views.Deployment] = {}
         self._pods: dict[Key, dict[str, views.Pod]] = {}
@@ -219,7 +220,13 @@ class Store:
             quotas=self._gangs.quotas_of(key.namespace),
             siblings=self._siblings[key.namespace],
             rivals=self._gangs.rivals(self._dljobs, key, self._missing),
+            runs=self._runs_of(key, uid),
         )
+
+    def _runs_of(self, key: Key, uid: str) -> tuple[views.DLJob, ...]:
+        """Return the DLJobs that a sweep controls."""
+        found = (self._dljobs.get(run) for run in self._runs.get(key, ()))
+        return tuple(run for run in found if run is not None and run.meta.owner_uid == uid)
 
     def policy(self) -> packingpolicy.Spec | None:
         """Return the PackingPolicy in force."""
@@ -257,14 +264,30 @@ class Store:
             raise
         self._dljobs[job.meta.key] = job
         ended = before is not None and before.finished is None and job.finished is not None
-        return frozenset([job.meta.key]) | (self._unreadable.crowded_out(job.meta.key.namespace) if ended else NOBODY)
+        crowded = self._unreadable.crowded_out(job.meta.key.namespace) if ended else NOBODY
+        return frozenset([job.meta.key]) | crowded | self._sweep_of(job, before)
+
+    def _sweep_of(self, job: views.DLJob, before: views.DLJob | None) -> Keys:
+        """Return the sweep of a run, which is looked at when the run has come, ended, or does something else."""
+        sweep = _sweep(job.meta.key)
+        if job.meta.owner_uid is None or sweep is None:
+            return NOBODY
+        self._runs.setdefault(sweep, set()).add(job.meta.key)
+        told = before is not None and _told(before) == _told(job)
+        return NOBODY if told else frozenset([sweep])
 
     def _drop_dljob(self, uid: str, key: Key) -> Keys:
         if key in self._dljobs and self._dljobs[key].meta.uid == uid:
             self._siblings[key.namespace] -= _is_unfinished(self._dljobs.pop(key))
             if not self._siblings[key.namespace]:
                 del self._siblings[key.namespace]
-        return frozenset([key])
+        sweep = _sweep(key)
+        if sweep is None or key not in self._runs.get(sweep, ()):
+            return frozenset([key])
+        self._runs[sweep].discard(key)
+        if not self._runs[sweep]:
+            del self._runs[sweep]
+        return frozenset([key, sweep])
 
     def _take_job(self, value: Mapping[str, Any]) -> Keys:
         key, job = _owner(value), reading.job(value)
@@ -395,6 +418,17 @@ def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
     """Return the key under which an object is kept: its DLJob's, or its own."""
     metadata = value["metadata"]
     return _owner(value) if kind in (Kind.JOB, Kind.POD) else Key(metadata.get("namespace", ""), metadata["name"])
+
+
+def _sweep(run: Key) -> Key | None:
+    """Return the sweep of which a DLJob may be a run, by its name: labels may be taken away."""
+    found = sweeps.parsed(run.name)
+    return None if found is None else Key(run.namespace, found[0])
+
+
+def _told(run: views.DLJob) -> tuple[object, ...]:
+    """Return what a sweep is told of a run."""
+    return run.meta.uid, run.phase, run.finished is None, run.meta.deleting, run.suspend_written
 
 
 def _is_unfinished(job: views.DLJob | None) -> bool:

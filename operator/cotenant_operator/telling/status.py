@@ -149,7 +149,8 @@ def is_urgent(old: dljob.Status, new: dljob.Status) -> bool:
         states = tuple((found.type, found.status, found.reason) for found in status.conditions)
         where = tuple((replica.pod, replica.node) for replica in status.replicas if replica.node)
         model = None if status.prediction is None else status.prediction.gpu_model
-        return states, where, model, status.attempts, status.failures, status.phase, status.observed_generation
+        counted = status.attempts, status.failures, status.succeeded, status.failed
+        return states, where, model, counted, status.phase, status.observed_generation
 
     return core(old) != core(new)
 

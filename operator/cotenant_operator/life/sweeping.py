@@ -1,0 +1,97 @@
+"""A sweep: which runs are made, stopped, taken away, and when it is over. Pure.
+
+Each run is a DLJob of its own, with its own attempts; the sweep says only how many are under way. What a run came to is
+kept in the sweep's status: a run that was deleted afterwards is not made again. A run that was deleted before it ended
+is. Of a suspended sweep all runs are suspended; one that a user has suspended or resumed himself is left as it is.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from cotenant_api import conditions, dljob
+from cotenant_operator import reasons
+from cotenant_operator.plans import actions
+from cotenant_operator.plans.stages import Blocked, Note, Stage
+from cotenant_operator.state import sweeps, views
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders, runs
+
+AT_ONCE: Final = 32
+"""Runs that are made, changed or deleted in one look: others are worked on in between."""
+
+
+def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
+    """Where the sweep stands and what is next."""
+    sweep = sweeps.look(observed, spec)
+    stopped = tuple(_stopped(sweep, wanted=spec.suspend))
+    if sweep.is_over:
+        return Stage(actions=stopped[:AT_ONCE], workload=True, finished=_ended(sweep))
+    refusal = observed.refusal
+    if refusal is not None and refusal.stands(observed.job.meta.generation, now):
+        blocked = Blocked(reason=refusal.reason, message=refusal.message)
+        return Stage(actions=stopped[:AT_ONCE], blocked=blocked, workload=True, retry_at=refusal.retry_at)
+    missing = () if spec.suspend else tuple(_missing(sweep, spec))
+    made = (actions.Create(kind=Kind.DLJOB, manifest=runs.manifest(observed.job, spec, index)) for index in missing)
+    todo = (*stopped[:AT_ONCE], *itertools.islice(made, AT_ONCE))
+    return Stage(
+        actions=todo,
+        workload=True,
+        notes=_begun(observed, sweep, missing),
+        retry_at=now if len(todo) < len(stopped) + len(missing) else None,
+    )
+
+
+def stale(observed: Observed) -> tuple[actions.Delete, ...]:
+    """Return the deletions of runs that a sweep has after its end: a creation may arrive late."""
+    living = (run for _, run in sweeps.indexed(observed) if run.finished is None)
+    return tuple(itertools.islice(_deleted(living), AT_ONCE))
+
+
+def _missing(sweep: sweeps.Sweep, spec: dljob.Spec) -> Iterator[int]:
+    """Return the indexes of the runs that begin now, as far as the parallelism lets them."""
+    room = (spec.parallelism or sweep.total) - len(sweep.active)
+    for index in range(sweep.total):
+        if room <= 0:
+            return
+        if index not in sweep.completed and index not in sweep.failed and index not in sweep.active:
+            room -= 1
+            yield index
+
+
+def _stopped(sweep: sweeps.Sweep, *, wanted: bool) -> Iterator[actions.Delete | actions.Change]:
+    """Return the deletion of runs that have to go, and the suspension, or the resumption, of the others, once each."""
+    yield from _deleted(sweep.left)
+    for run in sweep.active.values():
+        if (run.suspend_written or False) is not wanted and not run.meta.deleting:
+            meta = run.meta
+            patch = builders.suspended({}, suspend=wanted)
+            yield actions.Change(kind=Kind.DLJOB, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
+
+
+def _deleted(found: Iterable[views.DLJob]) -> Iterator[actions.Delete]:
+    for run in found:
+        if not run.meta.deleting:
+            yield actions.Delete(kind=Kind.DLJOB, name=run.meta.key.name, uid=run.meta.uid)
+
+
+def _begun(observed: Observed, sweep: sweeps.Sweep, made: Sequence[int]) -> tuple[Note, ...]:
+    """Return that the sweep begins, once."""
+    if not made or sweep.done or sweep.active or observed.job.status.phase is not None:
+        return ()
+    name = observed.job.meta.key.name
+    message = (
+        f"begins {sweep.total} runs, DLJobs {sweeps.run_name(name, 0)} to {sweeps.run_name(name, sweep.total - 1)}"
+    )
+    return (Note(warning=False, reason=reasons.CREATED, message=message, attempt=0),)
+
+
+def _ended(sweep: sweeps.Sweep) -> conditions.Condition:
+    if not sweep.failed:
+        condition_type, reason, message = dljob.COMPLETE, reasons.COMPLETED, f"all {sweep.total} runs ended well"
+    else:
+        condition_type, reason = dljob.FAILED, reasons.RUNS_FAILED
+        message = f"{len(sweep.failed)} of {sweep.total} runs failed: {sweeps.shortened(sweep.failed)}"
+    return conditions.Condition(type=condition_type, status=conditions.Status.TRUE, reason=reason, message=message)

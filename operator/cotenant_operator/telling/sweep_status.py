@@ -1,0 +1,94 @@
+"""The status of a sweep, from its runs. Pure.
+
+The conditions are those of any DLJob, of all runs together: Queued while runs wait and none has a GPU, Ready when all
+have ended well.
+"""
+
+from collections import Counter
+from datetime import datetime
+
+from cotenant_api import conditions, dljob
+from cotenant_operator import reasons
+from cotenant_operator.plans.stages import Stage
+from cotenant_operator.state import indexes, sweeps
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.telling.conditions import Verdict, stalled, suspended
+
+_PLACED = (dljob.Phase.RUNNING, dljob.Phase.STARTING)
+
+
+def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) -> dljob.Status:
+    """Return the status that describes this moment."""
+    job, sweep = observed.job, sweeps.look(observed, spec)
+    phases = Counter(run.phase or dljob.Phase.PENDING for run in sweep.active.values())
+    before = {item.type: item for item in job.status.conditions}
+    verdicts = (
+        _queued(stage, sweep, phases),
+        _ready(stage, sweep, phases),
+        stalled(stage, before=before.get(dljob.STALLED)),
+        suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
+    )
+    found = job.status.conditions
+    for verdict in verdicts:
+        if verdict is not None:
+            found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
+    if stage.finished is not None:
+        final = stage.finished.model_copy(update={"observed_generation": job.meta.generation})
+        found = conditions.updated(found, final, now=now)
+    started = job.status.start_time or (conditions.timestamp(now) if _runs(phases) or sweep.done else None)
+    return dljob.Status(
+        observed_generation=job.meta.generation,
+        phase=_phase(found, phases),
+        conditions=found,
+        start_time=started,
+        completion_time=job.status.completion_time or (None if stage.finished is None else conditions.timestamp(now)),
+        active=len(sweep.active),
+        succeeded=len(sweep.completed),
+        failed=len(sweep.failed),
+        completed_indexes=indexes.text(sweep.completed) or None,
+        failed_indexes=indexes.text(sweep.failed) or None,
+    )
+
+
+def _runs(phases: Counter[dljob.Phase]) -> int:
+    return sum(phases[phase] for phase in _PLACED)
+
+
+def _queued(stage: Stage, sweep: sweeps.Sweep, phases: Counter[dljob.Phase]) -> Verdict:
+    if stage.finished is not None:
+        return Verdict(dljob.QUEUED, False, stage.finished.reason, stage.finished.message)
+    if stage.blocked is not None:
+        return Verdict(dljob.QUEUED, False, stage.blocked.reason, stage.blocked.message)
+    waits = not _runs(phases) and phases[dljob.Phase.QUEUED] > 0
+    return Verdict(dljob.QUEUED, waits, reasons.RUNS_UNDER_WAY, _words(sweep, phases))
+
+
+def _ready(stage: Stage, sweep: sweeps.Sweep, phases: Counter[dljob.Phase]) -> Verdict:
+    if stage.finished is None:
+        return Verdict(dljob.READY, False, reasons.RUNS_UNDER_WAY, _words(sweep, phases))
+    complete = stage.finished.type == dljob.COMPLETE
+    return Verdict(dljob.READY, complete, stage.finished.reason, stage.finished.message)
+
+
+def _words(sweep: sweeps.Sweep, phases: Counter[dljob.Phase]) -> str:
+    """Say how many runs have ended, and what the others do."""
+    failed = f", {len(sweep.failed)} of them failed ({sweeps.shortened(sweep.failed)})" if sweep.failed else ""
+    told = [
+        (_runs(phases), "running"),
+        (phases[dljob.Phase.QUEUED] + phases[dljob.Phase.PENDING], "waiting"),
+        (phases[dljob.Phase.SUSPENDED], "suspended"),
+    ]
+    others = "".join(f"; {count} {word}" for count, word in told if count)
+    return f"{sweep.done} of {sweep.total} runs have ended{failed}{others}"
+
+
+def _phase(found: tuple[conditions.Condition, ...], phases: Counter[dljob.Phase]) -> dljob.Phase:
+    for condition_type, phase in (
+        (dljob.FAILED, dljob.Phase.FAILED),
+        (dljob.COMPLETE, dljob.Phase.SUCCEEDED),
+        (dljob.SUSPENDED, dljob.Phase.SUSPENDED),
+    ):
+        if conditions.is_true(found, condition_type):
+            return phase
+    order = (dljob.Phase.RUNNING, dljob.Phase.STARTING, dljob.Phase.QUEUED)
+    return next((phase for phase in order if phases[phase]), dljob.Phase.PENDING)

@@ -1,0 +1,51 @@
+"""The runs of a sweep: DLJobs that its DLJob controls. Pure: a value in, a manifest out."""
+
+import copy
+import json
+from typing import Any, Final
+
+from cotenant_api import dljob, names
+from cotenant_operator import labels
+from cotenant_operator.state import sweeps, views
+from cotenant_operator.workloads import builders, template
+
+COMPLETION_INDEX: Final = "COTENANT_COMPLETION_INDEX"
+"""Index of the run, from 0."""
+JOB_COMPLETION_INDEX: Final = "JOB_COMPLETION_INDEX"
+"""The same, as batch/v1 calls it; the Job controller leaves it as it stands. In a gang it is the member's index."""
+_OF_THE_SWEEP: Final = ("completions", "parallelism", "suspend", "ttlSecondsAfterFinished")
+"""Fields that say something of all runs together."""
+
+
+def manifest(owner: views.DLJob, spec: dljob.Spec, index: int) -> dict[str, Any]:
+    """Return a run of a sweep: its DLJob as the user wrote it, with the index in every container.
+
+    Args:
+        owner: the DLJob of the sweep, which has a spec.
+        spec: the same spec, as a value.
+        index: of the run.
+    """
+    written: dict[str, Any] = copy.deepcopy(json.loads(owner.text or b"{}"))
+    content = {field: value for field, value in written.items() if field not in _OF_THE_SWEEP}
+    inner = content["template"]["spec"]
+    added = [{"name": COMPLETION_INDEX, "value": str(index)}]
+    if spec.replicas == 1:
+        added.append({"name": JOB_COMPLETION_INDEX, "value": str(index)})
+    for container in (*inner.get("initContainers", ()), *inner["containers"]):
+        present = container.get("env") or []
+        taken = {item.get("name") for item in present}
+        # First, so that what the user sets may refer to it.
+        container["env"] = [*(one for one in added if one["name"] not in taken), *present]
+    metadata = {
+        "name": sweeps.run_name(owner.meta.key.name, index),
+        "namespace": owner.meta.key.namespace,
+        "labels": {
+            names.DLJOB_LABEL: owner.meta.key.name,
+            names.COMPLETION_INDEX_LABEL: str(index),
+            labels.MANAGED_BY: template.MANAGER,
+            **labels.of_kueue(owner.meta.labels),
+        },
+        "ownerReferences": [builders.owner_reference(owner)],
+    }
+    made = {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": metadata, "spec": content}
+    return builders.suspended(made, suspend=False)
