@@ -13,7 +13,7 @@ from cotenant_api.pod import PackedReason
 from cotenant_operator import reasons
 from cotenant_operator.state.carried import Cause
 from cotenant_operator.telling import happenings
-from cotenant_operator.workloads import environment
+from cotenant_operator.workloads import environment, runs
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "dljob.md"
@@ -69,7 +69,8 @@ def test_every_cause_of_an_attempts_end_is_there() -> None:
 
 def test_every_variable_of_a_container_is_there() -> None:
     spec = dljob.Spec(replicas=2, template={})
-    assert set(words("What the container finds")) == set(environment.variables(spec, attempt=1, master="host"))
+    found = set(environment.variables(spec, attempt=1, master="host"))
+    assert set(words("What the container finds")) == found | {runs.COMPLETION_INDEX}
 
 
 def test_every_example_is_shown() -> None:

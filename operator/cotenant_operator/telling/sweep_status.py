@@ -9,6 +9,7 @@ from datetime import datetime
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
+from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import indexes, sweeps
 from cotenant_operator.state.observed import Observed
@@ -20,7 +21,10 @@ _PLACED = (dljob.Phase.RUNNING, dljob.Phase.STARTING)
 def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) -> dljob.Status:
     """Return the status that describes this moment."""
     job, sweep = observed.job, sweeps.look(observed, spec)
+    # The status is written when what the stage makes is there.
+    made = sum(isinstance(action, actions.Create) for action in stage.actions)
     phases = Counter(run.phase or dljob.Phase.PENDING for run in sweep.active.values())
+    phases[dljob.Phase.PENDING] += made
     before = {item.type: item for item in job.status.conditions}
     verdicts = (
         _queued(stage, sweep, phases),
@@ -42,7 +46,7 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         conditions=found,
         start_time=started,
         completion_time=job.status.completion_time or (None if stage.finished is None else conditions.timestamp(now)),
-        active=len(sweep.active),
+        active=len(sweep.active) + made,
         succeeded=len(sweep.completed),
         failed=len(sweep.failed),
         completed_indexes=indexes.text(sweep.completed) or None,
