@@ -64,7 +64,7 @@ def test_an_account_may_do_its_work(cluster: Cluster, account: str, verb: str, r
         ("patch", "validatingadmissionpolicies.admissionregistration.k8s.io"),
         ("patch", "customresourcedefinitions.apiextensions.k8s.io"),
         ("patch", "packingpolicies.cotenant.dev"),
-        ("patch", "dljobs.cotenant.dev"),
+        ("update", "dljobs.cotenant.dev"),
         ("delete", "nodes"),
         ("*", "*"),
     ],
