@@ -32,10 +32,11 @@ def test_an_agent_has_pods_of_its_own_node_evicted_and_no_others(workspace: Work
     cluster = workspace.installation.cluster
     agent = cluster.client_for_token(cluster.token(names.RELEASE_NAMESPACE, names.NODE_AGENT_ACCOUNT, bound_node=NODE))
     reason = gpunode.EvictionReason.MEMORY_OVERUSE.value
-    asked = [
-        {"podUID": uid, "namespace": workspace.namespace, "pod": name, "evict": reason} for name, uid in uids.items()
-    ]
-    agent.patch(f"{PATH}/status", {"status": {"gpus": [listed[0] | {"tenants": asked}, *listed[1:]]}})
+    asked: list[Json] = []
+    # The others first: when the own pod is gone, they have been asked for as long.
+    for name in ("others", "own"):
+        asked.append({"podUID": uids[name], "namespace": workspace.namespace, "pod": name, "evict": reason})
+        agent.patch(f"{PATH}/status", {"status": {"gpus": [listed[0] | {"tenants": asked}, *listed[1:]]}})
     waiting.wait_until(lambda: workspace.client.find(workspace.pods("own")) is None, "the eviction", SECONDS)
     told = [event for event in workspace.events() if event["involvedObject"]["name"] == "own"]
     assert any(f"the agent of {NODE}: it uses more GPU memory than was booked" in one["message"] for one in told)

@@ -69,6 +69,21 @@ def test_a_tenant_makes_no_attempt_that_was_measured(tenant: Tenant, refused: Re
     assert f"metadata.annotations[{labels.ENDED}]: only the operator may change it" in message
 
 
+@pytest.mark.parametrize("key", [labels.ENDED, labels.CARRIED])
+def test_a_tenant_makes_no_cron_job_whose_jobs_were_measured(tenant: Tenant, refused: Refused, key: str) -> None:
+    """The controller that makes them has the rights of Kubernetes' own."""
+    template = {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}
+    job = {"metadata": {"annotations": {key: FORGED}}, "spec": {"template": template}}
+    made = {"metadata": {"name": "nightly"}, "spec": {"schedule": "0 0 1 1 *", "jobTemplate": job}}
+    path = clients.path_of("cronjobs", group="batch", namespace=tenant.workspace.namespace)
+    message = refused(lambda: tenant.client.create(path, made))
+    assert f"spec.jobTemplate.metadata.annotations[{key}]: only the operator may change it" in message
+    job["metadata"] = {}
+    tenant.client.create(path, made)
+    change = {"spec": {"jobTemplate": {"metadata": {"annotations": {key: FORGED}}}}}
+    assert "only the operator may change it" in refused(lambda: tenant.client.patch(f"{path}/nightly", change))
+
+
 @pytest.mark.parametrize("plural", KINDS)
 def test_all_else_of_an_attempt_is_the_tenants(tenant: Tenant, operator: Client, plural: str) -> None:
     path, body = workload(tenant, plural, {labels.CARRIED: "{}"})

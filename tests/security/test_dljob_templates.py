@@ -71,7 +71,7 @@ def baseline(workspace: Workspace) -> Workspace:
 
 def dljob(spec: Json, **metadata: Any) -> Json:
     pod = template(**spec)
-    pod["metadata"] |= metadata
+    pod["metadata"] = metadata
     return {
         "apiVersion": names.API_VERSION,
         "kind": "DLJob",
@@ -205,6 +205,18 @@ def of_model(model: Json) -> Json:
     found = dljob(OWN)
     found["spec"]["model"] = model
     return found
+
+
+def test_who_may_make_no_pods_gives_them_no_annotations_by_which_clouds_give_roles(
+    author: Tenant, refused: Refused
+) -> None:
+    path, role = author.workspace.dljobs(), {"iam.amazonaws.com/role": "admin"}
+    says = "spec.template.metadata.annotations: by them clouds give pods roles"
+    made = dljob(OWN, annotations=role)
+    assert says in refused(lambda: author.client.create(path, made))
+    author.client.create(path, dljob(OWN))
+    later = {"spec": {"template": {"metadata": {"annotations": role}}}}
+    assert says in refused(lambda: author.client.patch(f"{path}/train", later))
 
 
 def test_who_may_make_no_pods_has_no_volume_mounted_for_extraction(author: Tenant, refused: Refused) -> None:

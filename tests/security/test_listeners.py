@@ -97,6 +97,13 @@ LISTENERS: dict[str, Serving] = {
     "operator": of_the_operator,
 }
 EVERY = pytest.mark.parametrize("name", LISTENERS)
+OWN: dict[str, listeners.Limits] = {
+    "agent": agent.LIMITS,
+    "dashboard": dashboard.LIMITS,
+    "extender": extender.MONITORING,
+    "operator": operator.LIMITS,
+}
+"""What each of our programs runs with."""
 
 
 class Client:
@@ -160,6 +167,14 @@ async def test_a_body_that_trickles_ends_with_its_deadline(name: str) -> None:
             client._writer.write(b"x")
             clock[0] += limits.request_seconds / 4
         door.sweep()
+        await client.closed()
+        client.close()
+
+
+@EVERY
+async def test_headers_without_end_close_the_connection_at_64_kib(name: str) -> None:
+    async with LISTENERS[name](listeners.Door(OWN[name])) as port:
+        client = await Client.to(port, WHOLE[:-2] + 65 * (b"X-More: " + b"x" * 1014 + b"\r\n"))
         await client.closed()
         client.close()
 

@@ -348,12 +348,22 @@ def test_an_extraction_writes_the_graph_of_its_dljob_whatever_a_role_lets_it(
     path = path_of("configmaps", workspace.namespace)
     owner = DLJOB | {"uid": workspace.dljob("train")["metadata"]["uid"]}
     workspace.client.create(path, body("configmaps", owners=[owner]))
-    other = {"metadata": {"name": "mine-graph-0a1b2c3d"}, "data": {"a": "b"}}
-    workspace.client.create(path, other)
+    another = DLJOB | {"name": "train2", "uid": workspace.dljob("train2")["metadata"]["uid"]}
+    others = {
+        "mine-graph-0a1b2c3d": {},
+        "train2-graph-0a1b2c3d": {"labels": EXTRACTED, "ownerReferences": [another]},
+        "train-graph-ffffffff": {
+            "labels": EXTRACTED | {f"{names.GROUP}/extraction": "ffffffff"},
+            "ownerReferences": [owner],
+        },
+    }
+    for name, metadata in others.items():
+        workspace.client.create(path, {"metadata": {"name": name, **metadata}, "data": {"a": "b"}})
     written = {"data": {"graph.json": "{}"}}
     extraction.patch(f"{path}/{GRAPH}", written)
     says = "an extraction writes the graph of its DLJob, and no other ConfigMap"
-    assert says in refused(lambda: extraction.patch(f"{path}/mine-graph-0a1b2c3d", written))
+    for name in others:
+        assert says in refused(lambda name=name: extraction.patch(f"{path}/{name}", written))  # type: ignore[misc]
     assert says in refused(lambda: extraction.create(path, {"metadata": {"name": "new"}}))
     assert says in refused(lambda: extraction.delete(f"{path}/{GRAPH}"))
     marked = {"metadata": {"annotations": {"a": "b"}}}
@@ -381,7 +391,12 @@ def test_its_events_are_about_dljobs_and_its_own(operator: Client, workspace: Wo
     about = {"kind": "DLJob", "name": "train", "namespace": workspace.namespace}
     event = {"metadata": {"name": "e"}, "involvedObject": about, "reportingComponent": names.OPERATOR_ACCOUNT}
     operator.create(path, event)
-    for forged in ({"involvedObject": about | {"kind": "Pod"}}, {"reportingComponent": "kubelet"}):
+    for forged in (
+        {"involvedObject": about | {"kind": "Pod"}},
+        {"reportingComponent": "kubelet"},
+        {"source": {"component": "kubelet"}},
+        {"source": {"component": names.OPERATOR_ACCOUNT, "host": "h200-0"}},
+    ):
         message = refused(lambda forged=forged: operator.create(path, event | forged))  # type: ignore[misc]
         assert "the operator tells about DLJobs" in message
 

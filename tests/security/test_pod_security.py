@@ -36,12 +36,20 @@ def host_path(path: str) -> Json:
     return {"volumes": [{"name": "host", "hostPath": {"path": path}}]}
 
 
+BEYOND_BASELINE = (
+    *("AUDIT_CONTROL", "AUDIT_READ", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "IPC_LOCK"),
+    *("IPC_OWNER", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE", "NET_ADMIN", "NET_BROADCAST", "NET_RAW"),
+    *("PERFMON", "SYSLOG", "SYS_BOOT", "SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME"),
+    *("SYS_TTY_CONFIG", "WAKE_ALARM"),
+)
+"""All that Linux has beside those that the level allows and those below."""
 OF_A_CONTAINER: dict[str, tuple[Json, str]] = {
     "privileged": ({"securityContext": {"privileged": True}}, "remove securityContext.privileged"),
     "SYS_ADMIN": (capable("SYS_ADMIN"), "capabilities.add: SYS_ADMIN: "),
     "SYS_PTRACE": (capable("CHOWN", "SYS_PTRACE"), "capabilities.add: CHOWN, SYS_PTRACE: "),
     "MKNOD": (capable("MKNOD"), "capabilities.add: MKNOD: "),
     "ALL": (capable("ALL"), "capabilities.add: ALL: "),
+    **{name: (capable(name), f"capabilities.add: {name}: ") for name in BEYOND_BASELINE},
     "every GPU": (env("all"), "env[NVIDIA_VISIBLE_DEVICES]: all: "),
     "a GPU by number": (env("0"), "env[NVIDIA_VISIBLE_DEVICES]: 0: "),
     "to configure MIG": (
