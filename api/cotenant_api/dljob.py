@@ -274,6 +274,15 @@ class Observed(documents.Model):
     """How long it was alone on its GPU."""
 
 
+class Scale(documents.Model):
+    """What the subresource `scale` tells autoscalers of an inference job."""
+
+    replicas: Annotated[int, Field(ge=0)]
+    """Pods that it has."""
+    selector: Annotated[str, Field(max_length=512)]
+    """Labels of these pods, as a selector."""
+
+
 def _observed(value: object) -> object:
     return None if value == NEVER_OBSERVED else value
 
@@ -309,6 +318,8 @@ class Status(documents.Model):
     """Where each replica is."""
     observed: Observed | None = None
     """What was measured."""
+    scale: Scale | None = None
+    """Of an inference job: what autoscalers read by the subresource `scale`."""
     active: Annotated[int, Field(ge=0)] | None = None
     """Runs of a sweep that are under way, as `active` of batch/v1."""
     succeeded: Annotated[int, Field(ge=0)] | None = None

@@ -118,6 +118,29 @@ def test_a_number_of_replicas_that_an_autoscaler_chose_stands_until_the_dljob_na
     waiting.wait_until(lambda: workspace.client.get(path)["spec"]["replicas"] == 4, "four replicas", SECONDS)
 
 
+def test_an_autoscaler_scales_a_dljob_by_its_subresource_and_nothing_is_rolled(workspace: Workspace) -> None:
+    workspace.dljob("serve", model=workspace.graph("graph"), workloadType="Inference", template=template(run_for=""))
+    workspace.wait_for_phase("serve", Phase.RUNNING)
+    pods = {pod["metadata"]["uid"] for pod in workspace.client.items(workspace.pods())}
+    autoscalers = clients.path_of(
+        "horizontalpodautoscalers", group="autoscaling", version="v2", namespace=workspace.namespace
+    )
+    target = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": "serve"}
+    scaling = {"scaleTargetRef": target, "minReplicas": 3, "maxReplicas": 5}
+    workspace.client.create(autoscalers, {"metadata": {"name": "serve"}, "spec": scaling})
+    dljob = workspace.dljobs("serve")
+    waiting.wait_until(lambda: workspace.client.get(dljob)["spec"]["replicas"] == 3, "three replicas", SECONDS)
+    waiting.wait_until(lambda: workspace.status("serve")["scale"]["replicas"] == 3, "three pods", SECONDS)
+    scale = workspace.client.get(f"{dljob}/scale")
+    assert scale["status"]["replicas"] == 3
+    found = workspace.client.items(workspace.pods(), labelSelector=scale["status"]["selector"])
+    assert pods < {pod["metadata"]["uid"] for pod in found}
+    cluster = workspace.installation.cluster
+    cluster.kubectl("delete", "hpa/serve", "--namespace", workspace.namespace)
+    cluster.kubectl("scale", "dlj/serve", "--replicas=1", "--namespace", workspace.namespace)
+    waiting.wait_until(lambda: workspace.status("serve")["scale"]["replicas"] == 1, "one pod", SECONDS)
+
+
 def test_a_template_that_somebody_changed_is_told_and_put_right_by_the_next_edit(workspace: Workspace) -> None:
     workspace.dljob("serve", model=workspace.graph("graph"), workloadType="Inference", template=template(run_for=""))
     workspace.wait_for_phase("serve", Phase.RUNNING)

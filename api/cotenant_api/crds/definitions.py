@@ -23,6 +23,7 @@ class Kind:
     refinement: rules.Refinement
     columns: tuple[tuple[str, str, str, int], ...]
     spec_required: bool = True
+    scale: tuple[tuple[str, str], ...] = ()
 
 
 def _reason(condition_type: str) -> str:
@@ -56,6 +57,11 @@ KINDS = (
             ("Attempts", "integer", ".status.attempts", 1),
             _AGE,
             ("Message", "string", _message(dljob.QUEUED), 1),
+        ),
+        scale=(
+            ("specReplicasPath", ".spec.replicas"),
+            ("statusReplicasPath", ".status.scale.replicas"),
+            ("labelSelectorPath", ".status.scale.selector"),
         ),
     ),
     Kind(
@@ -124,7 +130,7 @@ def definition(kind: Kind) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": _schema(kind)},
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, **({"scale": dict(kind.scale)} if kind.scale else {})},
                     "additionalPrinterColumns": [_column(*column) for column in kind.columns],
                 }
             ],

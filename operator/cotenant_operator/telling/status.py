@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from cotenant_api import conditions, dljob, documents, places, pod, prediction
+from cotenant_api import conditions, dljob, documents, names, places, pod, prediction
 from cotenant_operator import reasons
 from cotenant_operator.graphs import sources
 from cotenant_operator.plans.stages import Stage
@@ -47,7 +47,18 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         refused_graph=_refused_graph(observed),
         replicas=_replicas(observed, stage, pods),
         observed=shown.measured(pods, observed),
+        scale=_scale(observed, spec),
     )
+
+
+def _scale(observed: Observed, spec: dljob.Spec) -> dljob.Scale | None:
+    """Return what autoscalers read: by these labels they find the pods of which they know metrics."""
+    if spec.workload_type is not pod.WorkloadType.INFERENCE:
+        return None
+    meta = observed.job.meta
+    marks = {names.DLJOB_LABEL: meta.key.name, names.DLJOB_UID_LABEL: meta.uid}
+    selector = ",".join(f"{key}={value}" for key, value in marks.items())
+    return dljob.Scale(replicas=len(replicas.of_deployment(observed.pods)), selector=selector)
 
 
 def _verdicts(
@@ -130,6 +141,7 @@ def patch(new: dljob.Status) -> dict[str, Any]:
         "prediction": dljob.PredictionStatus,
         "refusedGraph": dljob.RefusedGraph,
         "observed": dljob.Observed,
+        "scale": dljob.Scale,
     }
     for name, model in models.items():
         inner = stored.get(name)
