@@ -148,6 +148,46 @@ class OOMPolicy(documents.Model):
     """Memory of the next attempt, in percent of the larger of what was measured and what was booked."""
 
 
+class FailureAction(enum.StrEnum):
+    """What a matching failure does."""
+
+    FAIL_JOB = "FailJob"
+
+
+class ExitCodeOperator(enum.StrEnum):
+    """How an exit code is compared with values."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+
+
+class OnExitCodes(documents.Model):
+    """Exit codes of containers that failed."""
+
+    container_name: ShortName | None = None
+    """Container that it looks at; default: any."""
+    operator: ExitCodeOperator
+    """In: one of the values. NotIn: none of them. 0 is never compared."""
+    values: Annotated[tuple[Annotated[int, Field(ge=0, le=255)], ...], Field(min_length=1, max_length=255)]
+    """Exit codes, each once."""
+
+
+class FailureRule(documents.Model):
+    """One rule of `podFailurePolicy`."""
+
+    action: FailureAction
+    """FailJob: the job has failed, whatever is left of `backoffLimit`."""
+    on_exit_codes: OnExitCodes
+    """The failures that it is for."""
+
+
+class PodFailurePolicy(documents.Model):
+    """Which failures end a training job at once, as `podFailurePolicy` of batch/v1."""
+
+    rules: Annotated[tuple[FailureRule, ...], Field(min_length=1, max_length=16)]
+    """Looked at in order. Pods that were evicted, ran out of GPU memory or were victims of a fault match none."""
+
+
 class Spec(documents.Model):
     """What a user writes."""
 
@@ -191,6 +231,9 @@ class Spec(documents.Model):
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Failures that the job survives; the next one makes it Failed. Default 6. What is not the job's own fault is
     not counted."""
+    pod_failure_policy: PodFailurePolicy | None = None
+    """Exit codes after which it is not tried again: an error in its configuration, say. Running out of GPU memory and
+    what is not the job's own fault come first."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
     """How long the job may have all its GPUs, all attempts together; then it is Failed. Waiting for them does not
     count, the first time or again, nor do suspension and backoff."""

@@ -66,6 +66,7 @@ COMPLETED: Final = "Completed"
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 OUT_OF_MEMORY: Final = "OutOfMemory"
+POD_FAILURE_POLICY: Final = "PodFailurePolicy"
 ATTEMPT_UNREADABLE: Final = "AttemptUnreadable"
 
 # Events alone

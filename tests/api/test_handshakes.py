@@ -142,12 +142,18 @@ async def test_somebody_who_begins_many_keeps_nobody_from_finishing(
             writer.close()
 
 
+def tls_protocols() -> list[sslproto.SSLProtocol]:
+    return [one for one in gc.get_objects() if isinstance(one, sslproto.SSLProtocol)]
+
+
 async def test_no_handshake_begins_on_a_connection_that_was_closed_before_it(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     few = dataclasses.replace(LIMITS, connections=1, burst=0)
     begun = handshakes.Handshakes(contexts[0], limits=few)
     loop, transports = asyncio.get_running_loop(), []
+    # Of other tests some may be left.
+    before = tls_protocols()
 
     def made() -> asyncio.Protocol:
         protocol = begun.guard(Echo)()
@@ -163,7 +169,7 @@ async def test_no_handshake_begins_on_a_connection_that_was_closed_before_it(
             while len(transports) < len(clients):
                 await asyncio.to_thread(bool)
             await asyncio.to_thread(bool)
-        alive = [one for one in gc.get_objects() if isinstance(one, sslproto.SSLProtocol)]
+        alive = [one for one in tls_protocols() if not any(one is other for other in before)]
         for client in clients:
             client.close()
         assert len(alive) <= 1

@@ -172,3 +172,15 @@ def test_a_whole_life_takes_few_requests(workspace: Workspace, replicas: int) ->
 
 def moment(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_exit_code_that_no_further_try_mends_ends_the_job_at_once(workspace: Workspace, replicas: int) -> None:
+    """The Job controller itself decides: a pod of kwok's fails with 1."""
+    failing = template(run_for="")
+    failing["metadata"]["annotations"] = {"demo.cotenant.dev/fail-after": "500ms"}
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}
+    workspace.dljob("train", template=failing, replicas=replicas, podFailurePolicy={"rules": [rule]})
+    status = workspace.wait_for_phase("train", Phase.FAILED)
+    assert workspace.condition("train", "Failed")["reason"] == "PodFailurePolicy"
+    assert status["attempts"] == 1

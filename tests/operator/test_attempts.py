@@ -247,3 +247,18 @@ async def test_a_service_that_claims_to_be_of_the_dljob_and_selects_other_pods_i
     assert jobs(cluster) == []
     queued = cluster.condition("Queued")
     assert (queued["reason"], "does not select the pods of this DLJob" in queued["message"]) == ("NameTaken", True)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_an_exit_code_for_which_the_policy_says_so_ends_the_job_with_its_first_attempt(
+    cluster: Cluster, replicas: int
+) -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}}
+    cluster.apply(objects.dljob(replicas=replicas, podFailurePolicy={"rules": [rule]}))
+    await cluster.run("create_pods", "place", "run_pods")
+    (job,) = cluster.attempts()
+    assert [found["action"] for found in job["spec"]["podFailurePolicy"]["rules"]] == ["Ignore", "FailJob"]
+    cluster.end_job(job["metadata"]["name"], "Failed", reason="PodFailurePolicy")
+    await cluster.advance(400)
+    assert cluster.condition("Failed")["reason"] == "PodFailurePolicy"
+    assert len(cluster.attempts()) == 1

@@ -57,11 +57,13 @@ def test_digests_are_those_that_running_workloads_carry(name: str) -> None:
 
 OF_SWEEPS = {"completions", "parallelism"}
 """A sweep makes DLJobs without them, and no workload."""
+LATER = {"podFailurePolicy"}
+"""Fields that release 0.1.0 does not know: no workload of it was made from a spec that sets them."""
 
 
 def test_every_field_of_a_spec_is_in_one_whose_digests_are_known() -> None:
     fields = set(dljob.Spec.model_json_schema()["properties"])
-    assert {key for known in KNOWN for key in known["spec"]} == fields - OF_SWEEPS
+    assert {key for known in KNOWN for key in known["spec"]} == fields - OF_SWEEPS - LATER
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -152,6 +152,7 @@ DLJOB = Refinement(
                     "ttlSecondsAfterFinished",
                     "managedBy",
                     "completions",
+                    "podFailurePolicy",
                 )
             ),
             Rule(
@@ -196,6 +197,13 @@ DLJOB = Refinement(
                 "|| self.template.spec.restartPolicy == 'Always'",
                 "restartPolicy of an inference job must be Always (the default): it runs as a Deployment",
                 ".template.spec.restartPolicy",
+            ),
+        ),
+        "spec.podFailurePolicy.rules[].onExitCodes": (
+            Rule(
+                "self.operator != 'In' || !(0 in self.values)",
+                "values of operator In must not have 0: a container that ends with 0 has not failed",
+                ".values",
             ),
         ),
         "spec.model": (
@@ -275,6 +283,7 @@ DLJOB = Refinement(
     },
     keywords={
         "spec.gpuModels": _SET,
+        "spec.podFailurePolicy.rules[].onExitCodes.values": _SET,
         "status": {"default": {"observedGeneration": dljob.NEVER_OBSERVED}},
         "status.conditions": _CONDITIONS,
     },

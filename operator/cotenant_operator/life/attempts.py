@@ -171,7 +171,7 @@ def following(observed: Observed, spec: dljob.Spec, current: views.Job, ended: E
         return after
     if ended.cause in carried.UNCOUNTED:
         return after.model_copy(update={"uncounted": before.uncounted + 1})
-    if spec.replicas == 1:
+    if spec.replicas == 1 or _is_by_policy(current):
         # The Job controller has given it up for another reason than its number of failures.
         return _used_up(spec, current, ended, limit=limit)
     return after
@@ -290,9 +290,15 @@ def _failures(observed: Observed, spec: dljob.Spec, current: views.Job, cause: C
     return max(max(current.failures, seen) - free, 0)
 
 
+def _is_by_policy(current: views.Job) -> bool:
+    """Return whether the Job has failed by an exit code for which the user's policy says so."""
+    return current.failed is not None and current.failed.reason == reasons.POD_FAILURE_POLICY
+
+
 def _used_up(spec: dljob.Spec, current: views.Job, ended: Ended, *, limit: int) -> Over:
     failed = current.failed
-    if spec.replicas == 1 and failed is not None and ended.cause not in carried.UNCOUNTED:
+    decided = spec.replicas == 1 or _is_by_policy(current)
+    if decided and failed is not None and ended.cause not in carried.UNCOUNTED:
         return Over(reason=failed.reason, message=ended.message)
     message = f"attempt {current.attempt} failed: {ended.message}; backoffLimit {limit} is used up"
     return Over(reason=reasons.BACKOFF_LIMIT_EXCEEDED, message=message)

@@ -12,6 +12,8 @@ DEFAULT_BACKOFF_LIMIT: Final = 6
 """As batch/v1."""
 FORMER_FIRST: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 """A pod of the former template goes before the one in its stead is made."""
+DISRUPTED: Final = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+"""Before the user's rules: what was evicted may end with any exit code."""
 
 
 def job_name(owner: views.DLJob, attempt: int) -> str:
@@ -40,9 +42,7 @@ def job(
         "parallelism": spec.replicas,
         "backoffLimit": restarts(spec, taken_over),
         "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {
-            "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-        },
+        "podFailurePolicy": {"rules": [DISRUPTED, *_failure_rules(spec)]},
         "template": template.pod_template(owner, spec, grant, attempt=attempt, gang=name if gang else None),
     }
     if spec.managed_by is not None:
@@ -162,6 +162,12 @@ def backoff_limit(spec: dljob.Spec) -> int:
 def restarts(spec: dljob.Spec, taken_over: carried.Carried) -> int:
     """Return how many failures the Job controller may answer with another pod: none in a gang, else what is left."""
     return 0 if spec.replicas > 1 else max(backoff_limit(spec) - taken_over.failures, 0)
+
+
+def _failure_rules(spec: dljob.Spec) -> list[dict[str, Any]]:
+    """Return the user's rules, as batch/v1 has them."""
+    policy = spec.pod_failure_policy
+    return [] if policy is None else [rule.to_object() for rule in policy.rules]
 
 
 def _graph(grant: grants.Grant) -> dict[str, str]:
