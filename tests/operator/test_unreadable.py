@@ -133,3 +133,26 @@ async def test_what_cannot_be_read_is_counted_for_prometheus_and_names_nobody(cl
         cluster.server.delete("jobs", "x", namespace="evil")
         await cluster.settle()
         assert f"{UNREAD} 0.0\n" in await told()
+
+
+@pytest.mark.parametrize(("kind", "plural"), [("Training", "jobs"), ("Inference", "deployments")])
+async def test_a_dljob_of_which_nothing_else_can_be_read_is_suspended_all_the_same(
+    cluster: Cluster, kind: str, plural: str
+) -> None:
+    cluster.apply(objects.dljob("train", workloadType=kind))
+    await cluster.run("create_pods", "place", "run_pods")
+    huge = [{"name": "HUGE", "value": "x" * 140_000}]
+
+    def edit(value: Json) -> None:
+        value["spec"]["template"]["spec"]["containers"][0]["env"] = huge
+        value["spec"]["suspend"] = True
+
+    cluster.server.change("dljobs", "train", edit)
+    await cluster.advance(60)
+    assert cluster.condition("Queued")["reason"] == "InvalidSpec"
+    (workload,) = cluster.server.all(plural)
+    assert workload["spec"]["suspend"] if plural == "jobs" else workload["spec"]["replicas"] == 0
+    cluster.server.requests.clear()
+    cluster.work.enqueue(cluster.store.keys())
+    await cluster.advance(60)
+    assert [request.method for request in cluster.server.requests] == []

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cotenant_api import conditions, dljob, pod
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, extracting, serving, sweeping, training
+from cotenant_operator.life import attempts, creation, extracting, serving, sweeping, switching, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
 from cotenant_operator.state import views
@@ -64,7 +64,7 @@ def _stage(observed: Observed, now: datetime) -> Stage:
     if spec is None:
         message = f"{observed.job.problem}: correct it"
         blocked = Blocked(reason=reasons.INVALID_SPEC, message=message)
-        return Stage(blocked=blocked, attempt=observed.known_attempts)
+        return Stage(actions=switching.stopped(observed), blocked=blocked, attempt=observed.known_attempts)
     if spec.completions is not None:
         return sweeping.stage(observed, spec, now)
     if spec.workload_type is pod.WorkloadType.INFERENCE:

@@ -12,8 +12,12 @@ from typing import Final
 from cotenant_api import dljob
 from cotenant_operator import labels, reasons
 from cotenant_operator.life.holding import Hold
+from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked
 from cotenant_operator.state import views
+from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.observed import Observed
+from cotenant_operator.workloads import builders
 
 ADMISSION: Final = Blocked(
     reason=reasons.WAITING_FOR_ADMISSION,
@@ -52,6 +56,27 @@ def waits(current: views.Job) -> Blocked | None:
         f"where Kueue manages the namespace, name a queue in the DLJob's label {labels.KUEUE_QUEUE}"
     )
     return Blocked(reason=reasons.WAITING_FOR_ADMISSION, message=message)
+
+
+def stopped(observed: Observed) -> tuple[actions.Change, ...]:
+    """Return what ends the pods of a DLJob of which nothing can be read but that it is suspended.
+
+    Kueue would start a Job in a queue of its own again, and again.
+    """
+    current, deployment = observed.current_job, observed.deployment
+    if not observed.job.suspended:
+        return ()
+    found = []
+    living = current is not None and current.complete is None and current.failed is None
+    if current is not None and living and not current.suspended and not is_queued(current):
+        found.append((Kind.JOB, current.meta, builders.suspended({}, suspend=True)))
+    if deployment is not None and deployment.meta.owner_uid == observed.job.meta.uid and deployment.replicas:
+        found.append((Kind.DEPLOYMENT, deployment.meta, builders.scaled({}, 0, written=0)))
+    return tuple(
+        actions.Change(kind=kind, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
+        for kind, meta, patch in found
+        if not meta.deleting
+    )
 
 
 def is_queued(current: views.Job) -> bool:

@@ -80,6 +80,7 @@ def dl_job(value: views.Object) -> views.DLJob:
         status_text=json.dumps(written, separators=(",", ":")).encode(),
         status_problem=status_problem,
         ttl_seconds=raw_spec.get("ttlSecondsAfterFinished"),
+        suspended=raw_spec.get("suspend") is True,
         finished=ended,
         phase=None if status is None else status.phase,
         observed_generation=None if status is None else status.observed_generation,
@@ -241,7 +242,7 @@ def bounded_spec(raw: views.Object) -> views.Object:
     size = len(json.dumps(raw, separators=(",", ":")))
     if size <= MAX_SPEC_BYTES:
         return raw
-    return {_TOO_LARGE: size, "ttlSecondsAfterFinished": raw.get("ttlSecondsAfterFinished")}
+    return {_TOO_LARGE: size, **{field: raw.get(field) for field in ("ttlSecondsAfterFinished", "suspend")}}
 
 
 def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:

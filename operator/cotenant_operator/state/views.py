@@ -70,6 +70,7 @@ class DLJob:
         finished: the condition Complete or Failed that ended it.
         phase, observed_generation: as they are written.
         ready: whether its condition Ready is True.
+        suspended: whether its spec says so, also where all else of that cannot be read.
         suspend_written: of a run of a sweep: what the sweep last wrote into its `suspend`.
     """
 
@@ -83,6 +84,7 @@ class DLJob:
     phase: dljob.Phase | None
     observed_generation: int | None
     ready: bool = False
+    suspended: bool = False
     suspend_written: bool | None = None
 
     @property
