@@ -289,6 +289,10 @@ async def test_an_attempt_whose_creation_arrives_after_the_end_does_not_stay() -
     await play(0, [*late, *3 * life, *end, *arrivals, ("settle", None)])
 
 
+async def test_running_out_of_memory_counts_once_for_a_service_that_is_suspended_then() -> None:
+    await play(0, [("go on", None), ("program", "outgrow"), ("suspend", "serve"), ("go on", None)])
+
+
 async def live(fault_at: int, fault: Fault) -> int:
     """A life with one fault at the n-th write; how many writes there were."""
     history = History()

@@ -93,6 +93,8 @@ class History(steps.Befallen):
             for name in ("sweep", *self.runs()):
                 self.suspend(name, wanted=False)
             await self.cluster.advance(400)
+            # What was made for a run that had been deleted by then.
+            self.cluster.server.collect()
             await self.cluster.run("stop_suspended", "reap", "create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 

@@ -43,8 +43,9 @@ def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: view
         return Stage(blocked=Blocked(reason=reasons.NAME_TAKEN, message=message))
     if current.meta.deleting:
         return Stage(workload=True)
-    stops = spec.suspend and current.replicas > 0
-    # What Kueue manages may change its queue when its pods are gone.
+    # What Kueue manages may change its queue when its pods are gone. What these have shown is answered by a template of
+    # its own, or it would be counted again.
+    stops = spec.suspend and current.replicas > 0 and not outgrowing.asks(observed, spec, current)
     if stops or not is_to_be_rolled(observed, spec, current, now):
         shortage = _dated(outgrowing.learned(observed, spec, current), current, now)
         return _kept(observed, spec, now, current=current, shortage=shortage)
