@@ -52,6 +52,7 @@ NAME_TAKEN: Final = "NameTaken"
 # Queued, Ready and the end of a sweep
 RUNS_UNDER_WAY: Final = "RunsUnderWay"
 RUNS_FAILED: Final = "RunsFailed"
+RUNS_STALLED: Final = "RunsStalled"
 
 # Suspended
 SUSPENDED: Final = "Suspended"

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cotenant_api import names
+from cotenant_api import dljob, names
 from cotenant_operator import labels
+from cotenant_operator.workloads import builders
 from operator_kit import ends, objects
 from operator_kit.cluster import Cluster
 
@@ -262,3 +263,26 @@ async def test_an_exit_code_for_which_the_policy_says_so_ends_the_job_with_its_f
     await cluster.advance(400)
     assert cluster.condition("Failed")["reason"] == "PodFailurePolicy"
     assert len(cluster.attempts()) == 1
+
+
+async def test_exit_codes_of_pods_that_end_because_they_are_suspended_match_no_policy(cluster: Cluster) -> None:
+    """A pod that gets SIGTERM ends with 143, or as its program likes."""
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [75]}}
+    cluster.apply(objects.dljob(podFailurePolicy={"rules": [rule]}))
+    await cluster.run("create_pods", "place", "run_pods")
+    cluster.server.change("dljobs", "train", lambda value: value["spec"].update(suspend=True))
+    await cluster.settle()
+    for pod in cluster.server.all("pods"):
+        cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["status"].update(phase="Failed"))
+    cluster.end_job("train-1", "Failed", reason="PodFailurePolicy")
+    await cluster.settle()
+    assert cluster.condition("Failed") == {}
+    ended = json.loads(cluster.attempts()[0]["metadata"]["annotations"][labels.ENDED])
+    assert ended["cause"] == "Suspended"
+
+
+def test_exit_codes_are_in_the_order_that_a_job_asks_for() -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42, 3]}}
+    spec = dljob.Spec.model_validate(objects.dljob(podFailurePolicy={"rules": [rule]})["spec"])
+    (found,) = builders._failure_rules(spec)
+    assert found["onExitCodes"]["values"] == [3, 42]

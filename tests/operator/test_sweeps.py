@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from cotenant_api import names
-from cotenant_operator.state import indexes
+from cotenant_operator.state import budget, indexes
 from operator_kit import objects
 from operator_kit.cluster import Cluster
+from operator_kit.server import Fault
 
 Json = dict[str, Any]
 LIFE = ("create_pods", "place", "run_pods", "succeed")
@@ -46,6 +47,10 @@ def end(cluster: Cluster, index: int, condition: str = "Complete") -> None:
     cluster.server.change(
         "dljobs", f"train-{index}", lambda value: value.update(status={"phase": phase, "conditions": [ended]})
     )
+
+
+def uid(cluster: Cluster) -> str:
+    return str(cluster.dljob()["metadata"]["uid"])
 
 
 async def test_each_run_is_a_dljob_of_its_own_and_all_of_them_well_are_a_sweep_that_is_done(cluster: Cluster) -> None:
@@ -181,9 +186,8 @@ async def test_a_run_that_is_made_after_the_end_is_taken_away(cluster: Cluster) 
     await cluster.settle()
     cluster.server.delete("dljobs", "train-0")
     await cluster.settle()
-    cluster.apply(
-        {**late, "metadata": {key: late["metadata"][key] for key in ("name", "namespace", "labels", "ownerReferences")}}
-    )
+    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    cluster.apply({**late, "metadata": {key: late["metadata"][key] for key in kept}})
     await cluster.settle()
     assert runs(cluster) == []
 
@@ -203,6 +207,105 @@ async def test_a_sweep_has_no_prediction_and_no_pods_of_its_own(cluster: Cluster
     assert {pod["metadata"]["labels"][names.DLJOB_LABEL] for pod in cluster.server.all("pods")} == set(runs(cluster))
     assert "Predicted" not in {one["type"] for one in status(cluster)["conditions"]}
     assert status(cluster)["phase"] == "Running"
+
+
+async def test_a_run_that_cannot_be_made_keeps_no_other_from_being_made(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob("train-1"))
+    cluster.apply(sweep(completions=6))
+    await cluster.settle()
+    assert [name for name in runs(cluster) if run(cluster, int(name[-1]))["metadata"].get("ownerReferences")] == [
+        f"train-{index}" for index in (0, 2, 3, 4, 5)
+    ]
+    assert cluster.condition("Queued")["reason"] == "NameTaken"
+
+
+async def test_a_run_whose_suspension_is_refused_keeps_no_other_running(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=4))
+    await cluster.settle()
+    set_spec(cluster, suspend=True)
+    cluster.server.fault = lambda request: (
+        Fault(effect=False, status=422) if request.method == "PATCH" and request.path.endswith("/train-0") else None
+    )
+    for _ in range(8):
+        await cluster.advance(20)
+    assert [run(cluster, index)["spec"].get("suspend", False) for index in range(4)] == [False, True, True, True]
+    assert cluster.condition("Stalled")["reason"] == "ReconcileError"
+    end(cluster, 1)
+    await cluster.advance(60)
+    assert status(cluster)["completedIndexes"] == "1"
+
+
+async def test_runs_for_which_the_namespace_has_no_room_are_made_once(cluster: Cluster) -> None:
+    cluster.store._budget = budget.Budget(per_namespace=40_000)
+    big = objects.template()
+    big["spec"]["containers"][0]["args"] = ["x" * 10_000]
+    cluster.apply(sweep(completions=40, template=big))
+    await cluster.settle()
+    posted = [request for request in cluster.server.requests if request.method == "POST"]
+    assert len([request for request in posted if request.path.endswith("/dljobs")]) == 40
+    assert len(runs(cluster)) == 40
+
+
+async def test_what_a_job_that_is_no_sweep_controls_is_left_alone_after_its_end(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run("create_pods", "place", "run_pods")
+    owner = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": "train", "uid": uid(cluster), "controller": True}
+    follower = objects.dljob("train-7")
+    follower["metadata"]["ownerReferences"] = [owner]
+    cluster.apply(follower)
+    await cluster.run("succeed")
+    assert runs(cluster) == ["train-7"]
+
+
+async def test_a_job_that_an_operator_without_sweeps_made_of_one_is_taken_away(cluster: Cluster) -> None:
+    cluster.apply(sweep())
+    await cluster.settle()
+    owner = {"apiVersion": names.API_VERSION, "kind": "DLJob", "name": "train", "uid": uid(cluster), "controller": True}
+    job: Json = {
+        "metadata": {"name": "train-1", "namespace": "team", "labels": {names.DLJOB_LABEL: "train"}},
+        "spec": {"completions": 1, "template": objects.template()},
+    }
+    job["metadata"]["ownerReferences"] = [owner]
+    cluster.apply(job, plural="jobs")
+    await cluster.settle()
+    assert cluster.server.find("jobs", "train-1") is None
+
+
+async def test_a_run_that_ends_just_after_another_and_is_deleted_is_not_made_again() -> None:
+    cluster = Cluster(urgent_seconds=1)
+    cluster.apply(sweep())
+    await cluster.settle()
+    for index in (0, 1):
+        end(cluster, index)
+        await cluster.advance(0.2)
+        cluster.server.delete("dljobs", f"train-{index}")
+        await cluster.advance(0.2)
+    await cluster.advance(60)
+    assert runs(cluster) == ["train-2"]
+    assert status(cluster)["completedIndexes"] == "0-1"
+
+
+async def test_a_run_that_loses_its_owner_is_told_of(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=1))
+    await cluster.settle()
+    cluster.server.change("dljobs", "train-0", lambda value: value["metadata"].pop("ownerReferences"))
+    await cluster.advance(60)
+    assert cluster.condition("Queued")["reason"] == "NameTaken"
+
+
+async def test_a_sweep_of_which_every_run_is_stalled_is_stalled(cluster: Cluster) -> None:
+    cluster.apply(sweep(completions=2))
+    await cluster.settle()
+    for index in (0, 1):
+        huge = [{"name": "HUGE", "value": "x" * 140_000}]
+
+        def edit(value: Json, huge: list[Json] = huge) -> None:
+            value["spec"]["template"]["spec"]["containers"][0]["env"] = huge
+
+        cluster.server.change("dljobs", f"train-{index}", edit)
+    await cluster.advance(60)
+    assert cluster.condition("Stalled")["reason"] == "RunsStalled"
+    assert "see train-0" in cluster.condition("Stalled")["message"]
 
 
 @pytest.mark.parametrize(

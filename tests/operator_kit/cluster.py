@@ -36,7 +36,9 @@ class Cluster(ends.Ends, neighbours.Neighbours):
         down_seconds: how long it takes after a crash until the operator is there again.
     """
 
-    def __init__(self, parser: parsing.Inline | None = None) -> None:
+    def __init__(self, parser: parsing.Inline | None = None, *, urgent_seconds: float = 0) -> None:
+        # By default every change of a status is seen, without waiting for the next second.
+        self.urgent_seconds = urgent_seconds
         self.parser = parser or parsing.Inline()
         self.time = Time()
         self.server = Server(self.time)
@@ -50,13 +52,12 @@ class Cluster(ends.Ends, neighbours.Neighbours):
         self.client = api.API(self.server)
         self.store = Store()
         clock = controller.Clock(now=self.time.now, monotonic=self.time.monotonic)
-        # Every change of a status is seen, without waiting for the next second.
         self.work = controller.Controller(
             store=self.store,
             client=self.client,
             parser=self.parser,
             clock=clock,
-            options=controller.Options(urgent_seconds=0),
+            options=controller.Options(urgent_seconds=self.urgent_seconds),
         )
         self.sweeper = resync.Sweeper(self.client, self.store, enqueue=self.work.enqueue)
 

@@ -126,6 +126,9 @@ def _profiled(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended
 
 def concluded(observed: Observed, spec: dljob.Spec, current: views.Job) -> Ended:
     """Return what an attempt came to that failed by itself."""
+    if _is_by_policy(current) and current.suspended and not current.remote:
+        # Its pods ended by a signal, with whatever exit code: that it matches the user's policy says nothing.
+        return ending(observed, spec, current, cause=Cause.SUSPENDED, message="its pods ended when it was suspended")
     found = [finding for finding in causes.findings(observed, current) if _is_evidence(finding, spec)]
     at = datetime.fromisoformat(current.failed.last_transition_time) if current.failed is not None else None
     if found and found[0].cause in carried.UNCOUNTED and at is not None:

@@ -124,6 +124,7 @@ def _write(observed: Observed, new: dljob.Status) -> actions.PatchStatus:
         version=job.meta.version,
         status=status.patch(new),
         urgent=status.is_urgent(job.status, new),
+        keeps=(job.status.succeeded, job.status.failed) != (new.succeeded, new.failed),
     )
 
 

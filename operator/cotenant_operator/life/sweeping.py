@@ -12,6 +12,7 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
+from cotenant_operator.life import training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import sweeps, views
@@ -26,7 +27,8 @@ AT_ONCE: Final = 32
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     """Where the sweep stands and what is next."""
     sweep = sweeps.look(observed, spec)
-    stopped = tuple(_stopped(sweep, wanted=spec.suspend))
+    # An operator that knew no sweeps, after a rollback, made a Job of it.
+    stopped = (*training.stale(observed, former_to=None), *_stopped(sweep, wanted=spec.suspend))
     if sweep.is_over:
         return Stage(actions=stopped[:AT_ONCE], workload=True, finished=_ended(sweep))
     refusal = observed.refusal
@@ -45,7 +47,12 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
 
 
 def stale(observed: Observed) -> tuple[actions.Delete, ...]:
-    """Return the deletions of runs that a sweep has after its end: a creation may arrive late."""
+    """Return the deletions of runs that a sweep has after its end: a creation may arrive late.
+
+    A DLJob that is no sweep may control others of such names.
+    """
+    if not observed.job.is_sweep:
+        return ()
     living = (run for _, run in sweeps.indexed(observed) if run.finished is None)
     return tuple(itertools.islice(_deleted(living), AT_ONCE))
 
@@ -73,7 +80,8 @@ def _stopped(sweep: sweeps.Sweep, *, wanted: bool) -> Iterator[actions.Delete | 
 
 def _deleted(found: Iterable[views.DLJob]) -> Iterator[actions.Delete]:
     for run in found:
-        if not run.meta.deleting:
+        # What is no run of ours, by the note that each is made with, is left alone.
+        if not run.meta.deleting and run.suspend_written is not None:
             yield actions.Delete(kind=Kind.DLJOB, name=run.meta.key.name, uid=run.meta.uid)
 
 

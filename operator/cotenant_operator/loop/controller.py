@@ -6,12 +6,13 @@ Nothing is kept here that a restart would miss: refusals and the time of the las
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from cotenant_api import dljob, errors, names
+from cotenant_operator import reasons
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
@@ -333,20 +334,31 @@ class Controller:
         return replace(observed, pull_secrets=await self._client.pull_secrets(Key(key.namespace, account)))
 
     async def _do(self, key: Key, plan: Plan) -> None:
-        todo = plan.actions if self._may_tell(key, plan) else ()
-        for action in todo:
-            if isinstance(action, actions.EmitEvent):
-                await self._events.send(key, action)
-            else:
-                await self._executor.execute(key, action)
-            self._count(key, action)
-            if not isinstance(action, actions.PatchStatus):
-                _LOGGER.info("%s: %s", key, actions.describe(action))
+        failed: list[api.APIError | errors.TemporaryError] = []
+        for action in plan.actions if self._may_tell(key, plan) else ():
+            if not _is_vain(action, failed):
+                try:
+                    await self._act(key, action)
+                except (api.APIError, errors.TemporaryError) as error:
+                    if not actions.is_of_another(action):
+                        raise
+                    failed.append(error)
         await self._send_again(key)
+        if failed:
+            raise failed[0]
         if plan.retry_at is not None:
             seconds = (plan.retry_at - self._clock.now()).total_seconds()
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
             self._wake.set()
+
+    async def _act(self, key: Key, action: actions.Action) -> None:
+        if isinstance(action, actions.EmitEvent):
+            await self._events.send(key, action)
+        else:
+            await self._executor.execute(key, action)
+        self._count(key, action)
+        if not isinstance(action, actions.PatchStatus):
+            _LOGGER.info("%s: %s", key, actions.describe(action))
 
     def _count(self, key: Key, action: actions.Action) -> None:
         """Count what an action that was done means."""
@@ -374,7 +386,7 @@ class Controller:
         now = self._clock.monotonic()
         due = self._pace.due(key, now, urgent=telling.urgent)
         only_tells = all(isinstance(action, actions.EmitEvent | actions.PatchStatus) for action in plan.actions)
-        if now >= due or not only_tells:
+        if now >= due or not only_tells or telling.keeps:
             self._pace.wrote(key, now)
             return True
         self._queue.add(key, at=due)
@@ -404,6 +416,18 @@ class Controller:
         delay = self._queue.failed(key, now=now, delay_seconds=delay_seconds)
         _LOGGER.warning("%s: tried again in %.1f s: %s", key, delay, message)
         self._wake.set()
+
+
+def _is_vain(action: actions.Action, failed: Sequence[Exception]) -> bool:
+    """Return whether an action is of no use after others of its plan have failed.
+
+    That they fail will be told: a status that does not would change back and forth. A quota that refused one run has no
+    room for another.
+    """
+    if isinstance(action, actions.PatchStatus):
+        return bool(failed) and not action.keeps
+    full = any(isinstance(error, executor.Refused) and error.reason == reasons.QUOTA_EXCEEDED for error in failed)
+    return full and isinstance(action, actions.Create)
 
 
 def _result(job: views.DLJob) -> dljob.ConfigMapRef | None:

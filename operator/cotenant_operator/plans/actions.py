@@ -91,12 +91,14 @@ class PatchStatus:
         uid, version: of the DLJob that it was derived from; another one is left alone.
         status: the whole status; null for what is to be removed.
         urgent: whether somebody may be waiting for it.
+        keeps: whether it says what may be nowhere else a moment later.
     """
 
     uid: str
     version: int
     status: Mapping[str, Any]
     urgent: bool
+    keeps: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +113,11 @@ class EmitEvent:
 
 
 Action: TypeAlias = Create | ApplyDeployment | Change | Delete | Discard | PatchStatus | EmitEvent
+
+
+def is_of_another(action: Action) -> bool:
+    """Return whether an action is about another DLJob, a run of a sweep: the others are done although it fails."""
+    return isinstance(action, Create | Change | Delete) and action.kind is Kind.DLJOB
 
 
 def describe(action: Action) -> str:

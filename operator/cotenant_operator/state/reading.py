@@ -32,6 +32,8 @@ MAX_DIGITS: Final = 18
 """Of a number in a label or an annotation: it fits into 64 bits."""
 _TOO_LARGE: Final = "cotenant.dev/bytes"
 """In the place of a spec that is too large: its size. The API server leaves no such key in a DLJob."""
+_OF_ALL: Final = ("ttlSecondsAfterFinished", "suspend", "completions")
+"""What is read of a spec of which nothing else is."""
 _MAX_UID: Final = 64
 _BOOLEANS: Final = {"true": True, "false": False}
 _DIGEST: Final = re.compile(r"[0-9A-Za-z:._-]{1,128}")
@@ -80,6 +82,8 @@ def dl_job(value: views.Object) -> views.DLJob:
         status_text=json.dumps(written, separators=(",", ":")).encode(),
         status_problem=status_problem,
         ttl_seconds=raw_spec.get("ttlSecondsAfterFinished"),
+        is_sweep=raw_spec.get("completions") is not None,
+        stalled=status is not None and conditions.is_true(status.conditions, dljob.STALLED),
         suspended=raw_spec.get("suspend") is True,
         finished=ended,
         phase=None if status is None else status.phase,
@@ -242,7 +246,7 @@ def bounded_spec(raw: views.Object) -> views.Object:
     size = len(json.dumps(raw, separators=(",", ":")))
     if size <= MAX_SPEC_BYTES:
         return raw
-    return {_TOO_LARGE: size, **{field: raw.get(field) for field in ("ttlSecondsAfterFinished", "suspend")}}
+    return {_TOO_LARGE: size, **{field: raw.get(field) for field in _OF_ALL}}
 
 
 def _spec(raw: views.Object) -> tuple[bytes | None, str | None]:

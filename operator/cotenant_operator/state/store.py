@@ -101,7 +101,7 @@ class Store:
         except Exception as error:
             _LOGGER.debug("%s %s", kind.value, key, exc_info=True)
             self._unreadable.add(kind, key, value, error)
-            concerned = frozenset([key])
+            concerned = frozenset([key]) | (self._sweeps_of(key) if kind is Kind.DLJOB else NOBODY)
         else:
             self._unreadable.drop(key, uid)
         return concerned | moved
@@ -254,6 +254,7 @@ class Store:
     def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
         job = reading.dl_job(value)
         before = self._dljobs.get(job.meta.key)
+        self._note_run(job)
         self._siblings[job.meta.key.namespace] += _is_unfinished(job) - _is_unfinished(before)
         try:
             self._count(job.meta, (job.meta, job.text))
@@ -267,27 +268,33 @@ class Store:
         crowded = self._unreadable.crowded_out(job.meta.key.namespace) if ended else NOBODY
         return frozenset([job.meta.key]) | crowded | self._sweep_of(job, before)
 
+    def _note_run(self, job: views.DLJob) -> None:
+        """Note which sweep a DLJob may be a run of, whatever else of it can be kept."""
+        sweep = _sweep(job.meta.key)
+        if job.meta.owner_uid is not None and sweep is not None:
+            self._runs.setdefault(sweep, set()).add(job.meta.key)
+
+    def _sweeps_of(self, run: Key) -> Keys:
+        """Return the sweep of which a DLJob may be a run, or was one."""
+        sweep = _sweep(run)
+        return NOBODY if sweep is None or run not in self._runs.get(sweep, ()) else frozenset([sweep])
+
     def _sweep_of(self, job: views.DLJob, before: views.DLJob | None) -> Keys:
         """Return the sweep of a run, which is looked at when the run has come, ended, or does something else."""
-        sweep = _sweep(job.meta.key)
-        if job.meta.owner_uid is None or sweep is None:
-            return NOBODY
-        self._runs.setdefault(sweep, set()).add(job.meta.key)
         told = before is not None and _told(before) == _told(job)
-        return NOBODY if told else frozenset([sweep])
+        return NOBODY if told else self._sweeps_of(job.meta.key)
 
     def _drop_dljob(self, uid: str, key: Key) -> Keys:
         if key in self._dljobs and self._dljobs[key].meta.uid == uid:
             self._siblings[key.namespace] -= _is_unfinished(self._dljobs.pop(key))
             if not self._siblings[key.namespace]:
                 del self._siblings[key.namespace]
-        sweep = _sweep(key)
-        if sweep is None or key not in self._runs.get(sweep, ()):
-            return frozenset([key])
-        self._runs[sweep].discard(key)
-        if not self._runs[sweep]:
-            del self._runs[sweep]
-        return frozenset([key, sweep])
+        found = self._sweeps_of(key)
+        for sweep in found if key not in self._dljobs else ():
+            self._runs[sweep].discard(key)
+            if not self._runs[sweep]:
+                del self._runs[sweep]
+        return frozenset([key]) | found
 
     def _take_job(self, value: Mapping[str, Any]) -> Keys:
         key, job = _owner(value), reading.job(value)
@@ -428,7 +435,8 @@ def _sweep(run: Key) -> Key | None:
 
 def _told(run: views.DLJob) -> tuple[object, ...]:
     """Return what a sweep is told of a run."""
-    return run.meta.uid, run.phase, run.finished is None, run.meta.deleting, run.suspend_written
+    meta = run.meta
+    return meta.uid, meta.owner_uid, meta.deleting, run.phase, run.finished is None, run.suspend_written, run.stalled
 
 
 def _is_unfinished(job: views.DLJob | None) -> bool:

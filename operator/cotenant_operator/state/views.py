@@ -70,6 +70,8 @@ class DLJob:
         finished: the condition Complete or Failed that ended it.
         phase, observed_generation: as they are written.
         ready: whether its condition Ready is True.
+        is_sweep: whether it has runs, also after its end.
+        stalled: whether its condition Stalled is True.
         suspended: whether its spec says so, also where all else of that cannot be read.
         suspend_written: of a run of a sweep: what the sweep last wrote into its `suspend`.
     """
@@ -84,6 +86,8 @@ class DLJob:
     phase: dljob.Phase | None
     observed_generation: int | None
     ready: bool = False
+    is_sweep: bool = False
+    stalled: bool = False
     suspended: bool = False
     suspend_written: bool | None = None
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from cotenant_api import conditions, dljob, documents, names, places, pod, prediction
-from cotenant_operator import reasons
+from cotenant_operator import labels, reasons
 from cotenant_operator.graphs import sources
 from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import grants, views
@@ -57,7 +57,8 @@ def _scale(observed: Observed, spec: dljob.Spec) -> dljob.Scale | None:
         return None
     meta = observed.job.meta
     marks = {names.DLJOB_LABEL: meta.key.name, names.DLJOB_UID_LABEL: meta.uid}
-    selector = ",".join(f"{key}={value}" for key, value in marks.items())
+    # Pods that extract its graph have the same labels.
+    selector = ",".join((*(f"{key}={value}" for key, value in marks.items()), f"!{labels.EXTRACTION}"))
     return dljob.Scale(replicas=len(replicas.of_deployment(observed.pods)), selector=selector)
 
 

@@ -15,6 +15,7 @@ from cotenant_operator.state import indexes, sweeps
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.telling.conditions import Verdict, stalled, suspended
 
+_OF_PODS = (dljob.PREDICTED, dljob.PLACED)
 _PLACED = (dljob.Phase.RUNNING, dljob.Phase.STARTING)
 
 
@@ -29,10 +30,11 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
     verdicts = (
         _queued(stage, sweep, phases),
         _ready(stage, sweep, phases),
-        stalled(stage, before=before.get(dljob.STALLED)),
+        _stalled(stage, sweep, before=before.get(dljob.STALLED)),
         suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
     )
-    found = job.status.conditions
+    # What an operator that knew no sweeps wrote of pods, after a rollback.
+    found = tuple(one for one in job.status.conditions if one.type not in _OF_PODS)
     for verdict in verdicts:
         if verdict is not None:
             found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
@@ -52,6 +54,15 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         completed_indexes=indexes.text(sweep.completed) or None,
         failed_indexes=indexes.text(sweep.failed) or None,
     )
+
+
+def _stalled(stage: Stage, sweep: sweeps.Sweep, *, before: conditions.Condition | None) -> Verdict | None:
+    """Return whether nothing goes on before somebody changes something: with the sweep, or with any of its runs."""
+    stuck = [run for run in sweep.active.values() if run.stalled]
+    if stage.finished is None and stage.blocked is None and stuck and len(stuck) == len(sweep.active):
+        message = f"all {len(stuck)} runs under way are stalled: see {stuck[0].meta.key.name}"
+        return Verdict(dljob.STALLED, True, reasons.RUNS_STALLED, message)
+    return stalled(stage, before=before)
 
 
 def _runs(phases: Counter[dljob.Phase]) -> int:

@@ -166,8 +166,12 @@ def restarts(spec: dljob.Spec, taken_over: carried.Carried) -> int:
 
 def _failure_rules(spec: dljob.Spec) -> list[dict[str, Any]]:
     """Return the user's rules, as batch/v1 has them."""
-    policy = spec.pod_failure_policy
-    return [] if policy is None else [rule.to_object() for rule in policy.rules]
+    rules = () if spec.pod_failure_policy is None else spec.pod_failure_policy.rules
+    found = [rule.to_object() for rule in rules]
+    for rule in found:
+        # batch/v1 takes them in order alone.
+        rule["onExitCodes"]["values"].sort()
+    return found
 
 
 def _graph(grant: grants.Grant) -> dict[str, str]:
