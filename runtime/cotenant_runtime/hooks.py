@@ -14,6 +14,7 @@ runtime, with a warning, and never the job.
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 import os
 import sys
@@ -67,7 +68,7 @@ class Hooks:
 
     def install(self) -> None:
         """Register what is there for the whole run: the hooks of optimizers."""
-        optimizer = self._torch.optim.optimizer
+        optimizer = importlib.import_module("torch.optim.optimizer")  # torch.optim itself hides this name
         self._always = [
             optimizer.register_optimizer_step_pre_hook(self._before_optimizer),
             optimizer.register_optimizer_step_post_hook(self._after_optimizer),
@@ -169,8 +170,9 @@ class Hooks:
 
     def _per_step(self) -> bool:
         """Return whether torch.compile or a CUDA graph has been used: modules then have no boundaries."""
-        frames = sys.modules.get("torch._dynamo.eval_frame")
-        return self._replays or bool(getattr(frames, "cached_backends", None))
+        backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
+        # None stands for torch's own functions that are never compiled.
+        return self._replays or any(backend is not None for backend in backends.values())
 
     def _before_forward(self, module: Any, inputs: Any) -> None:
         if self._torch.compiler.is_compiling() or os.getpid() != self._pid:

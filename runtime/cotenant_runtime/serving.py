@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from cotenant_runtime import layout, settings
-from cotenant_runtime.devices.cpu import CPU, Mark
+from cotenant_runtime.devices.cpu import CPU
 from cotenant_runtime.heartbeat import Heartbeat
 from cotenant_runtime.layout import Phase
 from cotenant_runtime.segment import Segment, SegmentError, Writer
@@ -33,6 +33,8 @@ from cotenant_runtime.segment import Segment, SegmentError, Writer
 __all__ = ["Phase", "Request", "Server", "latest_start", "serving"]
 
 SERVICES_KEPT: Final = 64
+SHORTEST_NS: Final = 1_000_000
+"""Processor time of a request below which it says nothing of the cores that a request fills."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -98,26 +100,35 @@ class Server:
         now = self._clock()
         with self._lock:
             self._open.remove(request)
-            if answered:
-                # What it waited behind others is no service time.
-                self._services.append(now - max(request.arrival_ns, self._last_end_ns))
-            self._last_end_ns = now
             self._requests += 1
             self._met += answered and now <= request.deadline_ns
             self._publish(now)
 
     @contextmanager
+    def computing(self, request: Request) -> Iterator[Request]:
+        """Measure the block as the service of a request: all that follows its time in a queue."""
+        begin = self._clock()
+        mark = self._meter.mark() if self._meter is not None else None
+        yield request
+        with self._lock:
+            # What it waited behind others is no service time.
+            self._services.append(self._clock() - max(begin, self._last_end_ns))
+            self._last_end_ns = self._clock()
+            if self._meter is not None and mark is not None and len(self._open) == 1:
+                sample = self._meter.sample(mark, self._meter.mark())
+                if sample.fill and sample.duration_ns >= SHORTEST_NS:
+                    self._fills.append(sample.fill)
+
+    @contextmanager
     def serving(self, *, deadline: float, arrived: float | None = None) -> Iterator[Request]:
         """Keep a request open while the block runs."""
         request = self.begin(deadline_seconds=deadline, arrived_seconds=arrived)
-        mark = self._meter.mark() if self._meter is not None else None
         answered = False
         try:
-            yield request
+            with self.computing(request):
+                yield request
             answered = True
         finally:
-            if mark is not None and len(self._open) == 1:
-                self._measure(mark)
             self.end(request, answered=answered)
 
     def publish(self) -> None:
@@ -128,12 +139,6 @@ class Server:
     def close(self) -> None:
         """Empty the slot."""
         self._writer.clear()
-
-    def _measure(self, mark: Mark) -> None:
-        if self._meter is not None:
-            sample = self._meter.sample(mark, self._meter.mark())
-            if sample is not None and sample.fill:
-                self._fills.append(sample.fill)
 
     def _publish(self, now: int) -> None:
         heavy = [one for one in self._open if one.current is Phase.HEAVY]

@@ -119,7 +119,7 @@ def test_over_any_time_waiting_stays_within_what_was_promised(
         passed = min(pause, decision.at_most_ns) if charged else pause
         now, waited = now + passed, waited + (passed if charged else 0)
         assert 0 <= state.credit_ns <= limits.longest_wait_ns
-        assert 0 <= decision.at_most_ns or not decision.wait
+        assert decision.at_most_ns >= 0 or not decision.wait
         assert waited <= limits.longest_wait_ns + (1 - limits.least_fraction) * (now - NOW) + 1
 
 
@@ -178,7 +178,7 @@ def wild(now: int, draw: random.Random) -> Demand:
 def test_training_is_never_stuck_in_a_simulated_day(neighbour: object) -> None:
     """Whatever the neighbour asks for, a tenth of the day is training's, and no group starts later than a second."""
     assert callable(neighbour)
-    draw = random.Random(1)
+    draw = random.Random(1)  # noqa: S311 - no secret
     now, ran, state = 0, 0, gate.initial(now_ns=0, limits=LIMITS)
     while now < DAY:
         begin = now

@@ -27,6 +27,12 @@ class Mark(NamedTuple):
     thread_ns: int
 
 
+class CoreSample(Sample):
+    """A timing whose fill is always known."""
+
+    fill: int
+
+
 class CPU:
     """The cores that this process may use."""
 
@@ -45,13 +51,13 @@ class CPU:
         """Return the processor time so far."""
         return Mark(time.process_time_ns(), time.thread_time_ns())
 
-    def sample(self, begin: Mark, end: Mark) -> Sample | None:
+    def sample(self, begin: Mark, end: Mark) -> CoreSample:
         """Return the time of the calling thread, and the part of the cores that was filled."""
         thread, process = end.thread_ns - begin.thread_ns, end.process_ns - begin.process_ns
         if thread < _SHORTEST_NS:
-            return Sample(max(thread, 0), layout.FULL_FILL // self.rates.units)
+            return CoreSample(max(thread, 0), layout.FULL_FILL // self.rates.units)
         fill = process * layout.FULL_FILL // (thread * self.rates.units)
-        return Sample(thread, min(max(fill, 0), layout.FULL_FILL))
+        return CoreSample(thread, min(max(fill, 0), layout.FULL_FILL))
 
     def launched(self, duration_ns: int) -> None:
         """Nothing is launched ahead."""
