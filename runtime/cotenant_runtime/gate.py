@@ -13,7 +13,7 @@ So over any time T in which the gate is asked, waiting takes at most `longest_wa
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cotenant_runtime import demand as demands
 from cotenant_runtime import layout
@@ -93,31 +93,28 @@ def initial(*, now_ns: int, limits: Limits) -> State:
 def decide(state: State, question: Question, limits: Limits) -> tuple[Decision, State]:
     """Return what the group does now, and the state after it. Ask again while the answer is to wait."""
     now_ns = question.now_ns
-    state = _charged(state, now_ns=now_ns, limits=limits)
+    credit, waited = _charged(state, now_ns=now_ns, limits=limits)
+    at = max(now_ns, state.at_ns)
     reason = _reason(question, limits)
     if reason is Reason.LAUNCHED:
         # Own work ends by itself, so it costs nothing of the account.
-        return Decision(wait=True, reason=reason, at_most_ns=question.launched_ns), replace(
-            state, waiting_since_ns=None
-        )
+        return Decision(wait=True, reason=reason, at_most_ns=question.launched_ns), State(at, credit, None, waited)
     if reason is not Reason.REQUEST:
-        return Decision(wait=False, reason=reason), replace(state, waiting_since_ns=None)
+        return Decision(wait=False, reason=reason), State(at, credit, None, waited)
     since = now_ns if state.waiting_since_ns is None else state.waiting_since_ns
-    left = min(state.credit_ns, since + limits.longest_wait_ns - now_ns)
+    left = min(credit, since + limits.longest_wait_ns - now_ns)
     if left <= 0:
-        return Decision(wait=False, reason=Reason.BOUND), replace(state, waiting_since_ns=None)
-    return Decision(wait=True, reason=reason, at_most_ns=left), replace(state, waiting_since_ns=since)
+        return Decision(wait=False, reason=Reason.BOUND), State(at, credit, None, waited)
+    return Decision(wait=True, reason=reason, at_most_ns=left), State(at, credit, since, waited)
 
 
-def _charged(state: State, *, now_ns: int, limits: Limits) -> State:
-    """Return the state with the time since the last question counted as waiting or as running."""
+def _charged(state: State, *, now_ns: int, limits: Limits) -> tuple[int, int]:
+    """Return credit and time waited, with the time since the last question counted as waiting or as running."""
     passed = max(0, now_ns - state.at_ns)
     if state.waiting_since_ns is not None:
-        credit, waited = max(0, state.credit_ns - passed), state.waited_ns + passed
-    else:
-        earned = int(passed * (1 - limits.least_fraction) / limits.least_fraction)
-        credit, waited = min(limits.longest_wait_ns, state.credit_ns + earned), state.waited_ns
-    return replace(state, at_ns=max(now_ns, state.at_ns), credit_ns=credit, waited_ns=waited)
+        return max(0, state.credit_ns - passed), state.waited_ns + passed
+    earned = int(passed * (1 - limits.least_fraction) / limits.least_fraction)
+    return min(limits.longest_wait_ns, state.credit_ns + earned), state.waited_ns
 
 
 def _reason(question: Question, limits: Limits) -> Reason:

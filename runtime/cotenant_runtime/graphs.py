@@ -1,4 +1,4 @@
-"""Estimates of groups from a job's graph document, before anything was timed. Pure.
+"""Estimates of groups from a job's graph document, before anything was timed. Pure, but for `read`.
 
 The document (`cotenant extract`) lists the operators of a step with FLOPs, bytes and output elements. Of each
 operator class and phase this module returns how much of the device an operator fills, and how long it takes:
@@ -106,7 +106,8 @@ def estimates(operators: Iterable[Mapping[str, Any]], rates: Rates) -> dict[tupl
 
 def _mean(count: float, seconds: float, filled: float) -> Estimate:
     nanoseconds = min(1e9 * seconds / count, float(layout.MAX_SPAN_NS))
-    return Estimate(duration_ns=round(nanoseconds), fill=round(layout.FULL_FILL * filled / seconds))
+    fill = filled / seconds if seconds else 0.0
+    return Estimate(duration_ns=round(nanoseconds), fill=round(layout.FULL_FILL * fill))
 
 
 def _number(operator: Mapping[str, Any], key: str) -> float:

@@ -21,9 +21,10 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and wait for a beat that is under way."""
+        """End the thread, and wait for a beat that is under way, unless the thread itself asks."""
         self._stopped.set()
-        self._thread.join()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._stopped.wait(demand.HEARTBEAT_NS / 1e9):

@@ -145,6 +145,9 @@ class Hooks:
             return {}
 
     def _beat(self) -> None:
+        self._guarded(self._refresh)
+
+    def _refresh(self) -> None:
         if self._trainer is not None:
             self._trainer.refresh()
             self._toggle()

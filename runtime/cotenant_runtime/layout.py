@@ -24,6 +24,7 @@ SLOT_BYTES: Final = _SLOT.size
 SEGMENT_BYTES: Final = HEADER_BYTES + SLOTS * SLOT_BYTES
 
 MAX_COUNT: Final = 2**53
+MAX_TIME_NS: Final = 2**63
 MAX_PENDING: Final = 2**20
 MAX_SPAN_NS: Final = 600_000_000_000
 """The longest service time, step or deadline that is believed: ten minutes."""
@@ -53,9 +54,13 @@ class Phase(enum.IntEnum):
 
 
 _PHASES: Final = {
-    Role.INFERENCE: frozenset({Phase.IDLE, Phase.QUEUED, Phase.HEAVY, Phase.LIGHT}),
-    Role.TRAINING: frozenset({Phase.IDLE, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.WAITING}),
+    int(role): {int(phase): phase for phase in phases}
+    for role, phases in {
+        Role.INFERENCE: (Phase.IDLE, Phase.QUEUED, Phase.HEAVY, Phase.LIGHT),
+        Role.TRAINING: (Phase.IDLE, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.WAITING),
+    }.items()
 }
+_EMPTY: Final = bytes(SLOT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,7 @@ def pack(slot: Slot) -> bytes:
             min(state.step_ns, MAX_SPAN_NS),
             min(state.alone_step_ns, MAX_SPAN_NS),
         )
-    clamped = [min(max(number, 0), 2**63) for number in numbers]
+    clamped = [min(max(number, 0), MAX_TIME_NS) for number in numbers]
     body = _SLOT.pack(
         slot.sequence & (2**64 - 1),
         slot.heartbeat_ns,
@@ -170,24 +175,24 @@ def sealed(body: bytes) -> bytes:
 
 def parse(data: bytes) -> Slot | None:
     """Return the slot in these bytes, or None: empty, torn, of another version, or out of range."""
-    if len(data) != SLOT_BYTES or data == bytes(SLOT_BYTES):
+    if len(data) != SLOT_BYTES or data == _EMPTY:
         return None
     sequence, heartbeat, role, phase, fill, pid, *numbers, checksum = _SLOT.unpack(data)
-    if checksum != zlib.crc32(data[:-4]) or fill > FULL_FILL or pid > 2**31 - 1 or heartbeat > 2**63:
+    if checksum != zlib.crc32(data[:-4]) or fill > FULL_FILL or pid > 2**31 - 1 or heartbeat > MAX_TIME_NS:
         return None
     state = _state(role, phase, fill, numbers)
     return None if state is None else Slot(sequence, heartbeat, pid, state)
 
 
-def _state(role: int, phase: int, fill: int, numbers: list[int]) -> Inference | Training | None:
-    known = {int(each): {int(one) for one in phases} for each, phases in _PHASES.items()}
-    if role not in known or phase not in known[role] or max(numbers) > 2**63:
+def _state(role: int, number: int, fill: int, numbers: list[int]) -> Inference | Training | None:
+    phase = _PHASES.get(role, {}).get(number)
+    if phase is None or max(numbers) > MAX_TIME_NS:
         return None
     first, second, third, fourth, fifth, sixth, seventh = numbers[:7]
     if role == Role.INFERENCE:
         if fourth > MAX_PENDING or fifth > MAX_SPAN_NS or not seventh <= sixth <= MAX_COUNT:
             return None
-        return Inference(Phase(phase), fill, first, second, third, fourth, fifth, sixth, seventh)
+        return Inference(phase, fill, first, second, third, fourth, fifth, sixth, seventh)
     if max(first, second) > MAX_COUNT or max(sixth, seventh) > MAX_SPAN_NS:
         return None
-    return Training(Phase(phase), first, second, third, fourth, fifth, sixth, seventh)
+    return Training(phase, first, second, third, fourth, fifth, sixth, seventh)

@@ -9,7 +9,6 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from cotenant_runtime import demand as demands
@@ -19,7 +18,7 @@ from cotenant_runtime.groups import Book, Key
 from cotenant_runtime.segment import Writer
 
 POLL_SECONDS: Final = 0.0005
-QUANTUM_NS: Final = 500_000
+QUANTUM_NS: Final = 1_000_000
 """Groups that are shorter together pass with one look at the segment."""
 STEPS_KEPT: Final = 32
 _PHASES: Final = {
@@ -50,7 +49,8 @@ class Trainer:
         self._writer = writer
         self._clock = clock
         self._gate = gate.initial(now_ns=clock.now(), limits=limits)
-        self._state = layout.Training()
+        self._phase = layout.Phase.IDLE
+        self._step = self._group = 0
         self._neighbours: tuple[int, ...] = ()
         self._open: tuple[Key, Any] | None = None
         """The group that was let pass last, and the mark at its begin."""
@@ -60,6 +60,7 @@ class Trainer:
         self._step_at = 0
         self._steps: deque[int] = deque(maxlen=STEPS_KEPT)
         self._alone: deque[int] = deque(maxlen=STEPS_KEPT)
+        self._step_ns = self._alone_step_ns = self._busy_until_ns = 0
         self.refresh()
 
     @property
@@ -73,7 +74,7 @@ class Trainer:
         return self._gate.waited_ns
 
     def refresh(self) -> None:
-        """Look through all slots for jobs with an SLO, and publish a heartbeat."""
+        """Look through all slots for jobs with an SLO, and publish a heartbeat. Another thread may call this."""
         now = self._clock.now()
         found = tuple(
             index
@@ -109,15 +110,10 @@ class Trainer:
         now = self._clock.now()
         if self._step_at:
             (self._steps if self._neighbours else self._alone).append(now - self._step_at)
+            self._step_ns = round(statistics.fmean(self._steps)) if self._steps else 0
+            self._alone_step_ns = round(statistics.median(self._alone)) if self._alone else 0
         self._step_at = now
-        self._state = replace(
-            self._state,
-            step=self._state.step + 1,
-            group=0,
-            phase=layout.Phase.IDLE,
-            step_ns=round(statistics.fmean(self._steps)) if self._steps else 0,
-            alone_step_ns=round(statistics.median(self._alone)) if self._alone else 0,
-        )
+        self._phase, self._step, self._group = layout.Phase.IDLE, self._step + 1, 0
         self._publish(now)
 
     def end(self) -> None:
@@ -160,7 +156,9 @@ class Trainer:
         waited = False
         while True:
             now = self._clock.now()
-            question = gate.Question(now, group, self._demand(now), self.device.unfinished_ns())
+            launched = self.device.unfinished_ns()
+            self._busy_until_ns = now + launched
+            question = gate.Question(now, group, self._demand(now), launched)
             decision, self._gate = gate.decide(self._gate, question, self.limits)
             if not decision.wait:
                 break
@@ -169,12 +167,10 @@ class Trainer:
                 continue
             if not waited:
                 waited = True
-                self._state = replace(self._state, phase=layout.Phase.WAITING)
+                self._phase = layout.Phase.WAITING
                 self._publish(now)
             self._clock.sleep(min(POLL_SECONDS, decision.at_most_ns / 1e9))
-        self._state = replace(
-            self._state, phase=_PHASES.get(key.phase, layout.Phase.FORWARD), group=self._state.group + 1
-        )
+        self._phase, self._group = _PHASES.get(key.phase, layout.Phase.FORWARD), self._group + 1
         if waited:
             self._publish(now)
         return waited
@@ -186,12 +182,14 @@ class Trainer:
     def _publish(self, now: int) -> None:
         attached = self._attached_ns + (now - self._attached_at if self._neighbours else 0)
         waited = self._gate.waited_ns
-        self._writer.write(
-            replace(
-                self._state,
-                busy_until_ns=now + self.device.unfinished_ns(),
-                waited_ns=waited,
-                ran_ns=max(0, attached - waited),
-            ),
-            now_ns=now,
+        state = layout.Training(
+            phase=self._phase,
+            step=self._step,
+            group=self._group,
+            busy_until_ns=self._busy_until_ns,
+            waited_ns=waited,
+            ran_ns=max(0, attached - waited),
+            step_ns=self._step_ns,
+            alone_step_ns=self._alone_step_ns,
         )
+        self._writer.write(state, now_ns=now)

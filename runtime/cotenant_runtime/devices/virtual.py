@@ -37,8 +37,8 @@ class Virtual:
         self.now_ns += max(1, round(1e9 * seconds))
 
     def mark(self) -> int:
-        """Return the end of what is launched so far."""
-        return self._ends[-1][0] if self._ends else self.now_ns
+        """Return the end of what is launched so far; on an idle device that is now."""
+        return max([self.now_ns, *(end for end, _ in self._ends[-1:])])
 
     def sample(self, begin: int, end: int) -> Sample | None:
         """Return the time between two marks."""
@@ -47,7 +47,7 @@ class Virtual:
     def launched(self, duration_ns: int) -> None:
         """Add work behind what is unfinished."""
         actual = round(duration_ns * (1 + self.scatter * (2 * self._random.random() - 1)))
-        self._ends.append((max(self.now_ns, self.mark()) + actual, duration_ns))
+        self._ends.append((self.mark() + actual, duration_ns))
 
     def unfinished_ns(self) -> int:
         """Return the predicted time of unfinished work."""
