@@ -33,8 +33,16 @@ def run(arguments: Namespace) -> int:
         measuring.keep(found, arguments.keep)
     if arguments.plot is not None:
         plots.draw(found, arguments.plot)
-    output.show(arguments, lines=report.lines(found), document=found.to_object(), command=COMMAND)
+    output.show(arguments, lines=_lines(arguments, found), document=found.to_object(), command=COMMAND)
     return 0 if found.quick or all(one.met for one in results.verdicts(found)) else 1
+
+
+def _lines(arguments: Namespace, found: results.Run) -> list[str]:
+    """Return the tables, with the picture before them where a page gets both."""
+    if arguments.plot is None or arguments.write is None:
+        return report.lines(found)
+    place = os.path.relpath(arguments.plot, arguments.write.parent)
+    return [f"![{report.picture(found)}]({place})", "", *report.lines(found)]
 
 
 def _measured(arguments: Namespace) -> results.Run:

@@ -38,7 +38,11 @@ class Worker:
             stderr=self._errors,
             text=True,
         )
-        self.torch = str(self.answer()["torch"])
+        try:
+            self.torch = str(self.answer()["torch"])
+        except WorkerError:
+            self.stop()
+            raise
 
     @property
     def pid(self) -> int:

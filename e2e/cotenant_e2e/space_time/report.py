@@ -18,6 +18,13 @@ def lines(run: Run) -> list[str]:
     return found[:-1] if not found[-1] else found
 
 
+def picture(run: Run) -> str:
+    """Return what the plot shows, in words."""
+    return (
+        f"99th percentile of the requests and time of a training batch under each way to share, on {WHERE[run.device]}"
+    )
+
+
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Return one line: how many comparisons met the bar."""
     judged_ones = [one for one in verdicts if one.split is not None]
