@@ -102,6 +102,8 @@ class Hooks:
             self._guarded(self._trainer.before, OPTIMIZER)
 
     def _after_optimizer(self, optimizer: Any, *_: Any) -> None:
+        if self._trainer is None:
+            self._pid = os.getpid()  # a child that was forked before the first step trains for itself
         if os.getpid() == self._pid:
             self._guarded(self._step, optimizer)
 

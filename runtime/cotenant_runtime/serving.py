@@ -79,7 +79,7 @@ class Server:
         self._open: list[Request] = []
         self._services: deque[int] = deque(maxlen=SERVICES_KEPT)
         self._fills: deque[int] = deque(maxlen=SERVICES_KEPT)
-        self._last_end_ns = 0
+        self._service_ns = self._last_end_ns = 0
         self._requests = self._met = 0
         self.publish()
 
@@ -114,6 +114,7 @@ class Server:
             # What it waited behind others is no service time.
             self._services.append(self._clock() - max(begin, self._last_end_ns))
             self._last_end_ns = self._clock()
+            self._service_ns = _ninth_decile(self._services)
             if self._meter is not None and mark is not None and len(self._open) == 1:
                 sample = self._meter.sample(mark, self._meter.mark())
                 if sample.fill and sample.duration_ns >= SHORTEST_NS:
@@ -142,22 +143,28 @@ class Server:
 
     def _publish(self, now: int) -> None:
         heavy = [one for one in self._open if one.current is Phase.HEAVY]
-        service = round(statistics.quantiles(self._services, n=10)[-1]) if len(self._services) > 1 else 0
-        # quantiles extrapolates beyond the longest of few values
-        service = min(service, max(self._services, default=0))
         phase = Phase.HEAVY if heavy else Phase.LIGHT if self._open else Phase.IDLE
         state = layout.Inference(
             phase=phase,
             fill=round(statistics.median(self._fills)) if self._fills else 0,
             arrival_ns=min((one.arrival_ns for one in self._open), default=0),
             deadline_ns=min((one.deadline_ns for one in self._open), default=0),
-            latest_start_ns=latest_start([one.deadline_ns for one in heavy], service, now_ns=now) if heavy else 0,
+            latest_start_ns=self._latest_start([one.deadline_ns for one in heavy], now),
             pending=len(self._open),
-            service_ns=service,
+            service_ns=self._service_ns,
             requests=self._requests,
             met=self._met,
         )
         self._writer.write(state, now_ns=now)
+
+    def _latest_start(self, deadlines: list[int], now: int) -> int:
+        return latest_start(deadlines, self._service_ns, now_ns=now) if deadlines else 0
+
+
+def _ninth_decile(values: Sequence[int]) -> int:
+    """Return the value that nine of ten do not exceed; 0 for a single value, which was the warm-up."""
+    ordered = sorted(values)
+    return ordered[(9 * len(ordered) - 1) // 10] if len(ordered) > 1 else 0
 
 
 class _Process:

@@ -127,7 +127,7 @@ class Measurement:
             for kind in Arrivals:
                 self._say(f"{name}, {kind.value.lower()}, {mechanism.name}")
                 found.append(self._cell(worker, name, mechanism, kind))
-            if mechanism is compared[-2] and mechanism.training.nice == 0 and side.environment == {}:
+            if mechanism is compared[-2] and mechanism.training.nice is None and side.environment == {}:
                 steps += self._alone(worker, compared[0].training)
         if worker is not None:
             worker.stop()

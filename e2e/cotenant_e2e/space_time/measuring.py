@@ -12,7 +12,7 @@ from cotenant_e2e.space_time import measure, results
 TRAINING = ("rnnlm", "vgg16", "resnet50", "gpt2")
 PERCENTAGES = (90, 70, 50, 30, 10)
 CELL_SECONDS, QUICK_SECONDS = 18.0, 4.0
-BUSY_RATIO, DEADLINE_MULTIPLE = 0.15, 6.0
+BUSY_RATIO, DEADLINE_MULTIPLE = 0.15, 8.0
 
 
 def add(parser: ArgumentParser) -> None:

@@ -17,7 +17,8 @@ class Side:
 
     cores: tuple[int, ...]
     threads: int
-    nice: int = 0
+    nice: int | None = None
+    """None: as whoever measures."""
     weight: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the process must be started with; another environment is another process."""

@@ -109,7 +109,7 @@ def transformer(size: Size) -> tuple[Any, Any]:
 
 def rnnlm(size: Size) -> tuple[Any, Any]:
     """Return RNNLM and a batch of sentences."""
-    vocabulary, width, batch, length = (5000, 256, 16, 20) if size is Size.CPU else (10_000, 1500, 64, 35)
+    vocabulary, width, batch, length = (5000, 650, 20, 20) if size is Size.CPU else (10_000, 1500, 64, 35)
     return RNNLM(vocabulary=vocabulary, width=width), torch.randint(vocabulary, (length, batch))
 
 
@@ -122,7 +122,7 @@ def vgg16(size: Size) -> tuple[Any, Any]:
             layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True)]
             inputs = outputs
         layers.append(nn.MaxPool2d(2))
-    pixels, batch, place = (64, 2, 2) if size is Size.CPU else (224, 32, 7)
+    pixels, batch, place = (64, 4, 2) if size is Size.CPU else (224, 32, 7)
     wide = 512 if size is Size.CPU else 4096
     head = [nn.Flatten(), nn.Linear(512 * place**2, wide), nn.ReLU(inplace=True), nn.Linear(wide, 1000)]
     return nn.Sequential(*layers, *head), torch.randn(batch, 3, pixels, pixels)
@@ -137,14 +137,14 @@ def resnet50(size: Size) -> tuple[Any, Any]:
         for number in range(count):
             layers.append(Bottleneck(inputs, width, 2 if stage and not number else 1))
             inputs = 4 * width
-    pixels, batch = (64, 4) if size is Size.CPU else (224, 32)
+    pixels, batch = (64, 8) if size is Size.CPU else (224, 32)
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000)]
     return nn.Sequential(*layers, *head), torch.randn(batch, 3, pixels, pixels)
 
 
 def gpt2(size: Size) -> tuple[Any, Any]:
     """Return GPT-2 and a batch of texts."""
-    vocabulary, width, layers, batch, length = (5000, 256, 4, 2, 64) if size is Size.CPU else (50_257, 768, 12, 8, 512)
+    vocabulary, width, layers, batch, length = (5000, 256, 4, 8, 128) if size is Size.CPU else (50_257, 768, 12, 8, 512)
     return GPT2(vocabulary=vocabulary, length=length, width=width, layers=layers), torch.randint(
         vocabulary, (batch, length)
     )

@@ -26,6 +26,7 @@ from cotenant_runtime.devices.cpu import CPU
 from cotenant_runtime.heartbeat import Heartbeat
 
 WARM_UP_STEPS = 3
+STARTED_NICE = os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def main(words: list[str]) -> None:
@@ -44,14 +45,15 @@ def main(words: list[str]) -> None:
 class Placed:
     """What both processes can be told."""
 
-    def place(self, *, cores: list[int], threads: int, nice: int) -> dict[str, Any]:
+    def place(self, *, cores: list[int], threads: int, nice: int | None) -> dict[str, Any]:
         """Move all threads of the process to these cores and this priority."""
+        wanted = STARTED_NICE if nice is None else nice
         torch.set_num_threads(threads)
         torch.randn(512, 512) @ torch.randn(512, 512)  # makes the threads
         for thread in (int(path.name) for path in Path("/proc/self/task").iterdir()):
             os.sched_setaffinity(thread, cores)
-            if os.getpriority(os.PRIO_PROCESS, thread) != nice:
-                os.setpriority(os.PRIO_PROCESS, thread, nice)
+            if os.getpriority(os.PRIO_PROCESS, thread) != wanted:
+                os.setpriority(os.PRIO_PROCESS, thread, wanted)
         return {}
 
 
