@@ -124,6 +124,11 @@ def test_where_no_split_holds_the_slo_there_is_no_bar() -> None:
     assert verdict.met
 
 
+def test_a_run_without_any_comparison_does_not_pass() -> None:
+    assert not results.passes(run_of(replace(SPLIT, latencies=[0.2]), OURS))
+    assert results.passes(run_of(SPLIT, OURS))
+
+
 def test_on_a_gpu_the_published_multiple_is_the_bar() -> None:
     assert results.verdicts(run_of(SPLIT, OURS, device="cuda"))[0].most == 1.22
 

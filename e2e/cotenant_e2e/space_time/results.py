@@ -122,6 +122,12 @@ def verdicts(run: Run) -> list[Verdict]:
     return found
 
 
+def passes(run: Run) -> bool:
+    """Return whether some comparison was possible, and each that was meets the bar."""
+    found = verdicts(run)
+    return any(one.split is not None for one in found) and all(one.met for one in found)
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """Return the smallest value that so many percent of the values do not exceed."""
     ordered = sorted(values)
