@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_DIR := .run
-SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator cli dashboard))
+SOURCES := $(wildcard $(shell git ls-files -co --exclude-standard api predictor extender operator deviceplugin simulator cli dashboard runtime))
 PROTOS := $(wildcard deviceplugin/cotenant_deviceplugin/kubelet/protos/*.proto)
 MODEL := predictor/cotenant_predictor/models/default.json
 MODEL_DATA := kernels timm gavel
 OPENB_TRACES := default gpushare40 multigpu20
 # One job of test-node is a real one; COTENANT_TORCH_VENV names an environment for it that is there already.
 TORCH := $(if $(COTENANT_TORCH_VENV),,$(VENV)-torch/.dependencies)
+TORCH_PYTHON := $(or $(COTENANT_TORCH_VENV),$(VENV)-torch)/bin/python
 
 # The demo needs less than development does, and shows something sooner; where everything is installed, that will do.
 DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-wheel)
@@ -23,7 +24,7 @@ UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -132,6 +133,10 @@ bench-extender: $(VENV)/.wheel ## filter, events, memory and start of the extend
 
 bench-takeover: $(VENV)/.wheel ## a leader that takes over a thousand pods, on a real control plane (about a minute)
 	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e bench-takeover --dir $(RUN_DIR)/bench-takeover --write docs/packing.md
+
+space-time: $(VENV)/.wheel $(TORCH) ## inference with an SLO beside training under each way to share the cores of this machine (about 20 minutes; QUICK=1: shows that it works)
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e space-time --python $(TORCH_PYTHON) \
+		$(if $(QUICK),--quick,--write docs/space-time.md --plot docs/images/space-time.svg --keep $(RUN_DIR)/space-time.json)
 
 bench-dashboard: $(VENV)/.wheel ## the longest task of Chromium while 1,000 GPUs change ten times a second (about a minute)
 	@scripts/install-browser >/dev/null

@@ -31,6 +31,7 @@ COMMANDS = (
     "rights",
     "screenshots",
     "soak-hostile",
+    "space-time",
     "up",
     "down",
     "status",

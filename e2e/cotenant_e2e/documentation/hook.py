@@ -30,6 +30,7 @@ PARTS: Final = {
     "operator/README.md": "parts/operator.md",
     "predictor/README.md": "parts/predictor.md",
     "predictor/cotenant_predictor/devices/README.md": "parts/gpu-models.md",
+    "runtime/README.md": "parts/runtime.md",
     "simulator/README.md": "parts/simulator.md",
 }
 """Files outside docs/ that are pages of the site, where they are there."""
