@@ -18,13 +18,13 @@ TORCH_PYTHON := $(or $(COTENANT_TORCH_VENV),$(VENV)-torch)/bin/python
 DEMO := $(if $(wildcard $(VENV)/.dependencies),$(VENV)/.wheel,$(VENV)/.demo-wheel)
 
 # The other folders have targets of their own.
-UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node security simulation torch)
+UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node release security simulation torch)
 
 # Programs and tests start Python hundreds of times: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-torch test-browser soak soak-hostile soak-node mutants images lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-release test-torch test-browser soak soak-hostile soak-node mutants images release lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -79,6 +79,16 @@ images: $(VENV)/.wheel ## the container images, into .run/images (IMAGE_TAG, IMA
 
 test-install: $(VENV)/.wheel ## the chart by helm on a real node, as root: every component in a container of its image
 	@scripts/test-install $(VENV)
+
+release: $(VENV)/.wheel ## images and chart to a registry of yours, signed; the Python package is checked (REGISTRY=host/folder, VERSION, KEY, REGISTRY_CA, ARCHITECTURES: see images/README.md)
+	@test -n "$(REGISTRY)" || { echo "name a registry of yours and a folder in it: make release REGISTRY=registry.example:5000/team/cotenant" >&2; exit 2; }
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e release --registry "$(REGISTRY)" --out $(RUN_DIR)/release --images $(RUN_DIR)/images \
+		$(VERSION:%=--version %) $(KEY:%=--key %) $(REGISTRY_CA:%=--ca %) $(ARCHITECTURES:%=--architecture %) \
+		$(IMAGE_BASE:%=--base %) $(IMAGE_REVISION:%=--revision %)
+
+test-release: $(VENV)/.wheel ## a release in a real registry, open and private: pushed, signed, changed by somebody and found out
+	@PYTHONPATH=e2e $(BIN)/python -m cotenant_e2e programs --helm --release >/dev/null
+	$(BIN)/python -m pytest tests/release -q
 
 soak-node: $(VENV)/.wheel ## 10,000 seeded schedules of late binding; 200 pairs of equal pods on a real node, not 20
 	@PYTHONPATH=tests $(BIN)/python -m node_kit.schedules --seeds 10000 --jobs $$(nproc)

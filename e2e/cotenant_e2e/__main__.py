@@ -28,6 +28,7 @@ COMMANDS = (
     "pictures",
     "programs",
     "reference",
+    "release",
     "rights",
     "screenshots",
     "soak-hostile",

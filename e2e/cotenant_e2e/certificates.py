@@ -68,6 +68,11 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
 
+    @property
+    def pem(self) -> bytes:
+        """Return the authority's own certificate."""
+        return _pem(self.certificate)
+
     def client(self, identity: Identity) -> tuple[bytes, bytes]:
         """Certificate and key (PEM) of a client."""
         return self._signed(identity, ExtendedKeyUsageOID.CLIENT_AUTH, ())
@@ -107,7 +112,7 @@ def write(directory: Path, *, addresses: Sequence[str], now: dt.datetime, node: 
     """Every certificate and key that the components read; keys are readable by their owner only."""
     authority = Authority(now)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (directory / "ca.crt").write_bytes(_pem(authority.certificate))
+    (directory / "ca.crt").write_bytes(authority.pem)
     pairs = {"server": authority.server("kube-apiserver", addresses)}
     pairs |= {name: authority.client(identity) for name, identity in USERS.items()}
     if node:

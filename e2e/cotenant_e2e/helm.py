@@ -23,6 +23,33 @@ class HelmError(errors.CotenantError):
 
 
 @dataclass(frozen=True)
+class Remote:
+    """A chart in a registry.
+
+    Args:
+        reference: `oci://HOST/FOLDER/NAME`.
+        version: of the chart.
+        logins: a file of docker's form with the registry's user.
+        ca: certificate of the authority that signed the registry's.
+    """
+
+    reference: str
+    version: str
+    logins: Path
+    ca: Path
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return how a command of helm's names the chart."""
+        reaching = ("--registry-config", str(self.logins), "--ca-file", str(self.ca))
+        return (self.reference, "--version", self.version, *reaching)
+
+
+Chart = Path | Remote
+"""A chart's folder, or its archive, or one in a registry."""
+
+
+@dataclass(frozen=True)
 class Helm:
     """As administrator of a cluster. `program`: see `binaries.find`."""
 
@@ -47,22 +74,21 @@ class Helm:
             raise HelmError(arguments, done.stderr)
         return done.stdout + done.stderr
 
-    def install(self, chart: Path, *settings: str) -> str:
+    def install(self, chart: Chart, *settings: str) -> str:
         """Install a chart; returns when everything is ready. `settings`: `key=value`."""
-        return self.run("install", RELEASE, str(chart), *_flags(settings))
+        return self.run("install", RELEASE, *_words(chart), *_flags(settings))
 
-    def upgrade(self, chart: Path, *settings: str) -> str:
+    def upgrade(self, chart: Chart, *settings: str) -> str:
         """Upgrade to a chart; returns when everything is ready."""
-        return self.run("upgrade", RELEASE, str(chart), *_flags(settings))
+        return self.run("upgrade", RELEASE, *_words(chart), *_flags(settings))
 
-    def change(self, chart: Path, *settings: str) -> str:
+    def change(self, chart: Chart, *settings: str) -> str:
         """Return the same with these values beside those that the release has, over what others have set.
 
         Returns at once.
         """
-        return self.run(
-            "upgrade", RELEASE, str(chart), "--reset-then-reuse-values", "--force-conflicts", *_set(settings)
-        )
+        flags = ("--reset-then-reuse-values", "--force-conflicts")
+        return self.run("upgrade", RELEASE, *_words(chart), *flags, *_set(settings))
 
     def rollback(self, revision: int) -> str:
         """Back to a revision; returns when everything is ready."""
@@ -72,6 +98,10 @@ class Helm:
         """Pack a chart under another version, of the chart and of the images; the archive."""
         self.run("package", str(chart), "--version", version, "--app-version", version, "--destination", str(folder))
         return folder / f"{chart.name}-{version}.tgz"
+
+
+def _words(chart: Chart) -> tuple[str, ...]:
+    return chart.words if isinstance(chart, Remote) else (str(chart),)
 
 
 def _flags(settings: Sequence[str]) -> list[str]:

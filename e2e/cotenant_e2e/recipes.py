@@ -20,6 +20,17 @@ HELM = "helm.sh/helm/v4"
 LUA = "github.com/yuin/gopher-lua"
 TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
 DEVICE_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
+DISTRIBUTION = "github.com/distribution/distribution/v3"
+COSIGN = "github.com/sigstore/cosign/v3"
+VERSION_VARIABLES = {
+    CONTAINERD: f"{CONTAINERD}/version.Version",
+    COSIGN: "sigs.k8s.io/release-utils/version.gitVersion",
+    DEVICE_PLUGIN: f"{DEVICE_PLUGIN}/internal/info.version",
+    DISTRIBUTION: f"{DISTRIBUTION}/version.version",
+    HELM: f"{HELM}/internal/version.version",
+    TOOLKIT: f"{TOOLKIT}/internal/info.version",
+}
+"""Module -> the variable in which its programs keep their version."""
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 _COMPILER = re.compile(r'"gcc": executable file not found|C compiler "\S+" not found')
@@ -72,6 +83,8 @@ TARGETS = (
     Target("kueue", "kueue", KUEUE, f"{KUEUE}/cmd/kueue", tags="exclude_scheduler_library"),
     Target("helm", "helm", HELM, f"{HELM}/cmd/helm"),
     Target("glua", "glua", LUA, f"{LUA}/cmd/glua"),
+    Target("registry", "distribution", DISTRIBUTION, f"{DISTRIBUTION}/cmd/registry"),
+    Target("cosign", "cosign", COSIGN, f"{COSIGN}/cmd/cosign"),
     Target("nvidia-ctk", "nvidia-toolkit", TOOLKIT, f"{TOOLKIT}/cmd/nvidia-ctk", cgo=True),
     Target("nvidia-cdi-hook", "nvidia-toolkit", TOOLKIT, f"{TOOLKIT}/cmd/nvidia-cdi-hook", cgo=True),
     Target(
@@ -127,12 +140,8 @@ def linker_flags(module: str, version: str) -> str:
     Without them Kubernetes' version is no version to its clients, containerd's and NVIDIA's say "unknown", and helm's
     is its branch. The build date is a constant: the real one would make every build link again.
     """
-    if module == CONTAINERD:
-        return f"-X {CONTAINERD}/version.Version={version}"
-    if module == HELM:
-        return f"-X {HELM}/internal/version.version={version}"
-    if module in (TOOLKIT, DEVICE_PLUGIN):
-        return f"-X {module}/internal/info.version={version}"
+    if module in VERSION_VARIABLES:
+        return f"-X {VERSION_VARIABLES[module]}={version}"
     if module != KUBERNETES:
         return ""
     major, minor = version.removeprefix("v").split(".")[:2]

@@ -57,6 +57,12 @@ KUEUE: Final = Program("kueue", Requirement("0.19.x", (0, 19, 0), (0, 20, 0)))
 HELM: Final = Program("helm", Requirement("4.2.x", (4, 2, 0), (4, 3, 0)), ask=("version", "--short"))
 """For the tests of the chart."""
 
+REGISTRY: Final = Program("registry", Requirement("3.1.x", (3, 1, 0), (3, 2, 0)))
+"""A container registry, for the tests of a release and of an installation from it."""
+
+COSIGN: Final = Program("cosign", Requirement("3.1.x", (3, 1, 0), (3, 2, 0)), ask=("version",))
+"""Signs the images and the chart of a release, and verifies signatures."""
+
 LUA: Final = Program("glua", Requirement("0.1.x", (0, 1, 0), (0, 2, 0)), ask=("-v",))
 """The Lua that Argo CD has inside, for the test of what it is told of a DLJob's health."""
 

@@ -91,6 +91,6 @@ def test_the_cache_is_where_the_xdg_rules_say(variables: dict[str, str], folder:
 
 
 def test_every_program_can_be_built() -> None:
-    alone = (versions.KUEUE, versions.HELM, versions.LUA)
+    alone = (versions.KUEUE, versions.HELM, versions.LUA, versions.REGISTRY, versions.COSIGN)
     every = (*versions.PROGRAMS, *versions.NODE_PROGRAMS, *versions.NVIDIA_PROGRAMS, *alone)
     assert {target.program for target in recipes.TARGETS} == {program.name for program in every}

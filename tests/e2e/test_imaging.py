@@ -52,7 +52,7 @@ def tar(files: Mapping[str, str | bytes]) -> bytes:
 def archive(tmp_path: Path) -> Path:
     """An image of one layer."""
     config = {"config": {"User": "65532:65532"}, "rootfs": {"type": "layers", "diff_ids": ["sha256:a"]}}
-    manifest = [{"Config": "c.json", "RepoTags": ["docker.io/cotenant/node:1"], "Layers": ["a.tar"]}]
+    manifest = [{"Config": "c.json", "RepoTags": ["localhost/cotenant/node:1"], "Layers": ["a.tar"]}]
     path = tmp_path / "node.tar"
     outer: dict[str, str | bytes] = {
         "a.tar": tar(FILES),
@@ -85,6 +85,16 @@ def test_an_engine_is_given_base_labels_and_secrets(tmp_path: Path) -> None:
     assert words[words.index("--label") + 1] == "l=v"
     assert words[words.index("--secret") + 1] == "id=pip,src=/p"
     assert words[-1] == str(tmp_path)
+
+
+def test_another_architecture_is_named_to_the_engine_and_has_a_name_of_its_own(tmp_path: Path) -> None:
+    request = Request("r:1", tmp_path / "D", tmp_path, "debian:x", architecture="arm64")
+    words = engines._arguments(request)
+    assert words[words.index("--platform") + 1] == "linux/arm64"
+    assert "--platform" not in engines._arguments(Request("r:1", tmp_path / "D", tmp_path, "debian:x"))
+    image = catalog.IMAGES[0]
+    assert build.Order(tmp_path, "1").reference(image) == image.reference("1")
+    assert build.Order(tmp_path, "1", architecture="arm64").reference(image) == image.reference("1-arm64")
 
 
 def test_buildah_keeps_everything_in_a_folder_of_its_own() -> None:
@@ -167,7 +177,7 @@ def test_an_unchanged_tree_builds_nothing_again(archive: Path, tmp_path: Path) -
     assert engine.built == [image.reference("1") for image in catalog.IMAGES]
     again = build.build(order, silent, find=lambda: engine, stage=stage)
     assert [(each.fresh, other.fresh) for each, other in zip(first, again, strict=True)] == [(True, False)] * len(first)
-    assert "docker.io/cotenant/node:1" in "\n".join(build.table(again))
+    assert "localhost/cotenant/node:1" in "\n".join(build.table(again))
     (tmp_path / "out" / "node.tar").unlink()
     engine.fails = True
     with pytest.raises(errors.PermanentError):
@@ -197,17 +207,17 @@ def test_the_list_of_packages_names_debians_and_pythons(archive: Path) -> None:
 def test_a_derived_image_has_one_layer_more_and_another_name(archive: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.tar"
     change = derive.Change({"opt/new": "text"}, ("opt/cotenant/old.pyc",))
-    derive.derive(archive, out, reference="docker.io/cotenant/node:0", change=change)
+    derive.derive(archive, out, reference="localhost/cotenant/node:0", change=change)
     contents = archives.read(out)
     assert contents.files["opt/new"] == len("text")
     assert "opt/cotenant/.wh.old.pyc" in contents.names
-    assert contents.config["Labels"] == {derive.LABEL: "docker.io/cotenant/node:1"}
+    assert contents.config["Labels"] == {derive.LABEL: "localhost/cotenant/node:1"}
     with tarfile.open(out) as outer:
         original, manifest = json.load(archives._member(outer, "manifest.json"))
         config = json.load(archives._member(outer, manifest["Config"]))
     assert (original["RepoTags"], manifest["RepoTags"]) == (
-        ["docker.io/cotenant/node:1"],
-        ["docker.io/cotenant/node:0"],
+        ["localhost/cotenant/node:1"],
+        ["localhost/cotenant/node:0"],
     )
     assert set(original["Layers"]) < set(manifest["Layers"])
     assert len(config["rootfs"]["diff_ids"]) == len(manifest["Layers"]) == 2

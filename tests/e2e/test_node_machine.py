@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,57 @@ def test_cleaning_puts_settings_back_and_removes_what_was_new(here: Machine, tmp
     assert not new.exists()
     assert {(here.sysctls / name).read_text() for name in machine.SYSCTLS} == {"0\n"}
     assert here.owner() is None
+
+
+def test_cleaning_twice_at_once_is_quiet(here: Machine, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    for number in range(200):
+        (new / f"{number}" / "deep").mkdir(parents=True)
+        (new / f"{number}" / "deep" / "file").touch()
+    marked(here, tmp_path / "c", new=new)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(here.clean, tmp_path / "c") for _ in range(4)]:
+            done.result()
+    assert not new.exists()
+    assert here.owner() is None
+    here.clean(tmp_path / "c")
+
+
+class Mounts:
+    """Mount points, and an umount that comes after another process's. `stubborn`: a point that stays mounted."""
+
+    def __init__(self, *points: Path, stubborn: Path | None = None) -> None:
+        self.points, self.stubborn, self.asked = list(points), stubborn, 0
+
+    def mounted(self, below: Path) -> list[Path]:
+        """Return mount points at and below a folder, the last first."""
+        return [point for point in reversed(self.points) if point.is_relative_to(below)]
+
+    def run(self, *command: str) -> None:
+        """Fail as umount does after another process has unmounted the point."""
+        point = Path(command[-1])
+        self.asked += 1
+        if point != self.stubborn:
+            self.points.remove(point)
+        raise errors.PermanentError(f"umount: {point}: not mounted")
+
+
+def test_what_another_process_unmounts_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = Path("/run/c/twice")
+    mounts = Mounts(Path("/run/c/a"), twice, twice)
+    monkeypatch.setattr(machine, "_mounted", mounts.mounted)
+    monkeypatch.setattr(machine, "_run", mounts.run)
+    machine._unmount(Path("/run/c"))
+    machine._unmount(Path("/run/c"))
+    assert (mounts.points, mounts.asked) == ([], 3)
+
+
+def test_what_cannot_be_unmounted_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = Mounts(Path("/run/c/a"), Path("/run/c/b"), stubborn=Path("/run/c/a"))
+    monkeypatch.setattr(machine, "_mounted", mounts.mounted)
+    monkeypatch.setattr(machine, "_run", mounts.run)
+    with pytest.raises(errors.PermanentError, match="/run/c/a: not mounted"):
+        machine._unmount(Path("/run/c"))
 
 
 def test_the_node_of_another_cluster_is_left_alone(here: Machine, tmp_path: Path) -> None:

@@ -51,6 +51,18 @@ def test_kubernetes_programs_are_built_with_their_version() -> None:
     assert "-X k8s.io/client-go/pkg/version.gitMinor=36" in flags
 
 
+@pytest.mark.parametrize(
+    ("module", "flag"),
+    [
+        (recipes.DISTRIBUTION, "-X github.com/distribution/distribution/v3/version.version=v1.2.3"),
+        (recipes.COSIGN, "-X sigs.k8s.io/release-utils/version.gitVersion=v1.2.3"),
+        ("sigs.k8s.io/kwok", ""),
+    ],
+)
+def test_a_program_that_does_not_know_its_version_is_told(module: str, flag: str) -> None:
+    assert recipes.linker_flags(module, "v1.2.3") == flag
+
+
 def test_what_loads_libraries_of_the_driver_is_built_with_c() -> None:
     assert [target.program for target in recipes.TARGETS if target.cgo] == [
         "nvidia-ctk",

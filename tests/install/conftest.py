@@ -3,17 +3,20 @@
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from cotenant_e2e import binaries, configuration, progress, startup, testing, versions
+from cotenant_e2e import binaries, configuration, progress, registries, startup, testing, versions
 from cotenant_e2e.helm import Helm
 from cotenant_e2e.imaging import build
 from cotenant_e2e.imaging.build import Built
 from cotenant_e2e.node import agents, real
+from cotenant_e2e.releasing.credentials import Credentials
 from cotenant_standin import state
+from install import releases
+from install.releases import Releases
 from install.site import Site
 from install.team import Team
 
@@ -32,18 +35,32 @@ def built() -> list[Built]:
 
 
 @pytest.fixture(scope="session")
-def site(built: list[Built], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The node, its stand-in GPUs and all images; nothing of ours is installed."""
-    found = binaries.find(
-        environment=os.environ, progress=progress.PlainProgress(sys.stderr), programs=(versions.HELM,)
-    )
+def programs() -> Mapping[str, Path]:
+    """Return helm; it is built where it is missing."""
+    shown = progress.PlainProgress(sys.stderr)
+    return binaries.find(environment=os.environ, progress=shown, programs=(versions.HELM,))
+
+
+@pytest.fixture(scope="session")
+def published(
+    built: list[Built], programs: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Releases]:
+    """Yield two releases in a registry that only one user may read."""
+    folder = tmp_path_factory.mktemp("registry")
+    with registries.serve(folder / "registry", user=Credentials("robot", "not a secret")) as registry:
+        yield releases.publish(built, registry, programs, folder / "release")
+
+
+@pytest.fixture(scope="session")
+def site(published: Releases, programs: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Yield the node and its stand-in GPUs; nothing of ours is installed, and the node has none of our images."""
     directory: Path = tmp_path_factory.mktemp("cluster")
     with testing.control_plane(directory, startup.Options(node=NODE)) as cluster:
         node = real.create(cluster)
         gpus = agents.GPUs(node, AGENT_PORT)
         gpus.make(MODELS)
-        made = Site(gpus, Helm(cluster, found[versions.HELM.name]))
-        made.prepare(built)
+        made = Site(gpus, Helm(cluster, programs[versions.HELM.name]), published)
+        made.prepare()
         yield made
 
 

@@ -4,31 +4,26 @@ Only what a machine without GPUs lacks is a stand-in: driver and MPS, and NVIDIA
 into the containers that ask for them.
 """
 
+import base64
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-import cotenant_api
 from cotenant_api import names
 from cotenant_e2e import charts, waiting
 from cotenant_e2e import client as clients
 from cotenant_e2e.client import Json
 from cotenant_e2e.cluster import Cluster
 from cotenant_e2e.helm import Helm
-from cotenant_e2e.imaging import derive
-from cotenant_e2e.imaging.build import Built
-from cotenant_e2e.imaging.derive import Change
 from cotenant_e2e.node import images, service
 from cotenant_e2e.node.agents import GPUs
 from cotenant_standin import building, container_runtime
+from install import releases
+from install.releases import Releases
 
-EARLIER: Final = "0.0.9"
-"""A version before this one: the same code, which calls itself so."""
 SECONDS: Final = 120
 NAMESPACE: Final = names.RELEASE_NAMESPACE
 RUNTIME_CLASS: Final = {
@@ -37,24 +32,25 @@ RUNTIME_CLASS: Final = {
     "metadata": {"name": "nvidia"},
     "handler": "nvidia",
 }
-IMAGES: Final = "image.registry=docker.io"
-"""As the archives of `make images` name them; the node has them already, and pulls none."""
-HOOK: Final = "cotenant-uninstall"
+SECRETS: Final = f"global.imagePullSecrets[0].name={releases.PULL_SECRET}"
+"""The only value that an installation from the registry needs."""
+HOOKS: Final = ("cotenant-uninstall", "cotenant-test")
 
 
 @dataclass(frozen=True)
 class Site:
-    """The node with its stand-in GPUs, and helm."""
+    """The node with its stand-in GPUs, helm, and the releases in the registry."""
 
     gpus: GPUs
     helm: Helm
+    releases: Releases
 
     @property
     def cluster(self) -> Cluster:
         """Its control plane."""
         return self.gpus.node.cluster
 
-    def prepare(self, built: Sequence[Built]) -> None:
+    def prepare(self) -> None:
         """What an admin does before the installation, and what NVIDIA's packages bring."""
         node, client = self.gpus.node, self.cluster.client
         service.start(self.cluster)
@@ -65,8 +61,17 @@ class Site:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
         client.create(clients.path_of("namespaces"), namespace)
         self._import_scheduler()
-        for each in built:
-            self._import_with_earlier(each)
+        registry = self.releases.registry
+        node.trust(registry.host, registry.ca)
+        login = base64.b64encode(registry.logins.read_bytes()).decode()
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": releases.PULL_SECRET},
+            "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": login},
+        }
+        client.create(clients.path_of("secrets", namespace=NAMESPACE), secret)
 
     def _import_scheduler(self) -> None:
         """Kubernetes' own image, made of the program that this kit builds."""
@@ -80,24 +85,13 @@ class Site:
         self.gpus.node.ctr("images", "import", str(archive))
         archive.unlink()
 
-    def _import_with_earlier(self, built: Built) -> None:
-        """The image that is shipped, and the one that calls itself earlier."""
-        archive = self.gpus.node.layout.folder / f"{built.image.name}-{EARLIER}.tar"
-        package = "opt/cotenant/lib/python3.11/site-packages/cotenant_api"
-        here = Path(cotenant_api.__file__).read_text()
-        text = here.replace(f'"{cotenant_api.__version__}"', f'"{EARLIER}"')
-        change = Change({f"{package}/__init__.py": text}, (f"{package}/__pycache__/__init__.cpython-311.pyc",))
-        derive.derive(built.archive, archive, reference=built.image.reference(EARLIER), change=change)
-        self.gpus.node.ctr("images", "import", str(archive))
-        archive.unlink()
-
     # --- asking
 
     def pods(self, component: str = "") -> list[Json]:
-        """The pods of the release, or of one workload of it; what helm's hook leaves for an hour to be read is none."""
+        """The pods of the release, or of one workload of it; what helm's hooks leave for an hour to be read is none."""
         path = clients.path_of("pods", namespace=NAMESPACE)
         label = "app.kubernetes.io/name"
-        selector = f"{label}={component}" if component else f"{label}!={HOOK}"
+        selector = f"{label}={component}" if component else f"{label} notin ({','.join(HOOKS)})"
         return self.cluster.client.items(path, labelSelector=selector)
 
     def pod(self, component: str) -> Json:
@@ -132,7 +126,7 @@ class Site:
     # --- the release
 
     def have(self, version: str) -> None:
-        """Have this version of the chart installed, with its default values; returns when the node's GPUs are offered.
+        """Have this version installed from the registry; returns when the node's GPUs are offered.
 
         What is there already stays as it is.
         """
@@ -153,11 +147,7 @@ class Site:
     def _install(self, version: str) -> None:
         """Hand the node's GPUs over, and install."""
         self.cluster.client.patch(self.gpus.node.path, {"metadata": {"labels": {names.GPU_NODE_LABEL: "true"}}})
-        if version == cotenant_api.__version__:
-            self.helm.install(charts.CHART, IMAGES)
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            self.helm.install(self.helm.package(charts.CHART, version=version, folder=Path(folder)), IMAGES)
+        self.helm.install(self.releases.chart(version), SECRETS)
 
     def remove(self) -> None:
         """Take the release away, if it is there; returns when no pod of it is left."""

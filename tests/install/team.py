@@ -88,7 +88,7 @@ class Team:
 
         def shown() -> Json | None:
             found = self.site.cluster.client.items(self.space.pods(), labelSelector=selector)
-            return next((pod for pod in found if self.tenants.shown(pod)), None)
+            return next((pod for pod in found if self.tenants.shown(pod) and _reported(pod)), None)
 
         try:
             return waiting.wait_until(shown, f"{name} running", SECONDS) or {}
@@ -117,6 +117,12 @@ class Team:
         told = [f"{event['involvedObject']['name']}: {event['reason']} {event.get('message')}" for event in events]
         mine = "; ".join(f"{pod['metadata']['name']}: {kit.summary(pod)}" for pod in pods)
         return f"pods: {mine}\nevents: {told[-12:]}\nrelease: {self.site.summary()}"
+
+
+def _reported(pod: Json) -> bool:
+    """Return whether kubelet has reported every container: a container may run before the API server knows its ID."""
+    statuses = pod["status"].get("containerStatuses") or ()
+    return bool(statuses) and all(status.get("containerID") for status in statuses)
 
 
 def _until(file: Path) -> dict[str, Any]:

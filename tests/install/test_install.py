@@ -36,8 +36,10 @@ def test_every_component_runs_from_its_own_image_and_has_not_restarted(site: Sit
 
     # helm waits for no pod of a DaemonSet on a single node, as one may be unavailable.
     found = waiting.wait_until(ready, "every component ready", teams.SECONDS)
-    wanted = {name: f"docker.io/cotenant/{image}:{cotenant_api.__version__}" for name, image in ours.items()}
-    assert {name: found[name]["image"] for name in wanted} == wanted
+    digests = site.releases.released[cotenant_api.__version__].digests
+    host = site.releases.registry.host
+    wanted = {name: f"{host}/team/cotenant/{image}@{digests[image]}" for name, image in ours.items()}
+    assert {name: found[name]["imageID"] for name in wanted} == wanted
     # Not of kube-scheduler: on a machine too busy to renew its Lease in time it ends, and begins again, by design.
     assert {name: found[name]["restartCount"] for name in ours} == dict.fromkeys(ours, 0)
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import pytest
 
 import cotenant_api
-from cotenant_e2e import charts, waiting
 from cotenant_e2e import client as clients
+from cotenant_e2e import waiting
 from install import site as sites
 from install import team as teams
-from install.site import EARLIER, NAMESPACE, Site
+from install.releases import EARLIER
+from install.site import NAMESPACE, Site
 from install.team import Team
 from node import tenants as kit
 
@@ -47,14 +48,13 @@ def occupied(earlier: Site, team: Team) -> Team:
 
 def versions(site: Site) -> dict[str, str]:
     """Component -> version, of containers that run."""
-    found = {
-        status["name"]: str(status["image"]).rpartition(":")[2]
+    return {
+        status["name"]: site.releases.version_of(status)
         for pod in site.pods()
         if not pod["metadata"].get("deletionTimestamp")
         for status in pod["status"].get("containerStatuses") or ()
+        if status["name"] != "kube-scheduler"
     }
-    found.pop("kube-scheduler", None)
-    return found
 
 
 def served(site: Site) -> None:
@@ -70,7 +70,7 @@ def test_an_upgrade_and_its_rollback_disturb_no_running_job(earlier: Site, occup
     assert len(clients_before) == len(teams.KINDS)
     assert set(versions(earlier).values()) == {EARLIER}
 
-    earlier.helm.upgrade(charts.CHART)
+    earlier.helm.upgrade(earlier.releases.chart(VERSION))
     # The daemons stay: an upgrade that changed them would never be ready while somebody hangs on them.
     assert versions(earlier) == {"operator": VERSION, "extender": VERSION, "agent": VERSION, "daemons": EARLIER}
     served(earlier)
@@ -86,7 +86,7 @@ def test_an_upgrade_and_its_rollback_disturb_no_running_job(earlier: Site, occup
 def run_with(site: Site, component: Component, version: str) -> None:
     """Change one component's version alone; returns when it runs."""
     path = clients.path_of(component.plural, group="apps", namespace=NAMESPACE, name=component.workload)
-    container = {"name": component.container, "image": f"docker.io/cotenant/{component.image}:{version}"}
+    container = {"name": component.container, "image": site.releases.reference(component.image, version)}
     patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
     site.cluster.client.patch(path, patch, content_type="application/strategic-merge-patch+json")
     workload = f"{component.plural}/{component.workload}"
@@ -121,7 +121,7 @@ def test_with_a_component_one_version_ahead_a_new_job_gets_its_share(
 
 
 def test_daemons_of_another_version_come_to_a_node_when_their_pod_is_deleted(earlier: Site, team: Team) -> None:
-    earlier.helm.change(charts.CHART, f"node.mps.tag={VERSION}")
+    earlier.helm.change(earlier.releases.chart(VERSION), f"node.mps.tag={earlier.releases.tag('node', VERSION)}")
     before = versions(earlier)
     assert before["daemons"] == EARLIER
     pod = earlier.pod("cotenant-mps")["metadata"]["name"]

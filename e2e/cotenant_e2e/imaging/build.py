@@ -42,12 +42,25 @@ class Built:
 
 @dataclass(frozen=True)
 class Order:
-    """What is wanted. `base`: of the build; `revision`: of the source, for a label, where somebody names one."""
+    """What is wanted.
+
+    Args:
+        folder: where the archives go.
+        tag: of every image.
+        base: image that the steps of a build run in.
+        revision: of the source, for a label, where somebody names one.
+        architecture: one that is not this machine's, such as `arm64`; empty: this machine's.
+    """
 
     folder: Path
     tag: str = catalog.VERSION
     base: str = catalog.BASE
     revision: str = ""
+    architecture: str = ""
+
+    def reference(self, image: Image) -> str:
+        """Return the name of an image on this machine; another architecture's has a name of its own."""
+        return image.reference(f"{self.tag}-{self.architecture}" if self.architecture else self.tag)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -91,7 +104,8 @@ def build(
     with files.locked(folder / "lock", waiting=lambda: progress.step("waiting for another build")):
         context = stage(folder / "context")
         (wheel,) = (context / "wheel").glob("*.whl")
-        digests = {each.name: each.digest(wheel, order.tag, order.base, *order.labels.values()) for each in images}
+        more = (order.tag, order.base, *order.labels.values(), order.architecture)
+        digests = {each.name: each.digest(wheel, *more) for each in images}
         stale = [each for each in images if _stamp(folder, each) != digests[each.name]]
         if stale:
             files.require_space(folder, mib=SPACE_MIB, remedy="free some, or choose another folder with --out")
@@ -99,8 +113,9 @@ def build(
             _have_base(engine, order.base, folder, progress)
             with _secrets() as secrets:
                 for each in stale:
-                    reference = each.reference(order.tag)
-                    request = Request(reference, each.dockerfile, context, order.base, order.labels, secrets)
+                    reference = order.reference(each)
+                    where = (each.dockerfile, context, order.base)
+                    request = Request(reference, *where, order.labels, secrets, order.architecture)
                     with progress.step(f"building {reference} with {engine.name}"):
                         _build(engine, request, folder, name=each.name)
                     (folder / f"{each.name}.digest").write_text(digests[each.name])

@@ -9,8 +9,8 @@ import cotenant_api
 from cotenant_e2e import configuration
 
 FOLDER: Final = configuration.REPOSITORY / "images"
-REPOSITORY: Final = "docker.io/cotenant"
-"""Where the chart's names lead by default: a runtime takes a name without a registry for one of docker.io's."""
+REPOSITORY: Final = "localhost/cotenant"
+"""Names of images on the machine that builds them. Nobody can pull by them: `localhost` is no registry of others."""
 BASE: Final = "docker.io/library/debian:bookworm-slim"
 """What the Dockerfiles name where nobody names another."""
 SHARED: Final = ("steps/system", "steps/check-libraries", "steps/packages.txt", "steps/dependencies", "steps/wheel")

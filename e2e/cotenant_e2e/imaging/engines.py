@@ -1,6 +1,7 @@
 """The programs that build images, docker or buildah: command lines, and running them. Decides nothing about images."""
 
 import os
+import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,25 @@ from cotenant_api import errors
 from cotenant_e2e import binaries, commandline
 
 PACKAGES: Final = "scripts/install-image-packages"
+NATIVE: Final = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+"""The architecture of this machine, as images name it."""
 NETWORK_WORDS: Final = ("proxy", "PROXY")
 """Of environment variables that say how to reach the network; both engines take those of their caller."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One image to build. `secrets`: id -> file; `labels`: in addition to those of the Dockerfile."""
+    """One image to build.
+
+    Args:
+        reference: its name on this machine.
+        dockerfile: how it is built.
+        context: the folder that the Dockerfile copies from.
+        base: the image that the steps run in.
+        labels: in addition to those of the Dockerfile.
+        secrets: id -> file.
+        architecture: such as `arm64`; empty: that of this machine.
+    """
 
     reference: str
     dockerfile: Path
@@ -25,6 +38,7 @@ class Request:
     base: str
     labels: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
+    architecture: str = ""
 
 
 class Engine(Protocol):
@@ -116,7 +130,10 @@ class Buildah:
 
     def build(self, request: Request, log: TextIO) -> None:
         """See `Engine`."""
-        flags = ("--layers", "--isolation=chroot", "--network=host", "--format=oci", "--pull-never")
+        flags = ["--layers", "--isolation=chroot", "--network=host", "--format=oci", "--pull-never"]
+        if request.architecture:
+            # BuildKit knows it by itself; buildah would look for a base of the other architecture.
+            flags += ["--build-arg", f"BUILDPLATFORM=linux/{NATIVE}"]
         _run(self._command("build", *flags, *_arguments(request)), log=log)
 
     def save(self, reference: str, archive: Path) -> None:
@@ -130,6 +147,7 @@ def _arguments(request: Request) -> list[str]:
     words = ["--tag", request.reference, "--file", str(request.dockerfile), "--build-arg", f"BASE={request.base}"]
     words += [word for key, value in request.labels.items() for word in ("--label", f"{key}={value}")]
     words += [word for key, path in request.secrets.items() for word in ("--secret", f"id={key},src={path}")]
+    words += ["--platform", f"linux/{request.architecture}"] if request.architecture else []
     return [*words, str(request.context)]
 
 

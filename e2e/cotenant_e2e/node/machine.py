@@ -77,7 +77,8 @@ class Machine:
 
     def owner(self) -> Path | None:
         """Return the folder of the cluster whose node is here."""
-        return Path(self._before()["directory"]) if self.mark.exists() else None
+        before = self._before()
+        return Path(before["directory"]) if before else None
 
     def prepare(self, directory: Path) -> None:
         """Make the bridge of the pods, and remember what `clean` is to put back.
@@ -120,21 +121,20 @@ class Machine:
     def clean(self, directory: Path) -> None:
         """Put the machine back as it was, once the cluster's processes have ended.
 
-        Nothing happens where there is no node of this cluster.
+        Nothing happens where there is no node of this cluster. Two processes may do this at once: a test session, and
+        the guard that cleans up after a session that was killed. Neither fails for what the other has done.
         """
-        if self.owner() != directory:
+        before = self._before()
+        if not before or Path(before["directory"]) != directory:
             return
         self.end_containers(directory)
-        if (self.interfaces / parts.BRIDGE).exists():
-            _run("ip", "link", "delete", parts.BRIDGE)
-        before = self._before()
+        self._delete_bridge()
         for name, value in before["sysctls"].items():
             (self.sysctls / name).write_text(value)
         for path in map(Path, before["new"]):
             _unmount(path)
-            if path.exists():
-                shutil.rmtree(path)
-        self.mark.unlink()
+            _delete(path)
+        self.mark.unlink(missing_ok=True)
 
     def require_vacancy(self) -> None:
         """Raise PermanentError where this machine has a node."""
@@ -153,7 +153,21 @@ class Machine:
             raise errors.PermanentError(f"there is a network interface {parts.BRIDGE}: ip link delete {parts.BRIDGE}")
 
     def _before(self) -> dict[str, Any]:
-        return dict(json.loads(self.mark.read_text()))
+        """Return what the mark says; empty where there is no mark, or no more."""
+        try:
+            return dict(json.loads(self.mark.read_text()))
+        except FileNotFoundError:
+            return {}
+
+    def _delete_bridge(self) -> None:
+        bridge = self.interfaces / parts.BRIDGE
+        if not bridge.exists():
+            return
+        try:
+            _run("ip", "link", "delete", parts.BRIDGE)
+        except errors.PermanentError:
+            if bridge.exists():
+                raise
 
     def _pod_cgroups(self) -> Iterator[Path]:
         """Of every controller (cgroup v1), or the one there is (v2); the innermost first."""
@@ -194,13 +208,27 @@ def mounts_below(mountinfo: str, below: Path) -> list[Path]:
 
 
 def _unmount(below: Path) -> None:
+    """Unmount everything at and below a folder. Others may do the same meanwhile, such as what ends a container."""
     for point in _mounted(below):
+        # Of several mounts at one point each takes one turn: another process may have taken this one.
+        count = _mounted(below).count(point)
+        if not count:
+            continue
         try:
             _run("umount", "--lazy", str(point))
         except errors.PermanentError:
-            # What ended the container may have done it meanwhile.
-            if point in _mounted(below):
+            if _mounted(below).count(point) >= count:
                 raise
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder. What is gone by the time that it is deleted needs no more."""
+
+    def failed(_: object, _path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+        if not isinstance(error[1], FileNotFoundError):
+            raise error[1]
+
+    shutil.rmtree(folder, onerror=failed)
 
 
 def _mounted(below: Path) -> list[Path]:

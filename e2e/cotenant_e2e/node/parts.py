@@ -60,6 +60,11 @@ class Layout:
         return self.run / "containerd.sock"
 
     @property
+    def registries(self) -> Path:
+        """Where containerd looks up how to reach a registry."""
+        return self.folder / "registries"
+
+    @property
     def nvidia_runtime(self) -> Path:
         """Where the stand-in for NVIDIA's container runtime is, on a node that has one."""
         return self.folder / "standin" / "nvidia-container-runtime"

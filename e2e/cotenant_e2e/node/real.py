@@ -70,6 +70,13 @@ class Node:
         self.ctr("images", "import", str(archive))
         archive.unlink()
 
+    def trust(self, host: str, ca: Path) -> None:
+        """Have containerd verify a registry by the certificate of this authority."""
+        folder = self.layout.registries / host
+        folder.mkdir(parents=True, exist_ok=True)
+        table = f'[host."https://{host}"]\ncapabilities = ["pull", "resolve"]\nca = "{ca}"\n'
+        (folder / "hosts.toml").write_text(f'server = "https://{host}"\n{table}')
+
     # --- what happens to a node
 
     def start(self) -> None:
