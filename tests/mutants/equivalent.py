@@ -288,11 +288,11 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     ),
     Equivalent(
         "queue/memory.py",
-        "Memory._by_clock",
+        "_spans",
         "1",
         "2",
         2,
-        "more kinds are screened together, on more rows; who then fails is tried no further",
+        "more kinds, or gangs, are screened together, on more rows; who then fails is tried no further",
     ),
     Equivalent(
         "queue/memory.py",

@@ -40,9 +40,7 @@ class Cosign:
 
     def make_keys(self, folder: Path) -> None:
         """Write a key pair into a folder, `cosign.key` and `cosign.pub`; the key is encrypted with the password."""
-        done = self._done("generate-key-pair", folder=folder)
-        if done.returncode:
-            raise errors.PermanentError(_explained("generate-key-pair", done.stderr))
+        self._run("generate-key-pair", folder=folder)
 
     def sign(self, reference: str, key: Path) -> None:
         """Sign a manifest by its digest, and every manifest that it lists."""
@@ -78,8 +76,8 @@ class Cosign:
     def _trust(self) -> list[str]:
         return ["--registry-cacert", str(self.ca)] if self.ca else []
 
-    def _run(self, *arguments: str) -> None:
-        done = self._done(*arguments)
+    def _run(self, *arguments: str, folder: Path | None = None) -> None:
+        done = self._done(*arguments, folder=folder)
         if done.returncode:
             raise errors.PermanentError(_explained(arguments[0], done.stderr))
 

@@ -16,7 +16,6 @@ that are new are tried on every row.
 
 import bisect
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -277,7 +276,7 @@ class Memory:
         """Group kinds by when they failed, unless nothing was written since; shape (K,) each."""
         latest = int((seen.versions if self._later is None else seen.versions[~self._later]).max(initial=_NONE))
         clocks = np.unique(self._clocks[known & (self._clocks < latest)]).tolist()
-        for clock, following in itertools.pairwise([*clocks[:1], *clocks[1:][1 - LOOKS :], latest]):
+        for clock, following in _spans(clocks, latest):
             yield clock, known & (self._clocks >= clock) & (self._clocks < following)
 
     def _help(self, seen: fleet.Fleet, hold: view.Hold, may: rules.Array) -> None:
@@ -310,14 +309,19 @@ class Memory:
             if clock >= 0:
                 failed[place] = clock
         clocks = sorted(set(failed.values()))
-        for begin, end in itertools.pairwise([*clocks[:1], *clocks[1:][1 - LOOKS :], math.inf]):
-            changed = np.flatnonzero(self._changed(seen, int(begin)))
+        for begin, end in _spans(clocks, seen.clock + 1):
+            changed = np.flatnonzero(self._changed(seen, begin))
             if not len(changed):
                 continue
             may = np.logical_or.reduce(list(screen.may_fit(seen, kinds, changed).values()))
             for place, clock in failed.items():
                 if begin <= clock < end:
                     self._worth[place] = bool(may[self._gang_kinds[self._entries[place].name]].any())
+
+
+def _spans(clocks: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    """Return at most `LOOKS` spans up to an end that hold these times; the first holds the oldest together."""
+    return itertools.pairwise([*clocks[:1], *clocks[1:][1 - LOOKS :], end])
 
 
 def _bounds_namespaces(seen: fleet.Fleet) -> bool:

@@ -47,8 +47,7 @@ def change(
         builders.suspended(patch, suspend=False)
     if patch == {"spec": {}}:
         return None
-    meta = current.meta
-    return actions.Change(kind=Kind.JOB, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
+    return actions.Change.of(Kind.JOB, current.meta, patch)
 
 
 def _deadline(

@@ -45,9 +45,7 @@ def end_early(current: views.Job, ended: Ended) -> actions.Change:
     For a Job that runs: while it is suspended, its deadline stands still.
     """
     patch = {**_noted(ended), "spec": {"activeDeadlineSeconds": ENFORCED_DEADLINE_SECONDS}}
-    return actions.Change(
-        kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
-    )
+    return actions.Change.of(Kind.JOB, current.meta, patch)
 
 
 def ending(observed: Observed, spec: dljob.Spec, current: views.Job, *, cause: Cause, message: str) -> Ended:
@@ -71,8 +69,7 @@ def record(current: views.Job, ended: Ended) -> tuple[actions.Change, ...]:
     """Keep the cause of an attempt that has ended by itself; nothing where its pods are no evidence, or it is kept."""
     if current.ended is not None or ended.cause not in carried.UNCOUNTED:
         return ()
-    name, uid = current.meta.key.name, current.meta.uid
-    return (actions.Change(kind=Kind.JOB, name=name, uid=uid, version=current.meta.version, patch=_noted(ended)),)
+    return (actions.Change.of(Kind.JOB, current.meta, _noted(ended)),)
 
 
 def early(

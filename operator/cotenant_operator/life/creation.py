@@ -28,8 +28,8 @@ def granted(
     observed: Observed, spec: dljob.Spec, now: datetime, taken_over: carried.Carried = carried.FIRST
 ) -> grants.Grant | Stage:
     """Return what the pods ask for, or the stage that says why nothing is made; `taken_over`: from former attempts."""
-    refusal = observed.refusal
-    if refusal is not None and refusal.stands(observed.job.meta.generation, now):
+    refusal = observed.standing_refusal(now)
+    if refusal is not None:
         return _blocked(refusal.reason, refusal.message, retry_at=refusal.retry_at)
     if observed.policy is None:
         message = "there is no readable PackingPolicy named default: apply manifests/policy.yaml"

@@ -108,8 +108,8 @@ def deletions(jobs: list[ExtractionJob] | tuple[ExtractionJob, ...]) -> tuple[ac
 
 
 def _next(observed: Observed, asked: extraction.Wanted, current: ExtractionJob | None, now: datetime) -> _Step:
-    refusal = observed.refusal
-    if refusal is not None and refusal.stands(observed.job.meta.generation, now):
+    refusal = observed.standing_refusal(now)
+    if refusal is not None:
         return _Step(message=f"the graph cannot be extracted: {refusal.message}")
     if current is not None and current.meta.deleting:
         return _Step(message=f"Job {current.meta.key.name}, which extracted the graph before, is being deleted")
@@ -158,11 +158,7 @@ def _suspend(current: ExtractionJob, *, wanted: bool) -> tuple[actions.Action, .
     if current.suspended == wanted:
         return ()
     patch = {"spec": {"suspend": wanted}}
-    return (
-        actions.Change(
-            kind=Kind.JOB, name=current.meta.key.name, uid=current.meta.uid, version=current.meta.version, patch=patch
-        ),
-    )
+    return (actions.Change.of(Kind.JOB, current.meta, patch),)
 
 
 def _discard(observed: Observed, *, renew: str | None) -> actions.Discard:

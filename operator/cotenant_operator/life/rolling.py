@@ -47,9 +47,7 @@ def makes_room_at(observed: Observed, current: views.Deployment) -> datetime | N
 
 def make_room(current: views.Deployment) -> actions.Change:
     """Let former pods go first. The template stays, so this is no rollout of its own."""
-    name, uid, version = current.meta.key.name, current.meta.uid, current.meta.version
-    patch = {"spec": {"strategy": builders.FORMER_FIRST}}
-    return actions.Change(kind=Kind.DEPLOYMENT, name=name, uid=uid, version=version, patch=patch)
+    return actions.Change.of(Kind.DEPLOYMENT, current.meta, {"spec": {"strategy": builders.FORMER_FIRST}})
 
 
 def words(observed: Observed, current: views.Deployment) -> str | None:

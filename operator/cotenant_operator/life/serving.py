@@ -101,8 +101,7 @@ def _adapt(
     known = None if shortage == shortages.NONE else shortage.to_json()
     patch: dict[str, Any] = {"metadata": {"annotations": {labels.SHORTAGE: known, **renewed}}}
     builders.scaled(patch, scaling.wanted(spec, current), written=builders.wanted_replicas(spec))
-    name, uid, version = current.meta.key.name, current.meta.uid, current.meta.version
-    return actions.Change(kind=Kind.DEPLOYMENT, name=name, uid=uid, version=version, patch=patch)
+    return actions.Change.of(Kind.DEPLOYMENT, current.meta, patch)
 
 
 def _untold(observed: Observed, current: views.Deployment) -> tuple[Note, ...]:

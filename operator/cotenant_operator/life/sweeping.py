@@ -13,7 +13,7 @@ from typing import Final
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
 from cotenant_operator.life import training
-from cotenant_operator.plans import actions
+from cotenant_operator.plans import actions, stages
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import sweeps, views
 from cotenant_operator.state.kinds import Kind
@@ -31,8 +31,8 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     stopped = (*training.stale(observed, former_to=None), *_stopped(sweep, wanted=spec.suspend))
     if sweep.is_over:
         return Stage(actions=stopped[:AT_ONCE], workload=True, finished=_ended(sweep))
-    refusal = observed.refusal
-    if refusal is not None and refusal.stands(observed.job.meta.generation, now):
+    refusal = observed.standing_refusal(now)
+    if refusal is not None:
         blocked = Blocked(reason=refusal.reason, message=refusal.message)
         return Stage(actions=stopped[:AT_ONCE], blocked=blocked, workload=True, retry_at=refusal.retry_at)
     missing = () if spec.suspend else tuple(_missing(sweep, spec))
@@ -73,9 +73,7 @@ def _stopped(sweep: sweeps.Sweep, *, wanted: bool) -> Iterator[actions.Delete | 
     yield from _deleted(sweep.left)
     for run in sweep.active.values():
         if (run.suspend_written or False) is not wanted and not run.meta.deleting:
-            meta = run.meta
-            patch = builders.suspended({}, suspend=wanted)
-            yield actions.Change(kind=Kind.DLJOB, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
+            yield actions.Change.of(Kind.DLJOB, run.meta, builders.suspended({}, suspend=wanted))
 
 
 def _deleted(found: Iterable[views.DLJob]) -> Iterator[actions.Delete]:
@@ -98,8 +96,6 @@ def _begun(observed: Observed, sweep: sweeps.Sweep, made: Sequence[int]) -> tupl
 
 def _ended(sweep: sweeps.Sweep) -> conditions.Condition:
     if not sweep.failed:
-        condition_type, reason, message = dljob.COMPLETE, reasons.COMPLETED, f"all {sweep.total} runs ended well"
-    else:
-        condition_type, reason = dljob.FAILED, reasons.RUNS_FAILED
-        message = f"{len(sweep.failed)} of {sweep.total} runs failed: {sweeps.shortened(sweep.failed)}"
-    return conditions.Condition(type=condition_type, status=conditions.Status.TRUE, reason=reason, message=message)
+        return stages.ended(dljob.COMPLETE, reasons.COMPLETED, f"all {sweep.total} runs ended well")
+    message = f"{len(sweep.failed)} of {sweep.total} runs failed: {sweeps.shortened(sweep.failed)}"
+    return stages.ended(dljob.FAILED, reasons.RUNS_FAILED, message)

@@ -72,11 +72,7 @@ def stopped(observed: Observed) -> tuple[actions.Change, ...]:
         found.append((Kind.JOB, current.meta, builders.suspended({}, suspend=True)))
     if deployment is not None and deployment.meta.owner_uid == observed.job.meta.uid and deployment.replicas:
         found.append((Kind.DEPLOYMENT, deployment.meta, builders.scaled({}, 0, written=0)))
-    return tuple(
-        actions.Change(kind=kind, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
-        for kind, meta, patch in found
-        if not meta.deleting
-    )
+    return tuple(actions.Change.of(kind, meta, patch) for kind, meta, patch in found if not meta.deleting)
 
 
 def is_queued(current: views.Job) -> bool:

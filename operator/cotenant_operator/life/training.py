@@ -19,7 +19,7 @@ from cotenant_operator.life import (
     switching,
 )
 from cotenant_operator.life.switching import Turn
-from cotenant_operator.plans import actions
+from cotenant_operator.plans import actions, stages
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import carried, grants, views
 from cotenant_operator.state.kinds import Kind
@@ -63,7 +63,7 @@ def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: view
     if interrupted is not None:
         return _after_interruption(observed, spec, now, current=current, ended=interrupted)
     if current.complete is not None:
-        done = _ended(dljob.COMPLETE, reasons.COMPLETED, current.complete.message or "all replicas succeeded")
+        done = stages.ended(dljob.COMPLETE, reasons.COMPLETED, current.complete.message or "all replicas succeeded")
         return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, spec, current))
     if current.failed is not None:
         return _after_failure(observed, spec, now, current=current)
@@ -79,7 +79,7 @@ def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: 
         return Stage(attempt=known)
     if taken_over.failures > builders.backoff_limit(spec):
         message = f"{taken_over.failures} failures: backoffLimit {builders.backoff_limit(spec)} is used up"
-        return Stage(attempt=known, finished=_ended(dljob.FAILED, reasons.BACKOFF_LIMIT_EXCEEDED, message))
+        return Stage(attempt=known, finished=stages.ended(dljob.FAILED, reasons.BACKOFF_LIMIT_EXCEEDED, message))
     blocked = _until_ended("of a former Job", observed.pods)
     if blocked is not None:
         return Stage(attempt=known, blocked=blocked)
@@ -288,8 +288,4 @@ def _until_ended(which: str, pods: Iterable[views.Pod]) -> Blocked | None:
 
 
 def _failed(current: views.Job, reason: str, message: str) -> Stage:
-    return Stage(attempt=current.attempt, workload=True, finished=_ended(dljob.FAILED, reason, message))
-
-
-def _ended(condition_type: str, reason: str, message: str) -> conditions.Condition:
-    return conditions.Condition(type=condition_type, status=conditions.Status.TRUE, reason=reason, message=message)
+    return Stage(attempt=current.attempt, workload=True, finished=stages.ended(dljob.FAILED, reason, message))

@@ -26,13 +26,7 @@ class Fences:
         safe = self._safe.get(key, set())
         for kind, meta in _workloads(observed):
             if meta.uid not in safe:
-                yield actions.Change(
-                    kind=kind,
-                    name=meta.key.name,
-                    uid=meta.uid,
-                    version=meta.version,
-                    patch={"metadata": {"annotations": {labels.FENCE: str(meta.version)}}},
-                )
+                yield actions.Change.of(kind, meta, {"metadata": {"annotations": {labels.FENCE: str(meta.version)}}})
 
     def answered(self, key: Key, uid: str) -> None:
         """Note a write to a workload that was answered: what was sent before it names an older version."""

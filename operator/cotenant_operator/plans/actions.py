@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from cotenant_operator.state import carried
 from cotenant_operator.state.kinds import Kind
+from cotenant_operator.state.views import Meta
 
 Manifest: TypeAlias = Mapping[str, Any]
 
@@ -50,6 +51,11 @@ class Change:
     uid: str
     version: int
     patch: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, kind: Kind, meta: Meta, patch: Mapping[str, Any]) -> Self:
+        """Return the change of an object as it was read."""
+        return cls(kind=kind, name=meta.key.name, uid=meta.uid, version=meta.version, patch=patch)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,3 +70,8 @@ class Plan:
 
     actions: tuple[Action, ...] = ()
     retry_at: datetime | None = None
+
+
+def ended(condition_type: str, reason: str, message: str) -> conditions.Condition:
+    """Return the condition with which a DLJob ends."""
+    return conditions.Condition(type=condition_type, status=conditions.Status.TRUE, reason=reason, message=message)

@@ -106,6 +106,11 @@ class Observed:
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
     runs: tuple[views.DLJob, ...] = ()
 
+    def standing_refusal(self, now: datetime) -> Refusal | None:
+        """Return the refusal of what would be made now, where it still stands."""
+        found = self.refusal
+        return found if found is not None and found.stands(self.job.meta.generation, now) else None
+
     @property
     def current_job(self) -> views.Job | None:
         """The Job of the latest attempt."""

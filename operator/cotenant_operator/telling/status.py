@@ -1,6 +1,6 @@
 """A DLJob's status from what is observed and decided. Pure; conditions by the rules of `metav1.Condition`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
     had = _stretches(observed, pods, whole=whole, now=now)
     known = shown.document(observed, grant)
     predicted = _predicted(observed, has_document=known is not None)
-    found = _updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
+    found = updated(job, [predicted, *_verdicts(observed, stage, pods, counts)], stage, now)
     return dljob.Status(
         observed_generation=job.meta.generation,
         phase=_phase(job, stage, phase(found, counts, spec)),
@@ -42,7 +42,7 @@ def derive(observed: Observed, stage: Stage, now: datetime) -> dljob.Status:
         start_time=job.status.start_time or _start_time(observed, found, pods, now),
         placed_seconds=had.seconds,
         placed_since=None if had.since is None else conditions.timestamp(had.since),
-        completion_time=_completion_time(job, found),
+        completion_time=completion_time(job, found),
         prediction=_prediction(observed, stage, known, pods),
         refused_graph=_refused_graph(observed),
         replicas=_replicas(observed, stage, pods),
@@ -99,18 +99,25 @@ def current_pods(observed: Observed, spec: dljob.Spec, stage: Stage) -> tuple[vi
 
 def phase(found: Sequence[conditions.Condition], counts: replicas.Counts, spec: dljob.Spec) -> dljob.Phase:
     """One word for the conditions; an inference job runs as soon as one replica is placed, and does start."""
-    if conditions.is_true(found, dljob.FAILED):
-        return dljob.Phase.FAILED
-    if conditions.is_true(found, dljob.COMPLETE):
-        return dljob.Phase.SUCCEEDED
-    if conditions.is_true(found, dljob.SUSPENDED):
-        return dljob.Phase.SUSPENDED
+    stopped = stopped_phase(found)
+    if stopped is not None:
+        return stopped
     serving = spec.workload_type is pod.WorkloadType.INFERENCE and counts.placed > 0
     if conditions.is_true(found, dljob.PLACED) or serving:
         waits = counts.hindrance is not None and counts.hindrance.reason != reasons.PODS_LOST
         starting = waits and not (serving and counts.ready)
         return dljob.Phase.STARTING if starting else dljob.Phase.RUNNING
     return dljob.Phase.QUEUED if conditions.is_true(found, dljob.QUEUED) else dljob.Phase.PENDING
+
+
+def stopped_phase(found: Sequence[conditions.Condition]) -> dljob.Phase | None:
+    """Return the phase of what has ended or is suspended; None: it goes on."""
+    phases = {
+        dljob.FAILED: dljob.Phase.FAILED,
+        dljob.COMPLETE: dljob.Phase.SUCCEEDED,
+        dljob.SUSPENDED: dljob.Phase.SUSPENDED,
+    }
+    return next((phase for kind, phase in phases.items() if conditions.is_true(found, kind)), None)
 
 
 def _phase(job: views.DLJob, stage: Stage, derived: dljob.Phase) -> dljob.Phase:
@@ -181,7 +188,7 @@ def _unreadable(observed: Observed, stage: Stage, now: datetime) -> dljob.Status
         return observed.job.status
     verdict = Verdict(dljob.QUEUED, holds=False, reason=blocked.reason, message=blocked.message)
     before = conditions.find(observed.job.status.conditions, dljob.STALLED)
-    found = _updated(observed.job, [verdict, stalled(stage, before=before)], stage, now)
+    found = updated(observed.job, [verdict, stalled(stage, before=before)], stage, now)
     update = {"conditions": found, "queue_position": None, "observed_generation": observed.job.meta.generation}
     return observed.job.status.model_copy(update=update)
 
@@ -215,10 +222,16 @@ def _queue_position(found: Sequence[conditions.Condition]) -> int | None:
     return places.position(queue.message) if queue is not None and waits else None
 
 
-def _updated(
-    job: views.DLJob, verdicts: Sequence[Verdict | None], stage: Stage, now: datetime
+def updated(
+    job: views.DLJob,
+    verdicts: Sequence[Verdict | None],
+    stage: Stage,
+    now: datetime,
+    *,
+    without: Collection[str] = (),
 ) -> tuple[conditions.Condition, ...]:
-    found = job.status.conditions
+    """Return the conditions with these verdicts, and with the end; `without`: types that a DLJob has not."""
+    found = tuple(one for one in job.status.conditions if one.type not in without)
     for verdict in verdicts:
         if verdict is not None:
             found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
@@ -249,7 +262,8 @@ def _stretches(observed: Observed, pods: Sequence[views.Pod], *, whole: bool, no
     return stretches.updated(Stretches(before.placed_seconds, since), pods, whole=whole, stopped=stopped)
 
 
-def _completion_time(job: views.DLJob, found: Sequence[conditions.Condition]) -> str | None:
+def completion_time(job: views.DLJob, found: Sequence[conditions.Condition]) -> str | None:
+    """Return when a DLJob ended; None: it has not."""
     final = next((item for item in found if item.type in (dljob.COMPLETE, dljob.FAILED)), None)
     return job.status.completion_time or (None if final is None else final.last_transition_time)
 

@@ -13,6 +13,7 @@ from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import indexes, sweeps
 from cotenant_operator.state.observed import Observed
+from cotenant_operator.telling import status
 from cotenant_operator.telling.conditions import Verdict, stalled, suspended
 
 _OF_PODS = (dljob.PREDICTED, dljob.PLACED)
@@ -33,21 +34,15 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         _stalled(stage, sweep, before=before.get(dljob.STALLED)),
         suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
     )
-    # What an operator that knew no sweeps wrote of pods, after a rollback.
-    found = tuple(one for one in job.status.conditions if one.type not in _OF_PODS)
-    for verdict in verdicts:
-        if verdict is not None:
-            found = conditions.updated(found, verdict.condition(job.meta.generation), now=now)
-    if stage.finished is not None:
-        final = stage.finished.model_copy(update={"observed_generation": job.meta.generation})
-        found = conditions.updated(found, final, now=now)
+    # An operator that knew no sweeps wrote of pods, after a rollback.
+    found = status.updated(job, verdicts, stage, now, without=_OF_PODS)
     started = job.status.start_time or (conditions.timestamp(now) if _runs(phases) or sweep.done else None)
     return dljob.Status(
         observed_generation=job.meta.generation,
         phase=_phase(found, phases),
         conditions=found,
         start_time=started,
-        completion_time=job.status.completion_time or (None if stage.finished is None else conditions.timestamp(now)),
+        completion_time=status.completion_time(job, found),
         active=len(sweep.active) + made,
         succeeded=len(sweep.completed),
         failed=len(sweep.failed),
@@ -98,12 +93,5 @@ def _words(sweep: sweeps.Sweep, phases: Counter[dljob.Phase]) -> str:
 
 
 def _phase(found: tuple[conditions.Condition, ...], phases: Counter[dljob.Phase]) -> dljob.Phase:
-    for condition_type, phase in (
-        (dljob.FAILED, dljob.Phase.FAILED),
-        (dljob.COMPLETE, dljob.Phase.SUCCEEDED),
-        (dljob.SUSPENDED, dljob.Phase.SUSPENDED),
-    ):
-        if conditions.is_true(found, condition_type):
-            return phase
     order = (dljob.Phase.RUNNING, dljob.Phase.STARTING, dljob.Phase.QUEUED)
-    return next((phase for phase in order if phases[phase]), dljob.Phase.PENDING)
+    return status.stopped_phase(found) or next((phase for phase in order if phases[phase]), dljob.Phase.PENDING)

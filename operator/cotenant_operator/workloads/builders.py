@@ -87,7 +87,7 @@ def needs_service(spec: dljob.Spec) -> bool:
 
 def headless_service(owner: views.DLJob) -> dict[str, Any]:
     """Return a Service by which a gang's pods find one another: `<dljob>-<attempt>-<index>.gang-<dljob>`."""
-    metadata = _metadata(owner, name=template.service_name(owner), attempt=0)
+    metadata = owned_metadata(owner, name=template.service_name(owner), attempt=0)
     content = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -180,12 +180,13 @@ def _graph(grant: grants.Grant) -> dict[str, str]:
 
 def _managed(owner: views.DLJob, spec: dljob.Spec, *, name: str, attempt: int) -> dict[str, Any]:
     """Return the metadata of a Job or Deployment, with the labels by which Kueue manages it."""
-    metadata, kueue = _metadata(owner, name=name, attempt=attempt), labels.of_kueue(owner.meta.labels)
+    metadata, kueue = owned_metadata(owner, name=name, attempt=attempt), labels.of_kueue(owner.meta.labels)
     metadata["labels"].update(kueue)
     return {**metadata, "annotations": digests.annotations(spec, kueue)}
 
 
-def _metadata(owner: views.DLJob, *, name: str, attempt: int) -> dict[str, Any]:
+def owned_metadata(owner: views.DLJob, *, name: str, attempt: int) -> dict[str, Any]:
+    """Return the metadata of what the operator makes for a DLJob; `attempt`: 0 where it belongs to none."""
     return {
         "name": name,
         "namespace": owner.meta.key.namespace,

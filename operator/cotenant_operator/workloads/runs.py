@@ -1,6 +1,5 @@
 """The runs of a sweep: DLJobs that its DLJob controls. Pure: a value in, a manifest out."""
 
-import copy
 import json
 from typing import Any, Final
 
@@ -25,27 +24,16 @@ def manifest(owner: views.DLJob, spec: dljob.Spec, index: int) -> dict[str, Any]
         spec: the same spec, as a value.
         index: of the run.
     """
-    written: dict[str, Any] = copy.deepcopy(json.loads(owner.text or b"{}"))
+    written: dict[str, Any] = json.loads(owner.text or b"{}")
     content = {field: value for field, value in written.items() if field not in _OF_THE_SWEEP}
     inner = content["template"]["spec"]
-    added = [{"name": COMPLETION_INDEX, "value": str(index)}]
+    added = {COMPLETION_INDEX: {"value": str(index)}}
     if spec.replicas == 1:
-        added.append({"name": JOB_COMPLETION_INDEX, "value": str(index)})
+        added[JOB_COMPLETION_INDEX] = {"value": str(index)}
     for container in (*inner.get("initContainers", ()), *inner["containers"]):
-        present = container.get("env") or []
-        taken = {item.get("name") for item in present}
         # First, so that what the user sets may refer to it.
-        container["env"] = [*(one for one in added if one["name"] not in taken), *present]
-    metadata = {
-        "name": sweeps.run_name(owner.meta.key.name, index),
-        "namespace": owner.meta.key.namespace,
-        "labels": {
-            names.DLJOB_LABEL: owner.meta.key.name,
-            names.COMPLETION_INDEX_LABEL: str(index),
-            labels.MANAGED_BY: template.MANAGER,
-            **labels.of_kueue(owner.meta.labels),
-        },
-        "ownerReferences": [builders.owner_reference(owner)],
-    }
+        container["env"] = [*template.lacking(container, added), *(container.get("env") or ())]
+    metadata = builders.owned_metadata(owner, name=sweeps.run_name(owner.meta.key.name, index), attempt=0)
+    metadata["labels"] |= {names.COMPLETION_INDEX_LABEL: str(index), **labels.of_kueue(owner.meta.labels)}
     made = {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": metadata, "spec": content}
     return builders.suspended(made, suspend=False)

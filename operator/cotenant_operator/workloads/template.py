@@ -129,7 +129,11 @@ def _master(inner: dict[str, Any], gang: str | None) -> str | None:
 
 
 def _set_default_environment(container: dict[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add the wanted variables that a container lacks: what the user set stands."""
-    present = list(container.get("env") or ())
-    taken = {item.get("name") for item in present}
-    container["env"] = [*present, *({"name": name, **value} for name, value in wanted.items() if name not in taken)]
+    """Add the wanted variables that a container lacks."""
+    container["env"] = [*(container.get("env") or ()), *lacking(container, wanted)]
+
+
+def lacking(container: Mapping[str, Any], wanted: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the wanted variables that a container lacks: what the user set stands."""
+    taken = {item.get("name") for item in container.get("env") or ()}
+    return [{"name": name, **value} for name, value in wanted.items() if name not in taken]
