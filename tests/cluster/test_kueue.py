@@ -160,8 +160,7 @@ def test_pods_that_serve_hold_no_more_than_the_queue_has(queue: Workspace) -> No
     waiting.wait_until(lambda: admitted(queue) == 2, "two admitted pods", SECONDS)
     waiting.wait_until(lambda: len(bound(queue)) == 2, "two pods on nodes", SECONDS)
     assert len(queue.client.items(queue.pods())) == 3
-    told = queue.wait_for_condition("serve", "Queued", "True")
-    assert "kueue.x-k8s.io/admission" in told["message"]
+    queue.wait_for_message("serve", "Queued", "kueue.x-k8s.io/admission")
     assert len(bound(queue)) == 2
     edit(queue, "serve", {"spec": {"suspend": True}})
     waiting.wait_until(lambda: admitted(queue) == 0, "no admitted pods", SECONDS)

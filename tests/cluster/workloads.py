@@ -157,6 +157,14 @@ class Workspace:
         waiting.wait_until(holds, f"{kind}={status} {reason} of {self.namespace}/{name}", SECONDS)
         return self.condition(name, kind)
 
+    def wait_for_message(self, name: str, kind: str, words: str) -> None:
+        """Until the condition says these words: its message follows the pods, later than its status."""
+
+        def says() -> bool:
+            return words in str(self.condition(name, kind).get("message", ""))
+
+        waiting.wait_until(says, f"{words!r} in {kind} of {self.namespace}/{name}", SECONDS)
+
     def bound_pod(self, name: str) -> Json:
         """A pod when it is bound."""
 
