@@ -293,6 +293,10 @@ async def test_running_out_of_memory_counts_once_for_a_service_that_is_suspended
     await play(0, [("go on", None), ("program", "outgrow"), ("suspend", "serve"), ("go on", None)])
 
 
+async def test_a_gang_that_starts_while_it_is_ended_and_is_evicted_then_is_not_done() -> None:
+    await play(2, [("wait", 400), ("go on", None), ("preempt", None)])
+
+
 async def live(fault_at: int, fault: Fault) -> int:
     """A life with one fault at the n-th write; how many writes there were."""
     history = History()

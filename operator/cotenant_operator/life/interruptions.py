@@ -19,8 +19,8 @@ from cotenant_operator.state.observed import Observed
 def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, str | None]:
     """Annotations to be changed on a Job, so that they name its pod that is being taken away.
 
-    Of a gang: a member that ended well when it was stopped. The Job controller counts it as done, and would make the
-    others alone again.
+    Of a gang: a member that ended well when it was stopped, for the Job controller counts it as done, and would make the
+    others alone again; and of one whose attempt is being ended, already a member that is being stopped.
     """
     pods = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
     if spec.replicas > 1:
@@ -61,8 +61,9 @@ def of_gang(current: views.Job) -> str | None:
 
 
 def _has_lost_a_member(current: views.Job, pods: Iterable[views.Pod]) -> bool:
-    """Return whether a member was stopped, and ended well."""
-    stopped = any(pod.told_to_end and pod.phase == "Succeeded" for pod in pods)
+    """Return whether a member was stopped, and ended well, or may yet where nothing else says that it was stopped."""
+    being_ended = current.deadline_seconds is not None
+    stopped = any(pod.phase == "Succeeded" or (being_ended and _is_taken_away(pod)) for pod in pods if pod.told_to_end)
     return stopped or (current.suspended and not current.remote and current.succeeded > 0)
 
 
