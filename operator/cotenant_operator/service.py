@@ -15,6 +15,7 @@ import kopf
 from cotenant_operator import probes
 from cotenant_operator.kube import api, connection, streams
 from cotenant_operator.loop import controller, leading, model_names
+from cotenant_operator.loop.clock import Clock
 from cotenant_operator.parsing import confinement, process
 from cotenant_operator.state import needs
 from cotenant_operator.state.store import Store
@@ -87,7 +88,7 @@ async def _serve(options: Options, parser: process.Process) -> None:
         store=store,
         client=client,
         parser=parser,
-        clock=controller.Clock(now=utc_now, monotonic=time.monotonic),
+        clock=Clock(now=utc_now, monotonic=time.monotonic),
         options=controller.Options(release=options.namespace, leads=leader.leads),
     )
     names = model_names.Names(client, active=parser.ready.model, folder=options.model)

@@ -10,6 +10,7 @@ import pytest
 from cotenant_api import errors, names
 from cotenant_operator.kube import api
 from cotenant_operator.loop import controller, leading
+from cotenant_operator.loop.clock import Clock
 from cotenant_operator.state.views import Key
 from operator_kit import objects
 from operator_kit.cluster import Cluster
@@ -289,7 +290,7 @@ async def test_nothing_is_written_while_another_may_act(server: Server) -> None:
 
 def waiting(cluster: Cluster, leads: Callable[[], bool]) -> controller.Controller:
     """A loop beside that of the cluster, on the same store."""
-    clock = controller.Clock(now=cluster.time.now, monotonic=cluster.time.monotonic)
+    clock = Clock(now=cluster.time.now, monotonic=cluster.time.monotonic)
     options = controller.Options(leads=leads)
     return controller.Controller(
         store=cluster.store, client=cluster.client, parser=cluster.parser, clock=clock, options=options

@@ -8,6 +8,7 @@ from cotenant_api.names import GPUUID
 from cotenant_operator import labels
 from cotenant_operator.kube import api
 from cotenant_operator.loop import controller
+from cotenant_operator.loop.clock import Clock
 from cotenant_operator.state.kinds import LABELLED, Kind
 from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync
@@ -51,7 +52,7 @@ class Cluster(ends.Ends, neighbours.Neighbours):
         """Another operator process in the place of the former; it knows nothing until `start`."""
         self.client = api.API(self.server)
         self.store = Store()
-        clock = controller.Clock(now=self.time.now, monotonic=self.time.monotonic)
+        clock = Clock(now=self.time.now, monotonic=self.time.monotonic)
         self.work = controller.Controller(
             store=self.store,
             client=self.client,

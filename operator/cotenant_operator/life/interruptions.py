@@ -19,8 +19,8 @@ from cotenant_operator.state.observed import Observed
 def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, str | None]:
     """Annotations to be changed on a Job, so that they name its pod that is being taken away.
 
-    Of a gang: a member that ended well when it was stopped, for the Job controller counts it as done, and would make the
-    others alone again; and of one whose attempt is being ended, already a member that is being stopped.
+    Of a gang: a member that ended well when it was stopped. The Job controller counts it as done, and would make the
+    others alone again. While its attempt is being ended, already a member that is being stopped.
     """
     pods = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
     if spec.replicas > 1:

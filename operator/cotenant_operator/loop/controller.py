@@ -1,40 +1,25 @@
 """The loop: take a DLJob that is due, look at it, decide, do it. One worker holds a DLJob at a time.
 
-Nothing is kept here that a restart would miss: refusals and the time of the last write only save requests.
+Nothing is kept here that a restart would miss: the time of the last write only saves requests.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Final
 
-from cotenant_api import dljob, errors, names
+from cotenant_api import errors, names
 from cotenant_operator import reasons
-from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
-from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import (
-    creations,
-    events,
-    executor,
-    idling,
-    keeper,
-    limit_ranges,
-    overuses,
-    pace,
-    reads,
-    waits,
-)
+from cotenant_operator.life import reconcile
+from cotenant_operator.loop import events, executor, observing, pace, waits
+from cotenant_operator.loop.clock import Clock
 from cotenant_operator.loop.workqueue import WorkQueue
-from cotenant_operator.parsing import process, tasks
+from cotenant_operator.parsing import process
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
-from cotenant_operator.state import outcomes, views
-from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
-from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
 from cotenant_operator.telling import metrics, status
@@ -48,14 +33,6 @@ TOLD_AFTER: Final = 4
 """Failures in a row after which a DLJob's status says so: some seconds."""
 MAX_ASIDE: Final = 512
 """Workers that wait until a graph is read, in whose place others work."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clock:
-    """`now`: the time of day, in UTC; `monotonic`: seconds that only grow."""
-
-    now: Callable[[], datetime]
-    monotonic: Callable[[], float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,26 +81,21 @@ class Controller:
         self._unobserved = waits.Waits(waits.unobserved)
         self._not_started = waits.Waits(waits.not_started, pauses=waits.is_not_ready)
         self._lost = waits.Waits(waits.lost)
-        self._idling = idling.Idling()
-        self._client, self._clock, self._leads = client, clock, options.leads
-        self._predictor = predictions.Predictor(client.config_map, parser=parser, aside=self._aside)
+        self._clock, self._leads = clock, options.leads
         self._executor = executor.Executor(client, store, now=clock.now, tell=self.enqueue)
         self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
-        self._overuses, self._reads = overuses.Overuses(client), reads.Reads(client, store)
-        self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
-        self._creations = creations.Creations(client, monotonic=clock.monotonic)
-        self.keeper = keeper.Keeper(
-            client,
-            release=options.release,
+        self._observer = observing.Observer(
+            store=store,
+            client=client,
             parser=parser,
-            dljobs=keeper.DLJobs(document=self._document, observe=self._observe),
-            monotonic=clock.monotonic,
+            clock=clock,
+            context=observing.Context(self._executor, self._aside, options.release),
         )
+        self.keeper = self._observer.keeper
         self._queue = WorkQueue()
         self._wake = asyncio.Event()
         self._begun = self._stopping = False
         self._working = self._beside = 0
-        self._refusals: dict[Key, tuple[str, Refusal]] = {}
         self._pace = pace.Pace(urgent_seconds=options.urgent_seconds)
         self.metrics.ask(
             metrics.Sources(
@@ -232,82 +204,19 @@ class Controller:
         return metrics.Result.DONE
 
     async def _process(self, key: Key) -> None:
-        for found in self.store.left_out(key):
-            with contextlib.suppress(api.NotFoundError):
-                self.store.put(found.kind, await self._client.one(found.kind, found.key))
-        await self._reads.unwatched(key)
-        observed = self._observe(key)
+        observed = await self._observer.gathered(key)
         if observed is None:
-            self._refusals.pop(key, None)
             self._pace.forget(key)
             self._events.forget(key)
-            self._executor.fences.forget(key)
             return
-        if await self._reads.late_pod(observed, now=self._clock.now()):
-            observed = self._observe(key) or observed
-        observed = await self._fenced(key, observed)
-        asked = holding.wants_events(observed, self._clock.now())
-        failure = None if asked is None else await self._creations.of(key.namespace, asked)
-        evicted, limited = causes.unproven(observed), holding.wants_defaults(observed)
-        defaults = await self._limit_ranges.of(key.namespace) if limited else NO_DEFAULTS
-        overused = await self._overuses.of(evicted) if evicted else {}
-        if asked is not None or evicted or limited:
-            # The answer took a while: decide on what is there now.
-            observed = self._observe(key) or observed
-        observed = replace(observed, overused=overused)
-        if reconcile.wants_prediction(observed, self._clock.now()):
-            observed = await self._with_pull_secrets(key, await self._predicted(key, observed))
-        observed = replace(observed, failed_creation=failure, overused=overused)
-        observed = holding.with_defaults(observed, defaults)
-        if causes.unproven(observed):
-            raise errors.TemporaryError(f"{key}: a pod was evicted meanwhile", delay_seconds=0.0)
         self.keeper.look_at(observed)
         plan = reconcile.reconcile(observed, self._clock.now())
         try:
             await self._do(key, plan)
         except executor.Refused as error:
             _LOGGER.warning("%s: %s: %s", key, error.reason, error)
-            generation = observed.job.meta.generation
-            refusal = executor.refusal(error, generation=generation, now=self._clock.now())
-            self._refusals[key] = (observed.job.meta.uid, refusal)
+            self._observer.refuse(observed, error)
             self.enqueue(frozenset([key]))
-
-    async def _fenced(self, key: Key, observed: Observed) -> Observed:
-        """Return what there is, after the writing of the fences that are due. What is over needs none."""
-        fences = self._executor.fences
-        if observed.job.meta.deleting or observed.job.finished is not None:
-            fences.forget(key)
-            return observed
-        fences.keep(key, observed)
-        due = list(fences.due(key, observed))
-        for fence in due:
-            await self._executor.execute(key, fence)
-        return (self._observe(key) or observed) if due else observed
-
-    def _observe(self, key: Key) -> Observed | None:
-        job = self.store.dljob(key)
-        uid, refusal = self._refusals.get(key, ("", None))
-        stands = job is not None and job.meta.uid == uid
-        found = self.store.observe(key, outcome=None, refusal=refusal if stands else None)
-        idle = self._idling.of(key, () if found is None else found.pods, now=self._clock.now())
-        return None if found is None else replace(found, idle=idle)
-
-    async def _predicted(self, key: Key, observed: Observed) -> Observed:
-        spec = observed.job.spec
-        if spec is None:
-            return observed
-        result, present = _result(observed.job), self.store.gpu_models()
-        refused = observed.job.status.refused_graph
-        outcome = await self._predictor.outcome(key, spec, present=present, result=result, refused=refused)
-        # The prediction took a while: decide on what is there now, if it is still the same spec. A result that was
-        # not there yet may be there if its extraction has ended meanwhile.
-        fresh = self._observe(key)
-        before = (observed.job.meta.uid, spec, observed.extractions)
-        if fresh is None or (fresh.job.meta.uid, fresh.job.spec, fresh.extractions) != before:
-            message = f"{key} changed while it was predicted"
-            raise errors.TemporaryError(message, delay_seconds=0.0)
-        learned = self.keeper.learned(key.namespace, outcomes.graph_of(outcome))
-        return replace(fresh, outcome=outcome, learned=learned)
 
     @contextlib.contextmanager
     def _aside(self) -> Iterator[None]:
@@ -321,17 +230,6 @@ class Controller:
         finally:
             self._beside -= steps
             self._working += steps
-
-    async def _document(self, key: Key, spec: dljob.Spec) -> tasks.Answer | outcomes.Missing:
-        job = self.store.dljob(key)
-        result = None if job is None or job.spec != spec else _result(job)
-        return await self._predictor.document(key, spec, result=result)
-
-    async def _with_pull_secrets(self, key: Key, observed: Observed) -> Observed:
-        account = extracting.borrowed_account(observed)
-        if account is None:
-            return observed
-        return replace(observed, pull_secrets=await self._client.pull_secrets(Key(key.namespace, account)))
 
     async def _do(self, key: Key, plan: Plan) -> None:
         failed: list[api.APIError | errors.TemporaryError] = []
@@ -428,9 +326,3 @@ def _is_vain(action: actions.Action, failed: Sequence[Exception]) -> bool:
         return bool(failed) and not action.keeps
     full = any(isinstance(error, executor.Refused) and error.reason == reasons.QUOTA_EXCEEDED for error in failed)
     return full and isinstance(action, actions.Create)
-
-
-def _result(job: views.DLJob) -> dljob.ConfigMapRef | None:
-    """Where the graph is put that has to be extracted; None: it comes from elsewhere."""
-    asked = extraction.wanted(job)
-    return None if asked is None else asked.result

@@ -7,19 +7,20 @@ object never replaces a newer one, and a deleted object does not come back by an
 import logging
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from cotenant_api import errors, gpunode, names, packingpolicy
+from cotenant_api import errors, names, packingpolicy
 from cotenant_api.dljob import Phase
-from cotenant_api.names import GPUUID, GPUModel, NodeName, PodUID
+from cotenant_api.names import GPUModel, NodeName
 from cotenant_api.pod import WorkloadType
-from cotenant_operator.state import budget, gangs, reading, sweeps, unread, views
+from cotenant_operator.state import budget, fleet, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
-from cotenant_operator.state.observed import GPU, Observed, Refusal
+from cotenant_operator.state.observed import Observed, Refusal
 from cotenant_operator.state.outcomes import Outcome
+from cotenant_operator.state.sweep_runs import SweepRuns
 from cotenant_operator.state.views import Key
 
 _LOGGER = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Store:
     def __init__(self, *, room: budget.Budget | None = None) -> None:
         self._dljobs: dict[Key, views.DLJob] = {}
         self._siblings: Counter[str] = Counter()
-        self._runs: dict[Key, set[Key]] = {}
+        self._runs = SweepRuns()
         self._jobs: dict[Key, dict[str, views.Job]] = {}
         self._deployments: dict[Key, views.Deployment] = {}
         self._pods: dict[Key, dict[str, views.Pod]] = {}
@@ -55,10 +56,8 @@ class Store:
         self._unreadable = unread.Unreadable()
         self._budget = room or budget.Budget()
         self._gangs = gangs.Gangs()
-        self._nodes: dict[NodeName, views.GPUNode] = {}
+        self._fleet = fleet.Fleet()
         self._policy: views.Policy | None = None
-        self._holders: dict[GPUUID, dict[PodUID, Key]] = {}
-        self._models: Counter[tuple[GPUModel, int]] = Counter()
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
         self._gone: OrderedDict[str, float] = OrderedDict()
         self._take: Final[Mapping[Kind, Callable[[Mapping[str, Any]], Keys]]] = {
@@ -101,7 +100,7 @@ class Store:
         except Exception as error:
             _LOGGER.debug("%s %s", kind.value, key, exc_info=True)
             self._unreadable.add(kind, key, value, error)
-            concerned = frozenset([key]) | (self._sweeps_of(key) if kind is Kind.DLJOB else NOBODY)
+            concerned = frozenset([key]) | (self._runs.sweep_of(key) if kind is Kind.DLJOB else NOBODY)
         else:
             self._unreadable.drop(key, uid)
         return concerned | moved
@@ -189,7 +188,7 @@ class Store:
 
     def gpu_models(self) -> frozenset[GPUModel]:
         """Return the GPU models in the cluster."""
-        return frozenset(model for model, _ in self._models)
+        return self._fleet.models()
 
     def observe(self, key: Key, *, outcome: Outcome | None, refusal: Refusal | None) -> Observed | None:
         """Return what a decision about this DLJob rests on; None where there is no such DLJob."""
@@ -212,49 +211,25 @@ class Store:
             policy=self.policy(),
             outcome=outcome,
             refusal=refusal,
-            gpus={uuid: self._gpu(uuid, pod.node) for pod in pods for uuid in _uuids(pod)},
-            gpu_memory_mib=self._memory_of_models(),
-            refused=self._refused(pods),
+            gpus=self._fleet.gpus(pods),
+            gpu_memory_mib=self._fleet.memory_of_models(),
+            refused=self._fleet.refused(pods),
             extractions=self._extractions.jobs_of(key, uid),
             extraction_pods=self._extractions.pods_of(key, uid),
             quotas=self._gangs.quotas_of(key.namespace),
             siblings=self._siblings[key.namespace],
             rivals=self._gangs.rivals(self._dljobs, key, self._missing),
-            runs=self._runs_of(key, uid),
+            runs=self._runs.of(key, uid, self._dljobs),
         )
-
-    def _runs_of(self, key: Key, uid: str) -> tuple[views.DLJob, ...]:
-        """Return the DLJobs that a sweep controls."""
-        found = (self._dljobs.get(run) for run in self._runs.get(key, ()))
-        return tuple(run for run in found if run is not None and run.meta.owner_uid == uid)
 
     def policy(self) -> packingpolicy.Spec | None:
         """Return the PackingPolicy in force."""
         return None if self._policy is None else self._policy.spec
 
-    def _gpu(self, uuid: GPUUID, on: NodeName | None) -> GPU:
-        # What another node says of a GPU with this UUID is not believed.
-        node = None if on is None else self._nodes.get(on)
-        seen = None if node is None else node.gpus.get(uuid)
-        listed = {} if seen is None else {tenant.pod_uid: f"{tenant.namespace}/{tenant.pod}" for tenant in seen.tenants}
-        placed = {uid: str(self._pod_name(key, uid)) for uid, key in self._holders.get(uuid, {}).items()}
-        holders = {**listed, **placed}
-        if node is None:
-            return GPU(seen=seen, holders=holders)
-        return GPU(seen=seen, holders=holders, simulated=node.simulated, driver=node.driver, cuda=node.cuda)
-
-    def _refused(self, pods: Iterable[views.Pod]) -> dict[PodUID, str]:
-        """Of these pods, those that the agent of their node refuses for good."""
-        bound = ((views.pod_uid(pod), self._nodes.get(pod.node)) for pod in pods if pod.node is not None)
-        return {uid: node.refused[uid] for uid, node in bound if node is not None and uid in node.refused}
-
-    def _pod_name(self, key: Key, uid: PodUID) -> Key:
-        return self._pods[key][uid].meta.key
-
     def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
         job = reading.dl_job(value)
         before = self._dljobs.get(job.meta.key)
-        self._note_run(job)
+        self._runs.note(job)
         self._siblings[job.meta.key.namespace] += _is_unfinished(job) - _is_unfinished(before)
         try:
             self._count(job.meta, (job.meta, job.text))
@@ -266,35 +241,17 @@ class Store:
         self._dljobs[job.meta.key] = job
         ended = before is not None and before.finished is None and job.finished is not None
         crowded = self._unreadable.crowded_out(job.meta.key.namespace) if ended else NOBODY
-        return frozenset([job.meta.key]) | crowded | self._sweep_of(job, before)
-
-    def _note_run(self, job: views.DLJob) -> None:
-        """Note which sweep a DLJob may be a run of, whatever else of it can be kept."""
-        sweep = _sweep(job.meta.key)
-        if job.meta.owner_uid is not None and sweep is not None:
-            self._runs.setdefault(sweep, set()).add(job.meta.key)
-
-    def _sweeps_of(self, run: Key) -> Keys:
-        """Return the sweep of which a DLJob may be a run, or was one."""
-        sweep = _sweep(run)
-        return NOBODY if sweep is None or run not in self._runs.get(sweep, ()) else frozenset([sweep])
-
-    def _sweep_of(self, job: views.DLJob, before: views.DLJob | None) -> Keys:
-        """Return the sweep of a run, which is looked at when the run has come, ended, or does something else."""
-        told = before is not None and _told(before) == _told(job)
-        return NOBODY if told else self._sweeps_of(job.meta.key)
+        return frozenset([job.meta.key]) | crowded | self._runs.told_by(job, before)
 
     def _drop_dljob(self, uid: str, key: Key) -> Keys:
         if key in self._dljobs and self._dljobs[key].meta.uid == uid:
             self._siblings[key.namespace] -= _is_unfinished(self._dljobs.pop(key))
             if not self._siblings[key.namespace]:
                 del self._siblings[key.namespace]
-        found = self._sweeps_of(key)
-        for sweep in found if key not in self._dljobs else ():
-            self._runs[sweep].discard(key)
-            if not self._runs[sweep]:
-                del self._runs[sweep]
-        return frozenset([key]) | found
+        sweep = self._runs.sweep_of(key)
+        if key not in self._dljobs:
+            self._runs.drop(key)
+        return frozenset([key]) | sweep
 
     def _take_job(self, value: Mapping[str, Any]) -> Keys:
         key, job = _owner(value), reading.job(value)
@@ -328,12 +285,12 @@ class Store:
         uid = views.pod_uid(pod)
         before = self._pods.get(key, {}).get(uid)
         self._pods.setdefault(key, {})[uid] = pod
-        neighbours = self._neighbours(_uuids(pod))
-        for uuid in () if before is None else _uuids(before):
-            self._holders.get(uuid, {}).pop(uid, None)
-        for uuid in () if pod.ended else _uuids(pod):
-            self._holders.setdefault(uuid, {})[uid] = key
-        moved = before is None or before.ended != pod.ended or _uuids(before) != _uuids(pod)
+        neighbours = self._fleet.neighbours(fleet.uuids(pod))
+        if before is not None:
+            self._fleet.release(before)
+        if not pod.ended:
+            self._fleet.hold(key, pod)
+        moved = before is None or before.ended != pod.ended or fleet.uuids(before) != fleet.uuids(pod)
         return frozenset([key]) | (neighbours if moved else NOBODY)
 
     def _drop_pod(self, uid: str, key: Key) -> Keys:
@@ -341,9 +298,8 @@ class Store:
         _discard(self._pods, key, uid)
         if pod is None:
             return frozenset([key])
-        for uuid in _uuids(pod):
-            self._holders.get(uuid, {}).pop(views.pod_uid(pod), None)
-        return frozenset([key]) | self._neighbours(_uuids(pod)) | self._gangs.waiting(key.namespace)
+        self._fleet.release(pod)
+        return frozenset([key]) | self._fleet.neighbours(fleet.uuids(pod)) | self._gangs.waiting(key.namespace)
 
     def _take_node(self, value: Mapping[str, Any]) -> Keys:
         try:
@@ -351,38 +307,12 @@ class Store:
         except errors.InvalidInputError as error:
             _LOGGER.warning("GPUNode %s cannot be read, its last state stands: %s", value["metadata"]["name"], error)
             return NOBODY
-        before, models = self._nodes.get(node.name), self.gpu_models()
-        self._nodes[node.name] = node
-        self._count_models(before, node)
-        changed = [uuid for uuid, gpu in node.gpus.items() if before is None or before.gpus.get(uuid) != gpu]
-        told = self._refused_anew(before, node)
-        return self._neighbours(changed) | told | (NOBODY if self.gpu_models() == models else self._without_workload())
-
-    def _refused_anew(self, before: views.GPUNode | None, after: views.GPUNode) -> Keys:
-        """Return the DLJobs whose pods are refused, or refused for another reason."""
-        known = self._versions[Kind.POD]
-        old = {} if before is None else before.refused
-        changed = (uid for uid, why in after.refused.items() if old.get(uid) != why)
-        return frozenset(known[uid][1] for uid in changed if uid in known)
+        changed, known = self._fleet.take(node), self._versions[Kind.POD]
+        told = frozenset(known[uid][1] for uid in changed.told if uid in known)
+        return changed.holders | told | (self._without_workload() if changed.models else NOBODY)
 
     def _drop_node(self, uid: str, key: Key) -> Keys:
-        node = self._nodes.get(NodeName(key.name))
-        if node is None or node.uid != uid:
-            return NOBODY
-        del self._nodes[node.name]
-        self._count_models(node, None)
-        return self._neighbours(node.gpus)
-
-    def _memory_of_models(self) -> dict[GPUModel, int]:
-        """Return what most GPUs of a model have: an agent says nothing of others' GPUs. Of equally many, less."""
-        by_number = sorted(self._models.items(), key=lambda item: (item[1], -item[0][1]))
-        return {model: mib for (model, mib), _ in by_number if mib}
-
-    def _count_models(self, before: views.GPUNode | None, after: views.GPUNode | None) -> None:
-        self._models.update(() if after is None else map(_size, after.gpus.values()))
-        self._models.subtract(() if before is None else map(_size, before.gpus.values()))
-        # Zero and less away: what is left is what there is.
-        self._models = +self._models
+        return self._fleet.drop(uid, NodeName(key.name))
 
     def _take_policy(self, value: Mapping[str, Any]) -> Keys:
         if value["metadata"]["name"] != packingpolicy.NAME:
@@ -407,36 +337,11 @@ class Store:
     def _without_workload(self) -> Keys:
         return frozenset(key for key in self.unfinished() if key not in self._deployments and not self._jobs.get(key))
 
-    def _neighbours(self, uuids: Iterable[GPUUID]) -> Keys:
-        return frozenset(key for uuid in uuids for key in self._holders.get(uuid, {}).values())
-
-
-def _size(gpu: gpunode.GPU) -> tuple[GPUModel, int]:
-    """Return a GPU's model and memory; no memory of one that takes no pods of ours."""
-    usable = gpu.mode in (gpunode.Mode.SHARED, gpunode.Mode.WHOLE)
-    return gpu.model, gpu.memory_mib if usable else 0
-
-
-def _uuids(pod: views.Pod) -> tuple[GPUUID, ...]:
-    return () if pod.placement is None else tuple(gpu.uuid for gpu in pod.placement.gpus)
-
 
 def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
     """Return the key under which an object is kept: its DLJob's, or its own."""
     metadata = value["metadata"]
     return _owner(value) if kind in (Kind.JOB, Kind.POD) else Key(metadata.get("namespace", ""), metadata["name"])
-
-
-def _sweep(run: Key) -> Key | None:
-    """Return the sweep of which a DLJob may be a run, by its name: labels may be taken away."""
-    found = sweeps.parsed(run.name)
-    return None if found is None else Key(run.namespace, found[0])
-
-
-def _told(run: views.DLJob) -> tuple[object, ...]:
-    """Return what a sweep is told of a run."""
-    meta = run.meta
-    return meta.uid, meta.owner_uid, meta.deleting, run.phase, run.finished is None, run.suspend_written, run.stalled
 
 
 def _is_unfinished(job: views.DLJob | None) -> bool:
