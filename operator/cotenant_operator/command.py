@@ -3,14 +3,19 @@
 import argparse
 import asyncio
 import logging
+import re
 from pathlib import Path
+from typing import Final
 
-from cotenant_api import logs
+from cotenant_api import logs, names
 from cotenant_operator import arguments as shared
+from cotenant_operator import labels
 
 SUMMARY = "run the operator: DLJobs become predicted, gated Jobs and Deployments"
 COMPONENT = True
 EXAMPLES = "example: cotenant operator --kubeconfig admin.conf"
+_WORD: Final = r"[a-zA-Z0-9][a-zA-Z0-9._-]*"
+_LABEL_KEY: Final = re.compile(rf"({_WORD}/)?{_WORD}(?<![._-])|{_WORD}/")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +40,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="rows of further GPU models, as the predictor's devices.yaml has them",
     )
     parser.add_argument(
+        "--label-keys-to-copy",
+        type=_label_keys,
+        default=frozenset(),
+        metavar="KEYS",
+        help="labels of DLJobs that their pods get, too: keys, or prefixes that end in a slash, separated by commas",
+    )
+    parser.add_argument(
         "--identity",
         default="",
         metavar="NAME",
@@ -51,6 +63,16 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _label_keys(text: str) -> frozenset[str]:
+    found = frozenset(filter(None, text.split(",")))
+    for key in found:
+        if _LABEL_KEY.fullmatch(key) is None:
+            raise argparse.ArgumentTypeError(f"{key!r} is no label key: give one, or a prefix that ends in a slash")
+        if key.startswith((labels.KUEUE, f"{names.GROUP}/")):
+            raise argparse.ArgumentTypeError(f"{key!r}: leave it out: Kueue's go to the Job, Cotenant writes its own")
+    return found
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     from cotenant_operator import service
@@ -63,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         identity=arguments.identity,
         model=arguments.model,
         devices=arguments.devices,
+        label_keys=arguments.label_keys_to_copy,
     )
     asyncio.run(service.serve(options))
     return 0

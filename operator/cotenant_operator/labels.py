@@ -1,6 +1,6 @@
 """Labels and annotations that the operator alone writes and reads, on what it makes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from cotenant_api import names
@@ -45,6 +45,16 @@ KUEUE: Final = "kueue.x-k8s.io/"
 """Labels of Kueue on a DLJob go to its Job, which Kueue then starts and stops, or to its Deployment."""
 KUEUE_QUEUE: Final = f"{KUEUE}queue-name"
 """The one of them that puts it into a queue."""
+
+
+def is_copied(label: str, keys: Collection[str]) -> bool:
+    """Return whether a DLJob's label is one of those that its pods get, too; a key that ends in a slash is a prefix."""
+    return label in keys or f"{label.partition('/')[0]}/" in keys
+
+
+def copied(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that a DLJob gives to its pods, of those that are kept of it."""
+    return {key: text for key, text in found.items() if not key.startswith((KUEUE, f"{names.GROUP}/"))}
 
 
 def is_kept(label: str) -> bool:

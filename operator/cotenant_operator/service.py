@@ -38,6 +38,7 @@ class Options:
         identity: by which it holds the Lease; empty: one of its own.
         model: None: what ships.
         devices: a file with rows of further GPU models; None: none.
+        label_keys: keys of the DLJobs' labels that their pods get, too.
     """
 
     kubeconfig: Path | None
@@ -46,6 +47,7 @@ class Options:
     identity: str = ""
     model: Path | None = None
     devices: Path | None = None
+    label_keys: frozenset[str] = frozenset()
 
 
 def utc_now() -> datetime:
@@ -83,7 +85,7 @@ async def _serve(options: Options, parser: process.Process) -> None:
     leader = leading.Leader(
         api.API(send), namespace=options.namespace, now=utc_now, monotonic=_awake, identity=options.identity
     )
-    client, store = api.API(leading.guarded(send, leader)), Store()
+    client, store = api.API(leading.guarded(send, leader)), Store(copied=options.label_keys)
     work = controller.Controller(
         store=store,
         client=client,

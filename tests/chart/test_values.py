@@ -27,6 +27,7 @@ def test_labels_that_others_add_are_named_to_the_operators_policy() -> None:
             "operator.podLabels: app.kubernetes.io/name is the chart's own",
         ),
         ("node.mps.podAnnotations.cotenant\\.dev/a=b", "node.mps.podAnnotations: cotenant.dev/a is the chart's own;"),
+        ("operator.labelKeysToCopy[0]=a b", "at '/operator/labelKeysToCopy/0': 'a b' does not match pattern"),
         ("operator.foreignMetadata[0]=a b", "at '/operator/foreignMetadata/0': 'a b' does not match pattern"),
         ("operator.extraEnv[0].value=a", "at '/operator/extraEnv/0': missing property 'name'"),
         ("image.pullSecrets[0].secret=a", "at '/image/pullSecrets/0'"),

@@ -1,10 +1,12 @@
 """Labels may come and go: what the operator owns it finds by the owner. Against a cluster in memory."""
 
+import argparse
 from typing import Any
 
 import pytest
 
 from cotenant_api import names
+from cotenant_operator import command
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 
@@ -92,3 +94,83 @@ async def test_an_unlabelled_job_that_is_deleted_is_made_again(cluster: Cluster)
     await cluster.advance(40)
     (job,) = cluster.attempts()
     assert job["metadata"]["uid"] != uid
+
+
+LABELS = {"team": "vision", "billing.example.com/code": "7", "app": "web", "cotenant.dev/made-up": "x"}
+
+
+def labelled(name: str, **spec: Any) -> Json:
+    value = objects.dljob(name, **spec)
+    value["metadata"]["labels"] = LABELS | {"kueue.x-k8s.io/priority-class": "high"}
+    return value
+
+
+async def name_keys(cluster: Cluster) -> None:
+    cluster.label_keys = frozenset(["team", "billing.example.com/"])
+    cluster.restart()
+    await cluster.start()
+
+
+def copied(cluster: Cluster) -> list[Json]:
+    """The labels of all pods that are no part of what every pod of ours has."""
+    own = ("app.kubernetes.io/", "cotenant.dev/")
+    pods = [pod["metadata"]["labels"] for pod in cluster.server.all("pods")]
+    return [{key: text for key, text in found.items() if not key.startswith(own)} for found in pods]
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"replicas": 2}, {"workloadType": "Inference"}], ids=["single", "gang", "inference"]
+)
+async def test_pods_get_the_labels_of_their_dljob_that_the_administrator_names_and_no_others(
+    cluster: Cluster, spec: Json
+) -> None:
+    await name_keys(cluster)
+    cluster.apply(labelled("train", **spec))
+    await cluster.run(*RUN)
+    assert copied(cluster) == [{"team": "vision", "billing.example.com/code": "7"}] * spec.get("replicas", 1)
+
+
+async def test_pods_of_a_sweeps_runs_get_its_labels(cluster: Cluster) -> None:
+    await name_keys(cluster)
+    cluster.apply(labelled("sweep", completions=2))
+    await cluster.run(*RUN)
+    await cluster.run(*RUN)
+    assert copied(cluster) == [{"team": "vision", "billing.example.com/code": "7"}] * 2
+
+
+async def test_a_label_of_the_template_stands_before_one_of_the_dljob(cluster: Cluster) -> None:
+    await name_keys(cluster)
+    value = labelled("train")
+    value["spec"]["template"]["metadata"] = {"labels": {"team": "speech", "app": "trainer"}}
+    cluster.apply(value)
+    await cluster.run(*RUN)
+    assert copied(cluster) == [{"team": "speech", "billing.example.com/code": "7", "app": "trainer"}]
+
+
+@pytest.mark.parametrize("kind", ["Training", "Inference"])
+async def test_another_label_restarts_nothing(cluster: Cluster, kind: str) -> None:
+    await name_keys(cluster)
+    cluster.apply(labelled("train", workloadType=kind))
+    await cluster.run(*RUN)
+    pods = [pod["metadata"]["uid"] for pod in cluster.server.all("pods")]
+    cluster.server.change("dljobs", "train", lambda value: value["metadata"]["labels"].update(team="speech"))
+    await cluster.run(*RUN, "roll_out")
+    assert [pod["metadata"]["uid"] for pod in cluster.server.all("pods")] == pods
+    assert cluster.condition("Current").get("status") != "False"
+
+
+@pytest.mark.parametrize("keys", ["team", "a.b/c,team", "a.b/", ""])
+def test_the_command_takes_label_keys_and_prefixes(keys: str) -> None:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    found = parser.parse_args(["--label-keys-to-copy", keys]).label_keys_to_copy
+    assert found == frozenset(filter(None, keys.split(",")))
+
+
+@pytest.mark.parametrize("keys", ["a b", "/team", "a.b/c/d", "team-", "kueue.x-k8s.io/queue-name", "cotenant.dev/"])
+def test_the_command_refuses_what_is_no_label_key_or_not_a_users(keys: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--label-keys-to-copy", keys])
+    assert repr(keys) in capsys.readouterr().err

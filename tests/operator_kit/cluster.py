@@ -45,13 +45,14 @@ class Cluster(ends.Ends, neighbours.Neighbours):
         self.server = Server(self.time)
         self.delivered = self.down_seconds = 0
         self.room: int | None = None
+        self.label_keys: frozenset[str] = frozenset()
         self.told: dict[str, tuple[int, bool]] = {}
         self.restart()
 
     def restart(self) -> None:
         """Another operator process in the place of the former; it knows nothing until `start`."""
         self.client = api.API(self.server)
-        self.store = Store()
+        self.store = Store(copied=self.label_keys)
         clock = Clock(now=self.time.now, monotonic=self.time.monotonic)
         self.work = controller.Controller(
             store=self.store,

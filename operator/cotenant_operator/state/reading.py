@@ -5,6 +5,7 @@ The API server has checked its own kinds; what others wrote into ours may be any
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -41,8 +42,13 @@ MAX_SPEC_BYTES: Final = 128 * 1024
 """Of a DLJob's spec as JSON, a graph inline included."""
 
 
-def meta(value: views.Object) -> views.Meta:
-    """Return the metadata that is kept."""
+def meta(value: views.Object, *, copied: Collection[str] = ()) -> views.Meta:
+    """Return the metadata that is kept.
+
+    Args:
+        value: the object.
+        copied: the keys of further labels that are kept.
+    """
     metadata: views.Object = value["metadata"]
     owners = metadata.get("ownerReferences") or ()
     return views.Meta(
@@ -53,7 +59,11 @@ def meta(value: views.Object) -> views.Meta:
         created=datetime.fromisoformat(metadata["creationTimestamp"]),
         deleting="deletionTimestamp" in metadata,
         owner_uid=next((owner["uid"] for owner in owners if owner.get("controller")), None),
-        labels={key: text for key, text in (metadata.get("labels") or {}).items() if labels.is_kept(key)},
+        labels={
+            key: text
+            for key, text in (metadata.get("labels") or {}).items()
+            if labels.is_kept(key) or labels.is_copied(key, copied)
+        },
     )
 
 
@@ -62,8 +72,13 @@ def version(value: views.Object) -> int:
     return int(value["metadata"].get("resourceVersion", 0))
 
 
-def dl_job(value: views.Object) -> views.DLJob:
-    """Return a DLJob; what cannot be read of it is named in `problem`."""
+def dl_job(value: views.Object, *, copied: Collection[str] = ()) -> views.DLJob:
+    """Return a DLJob; what cannot be read of it is named in `problem`.
+
+    Args:
+        value: the object.
+        copied: the keys of its labels that its pods get, too.
+    """
     written: views.Object = value.get("status") or {}
     raw_spec: views.Object = value.get("spec") or {}
     status, status_problem = _read(dljob.Status, written, source="status")
@@ -76,7 +91,7 @@ def dl_job(value: views.Object) -> views.DLJob:
         # Nothing is derived from it any more.
         written = {"conditions": [ended.to_object()]}
     return views.DLJob(
-        meta=meta(value),
+        meta=meta(value, copied=copied),
         text=text,
         problem=problem,
         status_text=json.dumps(written, separators=(",", ":")).encode(),

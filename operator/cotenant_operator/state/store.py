@@ -7,7 +7,7 @@ object never replaces a newer one, and a deleted object does not come back by an
 import logging
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -43,9 +43,11 @@ class Store:
 
     Args:
         room: how much is kept of a namespace.
+        copied: the keys of the DLJobs' labels that their pods get, too.
     """
 
-    def __init__(self, *, room: budget.Budget | None = None) -> None:
+    def __init__(self, *, room: budget.Budget | None = None, copied: Collection[str] = ()) -> None:
+        self._copied = copied
         self._dljobs: dict[Key, views.DLJob] = {}
         self._siblings: Counter[str] = Counter()
         self._runs = SweepRuns()
@@ -227,7 +229,7 @@ class Store:
         return None if self._policy is None else self._policy.spec
 
     def _take_dljob(self, value: Mapping[str, Any]) -> Keys:
-        job = reading.dl_job(value)
+        job = reading.dl_job(value, copied=self._copied)
         before = self._dljobs.get(job.meta.key)
         self._runs.note(job)
         self._siblings[job.meta.key.namespace] += _is_unfinished(job) - _is_unfinished(before)

@@ -33,6 +33,10 @@ def manifest(owner: views.DLJob, spec: dljob.Spec, index: int) -> dict[str, Any]
     for container in (*inner.get("initContainers", ()), *inner["containers"]):
         # First, so that what the user sets may refer to it.
         container["env"] = [*template.lacking(container, added), *(container.get("env") or ())]
+    if copied := labels.copied(owner.meta.labels):
+        # Of its own labels a run has Cotenant's and Kueue's alone.
+        pods = content["template"].setdefault("metadata", {})
+        pods["labels"] = {**copied, **(pods.get("labels") or {})}
     metadata = builders.owned_metadata(owner, name=sweeps.run_name(owner.meta.key.name, index), attempt=0)
     metadata["labels"] |= {names.COMPLETION_INDEX_LABEL: str(index), **labels.of_kueue(owner.meta.labels)}
     made = {"apiVersion": names.API_VERSION, "kind": "DLJob", "metadata": metadata, "spec": content}

@@ -27,7 +27,11 @@ def pod_template(
     template = copy.deepcopy(dict(spec.template))
     metadata, inner = template.setdefault("metadata", {}), template.setdefault("spec", {})
     metadata.pop("name", None)
-    metadata["labels"] = {**(metadata.get("labels") or {}), **pod_labels(owner, attempt=attempt)}
+    metadata["labels"] = {
+        **labels.copied(owner.meta.labels),
+        **(metadata.get("labels") or {}),
+        **pod_labels(owner, attempt=attempt),
+    }
     # Pods with that label are an extraction's: nobody would look at these.
     metadata["labels"].pop(labels.EXTRACTION, None)
     metadata["annotations"] = {
