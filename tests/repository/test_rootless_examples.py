@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "manifests" / "examples"
 WHOLE = ROOT / "manifests" / "examples" / "dljobs" / "minimal.yaml"
 """It shows the least that a DLJob is, and gets a whole GPU."""
+FROM_A_CLASS = "labels: {platform.example.com/class: "
+"""Its user comes from its class, whose own example is looked at."""
 OF_PAGES = re.compile(r"```yaml\n(.*?)```|<<'?EOT'?\n(.*?)\nEOT", re.DOTALL)
 
 
@@ -46,7 +48,7 @@ def shown() -> list[tuple[str, dict[str, Any]]]:
     found = []
     for path in (*sorted(EXAMPLES.rglob("*.yaml")), *pages()):
         for text in texts(path) if path != WHOLE else ():
-            if "name: minimal\n" in text:
+            if "name: minimal\n" in text or FROM_A_CLASS in text:
                 continue
             documents = [one for one in yaml.safe_load_all(text) if one]
             found += [(str(path.relative_to(ROOT)), spec) for one in documents for spec in pod_specs(one)]
