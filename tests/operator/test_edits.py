@@ -240,3 +240,16 @@ async def test_a_time_to_live_beyond_all_calendars_is_for_ever(cluster: Cluster)
     await cluster.advance(86400)
     assert cluster.dljob()["status"]["phase"] == "Succeeded"
     assert cluster.dljob()["status"]["observedGeneration"] == cluster.dljob()["metadata"]["generation"]
+
+
+async def test_an_attempt_that_waits_on_a_job_whose_former_was_deleted_does_not_claim_to_have_gpus(
+    cluster: Cluster,
+) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN, "run_out_of_memory", "enforce_deadlines", "reap", "create_pods")
+    cluster.server.delete("jobs", "train-1")
+    edit(cluster, template=objects.template(image="busybox:2"))
+    await cluster.settle()
+    told = cluster.condition("Current")
+    assert told["status"] == "False"
+    assert "Job train-2 waits, and is left as it is" in told["message"]

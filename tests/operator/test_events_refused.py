@@ -1,13 +1,19 @@
 """Nothing waits for events: an API server that takes none holds up no status, no deadline and no rollout."""
 
+import asyncio
+
 import pytest
 
 from cotenant_operator import labels
 from cotenant_operator.kube import api
 from cotenant_operator.loop import events
+from cotenant_operator.plans import actions
+from cotenant_operator.state.views import Key
 from operator_kit import objects
 from operator_kit.cluster import Cluster
 from operator_kit.server import Fault
+
+EVENT = actions.EmitEvent(uid="u", type="Normal", reason="Created", message="created", identity="i")
 
 
 def refuse_events(cluster: Cluster, status: int) -> None:
@@ -75,3 +81,23 @@ async def test_what_is_never_taken_is_given_up(cluster: Cluster) -> None:
     before = len(cluster.server.requests)
     await cluster.advance(10 * events.RETRY_SECONDS)
     assert not [request for request in cluster.server.requests[before:] if request.path.endswith("/events")]
+
+
+async def test_an_api_server_that_does_not_answer_is_waited_for_once_for_all() -> None:
+    asked: list[Key] = []
+
+    async def hang(key: Key, _: actions.EmitEvent) -> None:
+        asked.append(key)
+        await asyncio.Event().wait()
+
+    time = 100.0
+    sender = events.Events(hang, monotonic=lambda: time)
+    keys = [Key("team", str(number)) for number in range(100)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(events, "SECONDS", 0.0)
+        for key in keys:
+            await sender.send(key, EVENT)
+        assert asked == keys[:1]
+        time += events.RETRY_SECONDS
+        await sender.send_again(keys[1])
+    assert asked == keys[:2]

@@ -63,6 +63,13 @@ def test_a_pod_that_is_deleted_after_it_has_ended_was_not_told_to(finished: str,
     assert not endings.was_told_to_end({}, status)
 
 
+@pytest.mark.parametrize("grace", [10**14, 2**62])
+def test_a_grace_period_longer_than_any_time_is_read(grace: int) -> None:
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:29Z"}}}
+    metadata = {"deletionTimestamp": "2026-01-01T00:01:00Z", "deletionGracePeriodSeconds": grace}
+    assert endings.was_told_to_end(metadata, {"phase": "Succeeded", "containerStatuses": [ended]})
+
+
 async def test_why_is_told(cluster: Cluster) -> None:
     cluster.apply(objects.dljob())
     await cluster.run(*RUN, "disrupt", "leave")

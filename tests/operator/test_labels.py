@@ -96,6 +96,20 @@ async def test_an_unlabelled_job_that_is_deleted_is_made_again(cluster: Cluster)
     assert job["metadata"]["uid"] != uid
 
 
+async def test_a_job_with_a_pod_that_lost_its_label_is_not_made_again(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob())
+    await cluster.run(*RUN)
+    uid = cluster.attempts()[0]["metadata"]["uid"]
+    cluster.server.change("jobs", "train-1", lambda job: job["status"].update(active=1))
+    (pod,) = cluster.server.all("pods")
+    cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["metadata"]["labels"].clear())
+    await cluster.advance(60)
+    edit(cluster, "train", template=objects.template(image="train:2"))
+    await cluster.advance(60)
+    assert [job["metadata"]["uid"] for job in cluster.attempts()] == [uid]
+    assert [one["metadata"]["uid"] for one in cluster.server.all("pods")] == [pod["metadata"]["uid"]]
+
+
 LABELS = {"team": "vision", "billing.example.com/code": "7", "app": "web", "cotenant.dev/made-up": "x"}
 
 

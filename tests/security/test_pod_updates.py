@@ -200,3 +200,17 @@ def test_a_tenant_keeps_the_label_by_which_rules_select_his_pod(
     message = refused(lambda: tenant.client.patch(path, {"metadata": {"labels": {names.ASKS_LABEL: value}}}))
     assert f"metadata.labels[{names.ASKS_LABEL}]: {value or 'none'}: must stay gpu-share" in message
     tenant.client.patch(path, {"metadata": {"labels": {"app": "mine"}}})
+
+
+@pytest.mark.parametrize("label", [names.DLJOB_LABEL, names.DLJOB_UID_LABEL, names.ATTEMPT_LABEL])
+@pytest.mark.parametrize("value", [None, "x"], ids=["taken away", "changed"])
+@pytest.mark.parametrize("way", ["update", "status"])
+def test_nobody_hides_a_pod_of_a_dljob_from_the_operator(
+    workspace: Workspace, refused: Refused, way: str, label: str, value: str | None
+) -> None:
+    labels = {names.DLJOB_LABEL: "train", names.DLJOB_UID_LABEL: "u", names.ATTEMPT_LABEL: "1", "app": "train"}
+    workspace.client.create(workspace.pods(), {**pod_object("p"), "metadata": {"name": "p", "labels": labels}})
+    path = workspace.pods("p") + ("/status" if way == "status" else "")
+    message = refused(lambda: workspace.client.patch(path, {"metadata": {"labels": {label: value}}}))
+    assert f"metadata.labels[{label}]: by it the operator finds the pods of DLJob train; leave it" in message
+    workspace.client.patch(path, {"metadata": {"labels": {"app": None}}})

@@ -75,6 +75,11 @@ def ignored(observed: Observed, spec: dljob.Spec, current: views.Job) -> str | N
     name = current.meta.key.name
     if spec.suspend:
         return f"Job {name} was made from a former spec: the change applies when spec.suspend is false"
+    if _is_at_rest(observed, current):
+        return (
+            f"Job {name} waits, and is left as it is: what its attempt takes over stands on it alone, as the Job "
+            "before it was deleted; the change applies to a next attempt, or delete the DLJob and create it again"
+        )
     return (
         f"Job {name} has its GPUs and is left as it is: the change applies to a next attempt, if any; to have it now, "
         "set spec.suspend to true, and to false when its pods have ended"
@@ -104,8 +109,10 @@ def _is_at_rest(observed: Observed, current: views.Job) -> bool:
         return False
     if current.remote and (current.active or current.start_time is not None):
         return False
-    own = (pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid)
-    return all(pod.node is None or pod.phase == "Failed" for pod in own)
+    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
+    # The Job controller may know of pods that are out of sight, because they have lost their label.
+    known = sum(not pod.ended for pod in own) >= (current.active or 0)
+    return known and all(pod.node is None or pod.phase == "Failed" for pod in own)
 
 
 def _may_be_forgotten(observed: Observed, current: views.Job, failures: int) -> bool:

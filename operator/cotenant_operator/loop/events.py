@@ -5,6 +5,7 @@ Nothing but events may wait here: a status, a deadline or a rollout never depend
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -50,6 +51,7 @@ class Events:
     def __init__(self, emit: Emit, *, monotonic: Callable[[], float]) -> None:
         self._emit, self._monotonic = emit, monotonic
         self._left: dict[Key, _Left] = {}
+        self._silent_until = -math.inf
 
     def due(self, key: Key) -> float | None:
         """Return when the next try for a DLJob is due; None where nothing is left."""
@@ -85,10 +87,15 @@ class Events:
         self.forget(key)
 
     async def _is_taken(self, key: Key, event: actions.EmitEvent) -> bool:
+        if self._monotonic() < self._silent_until:
+            return False
         try:
             async with asyncio.timeout(SECONDS):
                 await self._emit(key, event)
         except (errors.TemporaryError, TimeoutError) as error:
+            if isinstance(error, TimeoutError):
+                # Who asked next would wait as long, and his status with him.
+                self._silent_until = self._monotonic() + RETRY_SECONDS / 2
             _LOGGER.warning("%s: event %s is sent again later: %s", key, event.reason, repr(error))
             return False
         return True

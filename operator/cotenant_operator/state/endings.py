@@ -6,7 +6,7 @@ Kubernetes 1.36: kubelet writes a pod that it does not admit as Failed with a re
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from cotenant_operator.state import exhaustion, views
@@ -59,8 +59,9 @@ def was_told_to_end(metadata: views.Object, status: views.Object) -> bool:
         return False
     if status["phase"] == "Running":
         return True
-    end, grace = ended_at(status), timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
-    return end is not None and end >= datetime.fromisoformat(gone_by) - grace
+    end, grace = ended_at(status), metadata.get("deletionGracePeriodSeconds") or 0
+    # As numbers: a grace period may be longer than any time.
+    return end is not None and (datetime.fromisoformat(gone_by) - end).total_seconds() <= grace
 
 
 def ended_at(status: views.Object) -> datetime | None:
