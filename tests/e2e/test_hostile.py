@@ -5,10 +5,12 @@ import os
 import random
 import subprocess
 import sys
+from typing import Any, cast
 
-from cotenant_api import names
-from cotenant_e2e.client import Json
-from cotenant_e2e.hostile import attacks, large_pods, weights
+from cotenant_api import errors, names
+from cotenant_e2e import waiting
+from cotenant_e2e.client import Client, Json
+from cotenant_e2e.hostile import attacks, large_pods, requests, sender, weights
 
 KINDS = {
     "ConfigMap",
@@ -66,6 +68,25 @@ def test_large_pods_are_of_each_scheduler_and_together_below_what_etcd_takes() -
 
 def size_of(pod: Json) -> int:
     return len(pod["spec"]["containers"][0]["args"][0])
+
+
+class Server:
+    """Takes, refuses and does not answer what its path says, in the place of a client."""
+
+    def is_taken(self, method: str, path: str, body: Any = None) -> bool:
+        """Return whether it is taken."""
+        if path == "silent":
+            raise errors.TemporaryError(f"{method} {path}: {body}", delay_seconds=1)
+        return path == "taken"
+
+
+def test_the_sender_counts_what_is_taken_what_is_refused_and_what_is_not_answered() -> None:
+    endless = itertools.cycle(requests.Attack("pod", "POST", path, {}) for path in ("taken", "refused", "silent"))
+    with sender.Sender(cast("Client", Server()), endless, rate=4000, ports=()) as sending:
+        waiting.wait_until(lambda: sending.sent().unanswered > 3, "four unanswered attacks", 20)
+    found = sending.sent()
+    assert found.taken.keys() == found.refused.keys() == {"pod"}
+    assert found.halves == 0
 
 
 def test_a_process_weighs_what_its_children_weigh_as_well() -> None:

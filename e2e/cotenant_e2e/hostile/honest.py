@@ -6,7 +6,7 @@ its own.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -31,11 +31,13 @@ class Wait:
     Attributes:
         stored: until the API server answered the request.
         made: until its pod was there.
+        free: until no scheduling gate held its pod; of a pod without a gate, the same as `made`.
         bound: until its pod was bound.
     """
 
     stored: float
     made: float
+    free: float
     bound: float
 
 
@@ -94,22 +96,24 @@ class Namespace:
         self._client.create(sort.path, sort.body)
         stored = time.monotonic() - began
         try:
-            made, bound = self._followed(name, sort.label, began=began)
+            seen = self._followed(name, sort.label, began=began)
         finally:
             self._client.delete(f"{sort.path}/{name}", propagationPolicy="Background")
-        return Wait(stored=stored, made=made, bound=bound)
+        return Wait(stored=stored, made=seen["made"], free=seen["free"], bound=seen["bound"])
 
-    def _followed(self, name: str, label: str, *, began: float) -> tuple[float, float]:
-        """Return when the pod of a job was there, and when it was bound. Raises NotReadyError."""
-        made: float | None = None
-        while (now := time.monotonic() - began) < SECONDS:
+    def _followed(self, name: str, label: str, *, began: float) -> Mapping[str, float]:
+        """Return when the pod of a job was there, was held by no gate and was bound. Raises NotReadyError."""
+        seen: dict[str, float] = {}
+        while time.monotonic() - began < SECONDS:
             for event in self.pods.events(seconds=_LOOK_SECONDS):
                 if event.object["metadata"].get("labels", {}).get(label) != name:
                     continue
                 now = time.monotonic() - began
-                made = now if made is None else made
+                seen.setdefault("made", now)
+                if not event.object["spec"].get("schedulingGates"):
+                    seen.setdefault("free", now)
                 if event.object["spec"].get("nodeName"):
-                    return made, now
+                    return {**seen, "bound": now}
         raise waiting.NotReadyError(f"{name} bound: not within {SECONDS} seconds")
 
 

@@ -24,8 +24,8 @@ def lines(found: Soaked, *, cores: int) -> list[str]:
         _bound("Jobs of Kubernetes alone", found.alone.plain),
         _bound(f"Jobs of Kubernetes {_BESIDE}", found.beside.plain),
         "",
-        "| where the time went, 9 of 10 took at most, seconds | request answered | then pod made | then pod bound |",
-        "|---|---:|---:|---:|",
+        "| where the time went: 9 of 10 took at most, seconds | answer | then pod made | then gate off | then bound |",
+        "|---|---:|---:|---:|---:|",
         _parts("DLJobs alone", found.alone.dljobs),
         _parts(f"DLJobs {_BESIDE}", found.beside.dljobs),
         _parts("Jobs of Kubernetes alone", found.alone.plain),
@@ -84,11 +84,12 @@ def _bound(what: str, waits: Sequence[Wait]) -> str:
 
 def _parts(what: str, waits: Sequence[Wait]) -> str:
     if not waits:
-        return f"| {what} | | | |"
+        return f"| {what} | | | | |"
     parts: tuple[Callable[[Wait], float], ...] = (
         lambda wait: wait.stored,
         lambda wait: wait.made - wait.stored,
-        lambda wait: wait.bound - wait.made,
+        lambda wait: wait.free - wait.made,
+        lambda wait: wait.bound - wait.free,
     )
     told = (f"{max(measured.nine_of_ten([part(wait) for wait in waits]), 0):.2f}" for part in parts)
     return f"| {what} | {' | '.join(told)} |"

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from cotenant_api import errors
-from cotenant_e2e.client import APIError, Client
+from cotenant_e2e.client import Client
 from cotenant_e2e.hostile import measured
 from cotenant_e2e.hostile.requests import Attack
 
@@ -56,18 +56,13 @@ class Sender(AbstractContextManager["Sender"]):
             with self._next:
                 attack = next(self._attacks)
             try:
-                self._client.request(attack.method, attack.path, attack.body)
-            except APIError:
-                self._count(self._refused, attack.kind)
+                taken = self._client.is_taken(attack.method, attack.path, attack.body)
             except errors.TemporaryError:
                 with self._counts:
                     self._unanswered += 1
-            else:
-                self._count(self._taken, attack.kind)
-
-    def _count(self, counter: Counter[str], kind: str) -> None:
-        with self._counts:
-            counter[kind] += 1
+                continue
+            with self._counts:
+                (self._taken if taken else self._refused)[attack.kind] += 1
 
     def _half(self) -> None:
         held: list[socket.socket] = []
