@@ -133,7 +133,7 @@ def _makers(namespace: str) -> Mapping[str, Maker]:
     }
 
 
-_WEIGHTS: Final = (64, 4, 1, 4, 2, 9, 12, 4)
+_WEIGHTS: Final = (69, 4, 1, 4, 2, 9, 8, 3)
 
 
 def _dljob(namespace: str, name: str = "") -> str:

@@ -1,8 +1,9 @@
 """Pods that are as large as the API server takes them, with a GPU share and without one. Pure.
 
 Every scheduler of a cluster keeps every pod in memory, also the pods of other schedulers. A pod is stored up to
-1.5 MiB, and etcd stores 2 GB of everything by default, with what it keeps of the last minutes. So the pods that are
-there at a time are bounded by their size together: for a new one the oldest is deleted.
+1.5 MiB, and etcd stores 2 GB of everything by default, then it takes no write of anybody. Each change of a pod is
+stored whole, and is kept for five to ten minutes. So the pods that are there at a time are bounded by their size
+together, such that etcd has room for their changes: for a new one the oldest is deleted.
 """
 
 import random
@@ -17,7 +18,7 @@ from cotenant_e2e.hostile.requests import Attack
 
 SIZES: Final = (1_300_000, 600_000, 20_000)
 """Bytes of a pod; the largest that etcd takes has little more."""
-MOST_BYTES: Final = 800_000_000
+MOST_BYTES: Final = 600_000_000
 """Of all that are there at a time."""
 LETTERS: Final = ("a", "<")
 """The second takes six bytes in the answers of the API server."""
