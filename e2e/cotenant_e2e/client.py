@@ -45,6 +45,22 @@ class Client:
             APIError: the answer is none of 200 to 299.
             TemporaryError: there is no answer.
         """
+        code, text = self._exchange(method, path, body, content_type=content_type)
+        decoded = _decoded(text)
+        if not 200 <= code < 300:
+            raise APIError(method, path, code, decoded)
+        return decoded
+
+    def is_taken(self, method: str, path: str, body: Any = None) -> bool:
+        """Return whether the answer is one of 200 to 299; it is not decoded, which takes long where it is large.
+
+        Raises:
+            TemporaryError: there is no answer.
+        """
+        code, _ = self._exchange(method, path, body, content_type="application/json")
+        return 200 <= code < 300
+
+    def _exchange(self, method: str, path: str, body: Any, *, content_type: str) -> tuple[int, bytes]:
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -55,15 +71,11 @@ class Client:
         try:
             connection.request(method, path, content, headers)
             answer = connection.getresponse()
-            code, text = answer.status, answer.read()
+            return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise errors.TemporaryError(f"{method} {path}: {error!r}", delay_seconds=1) from error
         finally:
             connection.close()
-        decoded = _decoded(text)
-        if not 200 <= code < 300:
-            raise APIError(method, path, code, decoded)
-        return decoded
 
     def get(self, path: str, **query: str) -> Json:
         """One object, or a list. `query`: `labelSelector="a=b"` and the like."""

@@ -2,10 +2,15 @@
 
 import itertools
 import os
+import random
 import subprocess
 import sys
+from typing import Any, cast
 
-from cotenant_e2e.hostile import attacks, report, soak, weights
+from cotenant_api import errors, names
+from cotenant_e2e import waiting
+from cotenant_e2e.client import Client, Json
+from cotenant_e2e.hostile import attacks, large_pods, requests, sender, weights
 
 KINDS = {
     "ConfigMap",
@@ -13,6 +18,8 @@ KINDS = {
     "large DLJob",
     "deep DLJob",
     "annotated pod",
+    "large pod",
+    "large pod with a share",
     "forged Job",
     "event",
 }
@@ -41,6 +48,47 @@ def test_when_all_dljobs_are_there_one_is_deleted_for_each_that_is_made() -> Non
     assert len(made) <= attacks.DLJOBS
 
 
+def test_large_pods_are_of_each_scheduler_and_together_below_what_etcd_takes() -> None:
+    source, pods = random.Random(1), large_pods.Pods("evil")  # noqa: S311 - not for secrets
+    there: dict[str, Json] = {}
+    seen = set()
+    for number in range(1_500):
+        for attack in (pods.without_share if number % 2 else pods.with_share)(source, number):
+            if attack.body is None:
+                del there[attack.path.rpartition("/")[2]]
+                continue
+            there[attack.body["metadata"]["name"]] = attack.body
+            container = attack.body["spec"]["containers"][0]
+            seen.add((attack.body["spec"]["schedulerName"], bool(container["resources"])))
+            assert len(container["args"][0].encode()) < 1_500_000
+        assert sum(map(size_of, there.values())) <= large_pods.MOST_BYTES
+    assert len(there) > 800
+    assert seen == {*((name, False) for name in large_pods.SCHEDULERS), (names.SCHEDULER_NAME, True)}
+
+
+def size_of(pod: Json) -> int:
+    return len(pod["spec"]["containers"][0]["args"][0])
+
+
+class Server:
+    """Takes, refuses and does not answer what its path says, in the place of a client."""
+
+    def is_taken(self, method: str, path: str, body: Any = None) -> bool:
+        """Return whether it is taken."""
+        if path == "silent":
+            raise errors.TemporaryError(f"{method} {path}: {body}", delay_seconds=1)
+        return path == "taken"
+
+
+def test_the_sender_counts_what_is_taken_what_is_refused_and_what_is_not_answered() -> None:
+    endless = itertools.cycle(requests.Attack("pod", "POST", path, {}) for path in ("taken", "refused", "silent"))
+    with sender.Sender(cast("Client", Server()), endless, rate=4000, ports=()) as sending:
+        waiting.wait_until(lambda: sending.sent().unanswered > 3, "four unanswered attacks", 20)
+    found = sending.sent()
+    assert found.taken.keys() == found.refused.keys() == {"pod"}
+    assert found.halves == 0
+
+
 def test_a_process_weighs_what_its_children_weigh_as_well() -> None:
     program = "import subprocess, sys; held = bytearray(64 << 20)\nif sys.argv[1:]: subprocess.run(sys.argv[1:])\n"
     program += "print(flush=True); sys.stdin.read()"
@@ -53,25 +101,3 @@ def test_a_process_weighs_what_its_children_weigh_as_well() -> None:
         both.stdin.close()
     assert weights.mib(both.pid) == 0
     assert weights.mib(os.getpid()) > 0
-
-
-def test_the_report_says_how_much_longer_the_honest_waited() -> None:
-    found = soak.Soaked(
-        minutes=60,
-        rate=5,
-        alone=(1.0, 1.0, 2.0),
-        beside=(1.5, 1.5, 9.0),
-        failed=1,
-        peaks_mib={"cotenant-operator": 123.4},
-        ends={"cotenant-operator": 2},
-        taken={"DLJob": 7},
-        refused={},
-        unanswered=3,
-        halves=4,
-        dljobs=7,
-    )
-    text = "\n".join(report.lines(found, cores=2))
-    assert "| alone | 3 | 1.00 | 2.00 | 2.00 |" in text
-    assert "| cotenant-operator | 123 | 2 |" in text
-    assert "the median wait was 1.50 times as long; 1 honest DLJobs were not bound" in text
-    assert "sent 7 DLJob; refused were none; 3 were not answered" in text

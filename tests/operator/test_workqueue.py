@@ -1,6 +1,6 @@
 """The work queue: one worker a key, delays, and retries that slow down."""
 
-from cotenant_operator.loop.workqueue import LONGEST_BACKOFF_SECONDS, WorkQueue
+from cotenant_operator.loop.workqueue import LONGEST_BACKOFF_SECONDS, PER_NAMESPACE, WorkQueue
 from cotenant_operator.state.views import Key
 
 A, B = Key("team", "a"), Key("team", "b")
@@ -94,3 +94,63 @@ def test_namespaces_take_turns_however_many_keys_one_has_due() -> None:
     assert found == [Key("evil", "0"), A, Key("evil", "1"), B, Key("evil", "2")]
     assert queue.due_in(2) == 0
     assert len(queue) == 1502
+
+
+def crowd(count: int) -> list[Key]:
+    return [Key("evil", str(number)) for number in range(count)]
+
+
+def test_a_namespace_that_is_alone_holds_all_workers() -> None:
+    queue = WorkQueue()
+    for key in crowd(100):
+        queue.add(key, at=0)
+    assert [queue.take(0) for _ in range(100)] == crowd(100)
+
+
+def test_a_namespace_holds_its_part_of_the_workers_beside_another() -> None:
+    queue = WorkQueue()
+    for key in crowd(100):
+        queue.add(key, at=0)
+    queue.add(A, at=0)
+    taken = [queue.take(0) for _ in range(PER_NAMESPACE + 2)]
+    assert taken == [Key("evil", "0"), A, *crowd(PER_NAMESPACE)[1:], None]
+    # Nothing can be taken: whoever asks sleeps until a worker is done.
+    assert queue.due_in(0) is None
+    queue.done(Key("evil", "3"))
+    assert queue.due_in(0) == 0
+    assert queue.take(0) == Key("evil", str(PER_NAMESPACE))
+    assert queue.take(0) is None
+    queue.done(A)
+    assert queue.take(0) == Key("evil", str(PER_NAMESPACE + 1))
+
+
+def test_a_namespace_that_held_all_workers_gets_no_more_of_them_beside_another() -> None:
+    queue = WorkQueue()
+    for key in crowd(100):
+        queue.add(key, at=0)
+    for _ in range(32):
+        queue.take(0)
+    queue.add(A, at=0)
+    assert queue.take(0) == A
+    for key in crowd(32 - PER_NAMESPACE):
+        queue.done(key)
+        assert queue.take(0) is None
+    queue.done(Key("evil", "31"))
+    assert queue.take(0) == Key("evil", "32")
+
+
+def test_workers_that_only_wait_are_not_of_a_namespaces_part() -> None:
+    queue = WorkQueue()
+    for key in crowd(100):
+        queue.add(key, at=0)
+    queue.add(A, at=0)
+    while queue.take(0) is not None:
+        continue
+    queue.set_aside("evil", 1)
+    assert queue.take(0) == Key("evil", str(PER_NAMESPACE))
+    queue.set_aside("evil", -1)
+    queue.done(Key("evil", "0"))
+    assert queue.take(0) is None
+    # The other namespace's only key waits as well: then nobody is held up.
+    queue.set_aside(A.namespace, 1)
+    assert queue.take(0) is not None

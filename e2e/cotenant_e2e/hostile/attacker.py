@@ -1,77 +1,94 @@
-"""Sends attacks with a tenant's own token, and half requests to our listeners, until it is told to stop."""
+"""Runs the sender in a process of its own: Python would make the honest client wait while the sender encodes JSON."""
 
-import socket
-import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+import multiprocessing
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Final, Self
 
 from cotenant_api import errors
-from cotenant_e2e.client import APIError, Client
-from cotenant_e2e.hostile.attacks import Attack
+from cotenant_e2e import configuration
+from cotenant_e2e.client import Client
+from cotenant_e2e.components import Settings
+from cotenant_e2e.hostile import attacks, measured, sender
 
-SENDERS: Final = 4
-HALVES: Final = 200
-"""Half requests that are open at a time on each listener."""
-_PAUSE_SECONDS: Final = 0.05
+_END_SECONDS: Final = 120
+_ANSWER_SECONDS: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What is to be sent.
+
+    Attributes:
+        settings: of the cluster.
+        token: of the tenant.
+        namespace: of the tenant.
+        seed: of what is sent.
+        rate: attacks a second, at most.
+        ports: of listeners on loopback that get half requests.
+    """
+
+    settings: Settings
+    token: str
+    namespace: str
+    seed: int
+    rate: float
+    ports: Sequence[int]
 
 
 class Attacker(AbstractContextManager["Attacker"]):
-    """Attacks for the block, at most `rate` a second.
+    """Sends attacks for the block."""
 
-    Attributes:
-        taken, refused: by kind, what the API server took and refused. `unanswered`: what it did not answer.
-        halves: half requests that were sent.
-    """
-
-    def __init__(self, client: Client, attacks: Iterator[Attack], *, rate: float, ports: Sequence[int]) -> None:
-        self._client, self._attacks, self._ports = client, attacks, tuple(ports)
-        self._pause = SENDERS / rate
-        self.taken: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.unanswered, self.halves = 0, 0
-        self._stopped, self._next = threading.Event(), threading.Lock()
-        senders = [threading.Thread(target=self._send, daemon=True) for _ in range(SENDERS)]
-        self._threads = [*senders, threading.Thread(target=self._half, daemon=True)]
+    def __init__(self, order: Order) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_attack, args=(theirs, order), daemon=True)
+        self._sent = measured.Sent(taken={}, refused={})
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._process.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join(timeout=60)
+        if kind is None:
+            self.sent()
+            self._ours.send(False)
+            self._process.join(timeout=_END_SECONDS)
+        self._process.kill()
+        self._process.join()
 
-    def _send(self) -> None:
-        while not self._stopped.wait(self._pause):
-            with self._next:
-                attack = next(self._attacks)
-            try:
-                self._client.request(attack.method, attack.path, attack.body)
-            except APIError:
-                self.refused[attack.kind] += 1
-            except errors.TemporaryError:
-                self.unanswered += 1
-            else:
-                self.taken[attack.kind] += 1
+    def sent(self) -> measured.Sent:
+        """Return what was sent so far; after the block, what was sent until its end.
 
-    def _half(self) -> None:
-        held: list[socket.socket] = []
-        while not self._stopped.wait(_PAUSE_SECONDS):
-            for port in self._ports:
-                with suppress(OSError):
-                    one = socket.create_connection(("127.0.0.1", port), timeout=1)
-                    one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: ")
-                    held.append(one)
-                    self.halves += 1
-            for one in held[: max(len(held) - HALVES * len(self._ports), 0)]:
-                one.close()
-            held = held[-HALVES * len(self._ports) :]
-        for one in held:
-            one.close()
+        Raises:
+            PermanentError: the process has ended.
+        """
+        if self._process.exitcode == 0:
+            return self._sent
+        try:
+            self._ours.send(True)
+            if self._ours.poll(_ANSWER_SECONDS):
+                self._sent = self._ours.recv()
+                return self._sent
+        except (EOFError, OSError) as error:
+            raise errors.PermanentError(f"the attacking process has ended: {error!r}") from error
+        raise errors.PermanentError(f"the attacking process does not answer within {_ANSWER_SECONDS} s")
+
+
+def _attack(asked: Connection, order: Order) -> None:
+    """Send until the other end says so; each time that it asks, say what was sent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What is sent is deeper than what Python writes by default.
+    sys.setrecursionlimit(10 * attacks.DEPTH)
+    client = Client(order.settings.server, configuration.client_tls(order.settings, user=None), order.token)
+    endless = attacks.endless(order.namespace, seed=order.seed)
+    with sender.Sender(client, endless, rate=order.rate, ports=order.ports) as sending:
+        while asked.recv():
+            asked.send(sending.sent())

@@ -11,11 +11,13 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cotenant_api import names, rootless
 from cotenant_e2e import client as clients
 from cotenant_e2e.client import Json
+from cotenant_e2e.hostile import large_pods, requests
+from cotenant_e2e.hostile.requests import Attack
 
 DLJOBS: Final = 10_000
 DEPTH: Final = 2_000
@@ -23,15 +25,6 @@ DEPTH: Final = 2_000
 _CONTAINER: Final = {"name": "main", "image": "x", "securityContext": rootless.PROVEN}
 _OPERATOR: Final = {"class": "conv", "name": "a", "phase": "Forward"}
 _HEAD: Final = {"v": 1, "name": "x", "mode": "Training", "batchSize": 2, "parameters": 5, "parameterBytes": 20}
-
-
-class Attack(NamedTuple):
-    """One request. `kind`: what it is counted as."""
-
-    kind: str
-    method: str
-    path: str
-    body: Json | None
 
 
 Maker = Callable[[random.Random, int], Iterator[Attack]]
@@ -44,7 +37,10 @@ def endless(namespace: str, *, seed: int) -> Iterator[Attack]:
     for name, content in GRAPHS.items():
         data = {"graph.json.gz": base64.b64encode(content).decode()}
         yield Attack(
-            "ConfigMap", "POST", _path("configmaps", namespace), {"metadata": {"name": name}, "binaryData": data}
+            "ConfigMap",
+            "POST",
+            requests.path("configmaps", namespace),
+            {"metadata": {"name": name}, "binaryData": data},
         )
     numbers = {kind: itertools.count() for kind in makers}
     while True:
@@ -80,13 +76,13 @@ def _makers(namespace: str) -> Mapping[str, Maker]:
             yield Attack("DLJob deleted", "DELETE", _dljob(namespace, name), None)
         spec = {"template": {"spec": {"containers": [_CONTAINER]}}, "suspend": source.random() < 0.3}
         spec |= {"model": {"configMapRef": {"name": source.choice(list(GRAPHS))}}}
-        yield Attack("DLJob", "POST", _dljob(namespace), _made("DLJob", name, spec, api=names.API_VERSION))
+        yield Attack("DLJob", "POST", _dljob(namespace), requests.made("DLJob", name, spec, api=names.API_VERSION))
 
     def large(source: random.Random, number: int) -> Iterator[Attack]:
         container = {**_CONTAINER, "args": ["a" * source.choice((100_000, 120_000, 900_000))]}
         spec = {"template": {"spec": {"containers": [container]}}}
         yield Attack(
-            "large DLJob", "POST", _dljob(namespace), _made("DLJob", f"l{number}", spec, api=names.API_VERSION)
+            "large DLJob", "POST", _dljob(namespace), requests.made("DLJob", f"l{number}", spec, api=names.API_VERSION)
         )
 
     def deep(source: random.Random, number: int) -> Iterator[Attack]:
@@ -94,17 +90,18 @@ def _makers(namespace: str) -> Mapping[str, Maker]:
         for _ in range(source.choice((50, 985, DEPTH))):
             features = {"a": features}
         spec = {"template": {"spec": {"containers": [_CONTAINER]}}, "model": {"features": features}}
-        yield Attack("deep DLJob", "POST", _dljob(namespace), _made("DLJob", f"d{number}", spec, api=names.API_VERSION))
+        yield Attack(
+            "deep DLJob", "POST", _dljob(namespace), requests.made("DLJob", f"d{number}", spec, api=names.API_VERSION)
+        )
 
     def annotated(source: random.Random, number: int) -> Iterator[Attack]:
-        count = source.choice((10, 1_000, 20_000))
-        notes = (
-            {f"a{index}": "" for index in range(count)} if count > 10 else {f"a{i}": "b" * 20_000 for i in range(10)}
-        )
+        # The last is what admission lets in.
+        count, size = source.choice(((20_000, 0), (1_000, 0), (10, 20_000), (8, 6_000)))
+        notes = {f"a{index}": "b" * size for index in range(count)}
         limits = {names.GPU_SHARE: str(source.randint(1, 100))}
-        pod = _made("Pod", f"p{number}", {"containers": [{**_CONTAINER, "resources": {"limits": limits}}]})
+        pod = requests.made("Pod", f"p{number}", {"containers": [{**_CONTAINER, "resources": {"limits": limits}}]})
         pod["metadata"]["annotations"] = notes
-        yield Attack("annotated pod", "POST", _path("pods", namespace), pod)
+        yield Attack("annotated pod", "POST", requests.path("pods", namespace), pod)
 
     def job(source: random.Random, number: int) -> Iterator[Attack]:
         """Yield what looks like a DLJob's, and is large."""
@@ -112,30 +109,32 @@ def _makers(namespace: str) -> Mapping[str, Maker]:
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         template = {"spec": {"containers": [_CONTAINER], "restartPolicy": "Never", "affinity": affinity}}
         spec = {"template": template, "suspend": True, "completions": 2, "parallelism": 2}
-        made = _made("Job", f"b{number}", spec, api="batch/v1")
+        made = requests.made("Job", f"b{number}", spec, api="batch/v1")
         made["metadata"]["labels"] = {names.DLJOB_LABEL: f"j{source.randrange(DLJOBS)}"}
         odd = source.choice(('{"v":1,"count":1e999}', "[" * 2_000, "9" * 5_000))
         made["metadata"]["annotations"] = {"cotenant.dev/quota-setback": odd, "cotenant.dev/graph": odd}
-        yield Attack("forged Job", "POST", _path("jobs", namespace, group="batch"), made)
+        yield Attack("forged Job", "POST", requests.path("jobs", namespace, group="batch"), made)
 
     def event(source: random.Random, number: int) -> Iterator[Attack]:
         about = {"kind": "DLJob", "namespace": namespace, "name": f"j{source.randrange(DLJOBS)}"}
         made = {"metadata": {"name": f"e{number}"}, "involvedObject": about, "reason": "Placed", "message": "x" * 1_000}
-        yield Attack("event", "POST", _path("events", namespace), made)
+        yield Attack("event", "POST", requests.path("events", namespace), made)
 
-    return {"dljob": dljob, "large": large, "deep": deep, "annotated": annotated, "job": job, "event": event}
+    pods = large_pods.Pods(namespace)
+    return {
+        "dljob": dljob,
+        "large": large,
+        "deep": deep,
+        "annotated": annotated,
+        "job": job,
+        "event": event,
+        "pod": pods.without_share,
+        "share": pods.with_share,
+    }
 
 
-_WEIGHTS: Final = (80, 4, 1, 4, 2, 9)
-
-
-def _path(plural: str, namespace: str, *, group: str = "") -> str:
-    return clients.path_of(plural, group=group, namespace=namespace)
+_WEIGHTS: Final = (69, 4, 1, 4, 2, 9, 8, 3)
 
 
 def _dljob(namespace: str, name: str = "") -> str:
     return clients.path_of("dljobs", group=names.GROUP, version=names.VERSION, namespace=namespace, name=name)
-
-
-def _made(kind: str, name: str, spec: Json, *, api: str = "v1") -> Json:
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -25,7 +25,8 @@ MAX_READING = 2
 ReadConfigMap = Callable[[views.Key], Awaitable[Mapping[str, Any] | None]]
 """The ConfigMap of that namespace and name, or None where there is none."""
 
-Aside = Callable[[], contextlib.AbstractContextManager[None]]
+Aside = Callable[[str], contextlib.AbstractContextManager[object]]
+"""Takes the namespace."""
 
 _CacheKey = tuple[str, str]
 """Namespace, and digest of the question."""
@@ -37,7 +38,7 @@ class Predictor:
     Args:
         read_config_map: reads one from the API server.
         parser: reads graphs and predicts, in a process of its own.
-        aside: entered while a ConfigMap or a graph is read, or others before it.
+        aside: entered, with the namespace, while a ConfigMap or a graph is read, or others before it.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Predictor:
     async def _document(self, key: views.Key, ref: dljob.ConfigMapRef) -> bytes | outcomes.Missing:
         # Before it is read: the question could not be asked.
         self._parser.check(key.namespace)
-        with self._aside():
+        with self._aside(key.namespace):
             # A ConfigMap of 1 MiB becomes many times that when its JSON is read.
             async with self._reading.turn(key.namespace):
                 config_map = await self._read_config_map(views.Key(key.namespace, ref.name))
@@ -133,7 +134,7 @@ class Predictor:
             self._running[cache_key] = running
             running.add_done_callback(functools.partial(self._keep, cache_key))
         # Whoever asks for the same meanwhile waits for the same; one that gives up ends it for nobody else.
-        with self._aside():
+        with self._aside(namespace):
             return await asyncio.shield(running)
 
     def _keep(self, cache_key: _CacheKey, done: asyncio.Future[tasks.Answer]) -> None:

@@ -219,17 +219,19 @@ class Controller:
             self.enqueue(frozenset([key]))
 
     @contextlib.contextmanager
-    def _aside(self) -> Iterator[None]:
+    def _aside(self, namespace: str) -> Iterator[None]:
         """Let another worker work while this one waits: many graphs of one namespace hold up nobody else."""
         steps = 1 if self._beside < MAX_ASIDE else 0
         self._beside += steps
         self._working -= steps
+        self._queue.set_aside(namespace, steps)
         self._wake.set()
         try:
             yield
         finally:
             self._beside -= steps
             self._working += steps
+            self._queue.set_aside(namespace, -steps)
 
     async def _do(self, key: Key, plan: Plan) -> None:
         failed: list[api.APIError | errors.TemporaryError] = []
