@@ -4,8 +4,6 @@ It decides nothing. Refusals are kept here only to save requests: a restart miss
 """
 
 import contextlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,12 +26,12 @@ class Context(NamedTuple):
 
     Attributes:
         executor: writes fences.
-        aside: lets another worker work while this one waits.
+        aside: lets another worker work while one of this namespace waits.
         release: the namespace of the release, where measurements are kept.
     """
 
     executor: executor.Executor
-    aside: Callable[[], AbstractContextManager[None]]
+    aside: predictions.Aside
     release: str
 
 
