@@ -213,7 +213,10 @@ def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_t
 
 
 def test_a_users_template_does_not_call_its_pods_an_extractions() -> None:
-    template = {"metadata": {"labels": {labels.EXTRACTION: "x", "mine": "kept"}}, "spec": {"containers": [{}]}}
+    template = {
+        "metadata": {"labels": {labels.EXTRACTION: "x", "mine": "kept"}},
+        "spec": {"containers": [{"name": "main"}]},
+    }
     found = job_of(WHOLE, template=template)["spec"]["template"]["metadata"]["labels"]
     assert labels.EXTRACTION not in found
     assert found["mine"] == "kept"
