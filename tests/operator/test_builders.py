@@ -179,6 +179,15 @@ def test_a_subdomain_that_the_user_set_stands_and_needs_no_service_of_ours() -> 
     assert not builders.needs_service(spec_of(owner(replicas=2, template=template)))
 
 
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_subdomain_is_none_and_the_gang_gets_a_service(empty: str | None) -> None:
+    template = {"spec": {"subdomain": empty, "containers": [{"name": "main", "image": "x"}]}}
+    manifest = job_of(replicas=2, template=template)
+    assert builders.needs_service(spec_of(owner(replicas=2, template=template)))
+    assert manifest["spec"]["template"]["spec"]["subdomain"] == "gang-train"
+    assert {"name": "MASTER_ADDR", "value": "train-1-0.gang-train"} in container(manifest)["env"]
+
+
 def test_a_second_attempt_may_resume_and_says_what_it_takes_over() -> None:
     taken_over = carried.Carried(failures=2, memory_mib=4096)
     job = owner(backoffLimit=3)
@@ -197,6 +206,13 @@ def test_several_gpus_of_a_pod_get_a_process_each() -> None:
 def test_a_termination_message_policy_of_the_user_stands() -> None:
     containers = [{"name": "main", "image": "x", "terminationMessagePolicy": "File"}]
     assert container(job_of(template={"spec": {"containers": containers}}))["terminationMessagePolicy"] == "File"
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_termination_message_policy_is_none(empty: str | None) -> None:
+    containers = [{"name": "main", "image": "x", "terminationMessagePolicy": empty}]
+    found = container(job_of(template={"spec": {"containers": containers}}))
+    assert found["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
 def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_template() -> None:
