@@ -31,6 +31,8 @@ MIN_GPU_MEMORY_MIB: Final = 64
 """Less than the context of any CUDA process: who asks for less has left out the unit."""
 MAX_GPU_MEMORY_MIB: Final = 2**30
 """1 Pi: no GPU has so much, and every amount below it is understood by whoever reads it."""
+MAX_ANNOTATIONS: Final = 49_000
+"""Characters of a template's annotations: fewer than a pod may have (admission/pods.yaml), as controllers add some."""
 MAX_SECONDS: Final = 2**31 - 1
 """Of a time that is added to another: 68 years."""
 NEVER_OBSERVED: Final = -1

@@ -155,6 +155,46 @@ DLJOBS: Final = (
     dljob(
         "prediction-of-ones-own", "remove it", "the operator alone", metadata={"annotations": {names.PREDICTION: "{}"}}
     ),
+    dljob("command-as-text", "containers[0].command", "of type array", container={"command": "python train.py"}),
+    dljob("gates-as-text", "spec.template.spec.schedulingGates", "of type array", template={"schedulingGates": "x"}),
+    dljob("affinity-as-text", "spec.template.spec.affinity", "of type object", template={"affinity": "x"}),
+    dljob("overhead-as-list", "spec.template.spec.overhead", "of type object", template={"overhead": ["cpu"]}),
+    dljob("mount-without-a-name", "volumeMounts[0].name", "Required value", container={"volumeMounts": [{}]}),
+    dljob("gate-without-a-name", "schedulingGates[0].name", "Required value", template={"schedulingGates": [{}]}),
+    dljob(
+        "account-of-a-path", "serviceAccountName", "that of a ServiceAccount", template={"serviceAccountName": "a/../b"}
+    ),
+    dljob("overhead-of-no-class", "spec.template.spec.overhead", "RuntimeClass", template={"overhead": {"cpu": "1"}}),
+    dljob("image-with-a-blank", "containers[0].image", "must not begin or end with a blank", container={"image": " i"}),
+    dljob(
+        "mig-beside-a-share",
+        "spec.template.spec.containers[0].resources.limits",
+        "remove nvidia.com/mig-*",
+        container={"resources": {"limits": {"nvidia.com/mig-1g.10gb": "1"}}},
+    ),
+    dljob(
+        "annotations-without-end",
+        "spec.template.metadata.annotations",
+        "at most 49000 characters together",
+        metadata={"annotations": {f"a{number}": "x" * 8000 for number in range(7)}},
+    ),
+    dljob(
+        "failure-of-no-container",
+        "spec.podFailurePolicy.rules",
+        "must name a container of template.spec.containers",
+        podFailurePolicy={
+            "rules": [{"action": "FailJob", "onExitCodes": {"containerName": "nope", "operator": "In", "values": [2]}}]
+        },
+    ),
+    dljob(
+        "callable-of-dots",
+        "spec.model.entrypoint.callable",
+        "names of Python",
+        batchSize=1,
+        model={"entrypoint": {"callable": "a..b:c"}},
+    ),
+    dljob("config-map-of-dots", "configMapRef.name", "ConfigMap", model={"configMapRef": {"name": "a..b"}}),
+    dljob("config-map-key-of-dots", ".key", "begin with '..'", model={"configMapRef": {"name": "a", "key": "..x"}}),
     dljob("dot.in-name", "metadata.name", "use '-'"),
     dljob("n" * 53, "metadata.name", "at most 52 characters"),
     # Taken by the API server, and told in a condition: no workload is made, or its pods wait.
@@ -186,13 +226,6 @@ DLJOBS: Final = (
         template={"securityContext": {"fsgroup": 5}},
     ),
     dljob("no-image", "containers[0].image", "Required value", reason="InvalidTemplate", container={"image": ""}),
-    dljob(
-        "command-as-text",
-        "containers.command",
-        "correct the DLJob",
-        reason="InvalidTemplate",
-        container={"command": "python train.py"},
-    ),
     dljob(
         "request-above-limit",
         "containers[0].resources.requests",

@@ -179,6 +179,15 @@ def test_a_subdomain_that_the_user_set_stands_and_needs_no_service_of_ours() -> 
     assert not builders.needs_service(spec_of(owner(replicas=2, template=template)))
 
 
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_subdomain_is_none_and_the_gang_gets_a_service(empty: str | None) -> None:
+    template = {"spec": {"subdomain": empty, "containers": [{"name": "main", "image": "x"}]}}
+    manifest = job_of(replicas=2, template=template)
+    assert builders.needs_service(spec_of(owner(replicas=2, template=template)))
+    assert manifest["spec"]["template"]["spec"]["subdomain"] == "gang-train"
+    assert {"name": "MASTER_ADDR", "value": "train-1-0.gang-train"} in container(manifest)["env"]
+
+
 def test_a_second_attempt_may_resume_and_says_what_it_takes_over() -> None:
     taken_over = carried.Carried(failures=2, memory_mib=4096)
     job = owner(backoffLimit=3)
@@ -199,6 +208,13 @@ def test_a_termination_message_policy_of_the_user_stands() -> None:
     assert container(job_of(template={"spec": {"containers": containers}}))["terminationMessagePolicy"] == "File"
 
 
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_termination_message_policy_is_none(empty: str | None) -> None:
+    containers = [{"name": "main", "image": "x", "terminationMessagePolicy": empty}]
+    found = container(job_of(template={"spec": {"containers": containers}}))
+    assert found["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
 def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_template() -> None:
     others = (names.GPU_MEMORY, names.GPU_MODELS, names.GANG, names.MINIMUM_RUN_SECONDS, labels.REVISION)
     forged = dict.fromkeys((*names.RESERVED_ANNOTATIONS, *others), "forged")
@@ -213,7 +229,10 @@ def test_annotations_that_the_operator_alone_writes_are_not_taken_from_a_users_t
 
 
 def test_a_users_template_does_not_call_its_pods_an_extractions() -> None:
-    template = {"metadata": {"labels": {labels.EXTRACTION: "x", "mine": "kept"}}, "spec": {"containers": [{}]}}
+    template = {
+        "metadata": {"labels": {labels.EXTRACTION: "x", "mine": "kept"}},
+        "spec": {"containers": [{"name": "main"}]},
+    }
     found = job_of(WHOLE, template=template)["spec"]["template"]["metadata"]["labels"]
     assert labels.EXTRACTION not in found
     assert found["mine"] == "kept"

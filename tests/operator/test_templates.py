@@ -42,29 +42,45 @@ def test_no_amount_costs_its_reader_more_than_a_hundred_steps(template: dict[str
 
 
 @pytest.mark.parametrize(
-    "template",
+    ("template", "where", "remedy"),
     [
-        of_pod(schedulingGates=["x"]),
-        of_pod(schedulingGates="x"),
-        of_pod(schedulingGates={}),
-        of_container(env=[{"name": {"a": 1}}]),
-        of_container(env="A=1"),
-        of_pod(initContainers=[{**CONTAINER, "env": [3]}]),
-        of_pod(volumes=[{"emptyDir": {}}]),
+        (of_pod(schedulingGates=["x"]), "schedulingGates[0]: 'x'", "must be an object"),
+        (of_pod(schedulingGates="x"), "schedulingGates: 'x'", "must be a list"),
+        (of_pod(schedulingGates={"name": "x"}), "schedulingGates: {'name': 'x'}", "must be a list"),
+        (of_pod(schedulingGates={}), "schedulingGates: {}", "must be a list"),
+        (of_container(env=[{"name": {"a": 1}}]), "containers[0].env[0].name: {'a': 1}", "must be text"),
+        (of_container(env="A=1"), "containers[0].env: 'A=1'", "must be a list"),
+        (of_container(env={"name": "A"}), "containers[0].env: {'name': 'A'}", "must be a list"),
+        (of_container(command={"a": 1}), "containers[0].command: {'a': 1}", "must be a list"),
+        (of_container(volumeMounts=[{}]), "containers[0].volumeMounts[0]: {}", "must have name"),
+        (of_container(volumeMounts=[{"name": ["x"]}]), "volumeMounts[0].name: ['x']", "must be text"),
+        (of_pod(initContainers=[{**CONTAINER, "env": [3]}]), "initContainers[0].env[0]: 3", "must be an object"),
+        (of_pod(volumes=[{"emptyDir": {}}]), "volumes[0]: {'emptyDir': {}}", "must have name"),
+        (of_pod(volumes={"name": "x"}), "volumes: {'name': 'x'}", "must be a list"),
+        (of_pod(affinity="x"), "affinity: 'x'", "must be an object"),
+        (of_pod(affinity={"podAffinity": ["x"]}), "affinity.podAffinity: ['x']", "must be an object"),
+        (of_pod(overhead=["cpu"]), "overhead: ['cpu']", "must be an object"),
+        (of_pod(resources={"limits": {"cpu": {}}}), "resources.limits.cpu: {}", "must be a quantity"),
+        (of_pod(serviceAccountName="a/../b"), "serviceAccountName: 'a/../b'", "must be the name of a ServiceAccount"),
+        (of_pod(serviceAccountName=".."), "serviceAccountName: '..'", "must be the name of a ServiceAccount"),
     ],
 )
-def test_what_the_operator_looks_into_is_of_its_type(template: dict[str, Any]) -> None:
-    assert "must be a list of objects that each have a name" in (templates.problem(template) or "")
+def test_what_the_operator_looks_into_is_of_its_type(template: dict[str, Any], where: str, remedy: str) -> None:
+    told = templates.problem(template) or ""
+    assert told.startswith("spec.template.spec.")
+    assert where in told
+    assert told.endswith(remedy)
 
 
 @pytest.mark.parametrize(
     "template",
     [
-        {},
         of_pod(),
         of_container(resources={"limits": {"cpu": "1e2", "memory": "16Gi"}}, env=[{"name": "LR", "value": "1e-100"}]),
         of_container(args=["--limits", "1e999"], resources=None, env=None),
         of_pod(schedulingGates=[{"name": "example.org/hold"}], volumes=None),
+        of_pod(affinity=None, overhead={"cpu": 0.5}, serviceAccountName="team.a-1", subdomain=None),
+        of_pod(newFieldOfKubernetes={"any": ["thing"]}),
     ],
 )
 def test_nothing_is_said_against_others(template: dict[str, Any]) -> None:

@@ -56,8 +56,12 @@ _GPU_MEMORY = (
 )
 
 
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+
 def _is_name(field_name: str) -> str:
-    return f"self.{field_name}.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')"
+    """Return the condition that a field names an object of Kubernetes: a subdomain by RFC 1123."""
+    return f"self.{field_name}.matches('^{_LABEL}([.]{_LABEL})*$')"
 
 
 def _one_of(*fields: str) -> str:
@@ -106,6 +110,19 @@ _NO_GPU_REQUEST = tuple(
     )
     for kind in ("limits", "requests")
     for resource in (names.GPU_SHARE, "nvidia.com/gpu")
+)
+_NO_OTHER_GPU = Rule(
+    "!has(self.resources) || !has(self.resources.limits) || "
+    "!self.resources.limits.exists(k, k.startsWith('nvidia.com/mig-') || k.startsWith('nvidia.com/gpu.'))",
+    "a pod has a share of a GPU or GPUs of another device plugin, not both: remove nvidia.com/mig-* and "
+    "nvidia.com/gpu.*",
+    ".resources.limits",
+    "FieldValueForbidden",
+)
+_IMAGE = Rule(
+    "!has(self.image) || self.image == self.image.trim()",
+    "image must not begin or end with a blank, as Kubernetes refuses such pods: remove it",
+    ".image",
 )
 _NOT_PRIVILEGED = Rule(
     "!has(self.securityContext) || !has(self.securityContext.privileged) || !self.securityContext.privileged",
@@ -187,6 +204,15 @@ DLJOB = Refinement(
                 ".container",
             ),
             Rule(
+                "!has(self.podFailurePolicy) || self.podFailurePolicy.rules.all(r, "
+                "!has(r.onExitCodes.containerName) || "
+                "self.template.spec.containers.exists(c, c.name == r.onExitCodes.containerName) || "
+                "(has(self.template.spec.initContainers) && "
+                "self.template.spec.initContainers.exists(c, c.name == r.onExitCodes.containerName)))",
+                "onExitCodes.containerName must name a container of template.spec.containers or initContainers",
+                ".podFailurePolicy.rules",
+            ),
+            Rule(
                 "self.workloadType != 'Training' || !has(self.template.spec.restartPolicy) "
                 "|| self.template.spec.restartPolicy == 'Never'",
                 "restartPolicy of a training job must be Never (the default): the Job controller restarts its pods",
@@ -226,8 +252,8 @@ DLJOB = Refinement(
                 _is_name("name"), "name must be that of a ConfigMap: lower case letters, digits, '-' and '.'", ".name"
             ),
             Rule(
-                "self.key.matches('^[-._a-zA-Z0-9]+$')",
-                "key must be one of a ConfigMap: letters, digits, '-', '_' and '.'",
+                "self.key.matches('^[-._a-zA-Z0-9]+$') && self.key != '.' && !self.key.startsWith('..')",
+                "key must be one of a ConfigMap: letters, digits, '-', '_' and '.', and it must not begin with '..'",
                 ".key",
             ),
         ),
@@ -242,6 +268,13 @@ DLJOB = Refinement(
                 "path must not lead through '..': write where the file is, in the container or in the volume of "
                 "claimName",
                 ".path",
+            ),
+        ),
+        "spec.model.entrypoint": (
+            Rule(
+                "self.callable.matches('^[A-Za-z_][0-9A-Za-z_]*([.][A-Za-z_][0-9A-Za-z_]*)*:[A-Za-z_][0-9A-Za-z_]*([.][A-Za-z_][0-9A-Za-z_]*)*$')",
+                "callable must be module:function: names of Python, with '.' between those of packages",
+                ".callable",
             ),
         ),
         "spec.template.metadata": (
@@ -262,6 +295,13 @@ DLJOB = Refinement(
                 "FieldValueForbidden",
             ),
             Rule(
+                "!has(self.annotations) || "
+                f"self.annotations.map(k, size(k) + size(self.annotations[k])).sum() <= {dljob.MAX_ANNOTATIONS}",
+                f"annotations must have at most {dljob.MAX_ANNOTATIONS} characters together, keys included, so that "
+                "there is room for what the scheduler writes: remove some",
+                ".annotations",
+            ),
+            Rule(
                 f"!has(self.labels) || !self.labels.exists(k, k.startsWith('{names.GROUP}/'))",
                 f"labels of {names.GROUP} are written by the operator alone, which finds its pods by them: remove them",
                 ".labels",
@@ -275,11 +315,22 @@ DLJOB = Refinement(
                 f"schedulerName must be {names.SCHEDULER_NAME} (the default)",
                 ".schedulerName",
             ),
+            Rule(
+                "!has(self.overhead) || size(self.overhead) == 0 || has(self.runtimeClassName)",
+                "overhead belongs to a RuntimeClass, by which Kubernetes sets it: remove it",
+                ".overhead",
+                "FieldValueForbidden",
+            ),
+            Rule(
+                f"!has(self.serviceAccountName) || self.serviceAccountName == '' || {_is_name('serviceAccountName')}",
+                "serviceAccountName must be that of a ServiceAccount: lower case letters, digits, '-' and '.'",
+                ".serviceAccountName",
+            ),
             _not_true("hostPID", "a pod in the host's PID namespace cannot share a GPU: remove hostPID"),
             _not_true("hostIPC", "a pod in the host's IPC namespace cannot share a GPU: remove hostIPC"),
         ),
-        "spec.template.spec.containers[]": (*_NO_GPU_REQUEST, _NOT_PRIVILEGED),
-        "spec.template.spec.initContainers[]": (*_NO_GPU_REQUEST, _NOT_PRIVILEGED),
+        "spec.template.spec.containers[]": (*_NO_GPU_REQUEST, _NO_OTHER_GPU, _NOT_PRIVILEGED, _IMAGE),
+        "spec.template.spec.initContainers[]": (*_NO_GPU_REQUEST, _NO_OTHER_GPU, _NOT_PRIVILEGED, _IMAGE),
     },
     keywords={
         "spec.gpuModels": _SET,

@@ -1,22 +1,28 @@
 """What of a pod template would harm whoever reads it: the API server, or the operator. Pure.
 
 A number such as `1e999999999` costs the API server as many steps as its exponent says, in every object that has it. The
-rest of a template is checked where its pods are made; what the operator looks into has to be of its type before.
+rest of a template is checked where its pods are made; what the operator looks into has to be of its type before. The
+API server refuses another type since the schema spells it out, but DLJobs from before may have one.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cotenant_api import errors
+from cotenant_api.crds import structural
+from cotenant_api.crds import template as schemas
+
 _AMOUNTS: Final = frozenset({"limits", "requests", "overhead", "sizeLimit", "divisor", "capacity"})
 _HUGE: Final = re.compile(r"[eE][+-]?[0-9]{3}")
-_NAMED: Final = (
-    ("schedulingGates", ("schedulingGates",)),
-    ("containers[].env", ("containers", "env")),
-    ("initContainers[].env", ("initContainers", "env")),
-    ("volumes", ("volumes",)),
-)
-"""Lists of objects with a name: how they are told, and where they are."""
+_TYPES: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
+    "object": (Mapping, "an object"),
+    "array": ((list, tuple), "a list"),
+    "string": (str, "text"),
+    "boolean": (bool, "true or false"),
+}
+_QUANTITY: Final = ((str, int, float), "a quantity")
+_ACCOUNT: Final = re.compile(r"[a-z0-9.-]*")
 
 
 def problem(template: Mapping[str, Any]) -> str | None:
@@ -24,10 +30,42 @@ def problem(template: Mapping[str, Any]) -> str | None:
     for path, value in _amounts(template, path="spec.template"):
         if _HUGE.search(value):
             return f"{path}: {value[:64]!r}: write the amount with an exponent of two digits at most, or with a unit"
-    inner = template.get("spec")
-    pod = inner if isinstance(inner, Mapping) else {}
-    wrong = next((told for told, keys in _NAMED if not all(_is_named(one) for one in _items(pod, *keys))), None)
-    return None if wrong is None else f"spec.template.spec.{wrong}: must be a list of objects that each have a name"
+    found = next(_mistyped(template, schemas.POD_TEMPLATE, path="spec.template"), None)
+    return _strange_account(template) if found is None else str(found)
+
+
+def _mistyped(value: object, schema: structural.Schema, *, path: str) -> Iterator[errors.InvalidInputError]:
+    """Yield the fields that are of another type than the schema says. A null counts as an absent field."""
+    kind, word = _TYPES.get(schema.get("type", ""), _QUANTITY)
+    if not isinstance(value, kind):
+        yield errors.InvalidInputError(path, value, f"must be {word}")
+    elif isinstance(value, Mapping):
+        yield from _mistyped_fields(value, schema, path=path)
+    elif isinstance(value, list | tuple) and "items" in schema:
+        for number, item in enumerate(value):
+            yield from _mistyped(item, schema["items"], path=f"{path}[{number}]")
+
+
+def _mistyped_fields(
+    value: Mapping[str, Any], schema: structural.Schema, *, path: str
+) -> Iterator[errors.InvalidInputError]:
+    fields, others = schema.get("properties", {}), schema.get("additionalProperties")
+    for name in schema.get("required", ()):
+        if value.get(name) is None:
+            yield errors.InvalidInputError(path, value, f"must have {name}")
+    for name, inner in value.items():
+        expected = fields.get(name, others)
+        if inner is not None and expected is not None:
+            yield from _mistyped(inner, expected, path=f"{path}.{name}")
+
+
+def _strange_account(template: Mapping[str, Any]) -> str | None:
+    """Return why the ServiceAccount cannot be one: its name becomes part of the path of a request."""
+    name = (template.get("spec") or {}).get("serviceAccountName") or ""
+    if _ACCOUNT.fullmatch(name) and ".." not in name:
+        return None
+    path = "spec.template.spec.serviceAccountName"
+    return str(errors.InvalidInputError(path, name, "must be the name of a ServiceAccount"))
 
 
 def _amounts(value: object, *, path: str, counts: bool = False) -> Iterator[tuple[str, str]]:
@@ -40,18 +78,3 @@ def _amounts(value: object, *, path: str, counts: bool = False) -> Iterator[tupl
             yield from _amounts(inner, path=f"{path}[{number}]", counts=counts)
     elif counts and isinstance(value, str):
         yield path, value
-
-
-def _items(value: Mapping[str, Any], key: str, *keys: str) -> Iterator[object]:
-    """Yield what stands in a list, or in lists of the objects of one; what is no list stands for itself."""
-    found = value.get(key)
-    items = found if isinstance(found, list | tuple) else [] if found is None else [found]
-    for item in items:
-        if not keys:
-            yield item
-        elif isinstance(item, Mapping):
-            yield from _items(item, *keys)
-
-
-def _is_named(value: object) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("name"), str)

@@ -82,7 +82,7 @@ def needs_service(spec: dljob.Spec) -> bool:
 
     A gang whose user has not named another subdomain.
     """
-    return spec.replicas > 1 and "subdomain" not in spec.template.get("spec", {})
+    return spec.replicas > 1 and not spec.template.get("spec", {}).get("subdomain")
 
 
 def headless_service(owner: views.DLJob) -> dict[str, Any]:

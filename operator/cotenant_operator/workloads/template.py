@@ -43,9 +43,10 @@ def pod_template(
     container = _container(inner, spec.container)
     _ask(container, grant)
     # The last words of a container say what it ran out of, and nobody need read its log for them.
-    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    # An empty text is none to the API server, too.
+    container["terminationMessagePolicy"] = container.get("terminationMessagePolicy") or "FallbackToLogsOnError"
     if gang is not None:
-        inner.setdefault("subdomain", service_name(owner))
+        inner["subdomain"] = inner.get("subdomain") or service_name(owner)
     if training:
         _set_default_environment(container, environment.variables(spec, attempt=attempt, master=_master(inner, gang)))
     if grant.observed_only:
