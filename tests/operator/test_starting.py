@@ -169,8 +169,36 @@ def test_an_init_container_that_fails_again_and_again_is_told_of() -> None:
     assert starts.hindrance(found) == "container fetch: CrashLoopBackOff"
 
 
-def test_a_pod_that_has_started_is_restarted_and_not_hindered() -> None:
-    assert starts.hindrance(status(container("waiting", reason="CrashLoopBackOff"), phase="Running")) is None
+def test_a_pod_that_runs_and_whose_container_ends_again_and_again_is_hindered_by_how_it_ends() -> None:
+    last = {"terminated": {"exitCode": 1, "message": "Traceback\nModuleNotFoundError: No module named 'torch'\n"}}
+    crashed = {**container("waiting", reason="CrashLoopBackOff"), "lastState": last}
+    words = "container main: CrashLoopBackOff: it ends with exit code 1: ModuleNotFoundError: No module named 'torch'"
+    assert starts.hindrance(status(crashed, phase="Running")) == words
+
+
+def test_a_sidecar_that_ends_again_and_again_hinders_nothing_that_runs() -> None:
+    sidecar = {"name": "log", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    assert starts.hindrance(status(container("running"), phase="Running", initContainerStatuses=[sidecar])) is None
+
+
+async def test_a_service_whose_container_ends_again_and_again_says_how(cluster: Cluster) -> None:
+    cluster.apply(objects.dljob(workloadType="Inference"))
+    await cluster.run("create_pods", "place", "run_pods")
+    (pod,) = cluster.server.all("pods")
+    last = {"terminated": {"exitCode": 2, "message": "error: no such model"}}
+    crashed = {**container("waiting", reason="CrashLoopBackOff"), "lastState": last}
+    said = {"containerStatuses": [crashed], "conditions": not_ready(pod)}
+    cluster.server.change("pods", pod["metadata"]["name"], lambda value: value["status"].update(said))
+    deployment = cluster.server.all("deployments")[0]["metadata"]["name"]
+    cluster.server.change("deployments", deployment, lambda value: value["status"].update(availableReplicas=0))
+    await cluster.settle()
+    phase, reason, message = shown(cluster)
+    assert (phase, reason) == ("Starting", "PodsNotStarting")
+    assert message.endswith("container main: CrashLoopBackOff: it ends with exit code 2: error: no such model")
+
+
+def not_ready(pod: Json) -> list[Json]:
+    return [item for item in pod["status"]["conditions"] if item["type"] != "Ready"]
 
 
 @pytest.mark.parametrize("said", [{}, {"phase": "Pending"}, status({"name": "main"}), status(NOTHING)])

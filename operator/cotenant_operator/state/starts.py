@@ -10,12 +10,19 @@ from typing import Any, Final
 
 from cotenant_operator.state import endings, exhaustion, views
 
+_CRASHES: Final = "CrashLoopBackOff"
 _ABOUT_TO_START: Final = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def hindrance(status: views.Object) -> str | None:
-    """Return which container fails to start, and why; None where none does, or the pod runs already."""
-    if status.get("phase", "Pending") != "Pending":
+    """Return which container fails to start, and why; None where none does.
+
+    Of a pod that runs: which of its containers ends again and again. A sidecar may do so beside one that works.
+    """
+    phase = status.get("phase", "Pending")
+    if phase == "Running":
+        return next((_crash(one) for one in status.get("containerStatuses") or () if _crashes(one)), None)
+    if phase != "Pending":
         return None
     for container in endings.containers(status):
         waiting = (container.get("state") or {}).get("waiting") or {}
@@ -25,6 +32,20 @@ def hindrance(status: views.Object) -> str | None:
             text = f"container {container.get('name', '')}: {reason}"
             return f"{text}: {said}" if said else text
     return None
+
+
+def _crashes(container: views.Object) -> bool:
+    return ((container.get("state") or {}).get("waiting") or {}).get("reason") == _CRASHES
+
+
+def _crash(container: views.Object) -> str:
+    """Return which container ends again and again, and how it last did."""
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    said = exhaustion.last_line(ended.get("message") or "")
+    text = f"container {container.get('name', '')}: {_CRASHES}"
+    if "exitCode" in ended:
+        text = f"{text}: it ends with exit code {ended['exitCode']}"
+    return f"{text}: {said}" if said else text
 
 
 def is_silent(spec: views.Object, conditions: Mapping[str, Any]) -> bool:
