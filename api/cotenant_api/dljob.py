@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from cotenant_api import choices, documents, graph, pod, prediction, quantity
+from cotenant_api import choices, documents, graph, pod, prediction, quantity, services
 from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUUID, GPUModel
 
@@ -224,6 +224,9 @@ class Spec(documents.Model):
     """Container of the template that gets the GPU; default: the first."""
     slo: SLO | None = None
     """What an inference job promises. Only the requests that come are acted on in this release."""
+    service: services.Service | None = None
+    """Service that is made in front of the ready replicas of an inference job; default: none. A change restarts
+    nothing. Only who may create Services in the namespace may set it."""
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
     """What happens when the job runs out of GPU memory."""
     suspend: bool = False

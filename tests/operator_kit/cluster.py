@@ -22,6 +22,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "gpunodes": Kind.GPU_NODE,
     "jobs": Kind.JOB,
     "deployments": Kind.DEPLOYMENT,
+    "services": Kind.SERVICE,
     "pods": Kind.POD,
     "resourcequotas": Kind.RESOURCE_QUOTA,
 }

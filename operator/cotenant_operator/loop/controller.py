@@ -26,6 +26,7 @@ from cotenant_operator.loop import (
     overuses,
     pace,
     reads,
+    refusals,
     waits,
 )
 from cotenant_operator.loop.workqueue import WorkQueue
@@ -34,7 +35,7 @@ from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Plan
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
-from cotenant_operator.state.observed import Observed, Refusal
+from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key
 from cotenant_operator.telling import metrics, status
@@ -123,7 +124,7 @@ class Controller:
         self._wake = asyncio.Event()
         self._begun = self._stopping = False
         self._working = self._beside = 0
-        self._refusals: dict[Key, tuple[str, Refusal]] = {}
+        self._refusals = refusals.Refusals()
         self._pace = pace.Pace(urgent_seconds=options.urgent_seconds)
         self.metrics.ask(
             metrics.Sources(
@@ -238,7 +239,7 @@ class Controller:
         await self._reads.unwatched(key)
         observed = self._observe(key)
         if observed is None:
-            self._refusals.pop(key, None)
+            self._refusals.forget(key)
             self._pace.forget(key)
             self._events.forget(key)
             self._executor.fences.forget(key)
@@ -267,9 +268,7 @@ class Controller:
             await self._do(key, plan)
         except executor.Refused as error:
             _LOGGER.warning("%s: %s: %s", key, error.reason, error)
-            generation = observed.job.meta.generation
-            refusal = executor.refusal(error, generation=generation, now=self._clock.now())
-            self._refusals[key] = (observed.job.meta.uid, refusal)
+            self._refusals.note(observed, error, now=self._clock.now())
             self.enqueue(frozenset([key]))
 
     async def _fenced(self, key: Key, observed: Observed) -> Observed:
@@ -286,11 +285,10 @@ class Controller:
 
     def _observe(self, key: Key) -> Observed | None:
         job = self.store.dljob(key)
-        uid, refusal = self._refusals.get(key, ("", None))
-        stands = job is not None and job.meta.uid == uid
-        found = self.store.observe(key, outcome=None, refusal=refusal if stands else None)
+        found = self.store.observe(key, outcome=None, refusal=self._refusals.of(job))
         idle = self._idling.of(key, () if found is None else found.pods, now=self._clock.now())
-        return None if found is None else replace(found, idle=idle)
+        service_refusal = self._refusals.of(job, beside=True)
+        return None if found is None else replace(found, idle=idle, service_refusal=service_refusal)
 
     async def _predicted(self, key: Key, observed: Observed) -> Observed:
         spec = observed.job.spec
@@ -340,7 +338,7 @@ class Controller:
                 try:
                     await self._act(key, action)
                 except (api.APIError, errors.TemporaryError) as error:
-                    if not actions.is_of_another(action):
+                    if not actions.is_beside(action):
                         raise
                     failed.append(error)
         await self._send_again(key)
