@@ -57,6 +57,8 @@ STEPS = st.one_of(
     st.sampled_from(("Exclusive", "Hold", "Profile")).map(lambda choice: ("policy", choice)),
     st.booleans().map(lambda present: ("graph", present)),
     st.sampled_from(("0", "30", "100", "250")).map(lambda share: ("quota", share)),
+    st.sampled_from(((80, "serve"), (81, "serve"), (80, "other"), None)).map(lambda asked: ("service", asked)),
+    st.sampled_from(("serve", "other")).map(lambda name: ("spoil service", name)),
     st.just(("go on", None)),
     st.just(("upgrade", None)),
     st.just(("preempt", None)),
@@ -99,6 +101,10 @@ class History(steps.Befallen):
             await cluster.run("create_pods", "place", "run_pods")
         elif kind in ("suspend", "resume", "touch", "edit"):
             self._edit(*self._edited(kind, value))
+        elif kind == "service":
+            self._ask_for_service(value)
+        elif kind == "spoil service":
+            self._spoil_service(value)
         elif kind == "delete job":
             cluster.server.delete("jobs", value)
         else:
@@ -121,6 +127,30 @@ class History(steps.Befallen):
         else:
             await self.befall(kind, value)
             self.unseen = kind == "arrive" or (self.unseen and (kind != "settle" or self.lost))
+
+    def _ask_for_service(self, asked: tuple[int, str] | None) -> None:
+        """A user asks for a Service of this port and name, or for none."""
+        wanted = {} if asked is None else {"service": {"name": asked[1], "ports": [{"port": asked[0]}]}}
+
+        def edit(value: Json) -> None:
+            value["spec"] = {**{key: one for key, one in value["spec"].items() if key != "service"}, **wanted}
+
+        self.cluster.server.change("dljobs", "serve", edit)
+
+    def _spoil_service(self, name: str) -> None:
+        """Somebody changes the ports of a Service, or deletes one that was changed before."""
+        found = self.cluster.server.find("services", name)
+        if found is not None and found["spec"]["ports"][0]["port"] == 1:
+            self.cluster.server.delete("services", name)
+        elif found is not None:
+            self.cluster.server.change("services", name, lambda value: value["spec"].update(ports=[{"port": 1}]))
+
+    def check_service(self) -> None:
+        """Once all has settled, there is the Service that the DLJob asks for, and no other."""
+        wanted = self.cluster.dljob("serve")["spec"].get("service")
+        found = [one for one in self.cluster.server.all("services") if "ports" in one["spec"]]
+        there = {one["metadata"]["name"]: one["spec"]["ports"][0]["port"] for one in found}
+        assert there == ({} if wanted is None else {wanted["name"]: wanted["ports"][0]["port"]})
 
     def _edited(self, kind: str, value: Any) -> tuple[str, Json]:
         """Which DLJob a user edits, and the fields."""
@@ -253,6 +283,7 @@ class History(steps.Befallen):
         assert phases["train"] in ("Succeeded", "Failed")
         assert phases["gang"] in ("Succeeded", "Failed")
         assert phases["serve"] == "Running"
+        self.check_service()
         await self.cluster.advance(100)
         self.cluster.server.requests.clear()
         self.cluster.work.enqueue(self.cluster.store.keys())
