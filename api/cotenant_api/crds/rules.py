@@ -4,7 +4,7 @@ Each message names the field and the remedy. A path leads through properties; `[
 """
 
 from cotenant_api import dljob, names, quantity
-from cotenant_api.crds import service_rules, structural
+from cotenant_api.crds import service_rules, structural, success_rules
 from cotenant_api.crds.refining import Refinement, Rule
 
 _CONDITIONS: structural.Schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
@@ -124,6 +124,7 @@ DLJOB = Refinement(
                     "managedBy",
                     "completions",
                     "podFailurePolicy",
+                    "successPolicy",
                 )
             ),
             Rule(
@@ -153,6 +154,7 @@ DLJOB = Refinement(
                 "FieldValueForbidden",
             ),
             service_rules.ONLY_INFERENCE,
+            *success_rules.OF_SPEC,
             Rule(
                 "!has(self.container) || self.template.spec.containers.exists(c, c.name == self.container)",
                 "container must name a container of template.spec.containers",
@@ -179,6 +181,7 @@ DLJOB = Refinement(
             ),
         ),
         **service_rules.RULES,
+        **success_rules.RULES,
         "spec.model": (
             Rule(
                 _one_of("features", "configMapRef", "onnx", "entrypoint"),

@@ -45,6 +45,8 @@ def job(
         "podFailurePolicy": {"rules": [DISRUPTED, *_failure_rules(spec)]},
         "template": template.pod_template(owner, spec, grant, attempt=attempt, gang=name if gang else None),
     }
+    if spec.success_policy is not None and gang:
+        content["successPolicy"] = spec.success_policy.to_object()
     if spec.managed_by is not None:
         content["managedBy"] = spec.managed_by.value
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
