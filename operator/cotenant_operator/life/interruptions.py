@@ -95,7 +95,7 @@ def _has_lost_a_member(current: views.Job, pods: Iterable[views.Pod]) -> bool:
 
 
 _STOPPED: Final = "a-member"
-_MEMBER: Final = "it was suspended, and a member ended well after that: the others cannot go on without it"
+_MEMBER: Final = "a member was stopped, and ended well after that: the others cannot go on without it"
 
 
 def _is_taken_away(pod: views.Pod) -> bool:
