@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from cotenant_api import choices, documents, graph, pod, prediction, quantity
+from cotenant_api import choices, documents, graph, pod, prediction, quantity, services, success
 from cotenant_api.conditions import Condition
 from cotenant_api.names import GPUUID, GPUModel
 
@@ -226,6 +226,9 @@ class Spec(documents.Model):
     """Container of the template that gets the GPU; default: the first."""
     slo: SLO | None = None
     """What an inference job promises. Only the requests that come are acted on in this release."""
+    service: services.Service | None = None
+    """Service that is made in front of the ready replicas of an inference job; default: none. A change restarts
+    nothing. Only who may create Services in the namespace may set it."""
     oom_policy: OOMPolicy = Field(default=OOMPolicy(), alias="oomPolicy")
     """What happens when the job runs out of GPU memory."""
     suspend: bool = False
@@ -236,6 +239,8 @@ class Spec(documents.Model):
     pod_failure_policy: PodFailurePolicy | None = None
     """Exit codes after which it is not tried again: an error in its configuration, say. Running out of GPU memory and
     what is not the job's own fault come first."""
+    success_policy: success.SuccessPolicy | None = None
+    """When a gang has succeeded although members still run, as `successPolicy` of batch/v1; default: when all have."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
     """How long the job may have all its GPUs, all attempts together; then it is Failed. Waiting for them does not
     count, the first time or again, nor do suspension and backoff."""

@@ -64,6 +64,7 @@ RECONCILE_ERROR: Final = "ReconcileError"
 
 # Complete and Failed
 COMPLETED: Final = "Completed"
+SUCCESS_POLICY: Final = "SuccessPolicy"
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 BACKOFF_LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 OUT_OF_MEMORY: Final = "OutOfMemory"

@@ -35,8 +35,16 @@ ENDS = (
     "remove_pods",
     "leave",
     "enforce_deadlines",
+    "lead",
+    "delete_others",
+    "judge",
+    "conclude",
 )
 START = {"startTimeoutSeconds": 300}
+TRAINING = ("train", "gang", "led")
+JOBS = (*TRAINING, "serve")
+LED: Json = {"replicas": 2, "backoffLimit": 2, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}}
+"""A gang that has succeeded when its first member has."""
 MEMORY = ("outgrow", "evict_servers", "use_more", "overuse")
 STEPS = st.one_of(
     st.sampled_from(PROGRAMS).map(lambda name: ("program", name)),
@@ -44,19 +52,17 @@ STEPS = st.one_of(
     st.sampled_from(MEMORY).map(lambda name: ("program", name)),
     st.sampled_from(LABELS).map(lambda name: ("program", name)),
     st.sampled_from(NEIGHBOURS).map(lambda name: ("program", name)),
-    st.tuples(st.sampled_from(("train", "gang", "serve")), st.sampled_from(("a", "b", None))).map(
-        lambda part: ("queue", part)
-    ),
-    st.sampled_from(("train", "gang", "serve")).map(lambda name: ("suspend", name)),
-    st.sampled_from(("train", "gang", "serve")).map(lambda name: ("resume", name)),
-    st.sampled_from(("train", "gang", "serve")).map(lambda name: ("touch", name)),
-    st.tuples(st.sampled_from(("train", "gang", "serve")), st.sampled_from(("a", "b", "c"))).map(
-        lambda part: ("edit", part)
-    ),
-    st.sampled_from(("train-1", "gang-1", "gang-2")).map(lambda name: ("delete job", name)),
+    st.tuples(st.sampled_from(JOBS), st.sampled_from(("a", "b", None))).map(lambda part: ("queue", part)),
+    st.sampled_from(JOBS).map(lambda name: ("suspend", name)),
+    st.sampled_from(JOBS).map(lambda name: ("resume", name)),
+    st.sampled_from(JOBS).map(lambda name: ("touch", name)),
+    st.tuples(st.sampled_from(JOBS), st.sampled_from(("a", "b", "c"))).map(lambda part: ("edit", part)),
+    st.sampled_from(("train-1", "gang-1", "gang-2", "led-1")).map(lambda name: ("delete job", name)),
     st.sampled_from(("Exclusive", "Hold", "Profile")).map(lambda choice: ("policy", choice)),
     st.booleans().map(lambda present: ("graph", present)),
     st.sampled_from(("0", "30", "100", "250")).map(lambda share: ("quota", share)),
+    st.sampled_from(((80, "serve"), (81, "serve"), (80, "other"), None)).map(lambda asked: ("service", asked)),
+    st.sampled_from(("serve", "other")).map(lambda name: ("spoil service", name)),
     st.just(("go on", None)),
     st.just(("upgrade", None)),
     st.just(("preempt", None)),
@@ -80,12 +86,13 @@ class History(steps.Befallen):
         self.shortage: Json = {}
 
     async def begin(self) -> None:
-        """Three DLJobs and what they need."""
+        """Four DLJobs and what they need."""
         self.cluster.apply(objects.policy(memoryOveruse="Evict", queue=START), plural="packingpolicies")
         self.cluster.apply(objects.gpu_node(), plural="gpunodes")
         self.cluster.apply(objects.config_map(), plural="configmaps")
         self.cluster.apply(objects.dljob("train"))
         self.cluster.apply(objects.dljob("gang", replicas=2, backoffLimit=2))
+        self.cluster.apply(objects.dljob("led", **LED))
         self.cluster.apply(objects.dljob("serve", workloadType="Inference"))
         await self.cluster.start()
 
@@ -99,6 +106,10 @@ class History(steps.Befallen):
             await cluster.run("create_pods", "place", "run_pods")
         elif kind in ("suspend", "resume", "touch", "edit"):
             self._edit(*self._edited(kind, value))
+        elif kind == "service":
+            self._ask_for_service(value)
+        elif kind == "spoil service":
+            self._spoil_service(value)
         elif kind == "delete job":
             cluster.server.delete("jobs", value)
         else:
@@ -121,6 +132,30 @@ class History(steps.Befallen):
         else:
             await self.befall(kind, value)
             self.unseen = kind == "arrive" or (self.unseen and (kind != "settle" or self.lost))
+
+    def _ask_for_service(self, asked: tuple[int, str] | None) -> None:
+        """A user asks for a Service of this port and name, or for none."""
+        wanted = {} if asked is None else {"service": {"name": asked[1], "ports": [{"port": asked[0]}]}}
+
+        def edit(value: Json) -> None:
+            value["spec"] = {**{key: one for key, one in value["spec"].items() if key != "service"}, **wanted}
+
+        self.cluster.server.change("dljobs", "serve", edit)
+
+    def _spoil_service(self, name: str) -> None:
+        """Somebody changes the ports of a Service, or deletes one that was changed before."""
+        found = self.cluster.server.find("services", name)
+        if found is not None and found["spec"]["ports"][0]["port"] == 1:
+            self.cluster.server.delete("services", name)
+        elif found is not None:
+            self.cluster.server.change("services", name, lambda value: value["spec"].update(ports=[{"port": 1}]))
+
+    def check_service(self) -> None:
+        """Once all has settled, there is the Service that the DLJob asks for, and no other."""
+        wanted = self.cluster.dljob("serve")["spec"].get("service")
+        found = [one for one in self.cluster.server.all("services") if "ports" in one["spec"]]
+        there = {one["metadata"]["name"]: one["spec"]["ports"][0]["port"] for one in found}
+        assert there == ({} if wanted is None else {wanted["name"]: wanted["ports"][0]["port"]})
 
     def _edited(self, kind: str, value: Any) -> tuple[str, Json]:
         """Which DLJob a user edits, and the fields."""
@@ -157,7 +192,7 @@ class History(steps.Befallen):
         self.cluster.disrupt()
         await self.cluster.settle()
         over = dict(self.ended)
-        await self.cluster.run("leave", "enforce_deadlines")
+        await self.cluster.run("leave", "judge", "enforce_deadlines", "conclude")
         self.check_promises()
         assert {name: phase for name, phase in self.ended.items() if phase == "Succeeded"}.items() <= over.items()
 
@@ -180,7 +215,7 @@ class History(steps.Befallen):
 
     def check_edits(self) -> None:
         """Once the operator has seen everything, what runs is as the spec says, or the status says it is not."""
-        for name in ("train", "gang"):
+        for name in TRAINING:
             dljob = self.cluster.dljob(name)
             jobs = [job for job in self.cluster.attempts() if job["metadata"]["name"].startswith(name)]
             living = [job for job in jobs if not job.get("status", {}).get("conditions")]
@@ -204,7 +239,7 @@ class History(steps.Befallen):
     def check_promises(self) -> None:
         """What holds at every moment."""
         # A late creation has its effect until the operator sees it.
-        for name in () if self.unseen else ("train", "gang"):
+        for name in () if self.unseen else TRAINING:
             jobs = [job for job in self.cluster.server.all("jobs") if job["metadata"]["name"].startswith(name)]
             alive = [job["metadata"]["name"] for job in jobs if not job.get("status", {}).get("conditions")]
             assert len(alive) <= 1, alive
@@ -235,24 +270,27 @@ class History(steps.Befallen):
         if self.cluster.server.all("resourcequotas"):
             self._set_quota("1000")
         self.cluster.put_labels()
-        for name in ("train", "gang", "serve"):
+        for name in JOBS:
             self._edit(name, {"suspend": False})
         await self.end_faults()
         await self.cluster.settle()
         self.unseen = False
         for _ in range(4):
             await self.cluster.advance(400)
-            await self.cluster.run("stop_suspended", "enforce_deadlines", "roll_out", "reap", "count_quota")
+            await self.cluster.run("stop_suspended", "judge", "enforce_deadlines", "roll_out", "reap", "count_quota")
+            await self.cluster.run("conclude")
             self.check_edits()
             await self.cluster.run("admit", "autoscale", "create_pods", "place", "run_pods", "succeed")
             self.check_promises()
 
     async def check_settled(self) -> None:
         """What holds in the end."""
-        phases = {name: self.cluster.dljob(name)["status"]["phase"] for name in ("train", "gang", "serve")}
+        phases = {name: self.cluster.dljob(name)["status"]["phase"] for name in JOBS}
         assert phases["train"] in ("Succeeded", "Failed")
         assert phases["gang"] in ("Succeeded", "Failed")
+        assert phases["led"] in ("Succeeded", "Failed")
         assert phases["serve"] == "Running"
+        self.check_service()
         await self.cluster.advance(100)
         self.cluster.server.requests.clear()
         self.cluster.work.enqueue(self.cluster.store.keys())

@@ -197,7 +197,7 @@ async def test_a_gang_that_is_resumed_before_its_stopped_pods_have_ended_is_not_
 async def test_a_gang_of_which_one_member_ended_well_when_it_was_stopped_is_run_again_whole(cluster: Cluster) -> None:
     await queued(cluster, replicas=2, backoffLimit=0)
     await cluster.run("admit", *RUN, "hold", "stop_suspended")
-    cluster.server.change("jobs", "train-1", lambda value: value["status"].update(succeeded=1, completedIndexes=["0"]))
+    cluster.server.change("jobs", "train-1", lambda value: value["status"].update(succeeded=1, completedIndexes="0"))
     await cluster.run("reap")
     await cluster.run("admit", "create_pods", "enforce_deadlines", "reap")
     await cluster.advance(60)

@@ -163,7 +163,7 @@ def test_kopf_writes_nothing_into_anybodys_object() -> None:
 def test_only_what_a_dljob_made_is_watched() -> None:
     selectors = {str(key): value for key, value in settings.settings().watching.label_selectors.items()}
     assert set(selectors.values()) == {"cotenant.dev/dljob"}
-    assert len(selectors) == 3
+    assert len(selectors) == 4
 
 
 def parsed(*argv: str) -> argparse.Namespace:

@@ -12,7 +12,7 @@ from cotenant_operator.loop.clock import Clock
 from cotenant_operator.state.kinds import LABELLED, Kind
 from cotenant_operator.state.store import Store
 from cotenant_operator.watches import handlers, resync
-from operator_kit import ends, neighbours, objects, parsing, quotas
+from operator_kit import ends, neighbours, objects, parsing, quotas, successes
 from operator_kit.server import Crashed, Server, Time, Watched
 
 Json = dict[str, Any]
@@ -23,12 +23,13 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "gpunodes": Kind.GPU_NODE,
     "jobs": Kind.JOB,
     "deployments": Kind.DEPLOYMENT,
+    "services": Kind.SERVICE,
     "pods": Kind.POD,
     "resourcequotas": Kind.RESOURCE_QUOTA,
 }
 
 
-class Cluster(ends.Ends, neighbours.Neighbours):
+class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
     """A control plane in memory and one operator.
 
     Attributes:
@@ -177,11 +178,11 @@ class Cluster(ends.Ends, neighbours.Neighbours):
     def create_pods(self) -> None:
         """What the controllers of Jobs and Deployments do: make the pods that are missing."""
         for job in self.attempts():
-            if _over(job) or job["spec"].get("suspend"):
+            if _over(job) or job["spec"].get("suspend") or successes.is_judged(job, self._pods_of(job)):
                 continue
             self.server.change("jobs", job["metadata"]["name"], _started(self.time.text()))
             present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
-            present |= {int(index) for index in job.get("status", {}).get("completedIndexes", ())}
+            present |= successes.completed(job)
             for index in set(range(job["spec"]["completions"])) - present:
                 refusal = self._make_pod(job, index)
                 if refusal is not None:
@@ -195,7 +196,7 @@ class Cluster(ends.Ends, neighbours.Neighbours):
     def stop_suspended(self) -> None:
         """What the controllers do with the pods of suspended Jobs and of replicas too many."""
         for job in self.attempts():
-            if job["spec"].get("suspend") and not _over(job):
+            if job["spec"].get("suspend") and not _over(job) and not successes.is_judged(job, self._pods_of(job)):
                 self.server.change("jobs", job["metadata"]["name"], _stopped)
             for pod in self._pods_of(job):
                 if job["spec"].get("suspend") and pod["status"]["phase"] in ("Pending", "Running"):
@@ -297,12 +298,12 @@ class Cluster(ends.Ends, neighbours.Neighbours):
                 if pod["status"]["phase"] == "Running":
                     self.server.change("pods", pod["metadata"]["name"], _end("Succeeded"))
             if pods and not _over(job) and all(pod["status"]["phase"] != "Pending" for pod in pods):
-                self.end_job(job["metadata"]["name"], "Complete", reason="CompletionsReached")
+                self.end_job(job["metadata"]["name"], "Complete", reason=successes.reason(job))
 
     def fail(self) -> None:
         """One pod of every Job that runs fails, and its Job with it; the other pods are ended."""
         for job in self.attempts():
-            if _over(job):
+            if _over(job) or successes.is_met(job):
                 continue
             for pod in self._pods_of(job):
                 self.server.change("pods", pod["metadata"]["name"], _end("Failed"))
@@ -314,14 +315,15 @@ class Cluster(ends.Ends, neighbours.Neighbours):
         item = {"type": condition, "status": "True", "reason": reason, "message": "", "lastTransitionTime": time}
 
         def edit(value: Json) -> None:
-            value["status"] = {**value.get("status", {}), "conditions": [item], "terminating": 0}
+            kept = [one for one in value.get("status", {}).get("conditions", ()) if one["type"] != condition]
+            value["status"] = {**value.get("status", {}), "conditions": [*kept, item], "terminating": 0}
 
         self.server.change("jobs", name, edit)
 
     def enforce_deadlines(self) -> None:
         """What the Job controller does with Jobs that have a deadline."""
         for job in self.attempts():
-            if job["spec"].get("activeDeadlineSeconds") and not _over(job):
+            if job["spec"].get("activeDeadlineSeconds") and not _over(job) and not successes.is_met(job):
                 for pod in self._pods_of(job):
                     self.server.delete("pods", pod["metadata"]["name"])
                 self.end_job(job["metadata"]["name"], "Failed", reason="DeadlineExceeded")
@@ -371,7 +373,7 @@ def _full(pod: Json) -> None:
 
 
 def _over(job: Json) -> bool:
-    return any(item["type"] != "Suspended" for item in job.get("status", {}).get("conditions", ()))
+    return any(item["type"] in ("Complete", "Failed") for item in job.get("status", {}).get("conditions", ()))
 
 
 def _with_labels(found: Json) -> Callable[[Json], None]:

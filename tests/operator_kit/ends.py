@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cotenant_api import gpunode
 from cotenant_operator import labels
-from operator_kit import objects
+from operator_kit import objects, successes
 from operator_kit.server import Server, Time
 
 Json = dict[str, Any]
@@ -69,11 +69,10 @@ class Ends:
                     self.server.change("pods", name, lambda value: value["status"].update(phase="Succeeded"))
                     self.server.change("jobs", job["metadata"]["name"], _completed(pod))
                     self.server.delete("pods", name)
-            status = (self.server.find("jobs", job["metadata"]["name"]) or {}).get("status", {})
-            done = status.get("completedIndexes", ())
-            ended = any(item["type"] != "Suspended" for item in status.get("conditions", ()))
-            if len(done) == job["spec"]["completions"] and not ended:
-                self.end_job(job["metadata"]["name"], "Complete", reason="CompletionsReached")
+            now = self.server.find("jobs", job["metadata"]["name"]) or {}
+            ended = any(item["type"] != "Suspended" for item in now.get("status", {}).get("conditions", ()))
+            if len(successes.completed(now)) == job["spec"]["completions"] and not ended:
+                self.end_job(job["metadata"]["name"], "Complete", reason=successes.reason(job))
 
     def crash(self) -> None:
         """Every running pod fails by its own doing."""
@@ -185,13 +184,12 @@ class Ends:
 
 
 def _completed(pod: Json) -> Callable[[Json], None]:
-    """The Job controller's count of indexes that are done; here as a list."""
-    index = pod["metadata"]["annotations"][labels.COMPLETION_INDEX]
+    """The Job controller's count of indexes that are done."""
+    index = int(pod["metadata"]["annotations"][labels.COMPLETION_INDEX])
 
     def edit(job: Json) -> None:
-        status = job.get("status", {})
-        done = sorted({*status.get("completedIndexes", ()), index})
-        job["status"] = {**status, "completedIndexes": done}
+        done = sorted({*successes.completed(job), index})
+        job["status"] = {**job.get("status", {}), "completedIndexes": ",".join(map(str, done))}
 
     return edit
 

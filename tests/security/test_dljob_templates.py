@@ -195,6 +195,20 @@ def test_who_may_make_no_pods_gives_them_no_labels_by_which_a_service_sends_them
     author.client.patch(f"{path}/train", command)
 
 
+def test_who_may_make_no_services_has_none_made(author: Tenant, refused: Refused) -> None:
+    """Others find a Service by its name."""
+    path, service = author.workspace.dljobs(), {"name": "payroll", "ports": [{"port": 80}]}
+    made = dljob(OWN)
+    made["spec"] |= {"workloadType": "Inference", "service": service}
+    says = "spec.service: a Service of the name payroll needs the permission to create Services in"
+    assert says in refused(lambda: author.client.create(path, made))
+    author.workspace.client.create(path, made | {"spec": made["spec"] | {"service": {"ports": [{"port": 80}]}}})
+    assert says in refused(lambda: author.client.patch(f"{path}/train", {"spec": {"service": service}}))
+    author.client.patch(f"{path}/train", {"spec": {"replicas": 0}})
+    author.grant("services", "create")
+    author.client.patch(f"{path}/train?dryRun=All", {"spec": {"service": service}})
+
+
 def test_a_dljob_has_no_program_of_a_node_run(tenant: Tenant, refused: Refused) -> None:
     spec = {"volumes": [{"name": "v", "flexVolume": {"driver": "a/b"}}]}
     message = refused(lambda: tenant.client.create(tenant.workspace.dljobs(), dljob(spec)))

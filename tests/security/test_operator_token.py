@@ -55,7 +55,7 @@ def body(plural: str, *, owners: list[Json] | None = None, labels: Json | None =
     content: dict[str, Json] = {
         "jobs": {"spec": {"template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}}},
         "deployments": {"spec": {"replicas": 0, "selector": {"matchLabels": selector}, "template": pod}},
-        "services": {"spec": {"clusterIP": "None", "selector": SELECTOR}},
+        "services": {"spec": {"clusterIP": "None", "selector": selector}},
         "dljobs": {
             "apiVersion": names.API_VERSION,
             "kind": "DLJob",
@@ -168,7 +168,7 @@ def test_an_extraction_controls_no_workload(
     assert "metadata.ownerReferences: " in refused(lambda: try_out(operator, plural, workspace.namespace, found))
 
 
-@pytest.mark.parametrize("plural", ["jobs", "deployments", "configmaps"])
+@pytest.mark.parametrize("plural", ["jobs", "deployments", "services", "configmaps"])
 def test_it_changes_and_deletes_nothing_of_others(
     operator: Client, workspace: Workspace, refused: Refused, plural: str
 ) -> None:
@@ -185,7 +185,7 @@ def test_it_changes_and_deletes_nothing_of_others(
     assert says in refused(lambda: operator.delete(f"{path}/{called(plural)}"))
 
 
-@pytest.mark.parametrize("plural", ["jobs", "deployments", "configmaps"])
+@pytest.mark.parametrize("plural", ["jobs", "deployments", "services", "configmaps"])
 def test_it_gives_nothing_of_its_own_to_another(
     operator: Client, workspace: Workspace, refused: Refused, plural: str
 ) -> None:
@@ -262,23 +262,74 @@ def test_it_binds_the_role_to_the_account_of_that_name(
     assert "subjects: " in refused(lambda: try_out(operator, "rolebindings", workspace.namespace, found))
 
 
+SERVED: Json = {"selector": SELECTOR, "ports": [{"port": 80}]}
+
+
 @pytest.mark.parametrize(
     "spec",
     [
-        {"selector": SELECTOR, "ports": [{"port": 80}]},
         {"clusterIP": "None", "selector": SELECTOR, "ports": [{"port": 80}]},
         {"clusterIP": "None", "selector": {"app": "theirs"}},
         {"clusterIP": "None", "selector": SELECTOR | {f"{names.GROUP}/dljob-uid": "another"}},
+        SERVED | {"selector": {"app": "theirs"}},
+        SERVED | {"selector": SELECTOR | {"app": "theirs"}},
         {"type": "ExternalName", "externalName": "example.org"},
         {"clusterIP": "None", "selector": SELECTOR, "externalIPs": ["192.0.2.1"]},
+        SERVED | {"externalIPs": ["192.0.2.1"]},
+        SERVED | {"type": "LoadBalancer"},
+        SERVED | {"type": "NodePort"},
+        SERVED | {"publishNotReadyAddresses": True},
     ],
-    ids=["an address", "ports", "pods of others", "another DLJob's pods", "another name", "an address from outside"],
+    ids=[
+        "headless with ports",
+        "pods of others",
+        "another DLJob's pods",
+        "served by pods of others",
+        "served by some pods",
+        "another name",
+        "an address from outside",
+        "served at an address from outside",
+        "a load balancer",
+        "a port of the nodes",
+        "pods that are not ready",
+    ],
 )
-def test_its_services_are_headless_and_of_a_dljobs_pods(
+def test_its_services_are_inside_the_cluster_and_of_a_dljobs_pods(
     operator: Client, workspace: Workspace, refused: Refused, spec: Json
 ) -> None:
     found = made("services", workspace, spec=spec)
-    assert "headless Services" in refused(lambda: try_out(operator, "services", workspace.namespace, found))
+    message = refused(lambda: try_out(operator, "services", workspace.namespace, found))
+    assert "the operator makes headless Services" in message or "spec.selector: the operator makes Services" in message
+
+
+def test_the_service_of_a_dljob_that_serves_is_called_as_the_dljob_says(operator: Client, workspace: Workspace) -> None:
+    found = made("services", workspace, spec=SERVED)
+    found["metadata"]["name"] = "chat"
+    try_out(operator, "services", workspace.namespace, found)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "LoadBalancer"},
+        {"type": "ExternalName", "externalName": "example.org", "clusterIP": None, "clusterIPs": None},
+        {"externalIPs": ["192.0.2.1"]},
+        {"selector": {"app": "theirs"}},
+        {"publishNotReadyAddresses": True},
+    ],
+    ids=["a load balancer", "another name", "an address from outside", "pods of others", "pods that are not ready"],
+)
+def test_it_changes_nothing_of_a_service_but_its_ports(
+    operator: Client, workspace: Workspace, refused: Refused, change: Json
+) -> None:
+    owner = DLJOB | {"uid": workspace.dljob("train")["metadata"]["uid"]}
+    selector = SELECTOR | {f"{names.GROUP}/dljob-uid": owner["uid"]}
+    found = made("services", workspace, owners=[owner], spec=SERVED | {"selector": selector})
+    path = path_of("services", workspace.namespace)
+    operator.create(path, found)
+    operator.patch(f"{path}/gang-train?dryRun=All", {"spec": {"ports": [{"port": 81}]}})
+    message = refused(lambda: operator.patch(f"{path}/gang-train?dryRun=All", {"spec": change}))
+    assert "spec: the operator changes ports" in message or "spec.selector: the operator makes" in message
 
 
 @pytest.mark.parametrize("plural", ["services", "configmaps"])

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from cotenant_api import dljob, gpunode, names, packingpolicy
-from cotenant_api.crds import rules, structural, template
+from cotenant_api.crds import refining, rules, structural, template
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Kind:
     scope: str
     spec: type[BaseModel]
     status: type[BaseModel]
-    refinement: rules.Refinement
+    refinement: refining.Refinement
     columns: tuple[tuple[str, str, str, int], ...]
     spec_required: bool = True
     scale: tuple[tuple[str, str], ...] = ()
@@ -157,7 +157,7 @@ def _schema(kind: Kind) -> structural.Schema:
     return _refined(schema, kind.refinement, path="")
 
 
-def _refined(schema: structural.Schema, refinement: rules.Refinement, *, path: str) -> structural.Schema:
+def _refined(schema: structural.Schema, refinement: refining.Refinement, *, path: str) -> structural.Schema:
     """Return the schema with rules and keywords at their paths; the input is left as it is."""
     result = schema | refinement.keywords.get(path, {})
     if path in refinement.rules:

@@ -81,7 +81,7 @@ def _fixed(schema: structural.Schema) -> dict[str, str]:
 
 def _type(node: structural.Schema) -> str:
     if node.get("x-kubernetes-int-or-string"):
-        return "quantity"
+        return "quantity" if "pattern" in node else "number or name"
     if node.get("format") == "date-time":
         return "time"
     if isinstance(node.get("additionalProperties"), dict):

@@ -3,39 +3,9 @@
 Each message names the field and the remedy. A path leads through properties; `[]` is an array's item.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from cotenant_api import dljob, names, quantity
-from cotenant_api.crds import structural
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One `x-kubernetes-validations` entry; `field_path` is relative to where the rule stands."""
-
-    rule: str
-    message: str
-    field_path: str = ""
-    reason: str = "FieldValueInvalid"
-    only_new: bool = False
-    """Objects that are there already may stay as they are: their status must be written on."""
-
-    def to_object(self) -> dict[str, Any]:
-        """As the CRD writes it."""
-        rule = f"oldSelf.hasValue() || {self.rule}" if self.only_new else self.rule
-        entry: dict[str, Any] = {"rule": rule, "message": self.message, "reason": self.reason}
-        entry |= {"optionalOldSelf": True} if self.only_new else {}
-        return entry | ({"fieldPath": self.field_path} if self.field_path else {})
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """What is added to a generated schema: rules and extra keywords by path."""
-
-    rules: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
-    keywords: dict[str, structural.Schema] = field(default_factory=dict)
-
+from cotenant_api.crds import service_rules, structural, success_rules
+from cotenant_api.crds.refining import Refinement, Rule
 
 _CONDITIONS: structural.Schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 _SET: structural.Schema = {"x-kubernetes-list-type": "set"}
@@ -148,6 +118,7 @@ DLJOB = Refinement(
                 f"!has(self.spec.completions) || size(self.metadata.name) <= {dljob.MAX_SWEEP_NAME}",
                 f"metadata.name of a sweep must be at most {dljob.MAX_SWEEP_NAME} characters: its runs are NAME-INDEX",
             ),
+            service_rules.OWN_NAME,
         ),
         "spec": (
             Rule(
@@ -170,6 +141,7 @@ DLJOB = Refinement(
                     "managedBy",
                     "completions",
                     "podFailurePolicy",
+                    "successPolicy",
                 )
             ),
             Rule(
@@ -198,6 +170,8 @@ DLJOB = Refinement(
                 ".slo",
                 "FieldValueForbidden",
             ),
+            service_rules.ONLY_INFERENCE,
+            *success_rules.OF_SPEC,
             Rule(
                 "!has(self.container) || self.template.spec.containers.exists(c, c.name == self.container)",
                 "container must name a container of template.spec.containers",
@@ -232,6 +206,8 @@ DLJOB = Refinement(
                 ".values",
             ),
         ),
+        **service_rules.RULES,
+        **success_rules.RULES,
         "spec.model": (
             Rule(
                 _one_of("features", "configMapRef", "onnx", "entrypoint"),
@@ -334,6 +310,7 @@ DLJOB = Refinement(
     },
     keywords={
         "spec.gpuModels": _SET,
+        **service_rules.KEYWORDS,
         "spec.podFailurePolicy.rules[].onExitCodes.values": _SET,
         "status": {"default": {"observedGeneration": dljob.NEVER_OBSERVED}},
         "status.conditions": _CONDITIONS,

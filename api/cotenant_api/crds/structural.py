@@ -35,6 +35,13 @@ QUANTITY: Schema = {
     "x-kubernetes-int-or-string": True,
     "maxLength": 24,
 }
+INT_OR_STRING: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+    "maxLength": 63,
+}
+_UNIONS = {"x-cotenant-quantity": QUANTITY, "x-cotenant-int-or-string": INT_OR_STRING}
+"""What a field of our models is marked with that Kubernetes takes as a number or as text."""
 
 
 def schema_of(model: type[BaseModel], *, defaults: bool) -> Schema:
@@ -50,8 +57,9 @@ def schema_of(model: type[BaseModel], *, defaults: bool) -> Schema:
 
 def _converted(node: Schema, definitions: Mapping[str, Schema], *, defaults: bool) -> Schema:
     node = _without_null(_resolved(node, definitions), definitions)
-    if node.get("x-cotenant-quantity"):
-        return QUANTITY | ({"description": node["description"]} if "description" in node else {})
+    for mark, union in _UNIONS.items():
+        if node.get(mark):
+            return union | ({"description": node["description"]} if "description" in node else {})
     result = {key: node[key] for key in _KEPT if key in node}
     if "properties" in node:
         result["properties"] = {

@@ -76,6 +76,9 @@ def early(
     observed: Observed, spec: dljob.Spec, current: views.Job, now: datetime
 ) -> tuple[Ended | None, datetime | None]:
     """Why a running attempt is to be ended now, and else when to look again."""
+    if interruptions.is_done(observed, current):
+        # The Job controller ends the members that still run.
+        return None, None
     if current.start_time is None:
         # Just resumed: the pods that are there are of before.
         told = _deleted(observed, spec, current)

@@ -4,12 +4,16 @@ A program that writes a checkpoint on SIGTERM may exit with 0, and the Job contr
 is complete is no proof where its pod was being taken away, or where the Job was suspended: another attempt follows,
 uncounted, and one that had nothing left to do ends at once. The pod is gone by then; that it was taken away is noted on
 its Job before it ends.
+
+A gang with a success policy has succeeded when members that nobody had stopped meet the policy. The Job controller then
+deletes the others before it writes the condition SuccessCriteriaMet: how these end says nothing. What is written on the
+Job first decides: SuccessCriteriaMet, or that the attempt was ended.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from cotenant_api import dljob
+from cotenant_api import dljob, success
 from cotenant_operator import labels
 from cotenant_operator.state import views
 from cotenant_operator.state.carried import Cause
@@ -24,7 +28,8 @@ def note(observed: Observed, spec: dljob.Spec, current: views.Job) -> dict[str, 
     """
     pods = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid]
     if spec.replicas > 1:
-        return {} if current.disrupted or not _has_lost_a_member(current, pods) else {labels.DISRUPTED: _STOPPED}
+        whole = current.disrupted is not None or is_done(observed, current) or not _has_lost_a_member(current, pods)
+        return {} if whole else {labels.DISRUPTED: _STOPPED}
     if not pods:
         return {}
     latest = max(pods, key=lambda pod: (pod.meta.created, pod.meta.version))
@@ -36,12 +41,34 @@ def why(observed: Observed, current: views.Job) -> str | None:
     """Why a Job that is complete is not done; None: it is."""
     if current.complete is None:
         return None
-    if current.ended is not None and current.ended.cause in (Cause.DISRUPTED, Cause.SUSPENDED):
+    if current.ended is not None and _was_ended(current):
         return current.ended.message
+    if is_done(observed, current):
+        return None
     # What runs elsewhere is suspended here.
     if current.suspended and not current.remote:
         return "its Job was suspended, and its pods ended well after that"
     return of_gang(current) or _why_of_pods(observed, current)
+
+
+def is_done(observed: Observed, current: views.Job) -> bool:
+    """Return whether members that nobody had stopped meet the success policy of a gang.
+
+    Of a member whose pod is gone, the Job controller's count is believed unless a note says otherwise. While a Job is
+    suspended, its members were stopped.
+    """
+    paused = (current.settled or current.suspended_at is not None) and not current.remote
+    if current.success_policy is None or current.disrupted is not None or paused or _was_ended(current):
+        return False
+    own = [pod for pod in observed.pods if pod.meta.owner_uid == current.meta.uid and pod.phase == "Succeeded"]
+    stopped = {pod.index for pod in own if _is_taken_away(pod)}
+    done = current.completed | {pod.index for pod in own if pod.index is not None}
+    return success.is_met(current.success_policy, frozenset(done - stopped))
+
+
+def _was_ended(current: views.Job) -> bool:
+    """Return whether it is written on a Job that its pods were stopped."""
+    return current.ended is not None and current.ended.cause in (Cause.DISRUPTED, Cause.SUSPENDED)
 
 
 def _why_of_pods(observed: Observed, current: views.Job) -> str | None:
@@ -68,7 +95,7 @@ def _has_lost_a_member(current: views.Job, pods: Iterable[views.Pod]) -> bool:
 
 
 _STOPPED: Final = "a-member"
-_MEMBER: Final = "it was suspended, and a member ended well after that: the others cannot go on without it"
+_MEMBER: Final = "a member was stopped, and ended well after that: the others cannot go on without it"
 
 
 def _is_taken_away(pod: views.Pod) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cotenant_api import conditions, dljob, pod
 from cotenant_operator import reasons
-from cotenant_operator.life import attempts, creation, extracting, serving, sweeping, switching, training
+from cotenant_operator.life import attempts, creation, extracting, fronting, serving, sweeping, switching, training
 from cotenant_operator.plans import actions
 from cotenant_operator.plans.stages import Blocked, Plan, Stage
 from cotenant_operator.state import views
@@ -55,7 +55,8 @@ def reconcile(observed: Observed, now: datetime) -> Plan:
         todo += happenings.events(observed, stage, new)
         todo.append(_write(observed, new))
     late = hindrances.next_look(observed.pods, now)
-    times = [time for time in (_retry_at(observed, stage, now), extracted.retry_at, late) if time is not None]
+    looks = (_retry_at(observed, stage, now), extracted.retry_at, late, fronting.next_look(observed, now))
+    times = [time for time in looks if time is not None]
     return Plan(actions=tuple(todo), retry_at=min(times, default=None))
 
 

@@ -9,6 +9,7 @@ from cotenant_api import conditions, dljob
 from cotenant_operator import labels, reasons
 from cotenant_operator.life import (
     creation,
+    fronting,
     granting,
     growing,
     holding,
@@ -28,7 +29,13 @@ from cotenant_operator.workloads import builders, digests, scaling
 
 
 def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
-    """Where the job stands."""
+    """Where the job stands: its pods, and the Service in front of them."""
+    found, front = _workload(observed, spec, now), fronting.look(observed, spec, now)
+    return replace(found, actions=(*found.actions, *front.actions), unserved=front.missing)
+
+
+def _workload(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
+    """Return where its Deployment stands."""
     current = observed.deployment
     if current is None:
         return _create(observed, spec, now)

@@ -14,6 +14,7 @@ from cotenant_operator.life import (
     deadlines,
     editing,
     holding,
+    interruptions,
     places,
     profiling,
     switching,
@@ -63,11 +64,22 @@ def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: view
     if interrupted is not None:
         return _after_interruption(observed, spec, now, current=current, ended=interrupted)
     if current.complete is not None:
-        done = stages.ended(dljob.COMPLETE, reasons.COMPLETED, current.complete.message or "all replicas succeeded")
-        return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, spec, current))
+        return _succeeded(observed, spec, current=current, complete=current.complete)
     if current.failed is not None:
         return _after_failure(observed, spec, now, current=current)
+    if current.criteria_met and not current.meta.deleting:
+        return _winding_down(observed, spec, current)
     return _running(observed, spec, now, current=current)
+
+
+def _succeeded(observed: Observed, spec: dljob.Spec, *, current: views.Job, complete: conditions.Condition) -> Stage:
+    """Return the end of a job that has done its work."""
+    if complete.reason == reasons.SUCCESS_POLICY:
+        message = f"successPolicy is met: {complete.message}" if complete.message else "successPolicy is met"
+        done = stages.ended(dljob.COMPLETE, reasons.SUCCESS_POLICY, message)
+    else:
+        done = stages.ended(dljob.COMPLETE, reasons.COMPLETED, complete.message or "all replicas succeeded")
+    return Stage(attempt=current.attempt, workload=True, finished=done, notes=_untold(observed, spec, current))
 
 
 def _create(observed: Observed, spec: dljob.Spec, now: datetime, *, taken_over: carried.Carried | None = None) -> Stage:
@@ -272,6 +284,22 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         outdated=outdated,
         notes=(*_untold(observed, spec, current), *editing.told(observed, outdated)),
         retry_at=min(times, default=None),
+    )
+
+
+def _winding_down(observed: Observed, spec: dljob.Spec, current: views.Job) -> Stage:
+    """Return the stage of a gang whose success policy is met: the Job controller ends the members that still run.
+
+    Nothing of the Job can stop that. Only who met the policy is noted, before the pods are gone.
+    """
+    noted = interruptions.note(observed, spec, current)
+    change = actions.Change.of(Kind.JOB, current.meta, {"metadata": {"annotations": noted}})
+    return Stage(
+        actions=(change,) if noted else (),
+        attempt=current.attempt,
+        workload=True,
+        ending=True,
+        notes=_untold(observed, spec, current),
     )
 
 

@@ -240,7 +240,7 @@ class Controller:
                 try:
                     await self._act(key, action)
                 except (api.APIError, errors.TemporaryError) as error:
-                    if not actions.is_of_another(action):
+                    if not actions.is_beside(action):
                         raise
                     failed.append(error)
         await self._send_again(key)

@@ -31,10 +31,10 @@ _TERMINATING: Final = "being terminated"
 
 
 class Refused(api.APIError):
-    """A workload is refused; the DLJob's conditions will say so."""
+    """An object is refused; the DLJob's conditions will say so. `beside`: its workload does not rest on it."""
 
     def __init__(self, reason: str, message: str, *, retry_seconds: float) -> None:
-        self.reason, self.retry_seconds = reason, retry_seconds
+        self.reason, self.retry_seconds, self.beside = reason, retry_seconds, False
         super().__init__(message)
 
 
@@ -66,7 +66,8 @@ class Executor:
         """
         match action:
             case actions.Create():
-                await self._create(key, action)
+                with _marking(beside=action.beside):
+                    await self._create(key, action)
             case actions.ApplyDeployment():
                 with self._noting(key, action.uid):
                     await self._apply_deployment(key, action)
@@ -177,7 +178,8 @@ class Executor:
             if _is_leaving(found, manifest):
                 message = f"waiting for {kind.value} {name.name} of a former DLJob of this name to be deleted"
                 raise Refused(reasons.PREVIOUS_PODS_ENDING, message, retry_seconds=LEAVING_RETRY_SECONDS)
-            message = f"{kind.value} {name.name} exists and belongs to another owner: delete it, or rename the DLJob"
+            other = "set another spec.service.name" if "ports" in manifest.get("spec", {}) else "rename the DLJob"
+            message = f"{kind.value} {name.name} exists and belongs to another owner: delete it, or {other}"
             raise Refused(reasons.NAME_TAKEN, message, retry_seconds=QUOTA_RETRY_SECONDS)
         if kind is Kind.SERVICE and found["spec"].get("selector") != manifest["spec"]["selector"]:
             # Anybody may name the DLJob as owner of what is his.
@@ -200,6 +202,16 @@ class Executor:
         patch = {"metadata": _as_it_was(action.uid, action.version), "status": dict(action.status)}
         written = await self._api.merge(Kind.DLJOB, key, patch, subresource="status")
         self._keep(key, Kind.DLJOB, written)
+
+
+@contextlib.contextmanager
+def _marking(*, beside: bool) -> Iterator[None]:
+    """Mark a refusal by whether the workload rests on what is refused."""
+    try:
+        yield
+    except Refused as error:
+        error.beside = beside
+        raise
 
 
 def _as_it_was(uid: str, version: int) -> dict[str, str]:

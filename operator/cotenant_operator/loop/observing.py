@@ -11,12 +11,12 @@ from cotenant_api import dljob, errors
 from cotenant_operator.graphs import extraction, predictions
 from cotenant_operator.kube import api
 from cotenant_operator.life import causes, extracting, holding, reconcile
-from cotenant_operator.loop import creations, executor, idling, keeper, limit_ranges, overuses, reads
+from cotenant_operator.loop import creations, executor, idling, keeper, limit_ranges, overuses, reads, refusals
 from cotenant_operator.loop.clock import Clock
 from cotenant_operator.parsing import process, tasks
 from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
-from cotenant_operator.state.observed import Observed, Refusal
+from cotenant_operator.state.observed import Observed
 from cotenant_operator.state.store import Store
 from cotenant_operator.state.views import Key
 
@@ -64,7 +64,7 @@ class Observer:
         self._limit_ranges = limit_ranges.LimitRanges(client, monotonic=clock.monotonic)
         self._creations = creations.Creations(client, monotonic=clock.monotonic)
         self._idling = idling.Idling()
-        self._refusals: dict[Key, tuple[str, Refusal]] = {}
+        self._refusals = refusals.Refusals()
         self.keeper = keeper.Keeper(
             client,
             release=context.release,
@@ -86,7 +86,7 @@ class Observer:
         await self._reads.unwatched(key)
         observed = self._observe(key)
         if observed is None:
-            self._refusals.pop(key, None)
+            self._refusals.forget(key)
             self._executor.fences.forget(key)
             return None
         if await self._reads.late_pod(observed, now=self._clock.now()):
@@ -111,8 +111,7 @@ class Observer:
 
     def refuse(self, observed: Observed, error: executor.Refused) -> None:
         """Keep that the API server refuses what was to be done, for the next look."""
-        refusal = executor.refusal(error, generation=observed.job.meta.generation, now=self._clock.now())
-        self._refusals[observed.job.meta.key] = (observed.job.meta.uid, refusal)
+        self._refusals.note(observed, error, now=self._clock.now())
 
     async def _fenced(self, key: Key, observed: Observed) -> Observed:
         """Return what there is, after the writing of the fences that are due. What is over needs none."""
@@ -128,11 +127,10 @@ class Observer:
 
     def _observe(self, key: Key) -> Observed | None:
         job = self._store.dljob(key)
-        uid, refusal = self._refusals.get(key, ("", None))
-        stands = job is not None and job.meta.uid == uid
-        found = self._store.observe(key, outcome=None, refusal=refusal if stands else None)
+        found = self._store.observe(key, outcome=None, refusal=self._refusals.of(job))
         idle = self._idling.of(key, () if found is None else found.pods, now=self._clock.now())
-        return None if found is None else replace(found, idle=idle)
+        service_refusal = self._refusals.of(job, beside=True)
+        return None if found is None else replace(found, idle=idle, service_refusal=service_refusal)
 
     async def _predicted(self, key: Key, observed: Observed) -> Observed:
         spec = observed.job.spec

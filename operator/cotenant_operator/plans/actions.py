@@ -17,11 +17,13 @@ class Create:
 
     Attributes:
         after: why the attempt ended that this one follows.
+        beside: nothing else of the plan rests on it: that is done although this one is refused.
     """
 
     kind: Kind
     manifest: Manifest
     after: carried.Cause | None = None
+    beside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,8 +123,10 @@ class EmitEvent:
 Action: TypeAlias = Create | ApplyDeployment | Change | Delete | Discard | PatchStatus | EmitEvent
 
 
-def is_of_another(action: Action) -> bool:
-    """Return whether an action is about another DLJob, a run of a sweep: the others are done although it fails."""
+def is_beside(action: Action) -> bool:
+    """Return whether the others are done although an action fails: it is about a run of a sweep, or a Service."""
+    if isinstance(action, Create) and action.beside:
+        return True
     return isinstance(action, Create | Change | Delete) and action.kind is Kind.DLJOB
 
 

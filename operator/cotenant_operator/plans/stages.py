@@ -44,6 +44,7 @@ class Stage:
         finished: the condition Complete or Failed, and nothing follows.
         outdated: what runs was made from a former spec: why that is left as it is, and what to do.
         drifted: what runs was changed by another: who, and what to do.
+        unserved: why there is no Service in front of its replicas, of one that asks for a Service.
         rolling: how far a rollout is, and what it waits for.
         failures: so far, that count against `backoffLimit`; None: as was written.
         retry_at: when to look again although nothing changed.
@@ -58,6 +59,7 @@ class Stage:
     finished: conditions.Condition | None = None
     outdated: str | None = None
     drifted: str | None = None
+    unserved: Blocked | None = None
     rolling: str | None = None
     failures: int | None = None
     notes: tuple[Note, ...] = ()

@@ -22,6 +22,15 @@ class Kind(enum.Enum):
     LEASE = "Lease"
 
 
-WATCHED: Final = (Kind.DLJOB, Kind.JOB, Kind.DEPLOYMENT, Kind.POD, Kind.POLICY, Kind.GPU_NODE, Kind.RESOURCE_QUOTA)
-LABELLED: Final = frozenset({Kind.JOB, Kind.DEPLOYMENT, Kind.POD, Kind.CONFIG_MAP})
+WATCHED: Final = (
+    Kind.DLJOB,
+    Kind.JOB,
+    Kind.DEPLOYMENT,
+    Kind.SERVICE,
+    Kind.POD,
+    Kind.POLICY,
+    Kind.GPU_NODE,
+    Kind.RESOURCE_QUOTA,
+)
+LABELLED: Final = frozenset({Kind.JOB, Kind.DEPLOYMENT, Kind.SERVICE, Kind.POD, Kind.CONFIG_MAP})
 """Of these only what carries the label `cotenant.dev/dljob` is read."""

@@ -10,6 +10,7 @@ from cotenant_operator.state import outcomes, views
 from cotenant_operator.state.defaults import NONE as NO_DEFAULTS
 from cotenant_operator.state.defaults import Defaults
 from cotenant_operator.state.extractions import ExtractionJob, ExtractionPod
+from cotenant_operator.state.fronts import Service
 from cotenant_operator.state.measured import NOTHING, Learned
 from cotenant_operator.state.quotas import Quota, Rival
 from cotenant_operator.state.setbacks import FailedCreation
@@ -81,6 +82,8 @@ class Observed:
         siblings: how many DLJobs of its namespace are not over.
         idle: since when those of its pods that do no work have done none, by the operator's clock.
         runs: of a sweep: the DLJobs that it controls.
+        services: the Services that it controls, but for that of a gang.
+        service_refusal: why its Service was not made.
     """
 
     job: views.DLJob
@@ -105,6 +108,8 @@ class Observed:
     siblings: int = 1
     idle: Mapping[PodUID, datetime] = field(default_factory=dict)
     runs: tuple[views.DLJob, ...] = ()
+    services: tuple[Service, ...] = ()
+    service_refusal: Refusal | None = None
 
     def standing_refusal(self, now: datetime) -> Refusal | None:
         """Return the refusal of what would be made now, where it still stands."""

@@ -10,7 +10,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from cotenant_api import conditions, dljob, documents, errors, gpunode, names, nesting, packingpolicy, placement
+from cotenant_api import (
+    conditions,
+    dljob,
+    documents,
+    errors,
+    gpunode,
+    names,
+    nesting,
+    packingpolicy,
+    placement,
+    success,
+)
 from cotenant_api import pod as pods
 from cotenant_api.names import GraphDigest, NodeName
 from cotenant_operator import labels
@@ -119,6 +130,7 @@ def job(value: views.Object) -> views.Job:
     disrupted = _annotation(value, labels.DISRUPTED)
     suspended, written = bool(spec.get("suspend")), _BOOLEANS.get(_annotation(value, labels.SUSPEND) or "")
     done = complete is not None and disrupted is None and not suspended
+    policy = _success_policy(spec)
     return views.Job(
         meta=meta(value),
         attempt=attempt,
@@ -149,6 +161,9 @@ def job(value: views.Object) -> views.Job:
         succeeded=status.get("succeeded") or 0,
         active=status.get("active") or 0,
         remote=spec.get("managedBy") == dljob.ManagedBy.MULTIKUEUE,
+        success_policy=policy,
+        completed=frozenset() if policy is None else success.indexes(status.get("completedIndexes") or ""),
+        criteria_met=policy is not None and "SuccessCriteriaMet" in ends,
     )
 
 
@@ -285,6 +300,13 @@ def _read(model: type[documents.M], value: views.Object, *, source: str) -> tupl
         return documents.validated(model, value, source=source), None
     except errors.InvalidInputError as error:
         return None, str(error)
+
+
+def _success_policy(spec: views.Object) -> success.SuccessPolicy | None:
+    """Return when a Job's gang has succeeded; None where all of its members must."""
+    if "successPolicy" not in spec:
+        return None
+    return _read(success.SuccessPolicy, spec["successPolicy"], source="spec.successPolicy")[0]
 
 
 def label(value: views.Object, name: str) -> str:

@@ -15,7 +15,7 @@ from cotenant_api import errors, names, packingpolicy
 from cotenant_api.dljob import Phase
 from cotenant_api.names import GPUModel, NodeName
 from cotenant_api.pod import WorkloadType
-from cotenant_operator.state import budget, fleet, gangs, reading, unread, views
+from cotenant_operator.state import budget, fleet, fronts, gangs, reading, unread, views
 from cotenant_operator.state.extractions import Extractions
 from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import Observed, Refusal
@@ -57,7 +57,7 @@ class Store:
         self._extractions = Extractions()
         self._unreadable = unread.Unreadable()
         self._budget = room or budget.Budget()
-        self._gangs = gangs.Gangs()
+        self._gangs, self._fronts = gangs.Gangs(), fronts.Fronts()
         self._fleet = fleet.Fleet()
         self._policy: views.Policy | None = None
         self._versions: dict[Kind, dict[str, tuple[int, Key]]] = {kind: {} for kind in WATCHED}
@@ -66,6 +66,7 @@ class Store:
             Kind.DLJOB: self._take_dljob,
             Kind.JOB: self._take_job,
             Kind.DEPLOYMENT: self._take_deployment,
+            Kind.SERVICE: lambda value: self._fronts.take(_owner(value), value, self._count),
             Kind.POD: self._take_pod,
             Kind.POLICY: self._take_policy,
             Kind.GPU_NODE: self._take_node,
@@ -75,6 +76,7 @@ class Store:
             Kind.DLJOB: self._drop_dljob,
             Kind.JOB: self._drop_job,
             Kind.DEPLOYMENT: self._drop_deployment,
+            Kind.SERVICE: self._fronts.drop,
             Kind.POD: self._drop_pod,
             Kind.POLICY: self._drop_policy,
             Kind.GPU_NODE: self._drop_node,
@@ -175,6 +177,7 @@ class Store:
         known = [(Kind.JOB, found.meta) for found in self._jobs.get(key, {}).values()]
         deployment = self._deployments.get(key)
         known += [] if deployment is None else [(Kind.DEPLOYMENT, deployment.meta)]
+        known += [(Kind.SERVICE, found.meta) for found in self._fronts.of(key, job.meta.uid)]
         blind = [Unwatched(kind, meta.key, meta.uid) for kind, meta in known if names.DLJOB_LABEL not in meta.labels]
         owners = {meta.uid for _, meta in known}
         living = (pod for pod in self._pods.get(key, {}).values() if pod.dljob_uid == job.meta.uid and not pod.ended)
@@ -222,6 +225,7 @@ class Store:
             siblings=self._siblings[key.namespace],
             rivals=self._gangs.rivals(self._dljobs, key, self._missing),
             runs=self._runs.of(key, uid, self._dljobs),
+            services=self._fronts.of(key, uid),
         )
 
     def policy(self) -> packingpolicy.Spec | None:
@@ -343,7 +347,8 @@ class Store:
 def _key(kind: Kind, value: Mapping[str, Any]) -> Key:
     """Return the key under which an object is kept: its DLJob's, or its own."""
     metadata = value["metadata"]
-    return _owner(value) if kind in (Kind.JOB, Kind.POD) else Key(metadata.get("namespace", ""), metadata["name"])
+    owned = kind in (Kind.JOB, Kind.POD, Kind.SERVICE)
+    return _owner(value) if owned else Key(metadata.get("namespace", ""), metadata["name"])
 
 
 def _is_unfinished(job: views.DLJob | None) -> bool:
@@ -351,7 +356,7 @@ def _is_unfinished(job: views.DLJob | None) -> bool:
 
 
 def _owner(value: Mapping[str, Any]) -> Key:
-    """Return the DLJob of a Job or pod: that controls it, else that of its label. Anybody may take a label away."""
+    """Return the DLJob of what it owns: that controls it, else that of its label. Anybody may take a label away."""
     metadata = value["metadata"]
     owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
     controlling = next((owner["name"] for owner in owners if owner.get("kind") == "DLJob"), None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement
+from cotenant_api import conditions, dljob, gpunode, packingpolicy, placement, success
 from cotenant_api.names import GPUUID, GraphDigest, NodeName, PodUID
 from cotenant_operator.state import grants
 from cotenant_operator.state.carried import FIRST, Carried, Ended
@@ -135,6 +135,9 @@ class Job:
         active: pods of it, wherever they are.
         remote: MultiKueue runs it in another cluster.
         suspend_written: what the operator last wrote into `suspended`, where that is known.
+        success_policy: of a gang: when it has succeeded although members still run.
+        completed: of one with such a policy: members that the Job controller has counted as done.
+        criteria_met: the Job controller has found the policy met, and ends the members that still run.
     """
 
     meta: Meta
@@ -166,6 +169,9 @@ class Job:
     active: int = 0
     remote: bool = False
     suspend_written: bool | None = None
+    success_policy: success.SuccessPolicy | None = None
+    completed: frozenset[int] = frozenset()
+    criteria_met: bool = False
 
     @property
     def finished(self) -> bool:

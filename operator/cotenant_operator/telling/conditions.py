@@ -89,14 +89,15 @@ def ready(
     if idle is not None:
         complete = stage.finished is not None and stage.finished.type == dljob.COMPLETE
         holds = complete or idle[0] == reasons.SCALED_TO_ZERO
-        return Verdict(dljob.READY, holds, idle[0], idle[1] if holds else _SEE_QUEUED)
+        verdict = Verdict(dljob.READY, holds, idle[0], idle[1] if holds else _SEE_QUEUED)
+        return (_unserved(stage) or verdict) if holds else verdict
     serving = spec.workload_type is pod.WorkloadType.INFERENCE
     done = (deployment.available if deployment is not None else 0) if serving else counts.ready
     rolled_out = not serving or (deployment is not None and deployment.rolled_out)
     message = _progress(counts, min(done, counts.wanted), "ready")
     lost = counts.hindrance is not None and counts.hindrance.reason == reasons.PODS_LOST
     if done >= counts.wanted and rolled_out and not lost:
-        return Verdict(dljob.READY, True, reasons.PODS_READY, message)
+        return _unserved(stage) or Verdict(dljob.READY, True, reasons.PODS_READY, message)
     if short is not None:
         return Verdict(dljob.READY, False, reasons.OUT_OF_MEMORY, short)
     if counts.hindrance is not None:
@@ -106,12 +107,18 @@ def ready(
     return Verdict(dljob.READY, False, reasons.PODS_NOT_READY, message)
 
 
+def _unserved(stage: Stage) -> Verdict | None:
+    """Return that a job is not ready for want of its Service."""
+    why = stage.unserved
+    return None if why is None else Verdict(dljob.READY, False, why.reason, why.message)
+
+
 def stalled(stage: Stage, *, before: conditions.Condition | None) -> Verdict | None:
     """Return whether nothing goes on before somebody changes something; absent where that was never so."""
     ended = stage.finished
     if ended is not None and ended.type == dljob.FAILED:
         return Verdict(dljob.STALLED, True, ended.reason, ended.message)
-    stuck = next((one for one in (stage.blocked, stage.held) if one and one.reason in _STALLING), None)
+    stuck = next((one for one in (stage.blocked, stage.held, stage.unserved) if one and one.reason in _STALLING), None)
     if stuck is not None and ended is None:
         return Verdict(dljob.STALLED, True, stuck.reason, stuck.message)
     if before is None:

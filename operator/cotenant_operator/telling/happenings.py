@@ -39,6 +39,7 @@ def events(observed: Observed, stage: Stage, new: dljob.Status) -> tuple[actions
     ready = _flipped(old, new, dljob.READY)
     if ready is not None and ready.reason in (reasons.PODS_NOT_STARTING, reasons.PODS_LOST):
         told.append(Note(warning=True, reason=ready.reason, message=ready.message))
+    told += _unserved(stage, ready, _flipped(old, new, dljob.STALLED))
     current = _flipped(old, new, dljob.CURRENT)
     if current is not None and current.reason == reasons.DRIFTED:
         told.append(Note(warning=True, reason=current.reason, message=current.message))
@@ -69,6 +70,14 @@ def _blocked_update(observed: Observed, stage: Stage) -> list[Note]:
     if stage.blocked is None or not stage.workload or known >= generation:
         return []
     return [Note(warning=True, reason=stage.blocked.reason, message=stage.blocked.message)]
+
+
+def _unserved(stage: Stage, *changed: conditions.Condition | None) -> list[Note]:
+    """Return what is told of a Service that is not there: once, when a condition says so."""
+    why = stage.unserved
+    if why is None or not any(one is not None and one.reason == why.reason for one in changed):
+        return []
+    return [Note(warning=True, reason=why.reason, message=why.message)]
 
 
 def _flipped(old: dljob.Status, new: dljob.Status, condition_type: str) -> conditions.Condition | None:

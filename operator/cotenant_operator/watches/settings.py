@@ -14,6 +14,7 @@ RESOURCES: Final = {
     Kind.GPU_NODE: (names.GROUP, names.VERSION, "gpunodes"),
     Kind.JOB: ("batch", "v1", "jobs"),
     Kind.DEPLOYMENT: ("apps", "v1", "deployments"),
+    Kind.SERVICE: ("", "v1", "services"),
     Kind.POD: ("", "v1", "pods"),
     Kind.RESOURCE_QUOTA: ("", "v1", "resourcequotas"),
 }

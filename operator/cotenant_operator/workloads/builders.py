@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from cotenant_api import conditions, dljob, names
+from cotenant_api import conditions, dljob, names, services
 from cotenant_operator import labels
 from cotenant_operator.state import carried, grants, shortages, views
 from cotenant_operator.workloads import digests, template
@@ -45,6 +45,8 @@ def job(
         "podFailurePolicy": {"rules": [DISRUPTED, *_failure_rules(spec)]},
         "template": template.pod_template(owner, spec, grant, attempt=attempt, gang=name if gang else None),
     }
+    if spec.success_policy is not None and gang:
+        content["successPolicy"] = spec.success_policy.to_object()
     if spec.managed_by is not None:
         content["managedBy"] = spec.managed_by.value
     made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": content}
@@ -91,9 +93,24 @@ def headless_service(owner: views.DLJob) -> dict[str, Any]:
     content = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {names.DLJOB_LABEL: owner.meta.key.name, names.DLJOB_UID_LABEL: owner.meta.uid},
+        "selector": selector(owner),
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": content}
+
+
+def service(owner: views.DLJob, wanted: services.Service) -> dict[str, Any]:
+    """Return the Service in front of the replicas of an inference job, as `spec.service` asks for it.
+
+    Pods that extract the graph have the same labels, and get no requests: they are never ready.
+    """
+    metadata = owned_metadata(owner, name=wanted.name or owner.meta.key.name, attempt=0)
+    content = {"type": "ClusterIP", "selector": selector(owner), "ports": [port.to_object() for port in wanted.ports]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": content}
+
+
+def selector(owner: views.DLJob) -> dict[str, str]:
+    """Return the labels by which Deployments and Services find the pods of a DLJob, and of no other of its name."""
+    return {names.DLJOB_LABEL: owner.meta.key.name, names.DLJOB_UID_LABEL: owner.meta.uid}
 
 
 def deployment(
@@ -113,13 +130,12 @@ def deployment(
         revision: number of the pod template, from 0.
         lessons: what its pods have taught.
     """
-    selector = {names.DLJOB_LABEL: owner.meta.key.name, names.DLJOB_UID_LABEL: owner.meta.uid}
     made = template.pod_template(owner, spec, grant, attempt=0, gang=None)
     if revision:
         made["metadata"]["annotations"][labels.REVISION] = str(revision)
     wanted = wanted_replicas(spec)
     content: dict[str, Any] = {
-        "selector": {"matchLabels": selector},
+        "selector": {"matchLabels": selector(owner)},
         "template": made,
     }
     metadata = _managed(owner, spec, name=owner.meta.key.name, attempt=0)

@@ -27,6 +27,7 @@ _NOT_RENDERED: Final = {
     "oom_policy",
     "slo",
     "container",
+    "service",
 }
 """Fields of the spec that take effect without a new workload, and those of which only a part is rendered."""
 _WORK: Final = {"model", "batch_size", "precision", "input_shapes"}

@@ -45,6 +45,9 @@ _KNOWN: Final[dict[str, Any]] = {
     "ttl_seconds_after_finished": True,
 }
 
+_BESIDE: Final = {"service"}
+"""Fields that came later, and from which no workload is made: to set one is no change of what 0.1.0 made."""
+
 
 def of_spec(spec: dljob.Spec) -> str:
     """Return the digest of what a workload is made from."""
@@ -64,8 +67,8 @@ def of_work(spec: dljob.Spec) -> str:
 
 
 def says_all(spec: dljob.Spec) -> bool:
-    """Return whether the spec sets nothing that release 0.1.0 does not know."""
-    whole = spec.model_dump(mode="json", exclude_defaults=True)
+    """Return whether a workload is made from nothing that release 0.1.0 does not know."""
+    whole = spec.model_dump(mode="json", exclude_defaults=True, exclude=_BESIDE)
     return whole == spec.model_dump(mode="json", exclude_defaults=True, include=_KNOWN)
 
 
