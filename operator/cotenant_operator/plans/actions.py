@@ -59,6 +59,20 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateRun:
+    """Bring a run of a sweep to a manifest, whatever it says now; nothing happens to one that has changed since.
+
+    Attributes:
+        manifest: the run as it would be made now.
+        uid, version: of the run when this was decided.
+    """
+
+    manifest: Manifest
+    uid: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Delete:
     """Delete the object of this UID, and what it owns in the background.
 
@@ -118,12 +132,13 @@ class EmitEvent:
     identity: str
 
 
-Action: TypeAlias = Create | ApplyDeployment | Change | Delete | Discard | PatchStatus | EmitEvent
+Action: TypeAlias = Create | ApplyDeployment | Change | UpdateRun | Delete | Discard | PatchStatus | EmitEvent
 
 
 def is_of_another(action: Action) -> bool:
     """Return whether an action is about another DLJob, a run of a sweep: the others are done although it fails."""
-    return isinstance(action, Create | Change | Delete) and action.kind is Kind.DLJOB
+    named = isinstance(action, Create | Change | Delete) and action.kind is Kind.DLJOB
+    return named or isinstance(action, UpdateRun)
 
 
 def describe(action: Action) -> str:
@@ -133,6 +148,8 @@ def describe(action: Action) -> str:
             return f"wrote {action.manifest['kind']} {action.manifest['metadata']['name']}"
         case Change():
             return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"
+        case UpdateRun():
+            return f"brought DLJob {action.manifest['metadata']['name']} to what its sweep says"
         case Delete():
             return f"deleted {action.kind.value} {action.name}"
         case Discard():
