@@ -116,13 +116,13 @@ async def test_runs_that_have_had_gpus_are_left_and_the_sweep_says_which(cluster
     assert [images(cluster)[f"train-{index}"] for index in range(3)] == ["bad", "bad", "good"]
     current = cluster.condition("Current")
     assert (current["status"], current["reason"]) == ("False", "SpecChangeIgnored")
-    assert "2 runs have had GPUs and go on by a former spec: 0-1; " in current["message"]
+    assert "2 runs got GPUs before the change, and kept the former spec: 0-1; " in current["message"]
     assert "delete its DLJob (train-0, say)" in current["message"]
     assert cluster.events().count("SpecChangeIgnored") == 1
     cluster.server.delete("dljobs", "train-0")
     await cluster.advance(60)
     assert images(cluster)["train-0"] == "good"
-    assert "1 runs have had GPUs and go on by a former spec: 1; " in cluster.condition("Current")["message"]
+    assert "1 run got GPUs before the change, and kept the former spec: 1; " in cluster.condition("Current")["message"]
     edit(cluster, template=sweep()["spec"]["template"])
     await cluster.settle()
     assert (cluster.condition("Current")["status"], images(cluster)["train-0"]) == ("True", "bad")
@@ -231,7 +231,7 @@ async def test_no_more_runs_than_are_meant_are_changed_in_one_look(cluster: Clus
     await cluster.settle()
     edit(cluster, template=GOOD)
     await cluster.deliver()
-    counts = []
+    counts: list[int] = []
     while set(images(cluster).values()) != {"good"} and len(counts) < 1000:
         cluster.server.requests.clear()
         await cluster.step()
@@ -263,7 +263,7 @@ async def test_a_change_that_is_refused_keeps_no_other_run_from_it_and_is_told(c
     await cluster.advance(60)
     assert [images(cluster)[f"train-{index}"] for index in range(3)] == ["good", "bad", "good"]
     assert cluster.condition("Queued")["reason"] == "InvalidTemplate"
-    assert "1 runs cannot be changed: 1; see the condition Queued" in cluster.condition("Current")["message"]
+    assert "1 run could not be changed: 1; see the condition Queued" in cluster.condition("Current")["message"]
     cluster.server.fault = lambda _: None
     await cluster.advance(400)
     assert (images(cluster)["train-1"], cluster.condition("Current")["status"]) == ("good", "True")
@@ -277,7 +277,7 @@ async def test_a_run_whose_pods_get_gpus_just_before_the_change_is_told_of(clust
     edit(cluster, template=GOOD)
     await cluster.advance(60)
     assert images(cluster) == {"train-0": "good", "train-0-1": "bad"}
-    assert "1 runs have Jobs of a former spec: 0; their condition Current" in cluster.condition("Current")["message"]
+    assert "1 run kept Jobs of a former spec: 0; see" in cluster.condition("Current")["message"]
 
 
 async def test_a_late_change_is_undone_where_the_edit_was_taken_back(cluster: Cluster) -> None:

@@ -111,7 +111,7 @@ class History(steps.Befallen):
     def check_edits(self) -> None:
         """Every run under way is as the sweep says, or is named by its condition Current, and has had a GPU."""
         wanted, current = image(self.cluster.dljob("sweep")), self.cluster.condition("Current", name="sweep")
-        lists = re.findall(r"\d+ runs [a-zA-Z ]+: ([0-9,-]+)", current.get("message", ""))
+        lists = re.findall(r"\d+ runs? [a-zA-Z, ]+: ([0-9,-]+)", current.get("message", ""))
         named = set().union(*map(expanded, lists)) if current.get("status") == "False" else set()
         jobs = {job["metadata"]["name"]: image(job) for job in self.cluster.attempts()}
         for run in self.of_the_sweep():

@@ -62,7 +62,7 @@ def test_digests_are_those_that_running_workloads_carry(name: str) -> None:
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("model", [dljob.Spec, releases.Spec], ids=["this release", "a later one"])
 def test_digests_of_sweeps_are_those_that_their_runs_carry(name: str, model: type[dljob.Spec]) -> None:
-    """One that changes here has every run that waits changed at an upgrade, and says of all others that they are former."""
+    """One that changes here has every run that waits changed at an upgrade, and names all others."""
     known = BY_NAME[name]
     own = {"completions": 3, "parallelism": 2, "suspend": True, "ttlSecondsAfterFinished": 60}
     found = model.model_validate({**known["spec"], **own})

@@ -45,8 +45,7 @@ class Revision:
 def look(owner: views.DLJob, spec: dljob.Spec, sweep: sweeps.Sweep) -> Revision:
     """Return which of the runs under way are of a former spec."""
     digest = runs.digest(owner, spec)
-    # What is no run of ours, by the note that each is made with, is left alone.
-    own = {index: run for index, run in sweep.active.items() if not run.meta.deleting and run.suspend_written is not None}
+    own = {index: run for index, run in sweep.active.items() if _is_own(run)}
     former = {index: run for index, run in own.items() if run.sweep_digest not in (None, digest)}
     changeable = {index: run for index, run in former.items() if _is_changeable(run)}
     return Revision(
@@ -83,8 +82,7 @@ def told(found: Revision) -> tuple[Note, ...]:
     """Return that runs take an edit over."""
     if not found.changeable:
         return ()
-    which = sweeps.shortened(frozenset(found.changeable))
-    message = f"{len(found.changeable)} runs that have had no GPU take the changed spec over: {which}"
+    message = f"{_count(found.changeable)} without GPUs took the changed spec over: {_listed(found.changeable)}"
     return (Note(warning=False, reason=reasons.UPDATED, message=message),)
 
 
@@ -97,19 +95,37 @@ def words(found: Revision, *, refused: bool) -> str | None:
     """
     said = []
     if found.kept:
+        example = sweeps.run_name(found.sweep, min(found.kept))
         said.append(
-            f"{len(found.kept)} runs have had GPUs and go on by a former spec: {sweeps.shortened(found.kept)}; to have the "
-            f"change in one of them, delete its DLJob ({sweeps.run_name(found.sweep, min(found.kept))}, say): it is made again"
+            f"{_count(found.kept)} got GPUs before the change, and kept the former spec: {_listed(found.kept)}; "
+            f"to have the change in one of them, delete its DLJob ({example}, say): it is made again"
         )
     if refused and found.changeable:
-        which = sweeps.shortened(frozenset(found.changeable))
-        said.append(f"{len(found.changeable)} runs cannot be changed: {which}; see the condition Queued")
+        said.append(
+            f"{_count(found.changeable)} could not be changed: {_listed(found.changeable)}; see the condition Queued"
+        )
     if found.behind:
-        which = sweeps.shortened(found.behind)
-        said.append(f"{len(found.behind)} runs have Jobs of a former spec: {which}; their condition Current says what to do")
+        said.append(
+            f"{_count(found.behind)} kept Jobs of a former spec: {_listed(found.behind)}; see their condition Current"
+        )
     return "; ".join(said) or None
+
+
+def _is_own(run: views.DLJob) -> bool:
+    """Return whether a DLJob is a run that the operator made, by the note that each is made with, and stays."""
+    return run.suspend_written is not None and not run.meta.deleting
 
 
 def _is_changeable(run: views.DLJob) -> bool:
     """Return whether nothing is lost by a change: it has never had a GPU, or is stalled and has none."""
     return not run.started or (run.stalled and run.phase not in _RUNNING)
+
+
+def _count(found: Collection[int]) -> str:
+    """Return how many runs these are, as text."""
+    return "1 run" if len(found) == 1 else f"{len(found)} runs"
+
+
+def _listed(found: Collection[int]) -> str:
+    """Return the indexes of runs as text."""
+    return sweeps.shortened(frozenset(found))

@@ -144,12 +144,10 @@ def is_of_another(action: Action) -> bool:
 def describe(action: Action) -> str:
     """Return an action in one line, for the log."""
     match action:
-        case Create() | ApplyDeployment():
+        case Create() | ApplyDeployment() | UpdateRun():
             return f"wrote {action.manifest['kind']} {action.manifest['metadata']['name']}"
         case Change():
             return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"
-        case UpdateRun():
-            return f"brought DLJob {action.manifest['metadata']['name']} to what its sweep says"
         case Delete():
             return f"deleted {action.kind.value} {action.name}"
         case Discard():
