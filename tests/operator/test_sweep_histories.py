@@ -23,6 +23,7 @@ STEPS = st.one_of(
     NAMES.map(lambda name: ("resume", name)),
     NAMES.filter(lambda name: name != "sweep").map(lambda name: ("delete", name)),
     st.just(("go on", None)),
+    st.just(("begin", None)),
     st.sampled_from(("first", "second", "third")).map(lambda image: ("edit", image)),
     steps.STEPS,
     steps.LATE,
@@ -57,8 +58,8 @@ class History(steps.Befallen):
         """One thing that happens."""
         if kind == "program":
             getattr(self.cluster, value)()
-        elif kind == "go on":
-            await self.cluster.run("create_pods", "place", "run_pods", "succeed")
+        elif kind in ("go on", "begin"):
+            await self.cluster.run("create_pods", "place", "run_pods", *(["succeed"] if kind == "go on" else []))
         elif kind == "delete":
             self.cluster.server.delete("dljobs", value)
         elif kind == "edit":
