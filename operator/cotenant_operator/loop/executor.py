@@ -103,7 +103,7 @@ class Executor:
         self._keep(key, action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
 
     async def _update_run(self, key: Key, action: actions.UpdateRun) -> None:
-        """Patch a run, as it stands in the API server: of one whose spec cannot be used none is kept here."""
+        """Patch a run from what the API server has: the spec of a run that cannot be read is not kept here."""
         name = action.manifest["metadata"]["name"]
         standing = await self._api.get(Kind.DLJOB, Key(key.namespace, name))
         patch = runs.update(standing, action.manifest)

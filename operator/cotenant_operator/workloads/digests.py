@@ -58,7 +58,7 @@ def of_queue(kueue: Mapping[str, str]) -> str:
 
 
 def of_runs(spec: dljob.Spec, found: Mapping[str, str]) -> str:
-    """Of all that a sweep says to its runs, whatever their index.
+    """Return the digest of all that a sweep says to its runs, whatever their index.
 
     Args:
         spec: what the sweep says.
