@@ -48,6 +48,12 @@ def is_true(conditions: Sequence[Condition], condition_type: str) -> bool:
     return found is not None and found.status is Status.TRUE
 
 
+def is_false(conditions: Sequence[Condition], condition_type: str) -> bool:
+    """Return whether a condition is there and False."""
+    found = find(conditions, condition_type)
+    return found is not None and found.status is Status.FALSE
+
+
 def updated(conditions: Sequence[Condition], new: Condition, *, now: datetime) -> tuple[Condition, ...]:
     """Return the list with `new` in it; its transition time changes only when the status does."""
     old = find(conditions, new.type)

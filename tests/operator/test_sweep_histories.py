@@ -1,6 +1,10 @@
-"""Random histories of a sweep: whatever happens in whatever order, each run ends once, and the sweep with them."""
+"""Random histories of a sweep: whatever happens in whatever order, each run ends once, and the sweep with them.
+
+An edit of the sweep reaches each run that has had no GPU, and the sweep names the runs that go on without it.
+"""
 
 import asyncio
+import re
 from typing import Any
 
 from hypothesis import given, settings
@@ -19,6 +23,8 @@ STEPS = st.one_of(
     NAMES.map(lambda name: ("resume", name)),
     NAMES.filter(lambda name: name != "sweep").map(lambda name: ("delete", name)),
     st.just(("go on", None)),
+    st.just(("begin", None)),
+    st.sampled_from(("first", "second", "third")).map(lambda image: ("edit", image)),
     steps.STEPS,
     steps.LATE,
 )
@@ -30,6 +36,7 @@ class History(steps.Befallen):
     Attributes:
         ended: what each run came to first.
         unseen: whether a late request has arrived since the operator last saw everything.
+        begun: UIDs of runs that have had GPUs, and are not stalled -> their image.
     """
 
     def __init__(self) -> None:
@@ -37,6 +44,7 @@ class History(steps.Befallen):
         self.unseen = False
         self.ended: dict[str, str] = {}
         self.told: dict[str, str] = {}
+        self.begun: dict[str, str] = {}
 
     async def begin(self) -> None:
         """The sweep and what it needs."""
@@ -50,10 +58,13 @@ class History(steps.Befallen):
         """One thing that happens."""
         if kind == "program":
             getattr(self.cluster, value)()
-        elif kind == "go on":
-            await self.cluster.run("create_pods", "place", "run_pods", "succeed")
+        elif kind in ("go on", "begin"):
+            await self.cluster.run("create_pods", "place", "run_pods", *(["succeed"] if kind == "go on" else []))
         elif kind == "delete":
             self.cluster.server.delete("dljobs", value)
+        elif kind == "edit":
+            template = objects.template(image=value)
+            self.cluster.server.change("dljobs", "sweep", lambda found: found["spec"].update(template=template))
         elif kind in ("suspend", "resume"):
             self.suspend(value, wanted=kind == "suspend")
         else:
@@ -83,12 +94,43 @@ class History(steps.Befallen):
             assert before <= now
             self.told[field] = status.get(field, self.told.get(field, ""))
         assert not expanded(self.told["completedIndexes"]) & expanded(self.told["failedIndexes"])
+        self.check_what_has_begun()
+
+    def check_what_has_begun(self) -> None:
+        """A run that has had GPUs goes on as it began."""
+        runs = self.of_the_sweep()
+        for run in runs:
+            uid = run["metadata"]["uid"]
+            assert self.begun.get(uid, image(run)) == image(run), run["metadata"]["name"]
+        started = (run for run in runs if "startTime" in run.get("status", {}) and not holds(run, "Stalled"))
+        self.begun = {run["metadata"]["uid"]: image(run) for run in started}
+
+    def of_the_sweep(self) -> list[Json]:
+        """The runs that are there."""
+        return [one for one in self.cluster.server.all("dljobs") if one["metadata"]["name"] != "sweep"]
+
+    def check_edits(self) -> None:
+        """Every run under way is as the sweep says, or is named by its condition Current, and has had a GPU."""
+        wanted, current = image(self.cluster.dljob("sweep")), self.cluster.condition("Current", name="sweep")
+        lists = re.findall(r"\d+ runs? [a-zA-Z, ]+: ([0-9,-]+)", current.get("message", ""))
+        named = set().union(*map(expanded, lists)) if current.get("status") == "False" else set()
+        jobs = {job["metadata"]["name"]: image(job) for job in self.cluster.attempts()}
+        for run in self.of_the_sweep():
+            name, phase = run["metadata"]["name"], run.get("status", {}).get("phase")
+            attempt = f"{name}-{run.get('status', {}).get('attempts', 1)}"
+            if phase in ("Succeeded", "Failed") or {image(run), jobs.get(attempt, wanted)} == {wanted}:
+                continue
+            assert int(name.rpartition("-")[2]) in named, (name, current)
+            assert image(run) == wanted or "startTime" in run["status"], name
 
     async def settle(self) -> None:
         """The faults end, everybody goes on, and what is under way ends."""
         await self.end_faults()
         await self.cluster.settle()
         self.unseen = False
+        # A status of which words alone have changed is written later.
+        await self.cluster.advance(40)
+        self.check_edits()
         for _ in range(2 * TOTAL + 2):
             for name in ("sweep", *self.runs()):
                 self.suspend(name, wanted=False)
@@ -109,6 +151,17 @@ class History(steps.Befallen):
         self.cluster.work.enqueue(self.cluster.store.keys())
         await self.cluster.advance(100)
         assert [request for request in self.cluster.server.requests if request.method != "GET"] == []
+
+
+def image(value: Json) -> str:
+    """The image of a DLJob, or of a Job."""
+    return str(value["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def holds(value: Json, condition_type: str) -> bool:
+    """Whether a condition is True."""
+    found = value.get("status", {}).get("conditions", ())
+    return any(one["type"] == condition_type and one["status"] == "True" for one in found)
 
 
 def expanded(text: str) -> set[int]:

@@ -24,7 +24,10 @@ def spec(**fields: Any) -> dljob.Spec:
 
 
 KNOWN: list[Json] = json.loads((Path(releases.__file__).parent / "digests.json").read_text())
-"""Specs, and their digests as commit 2f54048 (release 0.1.0) computed them, and as this release did first."""
+"""Specs, and their digests as commit 2f54048 (release 0.1.0) computed them, and as this release did first.
+
+Of these, `runs` is what the runs of a sweep carry that says the same.
+"""
 BY_NAME = {each["name"]: each for each in KNOWN}
 STORED = BY_NAME["a service as the API server stores it"]
 
@@ -47,12 +50,23 @@ def test_digests_are_those_that_running_workloads_carry(name: str) -> None:
     known = BY_NAME[name]
     found = dljob.Spec.model_validate(known["spec"])
     present = {"spec": digests.of_spec(found), "model": digests.of_model(found), "work": digests.of_work(found)}
+    expected = {key: known["present"][key] for key in present}
     former = {
         "spec": former_digests.of_spec(found),
         "model": former_digests.of_model(found),
         "work": former_digests.of_work(found),
     }
-    assert (present, former) == (known["present"], known["release010"])
+    assert (present, former) == (expected, known["release010"])
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("model", [dljob.Spec, releases.Spec], ids=["this release", "a later one"])
+def test_digests_of_sweeps_are_those_that_their_runs_carry(name: str, model: type[dljob.Spec]) -> None:
+    """One that changes here has every run that waits changed at an upgrade, and names all others."""
+    known = BY_NAME[name]
+    own = {"completions": 3, "parallelism": 2, "suspend": True, "ttlSecondsAfterFinished": 60}
+    found = model.model_validate({**known["spec"], **own})
+    assert digests.of_runs(found, {"kueue.x-k8s.io/queue-name": "research"}) == known["present"]["runs"]
 
 
 OF_SWEEPS = {"completions", "parallelism"}

@@ -22,9 +22,16 @@ KINDS: Final = {"jobs": "batch", "deployments": "apps"}
 NAMED: Final = {"jobs": "train-1", "deployments": "train"}
 """As the operator names them."""
 ELSEWHERE: Final = frozenset(
-    {names.DLJOB_UID_LABEL, labels.REVISION, labels.EXTRACTION, labels.EXTRACTION_NUMBER, names.DLJOB_LABEL}
+    {
+        names.DLJOB_UID_LABEL,
+        labels.REVISION,
+        labels.EXTRACTION,
+        labels.EXTRACTION_NUMBER,
+        labels.SWEEP_DIGEST,
+        names.DLJOB_LABEL,
+    }
 )
-"""Of pods and of extractions."""
+"""Of pods, of extractions, and of runs of sweeps: whoever may change a run may change its spec, too."""
 REMEMBERED: Final = sorted(
     value
     for value in vars(labels).values()

@@ -479,6 +479,24 @@ def test_its_templates_have_nothing_beyond_baseline(
     assert "privileged" in message or "immutable" in message
 
 
+def test_it_changes_the_template_of_no_run_that_has_had_its_gpus(
+    operator: Client, workspace: Workspace, refused: Refused
+) -> None:
+    owner = DLJOB | {"uid": workspace.dljob("train", template=template(), suspend=True)["metadata"]["uid"]}
+    suspended = {**body("dljobs")["spec"], "suspend": True}
+    operator.create(path_of("dljobs", workspace.namespace), made("dljobs", workspace, owners=[owner], spec=suspended))
+    run = workspace.dljobs("train-0")
+    change = {"spec": {"template": {"spec": {"containers": [{**CONTAINER, "image": "other"}]}}}}
+    operator.patch(f"{run}?dryRun=All", change)
+    operator.patch(f"{run}/status", {"status": {"startTime": "2026-01-01T00:00:00Z"}})
+    assert "changes nothing but suspend" in refused(lambda: operator.patch(f"{run}?dryRun=All", change))
+    operator.patch(f"{run}?dryRun=All", {"spec": {"suspend": False}})
+    told = {"reason": "InvalidTemplate", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    stalled = {"type": "Stalled", "status": "True", **told}
+    operator.patch(f"{run}/status", {"status": {"conditions": [stalled]}})
+    operator.patch(f"{run}?dryRun=All", change)
+
+
 def test_it_changes_no_dljob_but_the_runs_of_a_sweep(operator: Client, workspace: Workspace, refused: Refused) -> None:
     owner = DLJOB | {"uid": workspace.dljob("train", template=template(), suspend=True)["metadata"]["uid"]}
     message = refused(lambda: operator.patch(workspace.dljobs("train"), {"spec": {"suspend": False}}))
@@ -486,7 +504,5 @@ def test_it_changes_no_dljob_but_the_runs_of_a_sweep(operator: Client, workspace
     operator.create(path_of("dljobs", workspace.namespace), made("dljobs", workspace, owners=[owner]))
     run = f"{workspace.dljobs('train-0')}?dryRun=All"
     operator.patch(run, {"spec": {"suspend": True}})
-    change = {"spec": {"template": {"spec": {"containers": [{**CONTAINER, "image": "other"}]}}}}
-    assert "changes nothing else of them" in refused(lambda: operator.patch(run, change))
     adopted = {"metadata": {"ownerReferences": [{**owner, "uid": "another"}]}}
     assert "may not give an object another controller" in refused(lambda: operator.patch(run, adopted))

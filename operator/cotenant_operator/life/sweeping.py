@@ -3,6 +3,7 @@
 Each run is a DLJob of its own, with its own attempts; the sweep says only how many are under way. What a run came to is
 kept in the sweep's status: a run that was deleted afterwards is not made again. A run that was deleted before it ended
 is. Of a suspended sweep all runs are suspended; one that a user has suspended or resumed himself is left as it is.
+`revising` says what an edit of the sweep means for runs that are under way.
 """
 
 import itertools
@@ -12,7 +13,7 @@ from typing import Final
 
 from cotenant_api import conditions, dljob
 from cotenant_operator import reasons
-from cotenant_operator.life import training
+from cotenant_operator.life import editing, revising, training
 from cotenant_operator.plans import actions, stages
 from cotenant_operator.plans.stages import Blocked, Note, Stage
 from cotenant_operator.state import sweeps, views
@@ -31,18 +32,31 @@ def stage(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
     stopped = (*training.stale(observed, former_to=None), *_stopped(sweep, wanted=spec.suspend))
     if sweep.is_over:
         return Stage(actions=stopped[:AT_ONCE], workload=True, finished=_ended(sweep))
-    refusal = observed.standing_refusal(now)
+    revision, refusal = revising.look(observed.job, spec, sweep), observed.standing_refusal(now)
+    outdated = revising.words(revision, refused=refusal is not None)
+    notes = editing.told(observed, outdated)
     if refusal is not None:
         blocked = Blocked(reason=refusal.reason, message=refusal.message)
-        return Stage(actions=stopped[:AT_ONCE], blocked=blocked, workload=True, retry_at=refusal.retry_at)
+        return Stage(
+            actions=stopped[:AT_ONCE],
+            blocked=blocked,
+            workload=True,
+            outdated=outdated,
+            notes=notes,
+            retry_at=refusal.retry_at,
+        )
+    busy = frozenset(action.name for action in stopped)
+    revised = tuple(itertools.islice(revising.todo(observed.job, spec, revision, busy=busy), AT_ONCE + 1))
+    changes = (*stopped, *revised)
     missing = () if spec.suspend else tuple(_missing(sweep, spec))
     made = (actions.Create(kind=Kind.DLJOB, manifest=runs.manifest(observed.job, spec, index)) for index in missing)
-    todo = (*stopped[:AT_ONCE], *itertools.islice(made, AT_ONCE))
+    todo = (*changes[:AT_ONCE], *itertools.islice(made, AT_ONCE))
     return Stage(
         actions=todo,
         workload=True,
-        notes=_begun(observed, sweep, missing),
-        retry_at=now if len(todo) < len(stopped) + len(missing) else None,
+        outdated=outdated,
+        notes=(*_begun(observed, sweep, missing), *revising.told(revision), *notes),
+        retry_at=now if len(todo) < len(changes) + len(missing) else None,
     )
 
 

@@ -21,6 +21,7 @@ from cotenant_operator.state.kinds import WATCHED, Kind
 from cotenant_operator.state.observed import Refusal
 from cotenant_operator.state.store import Keys, Store
 from cotenant_operator.state.views import Key, Meta
+from cotenant_operator.workloads import runs
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class Executor:
             case actions.Change():
                 with self._noting(key, action.uid):
                     await self._change(key, action)
+            case actions.UpdateRun():
+                await self._update_run(key, action)
             case actions.Delete():
                 await self._delete(key, action)
             case actions.Discard():
@@ -96,9 +99,21 @@ class Executor:
     async def _change(self, key: Key, action: actions.Change) -> None:
         metadata = {**action.patch.get("metadata", {}), **_as_it_was(action.uid, action.version)}
         # Whoever took it away: what the operator writes carries it, and is watched by it.
-        metadata["labels"] = {names.DLJOB_LABEL: key.name}
+        metadata["labels"] = {**metadata.get("labels", {}), names.DLJOB_LABEL: key.name}
         patch = {**action.patch, "metadata": metadata}
         self._keep(key, action.kind, await self._api.merge(action.kind, Key(key.namespace, action.name), patch))
+
+    async def _update_run(self, key: Key, action: actions.UpdateRun) -> None:
+        """Patch a run from what the API server has: the spec of a run that cannot be read is not kept here."""
+        name = action.manifest["metadata"]["name"]
+        standing = await self._api.get(Kind.DLJOB, Key(key.namespace, name))
+        patch = runs.update(standing, action.manifest)
+        change = actions.Change(kind=Kind.DLJOB, name=name, uid=action.uid, version=action.version, patch=patch)
+        try:
+            with self._noting(key, action.uid):
+                await self._change(key, change)
+        except (api.InvalidError, api.ForbiddenError) as error:
+            raise refused(error) from error
 
     async def _delete(self, key: Key, action: actions.Delete) -> None:
         name = Key(key.namespace, action.name)

@@ -61,6 +61,20 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateRun:
+    """Bring a run of a sweep to a manifest, whatever it says now; nothing happens to one that has changed since.
+
+    Attributes:
+        manifest: the run as it would be made now.
+        uid, version: of the run when this was decided.
+    """
+
+    manifest: Manifest
+    uid: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Delete:
     """Delete the object of this UID, and what it owns in the background.
 
@@ -120,12 +134,12 @@ class EmitEvent:
     identity: str
 
 
-Action: TypeAlias = Create | ApplyDeployment | Change | Delete | Discard | PatchStatus | EmitEvent
+Action: TypeAlias = Create | ApplyDeployment | Change | UpdateRun | Delete | Discard | PatchStatus | EmitEvent
 
 
 def is_beside(action: Action) -> bool:
     """Return whether the others are done although an action fails: it is about a run of a sweep, or a Service."""
-    if isinstance(action, Create) and action.beside:
+    if isinstance(action, UpdateRun) or (isinstance(action, Create) and action.beside):
         return True
     return isinstance(action, Create | Change | Delete) and action.kind is Kind.DLJOB
 
@@ -133,7 +147,7 @@ def is_beside(action: Action) -> bool:
 def describe(action: Action) -> str:
     """Return an action in one line, for the log."""
     match action:
-        case Create() | ApplyDeployment():
+        case Create() | ApplyDeployment() | UpdateRun():
             return f"wrote {action.manifest['kind']} {action.manifest['metadata']['name']}"
         case Change():
             return f"changed {action.kind.value} {action.name}: {dict(action.patch)}"

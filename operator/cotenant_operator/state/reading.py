@@ -116,6 +116,9 @@ def dl_job(value: views.Object, *, copied: Collection[str] = ()) -> views.DLJob:
         observed_generation=None if status is None else status.observed_generation,
         ready=status is not None and conditions.is_true(status.conditions, dljob.READY),
         suspend_written=_BOOLEANS.get(_annotation(value, labels.SUSPEND) or ""),
+        sweep_digest=None if ended else _sweep_digest(value),
+        started=status is not None and status.start_time is not None,
+        outdated=status is not None and conditions.is_false(status.conditions, dljob.CURRENT),
     )
 
 
@@ -189,6 +192,12 @@ def deployment(value: views.Object) -> views.Deployment:
         surges=surge not in (0, "0", "0%"),
         changed_by=drift.writer(value),
     )
+
+
+def _sweep_digest(value: views.Object) -> str | None:
+    """Return the digest; None where there is none, or somebody spoilt it."""
+    found = _annotation(value, labels.SWEEP_DIGEST)
+    return None if found is None or not _DIGEST.fullmatch(found) else found
 
 
 def _replicas_written(value: views.Object) -> int | None:

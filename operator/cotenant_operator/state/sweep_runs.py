@@ -51,4 +51,5 @@ def _sweep(run: Key) -> Key | None:
 def _told(run: views.DLJob) -> tuple[object, ...]:
     """Return what a sweep is told of a run."""
     meta = run.meta
-    return meta.uid, meta.owner_uid, meta.deleting, run.phase, run.finished is None, run.suspend_written, run.stalled
+    made = meta.uid, meta.owner_uid, meta.deleting, run.suspend_written, run.sweep_digest
+    return made, run.phase, run.finished is None, run.stalled, run.started, run.outdated

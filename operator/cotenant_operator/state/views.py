@@ -74,6 +74,9 @@ class DLJob:
         stalled: whether its condition Stalled is True.
         suspended: whether its spec says so, also where all else of that cannot be read.
         suspend_written: of a run of a sweep: what the sweep last wrote into its `suspend`.
+        sweep_digest: of a run of a sweep: digest of the spec of the sweep that it is of, where that is known.
+        started: whether it has had all its GPUs, now or before.
+        outdated: whether its condition Current is False.
     """
 
     meta: Meta
@@ -90,6 +93,9 @@ class DLJob:
     stalled: bool = False
     suspended: bool = False
     suspend_written: bool | None = None
+    sweep_digest: str | None = None
+    started: bool = False
+    outdated: bool = False
 
     @property
     def spec(self) -> dljob.Spec | None:

@@ -14,7 +14,7 @@ from cotenant_operator.plans.stages import Stage
 from cotenant_operator.state import indexes, sweeps
 from cotenant_operator.state.observed import Observed
 from cotenant_operator.telling import status
-from cotenant_operator.telling.conditions import Verdict, stalled, suspended
+from cotenant_operator.telling.conditions import Verdict, current, stalled, suspended
 
 _OF_PODS = (dljob.PREDICTED, dljob.PLACED)
 _PLACED = (dljob.Phase.RUNNING, dljob.Phase.STARTING)
@@ -33,6 +33,7 @@ def derive(observed: Observed, spec: dljob.Spec, stage: Stage, now: datetime) ->
         _ready(stage, sweep, phases),
         _stalled(stage, sweep, before=before.get(dljob.STALLED)),
         suspended(stage, spec, before=before.get(dljob.SUSPENDED)),
+        current(stage, before=before.get(dljob.CURRENT)),
     )
     # An operator that knew no sweeps wrote of pods, after a rollback.
     found = status.updated(job, verdicts, stage, now, without=_OF_PODS)

@@ -30,6 +30,8 @@ _NOT_RENDERED: Final = {
     "service",
 }
 """Fields of the spec that take effect without a new workload, and those of which only a part is rendered."""
+_OF_THE_SWEEP: Final = {"completions", "parallelism", "suspend", "ttl_seconds_after_finished"}
+"""Fields of a sweep that its runs do not have."""
 _WORK: Final = {"model", "batch_size", "precision", "input_shapes"}
 
 
@@ -54,6 +56,19 @@ def of_work(spec: dljob.Spec) -> str:
 def of_queue(kueue: Mapping[str, str]) -> str:
     """Of the labels by which Kueue manages a workload."""
     return hashing.digest(dict(kueue))
+
+
+def of_runs(spec: dljob.Spec, found: Mapping[str, str]) -> str:
+    """Return the digest of all that a sweep says to its runs, whatever their index.
+
+    Args:
+        spec: what the sweep says.
+        found: those of its labels that its runs, or their pods, get.
+    """
+    written = _written(spec, spec.__class__.model_fields.keys() - _OF_THE_SWEEP)
+    if spec.container == _first_container(spec):
+        written.pop("container", None)
+    return hashing.digest({"spec": written, "labels": dict(found)})
 
 
 def annotations(spec: dljob.Spec, kueue: Mapping[str, str]) -> dict[str, str]:
