@@ -135,6 +135,8 @@ class Job:
         active: pods of it, wherever they are.
         remote: MultiKueue runs it in another cluster.
         suspend_written: what the operator last wrote into `suspended`, where that is known.
+        parallelism: how many pods it may have at once, where that was changed to fewer than `size`.
+        parallelism_by: who changed it, where that is known.
     """
 
     meta: Meta
@@ -166,6 +168,8 @@ class Job:
     active: int = 0
     remote: bool = False
     suspend_written: bool | None = None
+    parallelism: int | None = None
+    parallelism_by: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -185,6 +189,8 @@ class Deployment:
         suspicion: what is held against it.
         changed_by: who else has written into its pod template.
         surges: whether a rollout makes a new pod before it takes a former one away.
+        paused: whether it rolls out nothing, because another has paused it.
+        paused_by: who has, where that is known.
     """
 
     meta: Meta
@@ -200,6 +206,8 @@ class Deployment:
     suspicion: Suspicion | None = None
     surges: bool = True
     changed_by: str | None = None
+    paused: bool = False
+    paused_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
