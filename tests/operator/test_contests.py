@@ -22,14 +22,25 @@ def change(**spec: Any) -> actions.Change:
     return actions.Change(kind=Kind.JOB, name="train-1", uid="u", version=1, patch={"spec": spec})
 
 
-def written(action: actions.Action, *, until: float, every: float = 1.0) -> list[float]:
-    """When an action is done that is wanted every so many seconds."""
-    found, times, now = contests.Contests(), [], 0.0
+def wrote(found: contests.Contests, action: actions.Action, *times: float, key: Key = KEY) -> None:
+    """Note an action at each of these times."""
+    for now in times:
+        found.wrote(key, action, now, generation=1)
+
+
+def turn(found: contests.Contests, action: actions.Action, now: float, *, key: Key = KEY) -> contests.Turn:
+    return found.turn(key, action, now, generation=1)
+
+
+def written(action: actions.Action, *, until: float, every: float = 1.0, edited: bool = False) -> list[float]:
+    """When an action is done that is wanted every so many seconds, of one spec or of another each time."""
+    found, times, now, generation = contests.Contests(), [], 0.0, 1
     while now < until:
-        if found.turn(KEY, action, now).action is not None:
-            found.wrote(KEY, action, now)
+        if found.turn(KEY, action, now, generation=generation).action is not None:
+            found.wrote(KEY, action, now, generation=generation)
             times.append(now)
         now += every
+        generation += edited
     return times
 
 
@@ -39,9 +50,23 @@ def test_three_writes_are_free_and_the_next_ones_wait_twice_as_long_each_time() 
     assert {later - former for former, later in itertools.pairwise(times[8:])} == {360.0}
 
 
+def test_what_follows_from_another_edit_waits_for_40_seconds_at_most() -> None:
+    times = written(change(suspend=True), until=3600.0, edited=True)
+    assert times[:7] == [0, 1, 2, 12, 32, 72, 112]
+    assert {later - former for former, later in itertools.pairwise(times[5:])} == {40.0}
+
+
+def test_an_edit_during_a_contest_waits_for_40_seconds_at_most() -> None:
+    found, action = contests.Contests(), change(suspend=True)
+    wrote(found, action, 0.0, 1.0, 2.0, 12.0, 32.0, 72.0, 152.0)
+    assert found.turn(KEY, action, 153.0, generation=1).due == 312.0
+    assert found.turn(KEY, action, 153.0, generation=2).due == 192.0
+
+
+@pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("every", [0.125, 0.5, 1.0, 7.0, 13.0, 19.0, 29.0, 31.0])
-def test_nothing_is_written_more_than_five_times_in_any_minute(every: float) -> None:
-    times = written(change(backoffLimit=6), until=3600.0, every=every)
+def test_nothing_is_written_more_than_five_times_in_any_minute(every: float, edited: bool) -> None:
+    times = written(change(backoffLimit=6), until=3600.0, every=every, edited=edited)
     assert all(later - former >= 60.0 for former, later in zip(times, times[5:], strict=False))
 
 
@@ -51,32 +76,28 @@ def test_what_is_written_seldom_never_waits() -> None:
 
 def test_a_field_that_was_quiet_is_free_again_and_told_of_again() -> None:
     found, action = contests.Contests(), change(backoffLimit=6)
-    for now in (0.0, 1.0, 2.0):
-        found.wrote(KEY, action, now)
-    (write,) = found.turn(KEY, action, 3.0).waiting
+    wrote(found, action, 0.0, 1.0, 2.0)
+    (write,) = turn(found, action, 3.0).waiting
     assert (found.untold(KEY, (write,)), found.untold(KEY, (write,))) == ((write,), ())
-    assert found.turn(KEY, action, 602.0).action is action
-    for now in (602.0, 603.0, 604.0):
-        found.wrote(KEY, action, now)
-    assert found.turn(KEY, action, 605.0).due == 614.0
+    assert turn(found, action, 602.0).action is action
+    wrote(found, action, 602.0, 603.0, 604.0)
+    assert turn(found, action, 605.0).due == 614.0
     assert found.untold(KEY, (write,)) == (write,)
 
 
 def test_fields_that_mean_something_alone_do_not_wait_for_one_another() -> None:
     found = contests.Contests()
-    for now in (0.0, 1.0, 2.0):
-        found.wrote(KEY, change(backoffLimit=6), now)
-    turn = found.turn(KEY, change(backoffLimit=6, suspend=True), 3.0)
-    assert turn.action == change(suspend=True)
-    assert (turn.due, [write.field for write in turn.waiting]) == (12.0, [("spec", "backoffLimit")])
+    wrote(found, change(backoffLimit=6), 0.0, 1.0, 2.0)
+    held = turn(found, change(backoffLimit=6, suspend=True), 3.0)
+    assert held.action == change(suspend=True)
+    assert (held.due, [write.field for write in held.waiting]) == (12.0, [("spec", "backoffLimit")])
 
 
 def test_fields_that_belong_together_wait_for_one_another() -> None:
     found = contests.Contests()
-    for now in (0.0, 1.0, 2.0):
-        found.wrote(KEY, change(activeDeadlineSeconds=None), now)
-    turn = found.turn(KEY, change(activeDeadlineSeconds=None, suspend=False), 3.0)
-    assert (turn.action, turn.due) == (None, 12.0)
+    wrote(found, change(activeDeadlineSeconds=None), 0.0, 1.0, 2.0)
+    held = turn(found, change(activeDeadlineSeconds=None, suspend=False), 3.0)
+    assert (held.action, held.due) == (None, 12.0)
 
 
 def test_what_must_run_no_more_is_deleted_at_once_however_often() -> None:
@@ -86,19 +107,18 @@ def test_what_must_run_no_more_is_deleted_at_once_however_often() -> None:
 
 def test_other_objects_and_other_dljobs_do_not_wait() -> None:
     found = contests.Contests()
-    for now in (0.0, 1.0, 2.0):
-        found.wrote(KEY, change(backoffLimit=6), now)
+    wrote(found, change(backoffLimit=6), 0.0, 1.0, 2.0)
     other = actions.Change(kind=Kind.JOB, name="train-2", uid="u", version=1, patch={"spec": {"backoffLimit": 6}})
-    assert found.turn(KEY, other, 3.0).action is other
-    assert found.turn(Key("team", "other"), change(backoffLimit=6), 3.0).action == change(backoffLimit=6)
+    assert turn(found, other, 3.0).action is other
+    assert turn(found, change(backoffLimit=6), 3.0, key=Key("team", "other")).action == change(backoffLimit=6)
 
 
 def test_what_is_remembered_is_bounded_and_goes_with_time_and_with_the_dljob() -> None:
     found = contests.Contests()
     for number in range(2 * contests.MOST):
-        found.wrote(KEY, change(**{f"field{number}": 1}), 0.0)
+        wrote(found, change(**{f"field{number}": 1}), 0.0)
     assert len(found) == contests.MOST
-    found.wrote(Key("team", "other"), change(suspend=True), 1000.0)
+    wrote(found, change(suspend=True), 1000.0, key=Key("team", "other"))
     assert len(found) == 1
     found.forget(Key("team", "other"))
     assert len(found) == 0

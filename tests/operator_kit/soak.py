@@ -5,6 +5,7 @@ A seed is HISTORIES histories of one of TESTS; the next seed is of the next test
 
 import argparse
 import importlib.util
+import logging
 import multiprocessing
 import os
 import sys
@@ -77,6 +78,8 @@ def run(chunk: Chunk) -> Result:
         report_multiple_bugs=False,
     )
     hypothesis.settings.load_profile("soak")
+    # Faults are part of a history: the operator warns of each.
+    logging.disable(logging.CRITICAL)
     try:
         hypothesis.seed(chunk.seed)(_property(chunk))()
     except Exception:  # noqa: BLE001 - whatever it is, it is told with the seed

@@ -6,6 +6,7 @@ time, both would write for ever. So the operator remembers its writes, by object
 - Three writes of a field within a minute are free. The next one waits 10 s after the last, then 20 s, up to 6 minutes.
   So nothing is written more than five times in a minute.
 - A field that was not written for 10 minutes is free again.
+- A write that follows from another edit of the DLJob waits 40 s at most: its user is no rival.
 
 While a write waits, its DLJob is decided on anew at each change. A write that is not needed any more is never made.
 
@@ -34,6 +35,8 @@ FREE: Final = 3
 WINDOW_SECONDS: Final = 60.0
 FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 360.0
+MOST_WAITS_OF_EDITS: Final = 2
+"""So often the wait is doubled where the DLJob was edited between two writes. Once would be six writes in a minute."""
 QUIET_SECONDS: Final = 600.0
 """A field that was not written for so long is free again. Longer than the longest wait."""
 MOST: Final = 512
@@ -83,29 +86,35 @@ class _History:
 
     Attributes:
         times: of the last writes.
-        waits: how many writes came after the free ones.
+        waits: how often the next wait is doubled.
+        generation: of the DLJob's spec from which the last write followed.
         told: whether it was told that a write waits.
     """
 
     times: deque[float] = field(default_factory=lambda: deque(maxlen=FREE))
     waits: int = 0
+    generation: int | None = None
     told: bool = False
 
-    def due(self, now: float) -> float:
-        """Return when the field may be written next."""
+    def due(self, now: float, generation: int) -> float:
+        """Return when the field may be written next, as a spec of this generation says."""
         last = self.times[-1]
         if now - last >= QUIET_SECONDS or not self._is_contested(now):
             return now
-        return last + backoff.doubled(FIRST_SECONDS, self.waits, most=LONGEST_SECONDS)
+        waits = self.waits if generation == self.generation else min(self.waits, MOST_WAITS_OF_EDITS)
+        return last + backoff.doubled(FIRST_SECONDS, waits, most=LONGEST_SECONDS)
 
-    def wrote(self, now: float) -> None:
-        """Note a write."""
+    def wrote(self, now: float, generation: int) -> None:
+        """Note a write that followed from a spec of this generation."""
         if self.times and now - self.times[-1] >= QUIET_SECONDS:
             self.times.clear()
             self.waits, self.told = 0, False
         if self._is_contested(now):
             self.waits += 1
+            if generation != self.generation:
+                self.waits = min(self.waits, MOST_WAITS_OF_EDITS)
         self.times.append(now)
+        self.generation = generation
 
     def _is_contested(self, now: float) -> bool:
         often = len(self.times) == FREE and now - self.times[0] < WINDOW_SECONDS
@@ -118,9 +127,16 @@ class Contests:
     def __init__(self) -> None:
         self._histories: OrderedDict[Key, OrderedDict[Write, _History]] = OrderedDict()
 
-    def turn(self, key: Key, action: actions.Action, now: float) -> Turn:
-        """Return what may be done of an action of a DLJob now, and when the rest may be."""
-        due = {write: self._due(key, write, now) for write in writes(action)}
+    def turn(self, key: Key, action: actions.Action, now: float, *, generation: int) -> Turn:
+        """Return what may be done of an action of a DLJob now, and when the rest may be.
+
+        Args:
+            key: the DLJob.
+            action: what is to be done.
+            now: the time.
+            generation: of the DLJob's spec from which the action follows.
+        """
+        due = {write: self._due(key, write, now, generation) for write in writes(action)}
         if all(at <= now for at in due.values()):
             return Turn(action=action)
         groups = list(_groups(due))
@@ -133,14 +149,20 @@ class Contests:
             left = _without(action, {write.field for group in held for write in group})
         return Turn(action=left, waiting=waiting, due=first)
 
-    def wrote(self, key: Key, action: actions.Action, now: float) -> None:
+    def wrote(self, key: Key, action: actions.Action, now: float, *, generation: int) -> None:
         """Note that an action was done.
 
         What was refused, or got no answer, is not noted: the work queue has a backoff for that.
+
+        Args:
+            key: the DLJob.
+            action: what was done.
+            now: the time.
+            generation: of the DLJob's spec from which the action followed.
         """
         for write in writes(action):
             known = self._histories.setdefault(key, OrderedDict())
-            known.setdefault(write, _History()).wrote(now)
+            known.setdefault(write, _History()).wrote(now, generation)
             known.move_to_end(write)
             self._histories.move_to_end(key)
             while len(known) > MOST:
@@ -164,9 +186,9 @@ class Contests:
     def __len__(self) -> int:
         return sum(len(known) for known in self._histories.values())
 
-    def _due(self, key: Key, write: Write, now: float) -> float:
+    def _due(self, key: Key, write: Write, now: float, generation: int) -> float:
         known = self._histories.get(key)
-        return now if known is None or write not in known else known[write].due(now)
+        return now if known is None or write not in known else known[write].due(now, generation)
 
     def _forget_quiet(self, now: float) -> None:
         """Forget what was not written for a while; the DLJobs are kept in the order of their last write."""

@@ -222,7 +222,7 @@ class Controller:
             plan, due = await self._yielding.due(key, observed.job, plan)
             if due is not None:
                 self._queue.add(key, at=due)
-            await self._do(key, plan)
+            await self._do(key, plan, generation=observed.job.meta.generation)
         except executor.Refused as error:
             _LOGGER.warning("%s: %s: %s", key, error.reason, error)
             stood = observed.standing_refusal(self._clock.now())
@@ -244,12 +244,12 @@ class Controller:
             self._beside -= steps
             self._working += steps
 
-    async def _do(self, key: Key, plan: Plan) -> None:
+    async def _do(self, key: Key, plan: Plan, *, generation: int) -> None:
         failed: list[api.APIError | errors.TemporaryError] = []
         for action in plan.actions if self._may_tell(key, plan) else ():
             if not _is_vain(action, failed):
                 try:
-                    await self._act(key, action)
+                    await self._act(key, action, generation=generation)
                 except (api.APIError, errors.TemporaryError) as error:
                     if not actions.is_of_another(action):
                         raise
@@ -262,13 +262,13 @@ class Controller:
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
             self._wake.set()
 
-    async def _act(self, key: Key, action: actions.Action) -> None:
+    async def _act(self, key: Key, action: actions.Action, *, generation: int) -> None:
         if isinstance(action, actions.EmitEvent):
             await self._events.send(key, action)
         else:
             done = await self._executor.execute(key, action)
             if done:
-                self._yielding.wrote(key, action)
+                self._yielding.wrote(key, action, generation=generation)
         self._count(key, action)
         if not isinstance(action, actions.PatchStatus):
             _LOGGER.info("%s: %s", key, actions.describe(action))

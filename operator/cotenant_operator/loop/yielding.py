@@ -43,8 +43,8 @@ class Yielding:
         Raises:
             Refused: the plan is of no use without what has to wait. The next one says so in the status.
         """
-        now = self._monotonic()
-        turns = [self._contests.turn(key, action, now) for action in plan.actions]
+        now, generation = self._monotonic(), job.meta.generation
+        turns = [self._contests.turn(key, action, now, generation=generation) for action in plan.actions]
         waiting = tuple(write for turn in turns for write in turn.waiting)
         if not waiting:
             return plan, None
@@ -58,9 +58,9 @@ class Yielding:
         left = tuple(turn.action for turn in turns if turn.action is not None)
         return replace(plan, actions=left), due
 
-    def wrote(self, key: Key, action: actions.Action) -> None:
-        """Note that an action was done."""
-        self._contests.wrote(key, action, self._monotonic())
+    def wrote(self, key: Key, action: actions.Action, *, generation: int) -> None:
+        """Note that an action was done that followed from the DLJob's spec of this generation."""
+        self._contests.wrote(key, action, self._monotonic(), generation=generation)
 
     def forget(self, key: Key) -> None:
         """Forget a DLJob that is gone."""
