@@ -1,6 +1,7 @@
 """Where others write the same field again and again, the operator waits longer each time, and tells of it once."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,6 +104,17 @@ def test_fields_that_belong_together_wait_for_one_another() -> None:
 def test_what_must_run_no_more_is_deleted_at_once_however_often() -> None:
     action = actions.Delete(kind=Kind.JOB, name="train-1", uid="u")
     assert len(written(action, until=60.0)) == 60
+
+
+def test_a_gang_that_a_quota_refuses_is_suspended_at_once_however_often() -> None:
+    notes = {"annotations": {labels.QUOTA_SETBACK: "{}", labels.SUSPEND: "true"}}
+    patch = {"metadata": notes, "spec": {"suspend": True, "backoffLimit": 6}}
+    setback = actions.Change(kind=Kind.JOB, name="train-1", uid="u", version=1, patch=patch)
+    found = contests.Contests()
+    wrote(found, setback, *map(float, range(60)))
+    held = turn(found, setback, 60.0)
+    assert held.action == replace(setback, patch={"metadata": notes, "spec": {"suspend": True}})
+    assert [write.field for write in held.waiting] == [("spec", "backoffLimit")]
 
 
 def test_other_objects_and_other_dljobs_do_not_wait() -> None:

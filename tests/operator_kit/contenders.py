@@ -14,6 +14,7 @@ Field = tuple[str, str, str]
 MOST: Final = 5
 """So often may the operator write a field within a minute."""
 MINUTE: Final = 60.0
+_OF_SETBACKS: Final = ("suspend", labels.SUSPEND, labels.QUOTA_SETBACK)
 _ALWAYS: Final = ("uid", "resourceVersion", "labels", "managedFields")
 """Of the metadata of a patch: its preconditions, and what comes with every patch."""
 
@@ -100,8 +101,11 @@ def _fields(request: api.Request) -> Iterator[Field]:
         yield plural, name, "spec.template"
     elif request.method == "PATCH":
         metadata = {key: part for key, part in body.get("metadata", {}).items() if key not in _ALWAYS}
-        for path in _leaves({**body, "metadata": metadata}):
-            if path[-1] != labels.FENCE:
+        paths = list(_leaves({**body, "metadata": metadata}))
+        # A gang that a quota refuses is suspended, and tried again after a backoff of its own.
+        set_back = any(path[-1] == labels.QUOTA_SETBACK for path in paths)
+        for path in paths:
+            if path[-1] != labels.FENCE and not (set_back and path[-1] in _OF_SETBACKS):
                 yield plural, name, ".".join(path)
     elif "resourceVersion" in (body.get("preconditions") or {}):
         yield plural, name, "deletion"

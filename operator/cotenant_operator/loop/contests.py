@@ -14,7 +14,8 @@ What never waits:
 
 - the status and events: they have a pace of their own (`loop.pace`, `loop.events`);
 - fences: each is written once for a patch without an answer, and no decision is safe before it (`loop.fences`);
-- the deletion of what must not run beside what is there, whatever became of it: a Job of a former attempt.
+- the deletion of what must not run beside what is there, whatever became of it: a Job of a former attempt;
+- the suspension of a gang that a quota has refused: `life.holding` has a backoff for the next try.
 
 A restart forgets all of this: the first three writes are free again.
 """
@@ -46,6 +47,8 @@ DELETION: Final = "deletion"
 
 Path = tuple[str, ...]
 _ANNOTATIONS: Final = ("metadata", "annotations")
+_SETBACK: Final = (*_ANNOTATIONS, labels.QUOTA_SETBACK)
+_OF_SETBACKS: Final = frozenset({_SETBACK, (*_ANNOTATIONS, labels.SUSPEND), ("spec", "suspend")})
 _APART: Final = (
     frozenset({("spec", "backoffLimit")}),
     frozenset((*_ANNOTATIONS, note) for note in (labels.MADE_FROM, labels.SPEC_DIGEST, labels.MODEL_DIGEST)),
@@ -139,13 +142,12 @@ class Contests:
         due = {write: self._due(key, write, now, generation) for write in writes(action)}
         if all(at <= now for at in due.values()):
             return Turn(action=action)
-        groups = list(_groups(due))
         # Fields that belong together wait for one another.
-        held = [group for group in groups if any(due[write] > now for write in group)]
+        held = [group for group in _groups(due) if any(due[write] > now for write in group)]
         waiting = tuple(write for group in held for write in group if due[write] > now)
         first = min(max(due[write] for write in group) for group in held)
         left = None
-        if isinstance(action, actions.Change) and len(held) < len(groups):
+        if isinstance(action, actions.Change):
             left = _without(action, {write.field for group in held for write in group})
         return Turn(action=left, waiting=waiting, due=first)
 
@@ -207,7 +209,9 @@ def writes(action: actions.Action) -> tuple[Write, ...]:
         case actions.ApplyDeployment():
             return (Write(Kind.DEPLOYMENT, str(action.manifest["metadata"]["name"]), ("spec", "template")),)
         case actions.Change():
-            return tuple(Write(action.kind, action.name, path) for path in _leaves(action.patch))
+            paths = frozenset(_leaves(action.patch))
+            exempt = _OF_SETBACKS if _SETBACK in paths else frozenset()
+            return tuple(Write(action.kind, action.name, path) for path in sorted(paths - exempt))
         case actions.Delete() if action.kind is Kind.JOB and action.version is not None:
             return (Write(action.kind, action.name, (DELETION,)),)
     return ()
@@ -238,9 +242,10 @@ def _leaves(value: Mapping[str, Any], path: Path = ()) -> Iterator[Path]:
             yield (*path, name)
 
 
-def _without(change: actions.Change, fields: set[Path]) -> actions.Change:
-    """Return a patch less some fields."""
-    return replace(change, patch=_pruned(change.patch, lambda path: path not in fields))
+def _without(change: actions.Change, fields: set[Path]) -> actions.Change | None:
+    """Return a patch less some fields; None: nothing is left."""
+    left = replace(change, patch=_pruned(change.patch, lambda path: path not in fields))
+    return None if next(_leaves(left.patch), None) is None else left
 
 
 def _pruned(value: Mapping[str, Any], keeps: Callable[[Path], bool], path: Path = ()) -> dict[str, Any]:
