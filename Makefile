@@ -24,7 +24,7 @@ UNIT := tests $(addprefix --ignore=tests/,browser chart cluster install mps node
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-release test-torch test-browser soak soak-hostile soak-node mutants images release lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
+.PHONY: help demo demo-down test test-unit coverage test-simulation test-chart test-cluster test-security test-mps record-mps test-node test-install test-release test-torch test-browser soak soak-hostile soak-node soak-operator mutants images release lint format openb evidence bench bench-admission bench-dashboard bench-extender bench-node bench-operator bench-operator-rest bench-predictions bench-simulator bench-takeover space-time model evaluation examples screenshots protos rbac-used sizes manifests reference docs docs-serve lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -99,6 +99,9 @@ soak-hostile: $(VENV)/.wheel ## a hostile namespace beside an honest one on a re
 
 soak: $(VENV)/.wheel ## the simulation of the extender with 10,000 seeds, on all cores (SEEDS=first-last)
 	@PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(or $(SEEDS),0-9999) --write docs/packing.md
+
+soak-operator: $(VENV)/.wheel ## 10,000 random histories of the operator, on all cores (SEEDS=first-last, 50 histories each; the first that fails ends it)
+	@PYTHONPATH=tests:e2e $(BIN)/python -m operator_kit.soak $(SEEDS:%=--seeds %)
 
 mutants: $(VENV)/.wheel ## put defects into the extender and see whether its tests notice (SAMPLE=350; about an hour of a core; goes on where it was)
 	@PYTHONPATH=tests $(BIN)/python -m mutants --jobs $$(nproc) $(SAMPLE:%=--sample %) --write docs/packing.md

@@ -5,6 +5,6 @@
 
 import hypothesis
 
-hypothesis.settings.register_profile("repeat", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("repeat", deadline=None, derandomize=True, max_examples=100)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile("repeat")

@@ -48,6 +48,7 @@ QUOTA_EXCEEDED: Final = "QuotaExceeded"
 CREATION_FORBIDDEN: Final = "CreationForbidden"
 POD_CREATION_FAILED: Final = "PodCreationFailed"
 NAME_TAKEN: Final = "NameTaken"
+CONTESTED: Final = "Contested"
 
 # Queued, Ready and the end of a sweep
 RUNS_UNDER_WAY: Final = "RunsUnderWay"

@@ -2,18 +2,19 @@
 
 Watch events come twice, late or not at all; requests fail before or after they took effect; the process dies at
 any request; users, controllers and the clock do what they like. Checked after every step: never two attempts
-alive, nothing starts again after the end. Checked at the end, when the faults stop: everything has settled.
+alive, nothing starts again after the end, no field written more than five times in a minute. Checked at the end, when
+the faults stop: everything has settled.
 """
 
 import asyncio
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant_operator import labels
-from operator_kit import faults, objects, quotas, releases, steps
+from operator_kit import contenders, faults, objects, quotas, releases, steps
 from operator_kit.server import Fault
 
 Json = dict[str, Any]
@@ -66,6 +67,9 @@ STEPS = st.one_of(
     st.just(("go on", None)),
     st.just(("upgrade", None)),
     st.just(("preempt", None)),
+    st.tuples(st.sampled_from(sorted(contenders.WRITERS)), st.sampled_from((4, 15, 70))).map(
+        lambda part: ("contend", part)
+    ),
     steps.STEPS,
     steps.LATE,
 )
@@ -129,6 +133,8 @@ class History(steps.Befallen):
             await self._upgrade()
         elif kind == "preempt":
             await self._preempt()
+        elif kind == "contend":
+            await contenders.contend(self.cluster, *value)
         else:
             await self.befall(kind, value)
             self.unseen = kind == "arrive" or (self.unseen and (kind != "settle" or self.lost))
@@ -253,6 +259,7 @@ class History(steps.Befallen):
             elif phase in ("Succeeded", "Failed"):
                 self.ended[name] = phase
         assert len(self.cluster.server.all("deployments")) <= 1
+        assert contenders.fights(self.cluster.server) == {}
         self._check_shortage()
 
     def _check_shortage(self) -> None:
@@ -313,7 +320,6 @@ async def play(before: int, story: list[steps.Step]) -> None:
     await history.check_settled()
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 4), st.lists(STEPS, max_size=30))
 def test_every_history_keeps_the_promises_and_settles(before: int, story: list[steps.Step]) -> None:
     asyncio.run(play(before, story))

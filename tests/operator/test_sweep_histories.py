@@ -7,10 +7,10 @@ import asyncio
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from operator_kit import objects, steps
+from operator_kit import contenders, objects, steps
 
 Json = dict[str, Any]
 
@@ -94,6 +94,7 @@ class History(steps.Befallen):
             assert before <= now
             self.told[field] = status.get(field, self.told.get(field, ""))
         assert not expanded(self.told["completedIndexes"]) & expanded(self.told["failedIndexes"])
+        assert contenders.fights(self.cluster.server) == {}
         self.check_what_has_begun()
 
     def check_what_has_begun(self) -> None:
@@ -183,7 +184,6 @@ async def play(story: list[steps.Step]) -> None:
     await history.check_settled()
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_every_history_of_a_sweep_keeps_its_promises_and_settles(story: list[steps.Step]) -> None:
     asyncio.run(play(story))

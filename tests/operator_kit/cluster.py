@@ -52,6 +52,7 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
 
     def restart(self) -> None:
         """Another operator process in the place of the former; it knows nothing until `start`."""
+        self.server.writes.clear()
         self.client = api.API(self.server)
         self.store = Store(copied=self.label_keys)
         clock = Clock(now=self.time.now, monotonic=self.time.monotonic)
@@ -183,7 +184,8 @@ class Cluster(ends.Ends, neighbours.Neighbours, successes.Successes):
             self.server.change("jobs", job["metadata"]["name"], _started(self.time.text()))
             present = {_index(pod) for pod in self._pods_of(job) if pod["status"]["phase"] != "Failed"}
             present |= successes.completed(job)
-            for index in set(range(job["spec"]["completions"])) - present:
+            indexes = sorted(set(range(job["spec"]["completions"])) - present)
+            for index in indexes[: max(job["spec"]["parallelism"] - len(present), 0)]:
                 refusal = self._make_pod(job, index)
                 if refusal is not None:
                     quotas.tell(self.server, job, refusal, time=self.time.text())

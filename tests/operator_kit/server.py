@@ -77,6 +77,7 @@ class Server:
 
     Attributes:
         requests: every request, in order.
+        writes: when each write was answered that took effect, in order; those of the status and events aside.
         watched: every event, in order.
         fault: decides what goes wrong with a request.
         late: requests that were given up by who sent them, and have yet to arrive.
@@ -84,6 +85,7 @@ class Server:
 
     time: Time
     requests: list[api.Request] = field(default_factory=list)
+    writes: list[tuple[float, api.Request]] = field(default_factory=list)
     watched: list[Watched] = field(default_factory=list)
     fault: Callable[[api.Request], Fault | None] = lambda _: None
     late: list[api.Request] = field(default_factory=list)
@@ -99,12 +101,18 @@ class Server:
         if fault is None or fault.effect:
             answer = self._answer(request)
         if fault is None:
+            self._note_write(request, answer[0])
             return answer
         if fault.status < 0:
             raise Crashed
         if fault.status == 0:
             raise errors.TemporaryError("connection lost", delay_seconds=0.0)
         return fault.status, {"message": fault.message}
+
+    def _note_write(self, request: api.Request, code: int) -> None:
+        plural, _, _, subresource = parts(request.path)
+        if request.method != "GET" and code < 300 and plural != "events" and not subresource:
+            self.writes.append((self.time.seconds, request))
 
     def arrive(self, index: int = 0) -> int | None:
         """Answer a late request, whenever and in whichever order; the status, None where none is under way."""

@@ -9,6 +9,7 @@ from cotenant_api import conditions, dljob
 from cotenant_operator import labels, reasons
 from cotenant_operator.life import (
     creation,
+    drifting,
     fronting,
     granting,
     growing,
@@ -41,7 +42,7 @@ def _workload(observed: Observed, spec: dljob.Spec, now: datetime) -> Stage:
         return _create(observed, spec, now)
     found = _stage(observed, spec, now, current=current)
     rolled = any(isinstance(action, actions.ApplyDeployment) for action in found.actions)
-    return found if rolled or not found.workload else replace(found, drifted=_drifted(current))
+    return found if rolled or not found.workload else replace(found, drifted=drifting.of_template(observed, current))
 
 
 def _stage(observed: Observed, spec: dljob.Spec, now: datetime, *, current: views.Deployment) -> Stage:
@@ -79,23 +80,17 @@ def _kept(
 def _going_on(observed: Observed, current: views.Deployment, now: datetime) -> Stage:
     """Return the stage of a Deployment that is as the spec says: its pods come, are rolled, or run."""
     room_at, words = rolling.makes_room_at(observed, current), rolling.words(observed, current)
+    paused = drifting.pauses(current)
+    if paused is not None:
+        room_at, words = None, paused
     if room_at is not None and now >= room_at:
         return Stage(actions=(rolling.make_room(current),), workload=True, rolling=words)
     living = sum(not pod.ended and not pod.meta.deleting for pod in observed.pods)
     hold = holding.of_deployment(current, living, now)
     looks = (hold.retry_at, suspecting.share_again(observed, current), room_at)
     retry_at = min((time for time in looks if time is not None), default=None)
-    return Stage(workload=True, held=hold.why, rolling=words, notes=_untold(observed, current), retry_at=retry_at)
-
-
-def _drifted(current: views.Deployment) -> str | None:
-    """Tell that another has changed the pod template: nobody fights him for it."""
-    if current.changed_by is None:
-        return None
-    return (
-        f"the pod template of Deployment {current.meta.key.name} was changed by {current.changed_by}: that goes with "
-        "the next change of the DLJob; to keep it, write it into spec.template"
-    )
+    why = hold.why or drifting.held(paused)
+    return Stage(workload=True, held=why, rolling=words, notes=_untold(observed, current), retry_at=retry_at)
 
 
 def _adapt(
@@ -105,9 +100,12 @@ def _adapt(
 
     The template stays as it is, whatever this release would make of the spec.
     """
-    known = None if shortage == shortages.NONE else shortage.to_json()
-    patch: dict[str, Any] = {"metadata": {"annotations": {labels.SHORTAGE: known, **renewed}}}
-    builders.scaled(patch, scaling.wanted(spec, current), written=builders.wanted_replicas(spec))
+    notes: dict[str, str | None] = dict(renewed)
+    if shortage != current.shortage:
+        notes[labels.SHORTAGE] = None if shortage == shortages.NONE else shortage.to_json()
+    patch: dict[str, Any] = {"metadata": {"annotations": notes}}
+    if scaling.is_due(spec, current):
+        builders.scaled(patch, scaling.wanted(spec, current), written=builders.wanted_replicas(spec))
     return actions.Change.of(Kind.DEPLOYMENT, current.meta, patch)
 
 

@@ -12,6 +12,7 @@ from cotenant_operator.life import (
     attempts,
     creation,
     deadlines,
+    drifting,
     editing,
     holding,
     interruptions,
@@ -273,15 +274,16 @@ def _running(observed: Observed, spec: dljob.Spec, now: datetime, *, current: vi
         change = attempts.end_early(current, over)
         return Stage(actions=(change,), attempt=current.attempt, workload=True, ending=True)
     adapted = adapting.change(observed, spec, current, hold, now=now)
-    outdated = editing.ignored(observed, spec, current)
+    outdated, drifted = editing.ignored(observed, spec, current), drifting.of_job(current)
     times = [time for time in (deadlines.due(observed, spec), look_again, hold.retry_at) if time and now < time]
     return Stage(
         actions=() if adapted is None else (adapted,),
         attempt=current.attempt,
         workload=True,
-        held=switching.waits(current) or hold.why,
+        held=switching.waits(current) or hold.why or drifting.held(drifted),
         ending=adapting.is_ending(current, adapted),
         outdated=outdated,
+        drifted=drifted,
         notes=(*_untold(observed, spec, current), *editing.told(observed, outdated)),
         retry_at=min(times, default=None),
     )

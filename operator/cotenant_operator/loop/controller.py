@@ -14,7 +14,7 @@ from cotenant_api import errors, names
 from cotenant_operator import reasons
 from cotenant_operator.kube import api
 from cotenant_operator.life import reconcile
-from cotenant_operator.loop import events, executor, observing, pace, waits
+from cotenant_operator.loop import events, executor, observing, pace, waits, yielding
 from cotenant_operator.loop.clock import Clock
 from cotenant_operator.loop.workqueue import WorkQueue
 from cotenant_operator.parsing import process
@@ -84,6 +84,12 @@ class Controller:
         self._clock, self._leads = clock, options.leads
         self._executor = executor.Executor(client, store, now=clock.now, tell=self.enqueue)
         self._events = events.Events(self._executor.emit, monotonic=clock.monotonic)
+        self._yielding = yielding.Yielding(
+            client,
+            monotonic=clock.monotonic,
+            tell=self._events.send,
+            count=lambda kind: self.metrics.contests.labels(kind.value).inc(),
+        )
         self._observer = observing.Observer(
             store=store,
             client=client,
@@ -208,15 +214,22 @@ class Controller:
         if observed is None:
             self._pace.forget(key)
             self._events.forget(key)
+            self._yielding.forget(key)
             return
         self.keeper.look_at(observed)
         plan = reconcile.reconcile(observed, self._clock.now())
         try:
-            await self._do(key, plan)
+            plan, due = await self._yielding.due(key, observed.job, plan)
+            if due is not None:
+                self._queue.add(key, at=due)
+            await self._do(key, plan, generation=observed.job.meta.generation)
         except executor.Refused as error:
             _LOGGER.warning("%s: %s: %s", key, error.reason, error)
+            stood = observed.standing_refusal(self._clock.now())
             self._observer.refuse(observed, error)
-            self.enqueue(frozenset([key]))
+            # What was decided in spite of the same refusal would be decided again at once.
+            again = stood is not None and stood.message == str(error)
+            self._queue.add(key, at=self._clock.monotonic() + (error.retry_seconds if again else 0.0))
 
     @contextlib.contextmanager
     def _aside(self, namespace: str) -> Iterator[None]:
@@ -233,12 +246,12 @@ class Controller:
             self._working += steps
             self._queue.set_aside(namespace, -steps)
 
-    async def _do(self, key: Key, plan: Plan) -> None:
+    async def _do(self, key: Key, plan: Plan, *, generation: int) -> None:
         failed: list[api.APIError | errors.TemporaryError] = []
         for action in plan.actions if self._may_tell(key, plan) else ():
             if not _is_vain(action, failed):
                 try:
-                    await self._act(key, action)
+                    await self._act(key, action, generation=generation)
                 except (api.APIError, errors.TemporaryError) as error:
                     if not actions.is_beside(action):
                         raise
@@ -251,11 +264,13 @@ class Controller:
             self._queue.add(key, at=self._clock.monotonic() + max(seconds, 0.0))
             self._wake.set()
 
-    async def _act(self, key: Key, action: actions.Action) -> None:
+    async def _act(self, key: Key, action: actions.Action, *, generation: int) -> None:
         if isinstance(action, actions.EmitEvent):
             await self._events.send(key, action)
         else:
-            await self._executor.execute(key, action)
+            done = await self._executor.execute(key, action)
+            if done:
+                self._yielding.wrote(key, action, generation=generation)
         self._count(key, action)
         if not isinstance(action, actions.PatchStatus):
             _LOGGER.info("%s: %s", key, actions.describe(action))

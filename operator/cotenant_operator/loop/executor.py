@@ -58,8 +58,11 @@ class Executor:
         self._api, self._store, self._now, self._tell = client, store, now, tell
         self.fences = fences.Fences()
 
-    async def execute(self, key: Key, action: actions.Action) -> None:
+    async def execute(self, key: Key, action: actions.Action) -> bool:
         """Do one action; an event is sent by `emit`.
+
+        Returns:
+            Whether it was done: not where it creates what is there already.
 
         Raises:
             Refused: a workload is refused.
@@ -68,7 +71,7 @@ class Executor:
         match action:
             case actions.Create():
                 with _marking(beside=action.beside):
-                    await self._create(key, action)
+                    return await self._create(key, action)
             case actions.ApplyDeployment():
                 with self._noting(key, action.uid):
                     await self._apply_deployment(key, action)
@@ -83,6 +86,7 @@ class Executor:
                 await self._discard(key, action)
             case actions.PatchStatus():
                 await self._patch_status(key, action)
+        return True
 
     @contextlib.contextmanager
     def _noting(self, key: Key, uid: str) -> Iterator[None]:
@@ -122,18 +126,19 @@ class Executor:
         with self._noting(key, action.uid) if fenced else contextlib.nullcontext():
             await self._api.delete(action.kind, name, uid=action.uid, version=action.version)
 
-    async def _create(self, key: Key, action: actions.Create) -> None:
-        manifest = action.manifest
+    async def _create(self, key: Key, action: actions.Create) -> bool:
+        manifest, is_new = action.manifest, True
         name = Key(key.namespace, manifest["metadata"]["name"])
         try:
             made = await self._api.create(action.kind, manifest)
         except api.ConflictError:
-            made = await self._taken(action.kind, name, manifest)
+            made, is_new = await self._taken(action.kind, name, manifest), False
         except (api.InvalidError, api.ForbiddenError, api.NotFoundError) as error:
             raise refused(error) from error
         else:
             self.fences.answered(key, made["metadata"]["uid"])
         self._keep(key, action.kind, made)
+        return is_new
 
     def _keep(self, key: Key, kind: Kind, value: api.Json) -> None:
         """Take in what the API server has now; the watch has the DLJob looked at whose it is."""

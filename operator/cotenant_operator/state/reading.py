@@ -134,6 +134,8 @@ def job(value: views.Object) -> views.Job:
     suspended, written = bool(spec.get("suspend")), _BOOLEANS.get(_annotation(value, labels.SUSPEND) or "")
     done = complete is not None and disrupted is None and not suspended
     policy = _success_policy(spec)
+    parallelism = spec.get("parallelism")
+    fewer = None if parallelism is None or parallelism >= size else parallelism
     return views.Job(
         meta=meta(value),
         attempt=attempt,
@@ -167,6 +169,8 @@ def job(value: views.Object) -> views.Job:
         success_policy=policy,
         completed=frozenset() if policy is None else success.indexes(status.get("completedIndexes") or ""),
         criteria_met=policy is not None and "SuccessCriteriaMet" in ends,
+        parallelism=fewer,
+        parallelism_by=None if fewer is None else drift.last_writer(value, ("spec", "parallelism")),
     )
 
 
@@ -176,7 +180,8 @@ def deployment(value: views.Object) -> views.Deployment:
     replicas = spec.get("replicas", 1)
     caught_up = status.get("observedGeneration", 0) >= value["metadata"].get("generation", 0)
     updated = status.get("updatedReplicas") or 0
-    surge = ((spec.get("strategy") or {}).get("rollingUpdate") or {}).get("maxSurge", 1)
+    strategy, paused = spec.get("strategy") or {}, bool(spec.get("paused"))
+    surge = 0 if strategy.get("type") == "Recreate" else (strategy.get("rollingUpdate") or {}).get("maxSurge", 1)
     return views.Deployment(
         meta=meta(value),
         replicas=replicas,
@@ -191,6 +196,8 @@ def deployment(value: views.Object) -> views.Deployment:
         suspicion=suspicions.read(_annotation(value, labels.SUSPICION)),
         surges=surge not in (0, "0", "0%"),
         changed_by=drift.writer(value),
+        paused=paused,
+        paused_by=drift.last_writer(value, ("spec", "paused")) if paused else None,
     )
 
 

@@ -144,6 +144,8 @@ class Job:
         success_policy: of a gang: when it has succeeded although members still run.
         completed: of one with such a policy: members that the Job controller has counted as done.
         criteria_met: the Job controller has found the policy met, and ends the members that still run.
+        parallelism: how many pods it may have at once, where that was changed to fewer than `size`.
+        parallelism_by: who changed it, where that is known.
     """
 
     meta: Meta
@@ -178,6 +180,8 @@ class Job:
     success_policy: success.SuccessPolicy | None = None
     completed: frozenset[int] = frozenset()
     criteria_met: bool = False
+    parallelism: int | None = None
+    parallelism_by: str | None = None
 
     @property
     def finished(self) -> bool:
@@ -197,6 +201,8 @@ class Deployment:
         suspicion: what is held against it.
         changed_by: who else has written into its pod template.
         surges: whether a rollout makes a new pod before it takes a former one away.
+        paused: whether it rolls out nothing, because another has paused it.
+        paused_by: who has, where that is known.
     """
 
     meta: Meta
@@ -212,6 +218,8 @@ class Deployment:
     suspicion: Suspicion | None = None
     surges: bool = True
     changed_by: str | None = None
+    paused: bool = False
+    paused_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

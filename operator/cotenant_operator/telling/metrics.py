@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from cotenant_api import dljob
 from cotenant_operator.state import carried
+from cotenant_operator.state.kinds import Kind
 
 CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
 _PREFIX: Final = "cotenant_operator"
@@ -59,6 +60,11 @@ class Metrics:
         )
         self.restarts = self._counter("restarts_total", "Attempts that follow another, by why that ended.", "cause")
         self.finished = self._counter("finished_total", "DLJobs that ended, by the reason of the condition.", "reason")
+        self.contests = self._counter(
+            "contests_total",
+            "Times that writes began to wait because somebody else undoes them, by kind of object.",
+            "kind",
+        )
         self.queue_due = self._gauge("queue_due", "DLJobs that are due and wait for a worker.")
         self.unobserved_seconds = self._gauge(
             "unobserved_seconds", "How long the DLJob has waited whose spec the operator has left unobserved longest."
@@ -78,6 +84,8 @@ class Metrics:
             self.reconciles.labels(result.value)
         for cause in carried.Cause:
             self.restarts.labels(cause.value)
+        for kind in (Kind.JOB, Kind.DEPLOYMENT):
+            self.contests.labels(kind.value)
 
     def ask(self, sources: Sources) -> None:
         """Have these asked for whenever the metrics are read."""
